@@ -1,0 +1,46 @@
+"""Why something happened to a group: a value carried by the event, never a log string."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class CauseKind(StrEnum):
+    """What set an event off. The value is the name that people and JSON see."""
+
+    MEMBER_JOINED = "member_joined"
+    MEMBER_REJOINED = "member_rejoined"
+    LEADER_REJOINED = "leader_rejoined"
+    SUBSCRIPTION_CHANGED = "subscription_changed"
+    PROTOCOL_CHANGED = "protocol_changed"
+    STATIC_MEMBER_REPLACED = "static_member_replaced"
+    MEMBER_LEFT = "member_left"
+    MEMBER_REMOVED = "member_removed"
+    SESSION_TIMEOUT = "session_timeout"
+    REBALANCE_TIMEOUT = "rebalance_timeout"
+    SYNC_TIMEOUT = "sync_timeout"
+    NEW_MEMBER_TIMEOUT = "new_member_timeout"
+    INITIAL_DELAY_OVER = "initial_delay_over"
+    ALL_MEMBERS_JOINED = "all_members_joined"
+    LEADER_SYNCED = "leader_synced"
+    APPEND_FAILED = "append_failed"
+    GROUP_TOO_LARGE = "group_too_large"
+    COORDINATOR_LOADED = "coordinator_loaded"
+    ADMIN_REQUEST = "admin_request"
+    OFFSETS_COMMITTED = "offsets_committed"
+    OFFSETS_EXPIRED = "offsets_expired"
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why an event happened: the kind, the member behind it if there is one, a detail in words, and when.
+
+    `at_ms` is milliseconds since the epoch by the coordinator's clock. `detail` adds what the kind cannot say,
+    such as the member's own reason (KIP-800) or the timeout that passed; it may be empty.
+    """
+
+    kind: CauseKind
+    at_ms: int
+    member_id: str | None = None
+    detail: str = ""
