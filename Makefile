@@ -1,0 +1,53 @@
+# Needs Python 3.11 or newer and make; everything else is installed into .venv from requirements/.
+.DEFAULT_GOAL := help
+.PHONY: help demo test check unit interop bench gen lock clean
+
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+# --progress-bar=on shows the large downloads (Spark is 450 MB) where there is a terminal.
+INSTALL := $(PIP) install --quiet --progress-bar=on --no-deps --require-hashes --requirement
+
+help: ## show this list
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+demo: .venv/demo ## real flights through our broker and group into Spark, one worker killed on the way
+	$(BIN)/kohort demo
+
+test: check ## everything a change must pass
+	$(BIN)/python -m pytest -q -m "not interop" --ignore=tests/unit --ignore=tests/tidy
+
+check: .venv/dev ## format, lint, types, layers, tidy and unit tests: under a minute
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m pytest -q tests/tidy tests/unit -m "not spark and not interop"
+
+interop: .venv/interop ## real clients on our broker, our clients on a real Kafka
+	$(BIN)/python -m pytest -v -m interop tests/interop
+
+bench: .venv/interop ## every figure beside its peer in the same run, into build/bench/
+	$(BIN)/python -m bench
+
+gen: .venv/dev ## write the generated files again
+	$(BIN)/python -m kohort.wire.stubs
+
+lock: .venv/interop ## resolve requirements/ again from pyproject.toml
+	$(PIP) install --quiet uv
+	$(BIN)/python requirements/lock.py
+
+clean: ## remove what make and the tests wrote
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+.venv/bin/python:
+	@test -n "$(PYTHON)" || { echo "kohort needs Python 3.11 or newer; none was found. Say which with: make PYTHON=/path/to/python"; exit 1; }
+	@$(PYTHON) -m venv .venv || { echo "This Python cannot make virtual environments; on Debian and Ubuntu: apt-get install python3-venv"; rm -rf .venv; exit 1; }
+
+# One stamp for each set; each set holds the one before it, so a larger one satisfies the smaller.
+.venv/demo .venv/dev .venv/interop: .venv/%: requirements/%.txt pyproject.toml | .venv/bin/python
+	@echo "Installing requirements/$*.txt into .venv (the first time takes a few minutes: Spark is a large download)"
+	$(INSTALL) requirements/$*.txt
+	$(PIP) install --quiet --no-deps --editable .
+	@touch $@

@@ -1,0 +1,29 @@
+"""Resolve pyproject.toml into the three lock files, for every platform and Python, with hashes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+SETS = {
+    "demo": ["--extra", "demo"],
+    "dev": ["--extra", "demo", "--group", "check"],
+    "interop": ["--extra", "demo", "--group", "check", "--group", "interop"],
+}
+
+OPTIONS = ["--universal", "--generate-hashes", "--no-header", "--no-emit-index-url", "--no-emit-find-links", "--quiet"]
+
+
+def main() -> None:
+    for name, chosen in SETS.items():
+        output = f"requirements/{name}.txt"
+        command = [sys.executable, "-m", "uv", "pip", "compile", "pyproject.toml", "--python-version", "3.11"]
+        subprocess.run([*command, *OPTIONS, *chosen, "--output-file", output], cwd=ROOT, check=True)
+        print(f"wrote {output}")
+
+
+if __name__ == "__main__":
+    main()
