@@ -1,0 +1,98 @@
+"""Names say what a thing is in Kafka's words; some words say nothing and are refused."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from tests.tidy.tree import Tree
+
+EMPTY_WORDS = {"manager", "managers", "helper", "helpers", "util", "utils", "common", "misc"}
+"""Words that may be no part of any name."""
+
+EMPTY_ENDINGS = {"data", "info"}
+"""Words that may not be a module or a function, nor end the name of a class."""
+
+EMPTY_VERBS = ("process_", "do_", "handle_")
+"""A function that starts like this does not say what it does. `handle` itself is the verb of node/apis."""
+
+NOT_OUR_WORDS = {"assigner", "assigners", "balancer", "balancers", "kick", "kicked", "fuzz", "servers_list"}
+"""The vocabulary says assignor, evict and fence, world and seed."""
+
+CODE = ("src/", "tests/", "bench/", "examples/", "interop/", "scripts/")
+
+
+def words(name: str) -> list[str]:
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    return [word.lower() for word in spaced.split("_") if word]
+
+
+def defined(module: ast.Module) -> Iterator[tuple[int, str, str]]:
+    """Yield line, kind and name of everything that a module names itself."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.ClassDef):
+            yield node.lineno, "class", node.name
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.lineno, "function", node.name
+        elif isinstance(node, ast.arg):
+            yield node.lineno, "argument", node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, "variable", node.id
+
+
+def offence(kind: str, name: str) -> str | None:
+    parts = words(name)
+    if found := (EMPTY_WORDS | NOT_OUR_WORDS) & set(parts):
+        return f"{name} holds {found.pop()!r}"
+    if kind == "function" and name.lstrip("_").startswith(EMPTY_VERBS):
+        return f"{name} does not say what it does"
+    if kind == "function" and parts and parts[-1:] == parts and parts[0] in EMPTY_ENDINGS:
+        return f"{name} says nothing"
+    if kind == "class" and parts and parts[-1] in EMPTY_ENDINGS:
+        return f"{name} ends in {parts[-1]!r}"
+    if kind in {"variable", "argument"} and name == "info":
+        return f"{name} says nothing"
+    return None
+
+
+def test_no_name_uses_a_word_that_says_nothing(tree: Tree) -> None:
+    offences = [
+        f"{path}:{line} {kind} {fault}"
+        for path, module in tree.modules(*CODE)
+        for line, kind, name in defined(module)
+        if (fault := offence(kind, name))
+    ]
+    assert not offences, "\n".join(offences)
+
+
+def test_no_module_is_named_after_nothing(tree: Tree) -> None:
+    offences = [
+        path
+        for path in tree.under(*CODE)
+        if set(words(PurePosixPath(path).stem)) & (EMPTY_WORDS | NOT_OUR_WORDS)
+        or PurePosixPath(path).stem in EMPTY_ENDINGS
+    ]
+    assert not offences, "\n".join(offences)
+
+
+def test_only_node_apis_handle(tree: Tree) -> None:
+    offences = [
+        f"{path}:{line}"
+        for path, module in tree.modules("src/")
+        for line, kind, name in defined(module)
+        if kind == "function" and name == "handle" and not path.startswith("src/kohort/node/apis/")
+    ]
+    assert not offences, "\n".join(offences)
+
+
+def test_units_come_last(tree: Tree) -> None:
+    """`session_timeout_ms`, never `ms_timeout`; and a timeout, interval or deadline of ours has its unit."""
+    offences = [
+        f"{path}:{line} {name}"
+        for path, module in tree.modules("src/")
+        for line, kind, name in defined(module)
+        if kind in {"argument", "variable"} and re.match(r"(ms|seconds|bytes)_[a-z]+$", name)
+    ]
+    assert not offences, "\n".join(offences)

@@ -1,0 +1,84 @@
+"""The inner layers get clocks, chance and I/O as arguments: none of them may be imported there."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+from tests.tidy.tree import Tree
+
+PURE = ("model", "wire", "assign", "group", "member", "log", "node")
+BANNED = {
+    "asyncio", "datetime", "io", "multiprocessing", "os", "pathlib", "random", "secrets", "select", "selectors",
+    "shutil", "signal", "socket", "socketserver", "ssl", "subprocess", "sys", "tempfile", "threading", "time", "uuid",
+}  # fmt: skip
+"""Standard modules that reach a clock, chance, a thread, a socket or the operating system."""
+
+OPTIONAL_HOMES = {
+    "crc32c": "src/kohort/wire/crc32c.py",
+    "lz4": "src/kohort/wire/compression.py",
+    "zstandard": "src/kohort/wire/compression.py",
+    "cramjam": "src/kohort/wire/compression.py",
+    "uvloop": "src/kohort/net/loop.py",
+    "rich": "src/kohort/cli/output.py",
+}
+"""The one module that may name an optional package."""
+
+
+def imported(module: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.lineno, node.module
+
+
+def pure_prefixes() -> tuple[str, ...]:
+    return tuple(f"src/kohort/{layer}/" for layer in PURE)
+
+
+def test_inner_layers_import_no_clock_chance_thread_or_socket(tree: Tree) -> None:
+    offences = [
+        f"{path}:{line} imports {name}"
+        for path, module in tree.modules(*pure_prefixes())
+        for line, name in imported(module)
+        if name.split(".")[0] in BANNED
+    ]
+    assert not offences, "they come in as arguments:\n" + "\n".join(offences)
+
+
+def test_inner_layers_open_no_file(tree: Tree) -> None:
+    offences = [
+        f"{path}:{node.lineno} calls {node.func.id}"
+        for path, module in tree.modules(*pure_prefixes())
+        for node in ast.walk(module)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"open", "input", "print"}
+    ]
+    assert not offences, "bytes come from log.disk only:\n" + "\n".join(offences)
+
+
+@pytest.mark.parametrize("package", sorted(OPTIONAL_HOMES))
+def test_an_optional_package_is_named_in_one_module_only(tree: Tree, package: str) -> None:
+    users = {
+        path for path, module in tree.modules("src/") for _, name in imported(module) if name.split(".")[0] == package
+    }
+    assert users <= {OPTIONAL_HOMES[package]}, f"{package} is optional: only one module tries to import it"
+
+
+def test_the_core_imports_without_any_third_party_package(tree: Tree) -> None:
+    """Outside spark and the optional homes, nothing at module level comes from a package index."""
+    import sys
+
+    allowed = set(sys.stdlib_module_names) | {"kohort"}
+    offences = []
+    for path, module in tree.modules("src/"):
+        if path.startswith(("src/kohort/spark/", "src/kohort/testing/")):
+            continue
+        for node in module.body:  # a try around an import is not a statement of this list
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                for line, name in imported(ast.Module(body=[node], type_ignores=[])):
+                    if name.split(".")[0] not in allowed:
+                        offences.append(f"{path}:{line} imports {name}")
+    assert not offences, "\n".join(offences)
