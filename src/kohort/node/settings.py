@@ -1,0 +1,162 @@
+"""The one table of settings: Kafka's names, types, defaults, bounds and what each does here.
+
+Two kinds: the broker's own, and those of a topic, whose default is a broker setting. A setting that is
+accepted only so that tools can store it says so in its text. It knows nothing of where values come from.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+INT_MAX = (1 << 31) - 1
+LONG_MAX = (1 << 63) - 1
+HOUR_MS = 3_600_000
+
+
+class Kind(Enum):
+    """The type of a setting: its name in sentences and its number in DescribeConfigs."""
+
+    BOOLEAN = ("a boolean (true or false)", 1)
+    STRING = ("a string", 2)
+    INT = ("an int", 3)
+    LONG = ("a long", 5)
+    DOUBLE = ("a number", 6)
+    LIST = ("a list (comma-separated)", 7)
+    PASSWORD = ("a password", 9)
+
+    def __init__(self, noun: str, code: int) -> None:
+        self.noun = noun
+        self.code = code
+
+
+class Setting(NamedTuple):
+    """One setting. `default` is text as a file would hold it, or None; `choices` bounds a string or a list's items."""
+
+    name: str
+    kind: Kind
+    default: str | None
+    doc: str
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+    is_dynamic: bool = False
+    broker_names: tuple[str, ...] = ()
+    """Of a topic setting: the broker settings that give its default, the first that is set wins."""
+
+
+_B, _S, _I, _L, _D, _A = Kind.BOOLEAN, Kind.STRING, Kind.INT, Kind.LONG, Kind.DOUBLE, Kind.LIST
+_STORED = "Accepted and stored for tools; has no effect on one broker."
+_CLEANUP = ("delete", "compact")
+_CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+_TIMESTAMPS = ("CreateTime", "LogAppendTime")
+
+
+def _broker() -> list[Setting]:
+    s = Setting
+    return [
+        s("node.id", _I, "1", "The number of this broker in Metadata and DescribeCluster.", 0, INT_MAX),
+        s("broker.rack", _S, None, "The rack that Metadata reports for this broker."),
+        s("listeners", _S, "PLAINTEXT://127.0.0.1:9092", "Where to listen: PLAINTEXT://HOST:PORT, one listener."),
+        s("advertised.listeners", _S, None, "Where clients shall connect to; the listener itself when not set."),
+        s("kohort.sasl.plain.users", Kind.PASSWORD, None, "NAME:PASSWORD,…: when set, clients must pass SASL/PLAIN."),
+        # topics
+        s("auto.create.topics.enable", _B, "true", "Whether Metadata creates topics that clients ask for."),
+        s("delete.topic.enable", _B, "true", "Whether DeleteTopics may delete."),
+        s("num.partitions", _I, "1", "Partitions of a topic that is created without a number.", 1, 100_000, (), True),
+        s("default.replication.factor", _I, "1", "Replication factor of created topics; one broker holds one.", 1, 1),
+        s("min.insync.replicas", _I, "1", _STORED, 1, INT_MAX, (), True),
+        s("compression.type", _S, "producer", "Stored; batches stay as their producer compressed them.", None, None, _CODECS, True),
+        s("message.max.bytes", _I, "1048588", "The largest record batch that Produce takes.", 0, INT_MAX, (), True),
+        # logs
+        s("log.segment.bytes", _I, "1073741824", "A segment is closed when it reaches this size.", 1024, INT_MAX, (), True),
+        s("log.roll.ms", _L, None, "A segment is closed at this age; log.roll.hours when not set.", 1, LONG_MAX, (), True),
+        s("log.roll.hours", _I, "168", "A segment is closed at this age.", 1, INT_MAX),
+        s("log.retention.ms", _L, None, "How long records are kept, -1 for ever; else log.retention.minutes.", -1, LONG_MAX, (), True),
+        s("log.retention.minutes", _I, None, "How long records are kept; else log.retention.hours.", -1, INT_MAX),
+        s("log.retention.hours", _I, "168", "How long records are kept.", -1, INT_MAX),
+        s("log.retention.bytes", _L, "-1", "How much a partition keeps, -1 without limit.", -1, LONG_MAX, (), True),
+        s("log.retention.check.interval.ms", _L, "300000", "How often retention is enforced.", 1, LONG_MAX),
+        s("log.index.interval.bytes", _I, "4096", "Bytes between two index entries.", 0, INT_MAX, (), True),
+        s("log.index.size.max.bytes", _I, "10485760", _STORED, 4, INT_MAX, (), True),
+        s("log.cleanup.policy", _A, "delete", "delete or compact; compaction itself is not done yet.", None, None, _CLEANUP, True),
+        s("log.cleaner.delete.retention.ms", _L, "86400000", _STORED, 0, LONG_MAX, (), True),
+        s("log.cleaner.min.compaction.lag.ms", _L, "0", _STORED, 0, LONG_MAX, (), True),
+        s("log.cleaner.max.compaction.lag.ms", _L, str(LONG_MAX), _STORED, 1, LONG_MAX, (), True),
+        s("log.cleaner.min.cleanable.ratio", _D, "0.5", _STORED, 0, 1, (), True),
+        s("log.segment.delete.delay.ms", _L, "60000", _STORED, 0, LONG_MAX, (), True),
+        s("log.preallocate", _B, "false", _STORED, None, None, (), True),
+        s("unclean.leader.election.enable", _B, "false", _STORED, None, None, (), True),
+        s(
+            "log.flush.interval.messages",
+            _L,
+            str(LONG_MAX),
+            "Below its default, a reply waits until its records are on the disk itself (fsync); else the system decides.",
+            1,
+            LONG_MAX,
+            (),
+            True,
+        ),
+        s("log.flush.interval.ms", _L, None, _STORED, 0, LONG_MAX, (), True),
+        s("log.message.timestamp.type", _S, "CreateTime", "Whose time records carry.", None, None, _TIMESTAMPS, True),
+        s("log.message.timestamp.before.max.ms", _L, str(LONG_MAX), "How old a batch may be when it arrives.", 0, LONG_MAX, (), True),
+        s("log.message.timestamp.after.max.ms", _L, "3600000", "How far ahead of our clock a batch may be.", 0, LONG_MAX, (), True),
+        # requests
+        s("socket.request.max.bytes", _I, "104857600", "The largest request; a larger one closes its connection.", 1, INT_MAX),
+        s("connections.max.idle.ms", _L, "600000", "A connection that says nothing for so long is closed.", 1, LONG_MAX),
+        s("max.connections", _I, str(INT_MAX), "How many connections are open at once; more are closed at once.", 0, INT_MAX, (), True),
+        s("fetch.max.bytes", _I, "57671680", "The most that one Fetch answers, its first batch excepted.", 1024, INT_MAX),
+        s("max.incremental.fetch.session.cache.slots", _I, "1000", "Fetch sessions (KIP-227) kept at most.", 0, INT_MAX),
+        s("max.request.partition.size.limit", _I, "2000", "Partitions in one DescribeTopicPartitions answer.", 1, INT_MAX),
+        s("producer.id.expiration.ms", _I, "86400000", "How long an idle producer's sequence is remembered.", 1, INT_MAX, (), True),
+        # groups
+        s("group.coordinator.rebalance.protocols", _A, "classic", "The group protocols in force.", None, None, ("classic", "consumer", "streams", "share")),
+        s("group.min.session.timeout.ms", _I, "6000", "The shortest session timeout a classic member may ask for.", 1, INT_MAX),
+        s("group.max.session.timeout.ms", _I, "1800000", "The longest session timeout a classic member may ask for.", 1, INT_MAX),
+        s("group.initial.rebalance.delay.ms", _I, "3000", "How long an empty group waits for more members.", 0, INT_MAX),
+        s("group.max.size", _I, str(INT_MAX), "How many members a classic group may have.", 1, INT_MAX),
+        s("offsets.topic.num.partitions", _I, "50", "Partitions of __consumer_offsets, when it is created.", 1, INT_MAX),
+        s("offsets.topic.segment.bytes", _I, "104857600", "Segment size of __consumer_offsets.", 1, INT_MAX),
+        s("offsets.topic.replication.factor", _I, "1", "Replication factor of __consumer_offsets; one broker holds one.", 1, 1),
+        s("offset.metadata.max.bytes", _I, "4096", "The longest metadata text of a committed offset.", 0, INT_MAX),
+        s("offsets.retention.minutes", _I, "10080", "How long the offsets of an empty group are kept.", 1, INT_MAX),
+        s("offsets.retention.check.interval.ms", _L, "600000", "How often expired offsets are looked for.", 1, LONG_MAX),
+    ]
+
+
+def _topic() -> list[Setting]:
+    def s(name: str, *broker_names: str) -> Setting:
+        base = BROKER[broker_names[0]]
+        return base._replace(name=name, is_dynamic=True, broker_names=broker_names)
+
+    return [
+        s("cleanup.policy", "log.cleanup.policy"),
+        s("compression.type", "compression.type"),
+        s("delete.retention.ms", "log.cleaner.delete.retention.ms"),
+        s("file.delete.delay.ms", "log.segment.delete.delay.ms"),
+        s("flush.messages", "log.flush.interval.messages"),
+        s("flush.ms", "log.flush.interval.ms")._replace(default=str(LONG_MAX)),
+        s("index.interval.bytes", "log.index.interval.bytes"),
+        s("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"),
+        s("max.message.bytes", "message.max.bytes"),
+        s("message.timestamp.after.max.ms", "log.message.timestamp.after.max.ms"),
+        s("message.timestamp.before.max.ms", "log.message.timestamp.before.max.ms"),
+        s("message.timestamp.type", "log.message.timestamp.type"),
+        s("min.cleanable.dirty.ratio", "log.cleaner.min.cleanable.ratio"),
+        s("min.compaction.lag.ms", "log.cleaner.min.compaction.lag.ms"),
+        s("min.insync.replicas", "min.insync.replicas"),
+        s("preallocate", "log.preallocate"),
+        s("retention.bytes", "log.retention.bytes"),
+        s("retention.ms", "log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+        s("segment.bytes", "log.segment.bytes"),
+        s("segment.index.bytes", "log.index.size.max.bytes"),
+        s("segment.ms", "log.roll.ms", "log.roll.hours"),
+        s("unclean.leader.election.enable", "unclean.leader.election.enable"),
+    ]
+
+
+BROKER: dict[str, Setting] = {setting.name: setting for setting in _broker()}
+TOPIC: dict[str, Setting] = {setting.name: setting for setting in _topic()}
+
+UNIT_MS = {"hours": HOUR_MS, "minutes": 60_000, "ms": 1}
+"""What the last word of a broker setting's name is worth in milliseconds, for the settings that come in several units."""

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import pytest
+
+from kohort.node.config import Config, ConfigError, Source, TopicConfig
+from kohort.node.settings import BROKER, TOPIC
+
+
+def test_every_setting_has_a_text_and_a_default_that_its_own_bounds_accept() -> None:
+    config = Config()
+    for name, setting in BROKER.items():
+        assert setting.doc, name
+        assert name in dir(config) or hasattr(config, name.replace(".", "_"))
+    topic = TopicConfig(config)
+    for name in TOPIC:
+        topic.get(name)
+
+
+def test_kafkas_defaults_are_ours() -> None:
+    config = Config()
+    assert config.num_partitions == 1
+    assert config.group_initial_rebalance_delay_ms == 3000
+    assert config.offsets_topic_num_partitions == 50
+    assert config.auto_create_topics_enable is True
+    topic = TopicConfig(config)
+    assert topic.get("retention.ms") == 604_800_000
+    assert topic.get("segment.ms") == 604_800_000
+    assert topic.get("cleanup.policy") == ("delete",)
+
+
+def test_an_unknown_setting_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(ConfigError, match=r"unknown setting 'num\.partition'; did you mean 'num\.partitions'\?"):
+        Config.parse({"num.partition": "3"})
+    with pytest.raises(ConfigError, match="unknown setting 'zzzzzzzzzz'$"):
+        Config.parse({"zzzzzzzzzz": "3"})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("num.partitions", "three", "invalid value 'three' for num.partitions: expected an int from 1 to 100000"),
+        ("num.partitions", "0", "invalid value '0' for num.partitions: expected an int from 1 to 100000"),
+        ("auto.create.topics.enable", "yes", "invalid value 'yes' for auto.create.topics.enable: expected a boolean (true or false)"),
+        ("log.message.timestamp.type", "Now", "invalid value 'Now' for log.message.timestamp.type: expected one of CreateTime, LogAppendTime"),
+        ("log.cleanup.policy", "delete,shred", "invalid value 'delete,shred' for log.cleanup.policy: expected a list (comma-separated) of delete, compact"),
+        ("log.cleaner.min.cleanable.ratio", "nan", "invalid value 'nan' for log.cleaner.min.cleanable.ratio: expected a number from 0 to 1"),
+    ],
+)
+def test_an_ill_typed_value_is_refused_in_one_sentence(name: str, text: str, sentence: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        Config.parse({name: text})
+    assert str(refused.value) == sentence
+
+
+def test_a_session_timeout_range_that_is_empty_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"group\.min\.session\.timeout\.ms \(9000\) is above"):
+        Config.parse({"group.min.session.timeout.ms": "9000", "group.max.session.timeout.ms": "8000"})
+
+
+def test_a_topic_takes_the_broker_setting_that_is_set_in_the_finest_unit() -> None:
+    config = Config.parse({"log.retention.minutes": "5"})
+    topic = TopicConfig(config)
+    assert topic.get("retention.ms") == 300_000
+    assert topic.source("retention.ms") is Source.STATIC_BROKER
+    config.alter("log.retention.ms", "1234")
+    assert topic.get("retention.ms") == 1234
+    assert topic.source("retention.ms") is Source.DYNAMIC_BROKER
+    topic.alter("retention.ms", "-1")
+    assert topic.get("retention.ms") == -1
+    assert topic.source("retention.ms") is Source.TOPIC
+    topic.alter("retention.ms", None)
+    assert topic.get("retention.ms") == 1234
+
+
+def test_retention_for_ever_in_hours_stays_for_ever() -> None:
+    assert TopicConfig(Config.parse({"log.retention.hours": "-1"})).get("retention.ms") == -1
+
+
+def test_a_read_only_setting_cannot_change_while_the_broker_runs() -> None:
+    with pytest.raises(ConfigError, match=r"node\.id cannot be changed"):
+        Config().alter("node.id", "2")
+
+
+def test_sasl_users_are_read_from_one_setting() -> None:
+    assert Config.parse({"kohort.sasl.plain.users": "alice:s:x,bob:t"}).sasl_users == {"alice": "s:x", "bob": "t"}
+    assert Config().sasl_users == {}
+    with pytest.raises(ConfigError, match="NAME:PASSWORD"):
+        Config.parse({"kohort.sasl.plain.users": "alice"})
