@@ -1,0 +1,107 @@
+"""Why a command failed, as one sentence and an exit status.
+
+2 is for what the user typed (an ill-typed option, a name that does not exist), 1 for what the
+cluster answered or did not answer. A traceback never reaches the user.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Coroutine, Iterable
+from difflib import get_close_matches
+from functools import wraps
+from typing import Any
+
+from kohort.cli.output import OutputClosed, flush, remark
+from kohort.model.errors import ErrorCode, KafkaError
+
+USAGE = 2
+FAILED = 1
+INTERRUPTED = 130
+
+TYPED_WRONG = {
+    ErrorCode.INVALID_TOPIC_EXCEPTION,
+    ErrorCode.INVALID_PARTITIONS,
+    ErrorCode.INVALID_CONFIG,
+    ErrorCode.INVALID_GROUP_ID,
+    ErrorCode.INVALID_REPLICATION_FACTOR,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.GROUP_ID_NOT_FOUND,
+}
+"""Answers of a broker that only another command line can change."""
+
+
+class CommandFailed(Exception):
+    """One sentence for the user, and the exit status that goes with it."""
+
+    def __init__(self, sentence: str, status: int = FAILED) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+        self.status = status
+
+
+def unknown(kind: str, name: str, known: Iterable[str], otherwise: str = "") -> CommandFailed:
+    """Return the failure for a name that does not exist, with the nearest one that does."""
+    near = get_close_matches(name, list(known), n=1, cutoff=0.5)
+    advice = f"did you mean {near[0]!r}?" if near else otherwise
+    return CommandFailed(f"there is no {kind} {name!r}" + (f": {advice}" if advice else ""), USAGE)
+
+
+def run_against(bootstrap: str, work: Callable[[], Coroutine[Any, Any, int]]) -> int:
+    """Run a command's coroutine against a cluster and return its exit status; every failure is a sentence."""
+    try:
+        status = asyncio.run(work())
+        flush()
+    except CommandFailed as failure:
+        remark(failure.sentence)
+        return failure.status
+    except OutputClosed:
+        return closed_pipe()
+    except KafkaError as error:
+        remark(sentence_of(error, bootstrap))
+        return USAGE if error.code in TYPED_WRONG else FAILED
+    except (OSError, TimeoutError) as error:
+        remark(unreachable(bootstrap, error))
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return status
+
+
+def sentence_of(error: KafkaError, bootstrap: str) -> str:
+    """Return what the cluster answered, and what it means for the user."""
+    if error.code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT):
+        return unreachable(bootstrap, error)
+    return f"{bootstrap} answered {error.code.name}: {error.text}"
+
+
+def unreachable(bootstrap: str, error: BaseException) -> str:
+    """Return the sentence for a cluster that does not answer."""
+    reason = str(error) or type(error).__name__
+    return (
+        f"no broker answers at {bootstrap} ({reason}); "
+        "start one with `kohort broker`, or name another with --bootstrap-server or KOHORT_BOOTSTRAP"
+    )
+
+
+def closed_pipe() -> int:
+    """End quietly when the reader of our stdout went away, as `head` does."""
+    # What is still buffered cannot be written; without this the interpreter would complain at exit.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def usage_checked(run: Callable[..., int]) -> Callable[..., int]:
+    """Let a command's own `run` raise CommandFailed before it talks to a cluster."""
+
+    @wraps(run)
+    def checked(*arguments: Any) -> int:
+        try:
+            return run(*arguments)
+        except CommandFailed as failure:
+            remark(failure.sentence)
+            return failure.status
+
+    return checked

@@ -1,0 +1,132 @@
+"""Options that several commands share, and the types of their values.
+
+A type refuses an ill-typed value with a sentence; argparse prints it under the usage and exits with 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from kohort.model.ids import TopicPartition
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+BOOTSTRAP_VARIABLE = "KOHORT_BOOTSTRAP"
+
+
+def add_cluster(parser: ArgumentParser) -> None:
+    """Add --bootstrap-server, whose default comes from the environment."""
+    parser.add_argument(
+        "--bootstrap-server",
+        metavar="HOST:PORT",
+        type=bootstrap,
+        default=os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP,
+        help=f"a broker, or several with commas (default: ${BOOTSTRAP_VARIABLE}, else {DEFAULT_BOOTSTRAP})",
+    )
+
+
+def add_json(parser: ArgumentParser, what: str = "one JSON document instead of a table") -> None:
+    """Add --json."""
+    parser.add_argument("--json", action="store_true", help=f"print {what}")
+
+
+def verb(
+    verbs: argparse._SubParsersAction[ArgumentParser],
+    name: str,
+    summary: str,
+    *,
+    run: Callable[[argparse.Namespace], int],
+    examples: str,
+) -> ArgumentParser:
+    """Add one verb with its summary, its examples and the function that runs it."""
+    parser = verbs.add_parser(
+        name,
+        help=summary,
+        description=summary[0].upper() + summary[1:] + ".",
+        epilog="examples:\n" + "\n".join(f"  {line}" for line in examples.strip().splitlines()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=run)
+    return parser
+
+
+def bootstrap(text: str) -> str:
+    """Check a list of HOST:PORT."""
+    for address in text.split(","):
+        host, _, port = address.strip().rpartition(":")
+        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise ArgumentTypeError(f"{address!r} is not HOST:PORT, such as {DEFAULT_BOOTSTRAP}")
+    return text
+
+
+def number(lowest: int, what: str) -> Callable[[str], int]:
+    """Return the type of whole numbers from `lowest` on."""
+
+    def checked(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise ArgumentTypeError(f"{text!r} is not {what}: give a whole number") from None
+        if value < lowest:
+            raise ArgumentTypeError(f"{text} is not {what}: the least is {lowest}")
+        return value
+
+    return checked
+
+
+def setting(text: str) -> tuple[str, str]:
+    """Return the two halves of NAME=VALUE."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ArgumentTypeError(f"{text!r} is not NAME=VALUE, such as retention.ms=86400000")
+    return name.strip(), value.strip()
+
+
+def topic_or_partitions(text: str) -> tuple[str, frozenset[int] | None]:
+    """Return the topic of `TOPIC` or `TOPIC:0,1`, and its partitions, or None for all of them."""
+    topic, colon, listed = text.partition(":")
+    if not topic:
+        raise ArgumentTypeError(f"{text!r} names no topic: give TOPIC or TOPIC:PARTITION,PARTITION")
+    if not colon:
+        return topic, None
+    try:
+        partitions = frozenset(int(partition) for partition in listed.split(","))
+    except ValueError:
+        raise ArgumentTypeError(f"{listed!r} in {text!r} is no list of partitions such as 0,1") from None
+    if min(partitions) < 0:
+        raise ArgumentTypeError(f"{text!r} names a negative partition")
+    return topic, partitions
+
+
+def moment_ms(text: str) -> int:
+    """Return the milliseconds since the epoch of an ISO 8601 date or time; without a zone it is UTC, as in Kafka."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is no ISO 8601 time such as 2026-01-31T12:00:00Z") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1000)
+
+
+def chosen(
+    named: list[tuple[str, frozenset[int] | None]], existing: dict[str, int]
+) -> tuple[list[TopicPartition], list[str], list[TopicPartition]]:
+    """Resolve `TOPIC[:p]` against topics and their partition counts.
+
+    Returns the partitions meant, the topics that do not exist, and the partitions that do not.
+    """
+    found: set[TopicPartition] = set()
+    missing_topics = [topic for topic, _ in named if topic not in existing]
+    missing: list[TopicPartition] = []
+    for topic, partitions in named:
+        count = existing.get(topic, 0)
+        for partition in sorted(range(count) if partitions is None else partitions):
+            if partition < count:
+                found.add(TopicPartition(topic, partition))
+            elif topic in existing:
+                missing.append(TopicPartition(topic, partition))
+    return sorted(found), missing_topics, missing

@@ -1,0 +1,143 @@
+"""What the commands print: columns and JSON on stdout, remarks and progress on stderr.
+
+Stdout holds only what was asked for, so that it can be piped. Progress shows on a terminal, and only
+once a command has run for two seconds. The one module that knows `rich`, and does without it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Any, TextIO
+
+try:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+except ImportError:  # the [cli] extra: without it progress is a line of text
+    Console = None
+
+SHOW_AFTER_S = 2.0
+REDRAW_S = 0.1
+
+Cell = str | int | float | None
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], *, empty: str = "") -> str:
+    """Return rows under their headings: text to the left, numbers to the right, "-" for None.
+
+    No cell is ever cut, so that a line can be searched and copied. Without rows the answer is `empty`.
+    """
+    shown = [["-" if cell is None else str(cell) for cell in row] for row in rows]
+    if not shown:
+        return empty
+    widths = [max(len(line[at]) for line in [list(columns), *shown]) for at in range(len(columns))]
+    right = [all(is_number(line[at]) for line in shown) for at in range(len(columns))]
+
+    def laid_out(line: Sequence[str]) -> str:
+        cells = (
+            cell.rjust(width) if numeric else cell.ljust(width)
+            for cell, width, numeric in zip(line, widths, right, strict=True)
+        )
+        return "  ".join(cells).rstrip()
+
+    return "\n".join([laid_out([column.upper() for column in columns]), *map(laid_out, shown)])
+
+
+def is_number(cell: str) -> bool:
+    """Say whether a cell is a whole number or a missing one."""
+    return cell == "-" or cell.lstrip("-").isdigit()
+
+
+class OutputClosed(Exception):
+    """Whoever read our stdout has gone away, as `head` does once it has its lines."""
+
+
+def put(text: str) -> None:
+    """Print lines to stdout; nothing for an empty text. Raises OutputClosed."""
+    if text:
+        put_bytes(text.encode() + b"\n")
+
+
+def put_json(value: Any) -> None:
+    """Print one JSON document on one line to stdout, its keys in the order given. Raises OutputClosed."""
+    put(json.dumps(value, ensure_ascii=False))
+
+
+def put_bytes(line: bytes) -> None:
+    """Write bytes to stdout as they are. Raises OutputClosed."""
+    try:
+        sys.stdout.buffer.write(line)
+    except BrokenPipeError as gone:
+        raise OutputClosed from gone
+
+
+def flush() -> None:
+    """Hand stdout's buffer to the operating system. Raises OutputClosed."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError as gone:
+        raise OutputClosed from gone
+
+
+def remark(sentence: str) -> None:
+    """Print a sentence to stderr: what was done, or what to do next."""
+    print(f"kohort: {sentence}", file=sys.stderr)
+
+
+class Meter:
+    """Progress on a terminal's stderr from the second second on; silent elsewhere.
+
+    `total` is the number of steps when it is known; the display counts `unit`s.
+    """
+
+    def __init__(self, title: str, *, total: int | None = None, unit: str = "records", stream: TextIO | None = None):
+        self.title = title
+        self.total = total
+        self.unit = unit
+        self.stream = sys.stderr if stream is None else stream
+        self.count = 0
+        self.started = time.monotonic()
+        self.drawn = 0.0
+        self.bar: Any = None
+        self.task: Any = None
+
+    def __enter__(self) -> Meter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+        elif self.drawn:
+            self.stream.write("\r\x1b[K")
+            self.stream.flush()
+
+    def advance(self, steps: int = 1) -> None:
+        """Count steps, and show the count when it is time to."""
+        self.count += steps
+        now = time.monotonic()
+        if now - self.drawn < REDRAW_S or now - self.started < SHOW_AFTER_S or not self.stream.isatty():
+            return
+        self.drawn = now
+        self._draw(now)
+
+    def _draw(self, now: float) -> None:
+        if Console is None:
+            of = "" if self.total is None else f" of {self.total:,}"
+            self.stream.write(f"\r\x1b[K{self.title}: {self.count:,}{of} {self.unit}, {now - self.started:.0f} s")
+            self.stream.flush()
+            return
+        if self.bar is None:
+            columns = (
+                [SpinnerColumn(), TextColumn("{task.description}"), TextColumn("{task.completed:,} " + self.unit)]
+                if self.total is None
+                else [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn(self.unit)]
+            )
+            self.bar = Progress(*columns, TimeElapsedColumn(), console=Console(file=self.stream), transient=True)
+            self.task = self.bar.add_task(self.title, total=self.total)
+            self.bar.start()
+        self.bar.update(self.task, completed=self.count)
