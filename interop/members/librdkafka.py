@@ -1,0 +1,75 @@
+"""A member by librdkafka (confluent-kafka); `assignor` may be any it knows, such as cooperative-sticky."""
+
+from __future__ import annotations
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from interop.members.report import Options, Report, options
+
+
+def _configuration(chosen: Options) -> dict[str, str | int | bool]:
+    configuration: dict[str, str | int | bool] = {
+        "bootstrap.servers": chosen.bootstrap,
+        "group.id": chosen.group,
+        "client.id": "librdkafka",
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+        "session.timeout.ms": chosen.session_ms,
+        "heartbeat.interval.ms": min(1000, chosen.session_ms // 3),
+        "fetch.wait.max.ms": 100,
+    }
+    if chosen.assignor:
+        configuration["partition.assignment.strategy"] = chosen.assignor
+    if chosen.instance:
+        configuration["group.instance.id"] = chosen.instance
+    return configuration
+
+
+def main() -> None:
+    """Read and commit until asked to leave."""
+    chosen, report = options(), Report()
+    consumer = Consumer(_configuration(chosen))
+    owned: set[int] = set()
+    positions: dict[int, int] = {}
+
+    def commit() -> None:
+        if not positions:
+            return
+        offsets = [TopicPartition(chosen.topic, partition, offset) for partition, offset in positions.items()]
+        try:
+            consumer.commit(offsets=offsets, asynchronous=False)
+        except KafkaException as error:
+            report.refused(error)
+        else:
+            report.committed(positions)
+            positions.clear()
+
+    def on_assign(_: Consumer, partitions: list[TopicPartition]) -> None:
+        owned.update(each.partition for each in partitions)
+        report.owns(owned, "assigned")
+
+    def on_revoke(_: Consumer, partitions: list[TopicPartition]) -> None:
+        commit()
+        owned.difference_update(each.partition for each in partitions)
+        report.owns(owned, "revoked")
+
+    def on_lost(_: Consumer, partitions: list[TopicPartition]) -> None:
+        positions.clear()
+        owned.difference_update(each.partition for each in partitions)
+        report.owns(owned, "lost")
+
+    consumer.subscribe([chosen.topic], on_assign=on_assign, on_revoke=on_revoke, on_lost=on_lost)
+    while not report.is_over:
+        messages = [each for each in consumer.consume(200, 0.1) if each.error() is None]
+        if messages:
+            rows = [(m.partition(), m.offset(), m.key().decode(), m.value().decode()) for m in messages]
+            report.read(rows)
+            for partition, offset, *_ in rows:
+                positions[partition] = offset + 1
+        commit()
+    consumer.close()
+    report.line("left")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""What every member program shares: its arguments, its JSON lines, and the wish to end."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+Row = tuple[int, int, str, str]  # partition, offset, key, value
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Where to join, and as whom."""
+
+    bootstrap: str
+    group: str
+    topic: str
+    assignor: str | None
+    instance: str | None
+    session_ms: int
+
+
+class Report:
+    """The lines of one member; `is_over` turns true when the member is asked to leave."""
+
+    def __init__(self) -> None:
+        self.is_over = False
+        signal.signal(signal.SIGTERM, self._end)
+
+    def _end(self, *_: object) -> None:
+        self.is_over = True
+
+    def line(self, event: str, **fields: object) -> None:
+        """Print one event."""
+        sys.stdout.write(json.dumps({"event": event, **fields}) + "\n")
+        sys.stdout.flush()
+
+    def owns(self, partitions: Iterable[int], why: str) -> None:
+        """Print the whole assignment after a change."""
+        self.line("owns", partitions=sorted(partitions), why=why)
+
+    def read(self, rows: list[Row]) -> None:
+        """Print what one poll brought."""
+        self.line("read", records=rows)
+
+    def committed(self, positions: Mapping[int, int]) -> None:
+        """Print what a commit has confirmed."""
+        self.line("committed", offsets={str(partition): offset for partition, offset in positions.items()})
+
+    def refused(self, error: object) -> None:
+        """Print why a commit was refused."""
+        self.line("refused", error=str(error))
+
+
+def options() -> Options:
+    """Read the arguments that every member program takes."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("bootstrap")
+    parser.add_argument("group")
+    parser.add_argument("topic")
+    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
+    given = parser.parse_args()
+    settings = dict(setting.split("=", 1) for setting in given.settings)
+    return Options(
+        given.bootstrap,
+        given.group,
+        given.topic,
+        settings.get("assignor"),
+        settings.get("instance"),
+        int(settings.get("session_ms", "6000")),
+    )

@@ -1,0 +1,98 @@
+"""One child process of ours: started in its own session, watched through /proc, ended by its own process id."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Child:
+    """A child process whose output goes to a file; `stop` ends it by SIGTERM, `kill` by SIGKILL."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        output: Path,
+        *,
+        environment: Mapping[str, str] | None = None,
+        separate: bool = False,
+    ) -> None:
+        self.output = output
+        self.started = time.monotonic()
+        with output.open("wb") as out:
+            errors = output.with_suffix(".err").open("wb") if separate else subprocess.STDOUT
+            self.process = subprocess.Popen(
+                list(command),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=errors,
+                env=environment,
+                start_new_session=True,
+            )
+            if separate:
+                errors.close()  # type: ignore[union-attr]
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self.process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process has not ended."""
+        return self.process.poll() is None
+
+    def text(self) -> str:
+        """Return everything that it has printed so far."""
+        return self.output.read_text(errors="replace")
+
+    def rss_mib(self) -> float:
+        """Return its resident memory in MiB, as the kernel counts it."""
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) / 1024
+        return 0.0
+
+    def cpu_s(self) -> float:
+        """Return the CPU seconds it has used, user and system."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
+
+    def wait_for(self, seen: Callable[[str], bool], what: str, timeout_s: float) -> float:
+        """Wait until its output satisfies a predicate and return the seconds since its start.
+
+        Raises `RuntimeError` with its output when it ends first or does not get there in time.
+        """
+        while not seen(self.text()):
+            if not self.is_running:
+                raise RuntimeError(f"{what}: exit code {self.process.returncode}\n{self.text()[-4000:]}")
+            if time.monotonic() - self.started > timeout_s:
+                text = self.text()[-4000:]
+                self.kill()
+                raise RuntimeError(f"{what}: not within {timeout_s:.0f} s\n{text}")
+            time.sleep(0.005)
+        return time.monotonic() - self.started
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal, if it still runs."""
+        if self.is_running:
+            self.process.send_signal(number)
+
+    def stop(self, timeout_s: float = 20) -> int:
+        """End it by SIGTERM, by SIGKILL when that takes too long, and return its exit code."""
+        self.signal(signal.SIGTERM)
+        try:
+            return self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return self.kill()
+
+    def kill(self) -> int:
+        """End it by SIGKILL and return its exit code."""
+        self.signal(signal.SIGKILL)
+        return self.process.wait(20)

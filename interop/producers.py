@@ -1,0 +1,102 @@
+"""Producing keyed text with each client library, and the delivery reports it gave."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from interop.group import Pair, Position
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+Written = dict[Position, Pair]
+
+
+def _librdkafka(bootstrap: str, topic: str, pairs: Sequence[Pair], codec: str, idempotent: bool) -> Written:
+    from confluent_kafka import KafkaError, Message, Producer
+
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "compression.codec": codec,
+            "enable.idempotence": idempotent,
+            "acks": "all",
+            "linger.ms": 5,
+            "message.timeout.ms": 20000,
+        }
+    )
+    written: Written = {}
+    failed: list[str] = []
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            failed.append(str(error))
+        else:
+            written[message.partition(), message.offset()] = (message.key().decode(), message.value().decode())
+
+    for key, value in pairs:
+        producer.produce(topic, value.encode(), key.encode(), on_delivery=delivered)
+        producer.poll(0)
+    left = producer.flush(30)
+    assert not left, f"{left} records undelivered"
+    assert not failed, failed[0]
+    return written
+
+
+def _kafka_python(bootstrap: str, topic: str, pairs: Sequence[Pair], codec: str, idempotent: bool) -> Written:
+    from kafka import KafkaProducer
+
+    producer = KafkaProducer(
+        bootstrap_servers=bootstrap,
+        compression_type=None if codec == "none" else codec,
+        enable_idempotence=idempotent,
+        acks="all",
+        linger_ms=5,
+        max_block_ms=20000,
+    )
+    try:
+        sent = [(producer.send(topic, value.encode(), key.encode()), (key, value)) for key, value in pairs]
+        producer.flush(30)
+        written: Written = {}
+        for future, pair in sent:
+            place = future.get(10)
+            written[place.partition, place.offset] = pair
+        return written
+    finally:
+        producer.close(timeout=10)
+
+
+def _aiokafka(bootstrap: str, topic: str, pairs: Sequence[Pair], codec: str, idempotent: bool) -> Written:
+    from aiokafka import AIOKafkaProducer
+
+    async def run() -> Written:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=bootstrap,
+            compression_type=None if codec == "none" else codec,
+            enable_idempotence=idempotent,
+            acks="all",
+            linger_ms=5,
+        )
+        await producer.start()
+        try:
+            sent = [(await producer.send(topic, value.encode(), key.encode()), (key, value)) for key, value in pairs]
+            written: Written = {}
+            for future, pair in sent:
+                place = await asyncio.wait_for(future, 20)
+                written[place.partition, place.offset] = pair
+            return written
+        finally:
+            await producer.stop()
+
+    return asyncio.run(run())
+
+
+_BY_LIBRARY = {"librdkafka": _librdkafka, "kafka_python": _kafka_python, "aiokafka": _aiokafka}
+
+
+def produce(
+    library: str, bootstrap: str, topic: str, pairs: Sequence[Pair], *, codec: str = "none", idempotent: bool = True
+) -> Written:
+    """Send pairs with one library and return where the broker put each, by the library's delivery reports."""
+    written = _BY_LIBRARY[library](bootstrap, topic, pairs, codec, idempotent)
+    assert len(written) == len(pairs), "two records were given the same offset"
+    return written

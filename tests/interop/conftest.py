@@ -1,0 +1,117 @@
+"""Brokers for the interop tests, one of each kind a session, and what of a run goes into its record."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from interop import jars
+from interop.group import Group
+from interop.brokers import BROKERS, Broker
+from interop.kafka import ApacheKafka
+from interop.kohort_broker import KohortBroker
+
+_numbers = itertools.count(1)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "capability(client, name): the cell of docs/interop.md that a test fills")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.interop)
+            _record(item)
+
+
+def _record(item: pytest.Item) -> None:
+    marker = item.get_closest_marker("capability")
+    if marker is None or not isinstance(item, pytest.Function):
+        return
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    client, name = (text.format(**parameters) for text in marker.args)
+    broker = parameters.get("broker", parameters.get("only", "kohort"))
+    item.user_properties += [("client", client), ("capability", name), ("broker", broker)]
+
+
+@pytest.fixture(scope="session")
+def _apache() -> Iterator[ApacheKafka]:
+    try:
+        broker = ApacheKafka()
+        broker.start()
+    except jars.Unavailable as reason:
+        pytest.skip(str(reason))
+    yield broker
+    broker.stop()
+    broker.remove()
+
+
+@pytest.fixture(scope="session")
+def _kohort() -> Iterator[KohortBroker]:
+    broker = KohortBroker()
+    broker.start()
+    yield broker
+    broker.stop()
+    broker.remove()
+
+
+@pytest.fixture(scope="session", params=list(BROKERS))
+def broker(request: pytest.FixtureRequest) -> Broker:
+    """Ours and the real one, each started once."""
+    started: Broker = request.getfixturevalue(f"_{request.param}")
+    return started
+
+
+@pytest.fixture(scope="session")
+def apache(_apache: ApacheKafka) -> ApacheKafka:
+    """A real Apache Kafka."""
+    return _apache
+
+
+@pytest.fixture(scope="session")
+def java() -> str:
+    """A Java that can run Kafka's tools, and their jars."""
+    try:
+        jars.class_path()
+        return jars.java()
+    except jars.Unavailable as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """A name for a topic or group that no other test uses."""
+    plain = "".join(c if c.isalnum() else "-" for c in request.node.originalname)
+    return f"{plain.removeprefix('test-')[:40]}-{next(_numbers)}"
+
+
+@pytest.fixture
+def topic(broker: Broker, name: str) -> str:
+    """A fresh topic of six partitions."""
+    create_topic(broker.bootstrap, name, 6)
+    return name
+
+
+@pytest.fixture
+def group(broker: Broker, name: str, topic: str, tmp_path: Path) -> Iterator[Group]:
+    """An empty group on the fresh topic; its members are ended with the test."""
+    with Group(broker.bootstrap, f"group-{name}", topic, 6, tmp_path) as members:
+        yield members
+
+
+@pytest.fixture
+def make_topic(broker: Broker) -> Callable[[str, int], None]:
+    """Create further topics."""
+    return lambda name, partitions: create_topic(broker.bootstrap, name, partitions)
+
+
+def create_topic(bootstrap: str, name: str, partitions: int) -> None:
+    """Create a topic with the one client library that is always there to do it, and wait until it is known."""
+    confluent = pytest.importorskip("confluent_kafka.admin", reason="confluent-kafka is not installed")
+    admin = confluent.AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([confluent.NewTopic(name, partitions, 1)])[name].result(20)
