@@ -1,0 +1,37 @@
+"""What a user is told when its member cannot go on: why, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kohort.model.errors import ErrorCode
+
+
+def failure_text(code: ErrorCode, *, instance_id: str | None, protocols: Sequence[str], session_timeout_ms: int) -> str:
+    """Return the sentence for a fatal error code of JoinGroup, SyncGroup, Heartbeat or OffsetCommit."""
+    match code:
+        case ErrorCode.FENCED_INSTANCE_ID:
+            return (
+                f"another member took over group.instance.id {instance_id!r}: this one is out of the group for good;"
+                " give every static member an id of its own and start it again"
+            )
+        case ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
+            return (
+                f"the group's other members support none of this member's assignors ({', '.join(protocols)}),"
+                " or the group belongs to another kind of client: use an assignor that all members have"
+            )
+        case ErrorCode.INVALID_SESSION_TIMEOUT:
+            return (
+                f"the broker does not allow session_timeout_ms={session_timeout_ms}: stay between its"
+                " group.min.session.timeout.ms and group.max.session.timeout.ms"
+            )
+        case ErrorCode.GROUP_MAX_SIZE_REACHED:
+            return "the group is full: raise the broker's group.max.size or stop another member"
+        case ErrorCode.GROUP_AUTHORIZATION_FAILED:
+            return "this user may not use the group: have READ on the group granted to it"
+        case ErrorCode.INVALID_GROUP_ID:
+            return "the group id is empty or invalid: pass a group_id"
+        case ErrorCode.UNSUPPORTED_VERSION if instance_id is not None:
+            return "the broker is too old for static members: remove group_instance_id or use Kafka 2.3 or newer"
+        case _:
+            return code.text

@@ -1,0 +1,151 @@
+"""What happens to a member: its user's wishes, the coordinator's answers, callbacks that finished, time passing.
+
+Plain values. An answer names the identity it was asked with (`asked_as`), because only an answer to the present
+identity may change anything. A request that got no answer is answered NETWORK_EXCEPTION or REQUEST_TIMED_OUT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kohort.assign.spec import MemberSpec, TopicSpec
+from kohort.member.effects import Callback
+from kohort.member.identity import Identity
+from kohort.model.assignment import Assignment
+from kohort.model.errors import ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed:
+    """The user wants these topics from now on."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PollEntered:
+    """The user came for records: it is alive for as long as it waits here."""
+
+
+@dataclass(frozen=True, slots=True)
+class PollReturned:
+    """The user went off with records and must be back within `max.poll.interval.ms`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RejoinRequested:
+    """The user wants a rebalance, and says why (`enforceRebalance`)."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CloseRequested:
+    """The user is done. `leave` says whether to send LeaveGroup; None leaves unless the member is static."""
+
+    reason: str
+    leave: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JoinAnswered:
+    """JoinGroup's answer; `members` are there for the leader only."""
+
+    asked_as: Identity
+    error: ErrorCode
+    generation: int = -1
+    member_id: str = ""
+    leader: str = ""
+    protocol_name: str = ""
+    members: Mapping[str, MemberSpec] = field(default_factory=dict)
+    is_skip: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SyncAnswered:
+    """SyncGroup's answer."""
+
+    asked_as: Identity
+    error: ErrorCode
+    assignment: Assignment = field(default_factory=Assignment)
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatAnswered:
+    """Heartbeat's answer."""
+
+    asked_as: Identity
+    error: ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class CommitAnswered:
+    """OffsetCommit's answer: a commit learns of a rebalance or a fencing as a heartbeat does."""
+
+    asked_as: Identity
+    error: ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveAnswered:
+    """LeaveGroup's answer, or the end of waiting for it."""
+
+    asked_as: Identity
+    error: ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """The leader's assignment, and the metadata of the group's topics that it was made from."""
+
+    asked_as: Identity
+    assignments: Mapping[str, Assignment]
+    snapshot: Mapping[str, TopicSpec]
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeFailed:
+    """The leader could not make an assignment."""
+
+    asked_as: Identity
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataChanged:
+    """The cluster's metadata is now this, for the topics asked about."""
+
+    topics: Mapping[str, TopicSpec]
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackFinished:
+    """A callback returned or raised. `is_abandoned`: it never ran, so the partitions count as still owned."""
+
+    callback: Callback
+    is_abandoned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed; nothing else happened."""
+
+
+Input = (
+    Subscribed
+    | PollEntered
+    | PollReturned
+    | RejoinRequested
+    | CloseRequested
+    | JoinAnswered
+    | SyncAnswered
+    | HeartbeatAnswered
+    | CommitAnswered
+    | LeaveAnswered
+    | Computed
+    | ComputeFailed
+    | MetadataChanged
+    | CallbackFinished
+    | Tick
+)

@@ -1,0 +1,83 @@
+"""A member's deadlines: next heartbeat, the session as the client sees it, the next retry, the poll deadline.
+
+All times are milliseconds on the driver's monotonic clock, handed in. A deadline of None is not set. Randomness, for
+the jitter of retries, is handed in too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class Backoff:
+    """Waits that double from `initial_ms` up to `limit_ms`, each spread by ±20 % (Kafka's `retry.backoff.ms`)."""
+
+    def __init__(self, random: Callable[[], float], initial_ms: int = 100, limit_ms: int = 1000) -> None:
+        self._random = random
+        self._initial_ms = initial_ms
+        self._limit_ms = limit_ms
+        self.failures = 0
+
+    def next_ms(self) -> int:
+        """Return how long to wait after one more failure, in milliseconds."""
+        wait_ms = min(self._limit_ms, self._initial_ms << min(self.failures, 16))
+        self.failures += 1
+        return int(wait_ms * (0.8 + 0.4 * self._random()))
+
+    def reset(self) -> None:
+        """Forget past failures: something worked."""
+        self.failures = 0
+
+
+class Session:
+    """The deadlines of one member."""
+
+    def __init__(
+        self, *, heartbeat_interval_ms: int, session_timeout_ms: int, max_poll_interval_ms: int | None, backoff: Backoff
+    ) -> None:
+        self._heartbeat_interval_ms = heartbeat_interval_ms
+        self._session_timeout_ms = session_timeout_ms
+        self._max_poll_interval_ms = max_poll_interval_ms
+        self._backoff = backoff
+        self.heartbeat_ms: int | None = None
+        self.retry_ms: int | None = None
+        self.session_ms: int | None = None
+        self.poll_ms: int | None = None
+
+    def mark_heartbeat_sent(self, now_ms: int) -> None:
+        """The next heartbeat is one interval away."""
+        self.heartbeat_ms = now_ms + self._heartbeat_interval_ms
+
+    def mark_heard(self, now_ms: int) -> None:
+        """The coordinator answered as it answers a member it knows."""
+        self.session_ms = now_ms + self._session_timeout_ms
+        self._backoff.reset()
+
+    def open(self, now_ms: int) -> None:
+        """A generation begins: heartbeats and the session run from here."""
+        self.mark_heartbeat_sent(now_ms)
+        self.mark_heard(now_ms)
+
+    def end(self) -> None:
+        """The member is no longer in a generation: neither heartbeats nor a session."""
+        self.heartbeat_ms = None
+        self.session_ms = None
+
+    def mark_poll_entered(self) -> None:
+        """The user is here: no poll deadline runs."""
+        self.poll_ms = None
+
+    def mark_poll_returned(self, now_ms: int) -> None:
+        """The user went off: the poll deadline is one interval away."""
+        if self._max_poll_interval_ms is not None:
+            self.poll_ms = now_ms + self._max_poll_interval_ms
+
+    def wait_to_retry(self, now_ms: int, *, is_first_at_once: bool = False) -> None:
+        """Something failed: hold the next attempt back, the first one only if it is not due at once."""
+        is_at_once = is_first_at_once and self._backoff.failures == 0
+        wait_ms = self._backoff.next_ms()
+        self.retry_ms = now_ms if is_at_once else now_ms + wait_ms
+
+    def retry_heartbeat(self, now_ms: int) -> None:
+        """A heartbeat got no answer: try again soon, not a whole interval later."""
+        self.heartbeat_ms = now_ms + min(self._heartbeat_interval_ms, self._backoff.next_ms())
