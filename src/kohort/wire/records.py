@@ -1,0 +1,435 @@
+"""Record batches, format v2: the bytes that travel in Produce and Fetch and lie in log segments.
+
+A batch is a 61-byte header and its records, which may be compressed. Whoever reads bytes gets `CorruptBatch` for
+anything that is not a whole, sound batch, never another error. Base offset and leader epoch lie outside the CRC, so
+a broker patches them in place. Source: Kafka's documentation, "Record Batch"; KIP-98; KIP-32 for the timestamp type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from enum import IntEnum
+from struct import Struct
+from struct import error as StructError  # noqa: N812
+from typing import NamedTuple
+
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.wire.compression import Compression, CompressionUnavailable, CorruptCompression, compress, decompress
+from kohort.wire.crc32c import crc32c
+
+__all__ = [
+    "HEADER_SIZE",
+    "MAX_UNPACKED_BYTES",
+    "BatchHeader",
+    "Buffer",
+    "Compression",
+    "CompressionUnavailable",
+    "ControlType",
+    "CorruptBatch",
+    "Record",
+    "TimestampType",
+    "check_batch",
+    "control_record",
+    "control_type",
+    "decode_batch",
+    "encode_batch",
+    "iter_batches",
+    "patch_batch",
+    "read_header",
+    "stamp_append_time",
+]
+
+Buffer = bytes | bytearray | memoryview
+
+HEADER_SIZE = 61
+"""Bytes of a batch before its first record."""
+
+MAX_UNPACKED_BYTES = 128 << 20
+"""What a compressed batch may unpack to where the caller sets no limit of its own."""
+
+NO_TIMESTAMP = -1
+
+_HEADER = Struct(">qiibIhiqqqhii")
+_LOG_OVERHEAD = 12  # base offset and length, which the length does not count
+_SMALLEST_LENGTH = HEADER_SIZE - _LOG_OVERHEAD
+_MAGIC = 2
+_CRC_FROM = 21  # the CRC covers the attributes and all that follows
+_BASE_OFFSET = Struct(">q")
+_LEADER_EPOCH = Struct(">i")
+_CRC_AND_ATTRIBUTES = Struct(">Ih")
+_MAX_TIMESTAMP = Struct(">q")
+_COMPRESSION, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
+
+
+class CorruptBatch(KafkaError):
+    """Bytes that are not a whole, sound record batch (CORRUPT_MESSAGE)."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(ErrorCode.CORRUPT_MESSAGE, text)
+
+
+class TimestampType(IntEnum):
+    """Who set the timestamps of a batch (KIP-32)."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+class ControlType(IntEnum):
+    """What a control record says: the end of a transaction, as its key spells it."""
+
+    ABORT = 0
+    COMMIT = 1
+
+
+class Record(NamedTuple):
+    """One record. A null key or value is None; header keys are text, header values bytes or None."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+class BatchHeader(NamedTuple):
+    """The 61 bytes before the records, in their order on the wire."""
+
+    base_offset: int
+    batch_length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch, with the twelve that `batch_length` does not count."""
+        return self.batch_length + _LOG_OVERHEAD
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def compression(self) -> Compression:
+        """Raises CorruptBatch when the attributes name a compression that does not exist."""
+        try:
+            return Compression(self.attributes & _COMPRESSION)
+        except ValueError:
+            raise CorruptBatch(f"unknown compression {self.attributes & _COMPRESSION}") from None
+
+    @property
+    def is_control(self) -> bool:
+        return self.attributes & _CONTROL != 0
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.attributes & _TRANSACTIONAL != 0
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        return TimestampType(self.attributes >> 3 & 1)
+
+
+_new_tuple = tuple.__new__
+
+
+def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """Return the header at `position`; the records behind it are not looked at.
+
+    Raises CorruptBatch when fewer than 61 bytes are there, or when they cannot be a header of format v2.
+    """
+    try:
+        header = _new_tuple(BatchHeader, _HEADER.unpack_from(buffer, position))
+    except StructError:
+        raise CorruptBatch(f"{max(len(buffer) - position, 0)} bytes are too few for a batch header") from None
+    if header[3] != _MAGIC:
+        raise CorruptBatch(f"magic {header[3]}: only record batches of format v2 are understood")
+    if header[1] < _SMALLEST_LENGTH:
+        raise CorruptBatch(f"a batch length of {header[1]} is less than a header")
+    return header
+
+
+def iter_batches(buffer: Buffer, *, strict: bool = False) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Yield each whole batch of `buffer` with its header; CRCs are not checked.
+
+    A fetch may end in the middle of a batch, so a partial one at the end is left out, unless `strict` says that it
+    is an error. Raises CorruptBatch where a header is none.
+    """
+    view = memoryview(buffer)
+    position, end = 0, len(view)
+    while end - position >= HEADER_SIZE:
+        header = read_header(view, position)
+        following = position + _LOG_OVERHEAD + header[1]
+        if following > end:
+            break
+        yield header, view[position:following]
+        position = following
+    if strict and position != end:
+        raise CorruptBatch(f"{end - position} bytes after the last whole batch")
+
+
+def check_batch(batch: Buffer) -> BatchHeader:
+    """Return the header of `batch`, which must be exactly one sound batch: sizes, counts and CRC.
+
+    A compacted batch may hold fewer records than its offsets span, even none. Raises CorruptBatch.
+    """
+    header = read_header(batch)
+    if header[1] + _LOG_OVERHEAD != len(batch):
+        raise CorruptBatch(f"the batch says {header[1] + _LOG_OVERHEAD} bytes and has {len(batch)}")
+    if crc32c(memoryview(batch)[_CRC_FROM:]) != header[4]:
+        raise CorruptBatch(f"wrong CRC in the batch at offset {header[0]}")
+    if not 0 <= header[12] <= header[6] + 1:
+        raise CorruptBatch(f"{header[12]} records in {header[6] + 1} offsets")
+    if header[5] & _COMPRESSION > Compression.ZSTD:
+        raise CorruptBatch(f"unknown compression {header[5] & _COMPRESSION}")
+    return header
+
+
+def patch_batch(batch: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
+    """Write base offset and leader epoch into a batch. Neither is under the CRC."""
+    _BASE_OFFSET.pack_into(batch, 0, base_offset)
+    _LEADER_EPOCH.pack_into(batch, 12, leader_epoch)
+
+
+def stamp_append_time(batch: Buffer, append_time_ms: int) -> bytearray:
+    """Return a copy of `batch` whose records all bear the broker's time: attributes, max timestamp and CRC change."""
+    stamped = bytearray(batch)
+    (attributes,) = Struct(">h").unpack_from(stamped, _CRC_FROM)
+    _MAX_TIMESTAMP.pack_into(stamped, 35, append_time_ms)
+    _CRC_AND_ATTRIBUTES.pack_into(stamped, 17, 0, attributes | _LOG_APPEND_TIME)
+    Struct(">I").pack_into(stamped, 17, crc32c(memoryview(stamped)[_CRC_FROM:]))
+    return stamped
+
+
+# ---------------------------------------------------------------------------------------------------------- records
+
+
+def _zigzag_varint(value: int) -> bytes:
+    """Encode a signed integer of up to 64 bits as Protocol Buffers' zigzag varint."""
+    value = value << 1 if value >= 0 else (-value << 1) - 1
+    parts = bytearray()
+    while value > 0x7F:
+        parts.append(value & 0x7F | 0x80)
+        value >>= 7
+    parts.append(value)
+    return bytes(parts)
+
+
+_SMALL_VARINTS = tuple(_zigzag_varint(value) for value in range(2048))
+_ABSENT = _zigzag_varint(-1)
+
+
+def _varint(value: int) -> bytes:
+    return _SMALL_VARINTS[value] if 0 <= value < 2048 else _zigzag_varint(value)
+
+
+def _field(content: Buffer | None) -> bytes:
+    return _ABSENT if content is None else _varint(len(content)) + content
+
+
+def encode_batch(
+    records: Iterable[Record],
+    *,
+    base_offset: int = 0,
+    compression: Compression = Compression.NONE,
+    leader_epoch: int = -1,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+    control: bool = False,
+    log_append_time_ms: int | None = None,
+    keep_offsets: bool = False,
+) -> bytes:
+    """Return one batch that holds `records`.
+
+    Records get consecutive offsets from `base_offset`, whatever their own say, unless `keep_offsets` (for compacted
+    batches). Raises ValueError without records, and CompressionUnavailable.
+    """
+    rows: Sequence[Record] = records if isinstance(records, Sequence) else list(records)
+    if not rows:
+        raise ValueError("a batch has at least one record")
+    base_timestamp = max_timestamp = rows[0].timestamp_ms
+    delta = -1
+    parts: list[bytes] = []
+    for offset, timestamp, key, value, headers in rows:
+        delta = offset - base_offset if keep_offsets else delta + 1
+        if timestamp > max_timestamp:
+            max_timestamp = timestamp
+        if headers:
+            tail = [_varint(len(headers))]
+            for name, content in headers:
+                tail += (_field(name.encode()), _field(content))
+            suffix = b"".join(tail)
+        else:
+            suffix = b"\x00"
+        body = b"\x00%b%b%b%b%b" % (
+            _varint(timestamp - base_timestamp),
+            _varint(delta),
+            _field(key),
+            _field(value),
+            suffix,
+        )
+        parts += (_varint(len(body)), body)
+    payload = b"".join(parts)
+    if compression:
+        payload = compress(compression, payload)
+    attributes = compression | (transactional and _TRANSACTIONAL) | (control and _CONTROL)
+    if log_append_time_ms is not None:
+        attributes, max_timestamp = attributes | _LOG_APPEND_TIME, log_append_time_ms
+    head = bytearray(HEADER_SIZE)
+    _HEADER.pack_into(
+        head, 0,
+        base_offset, _SMALLEST_LENGTH + len(payload), leader_epoch, _MAGIC, 0, attributes, delta,
+        base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, len(rows),
+    )  # fmt: skip
+    crc = crc32c(payload, crc32c(memoryview(head)[_CRC_FROM:]))
+    Struct(">I").pack_into(head, 17, crc)
+    return bytes(head) + payload
+
+
+def decode_batch(batch: Buffer, *, limit: int = MAX_UNPACKED_BYTES) -> list[Record]:
+    """Return the records of one whole batch; the CRC is not checked (`check_batch` does).
+
+    Control batches are decoded like any other. A compressed batch may unpack to `limit` bytes. Raises CorruptBatch
+    when anything is off, and CompressionUnavailable.
+    """
+    header = read_header(batch)
+    if header.size != len(batch):
+        raise CorruptBatch(f"the batch says {header.size} bytes and has {len(batch)}")
+    payload = bytes(memoryview(batch)[HEADER_SIZE:])
+    if header.compression:
+        try:
+            payload = decompress(header.compression, payload, limit)
+        except CorruptCompression as error:
+            raise CorruptBatch(f"batch at offset {header.base_offset}: {error}") from None
+    try:
+        return _decode_records(payload, header)
+    except IndexError:
+        raise CorruptBatch(f"batch at offset {header.base_offset}: a record ends beyond the batch") from None
+
+
+def _decode_records(payload: bytes, header: BatchHeader) -> list[Record]:
+    """Decode the unpacked records of a batch. Raises CorruptBatch, and IndexError when the bytes end too early."""
+    base_offset, base_timestamp = header.base_offset, header.base_timestamp
+    append_time = header.max_timestamp if header.attributes & _LOG_APPEND_TIME else None
+    records: list[Record] = []
+    push, new, read = records.append, _new_tuple, _read_varint
+    position, end = 0, len(payload)
+    for _ in range(header.record_count):
+        # The one-byte case of each varint is written out: it is nearly every case, and a call costs more than it all.
+        size = payload[position]
+        position += 1
+        if size < 0x80:
+            size = size >> 1 ^ -(size & 1)
+        else:
+            size, position = read(payload, position - 1)
+        record_end = position + size
+        if size < 6 or record_end > end:
+            raise CorruptBatch(f"batch at offset {base_offset}: a record of {size} bytes")
+        delta = payload[position + 1]  # the byte before it, the record's attributes, is unused
+        position += 2
+        if delta < 0x80:
+            timestamp = base_timestamp + (delta >> 1 ^ -(delta & 1))
+        else:
+            delta, position = read(payload, position - 1)
+            timestamp = base_timestamp + delta
+        offset = payload[position]
+        position += 1
+        if offset < 0x80:
+            offset = offset >> 1 ^ -(offset & 1)
+        else:
+            offset, position = read(payload, position - 1)
+        size = payload[position]
+        position += 1
+        if size < 0x80:
+            size = size >> 1 ^ -(size & 1)
+        else:
+            size, position = read(payload, position - 1)
+        key: bytes | None = None
+        if size >= 0:
+            key = payload[position : position + size]
+            position += size
+        size = payload[position]
+        position += 1
+        if size < 0x80:
+            size = size >> 1 ^ -(size & 1)
+        else:
+            size, position = read(payload, position - 1)
+        value: bytes | None = None
+        if size >= 0:
+            value = payload[position : position + size]
+            position += size
+        headers: tuple[tuple[str, bytes | None], ...] = ()
+        if payload[position]:
+            headers, position = _read_headers(payload, position, record_end)
+        else:
+            position += 1
+        if position != record_end:
+            raise CorruptBatch(f"batch at offset {base_offset}: a record's fields do not fill it")
+        push(
+            new(Record, (base_offset + offset, timestamp if append_time is None else append_time, key, value, headers))
+        )
+    if position != end:
+        raise CorruptBatch(f"batch at offset {base_offset}: {end - position} bytes after the last record")
+    return records
+
+
+def _read_varint(payload: bytes, position: int) -> tuple[int, int]:
+    """Read a zigzag varint of up to ten bytes. Raises CorruptBatch, and IndexError at the end of the bytes."""
+    value = shift = 0
+    while True:
+        byte = payload[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80 and value < 1 << 64:
+            return value >> 1 ^ -(value & 1), position
+        shift += 7
+        if shift > 63:
+            raise CorruptBatch("a varint of more than 64 bits")
+
+
+def _read_headers(payload: bytes, position: int, end: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+    count, position = _read_varint(payload, position)
+    if not 0 <= count <= end - position:
+        raise CorruptBatch(f"{count} headers in {end - position} bytes")
+    headers: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        size, position = _read_varint(payload, position)
+        if not 0 <= size <= end - position:
+            raise CorruptBatch(f"a header key of {size} bytes")
+        name = payload[position : position + size].decode("utf-8", "replace")  # as Java reads malformed text
+        size, position = _read_varint(payload, position + size)
+        if size > end - position:
+            raise CorruptBatch(f"a header value of {size} bytes")
+        headers.append((name, None if size < 0 else payload[position : position + size]))
+        position += max(size, 0)
+    return tuple(headers), position
+
+
+# --------------------------------------------------------------------------------------------------- control records
+
+_CONTROL_KEY = Struct(">hh")
+_CONTROL_VALUE = Struct(">hi")
+
+
+def control_record(kind: ControlType, timestamp_ms: int, coordinator_epoch: int = 0) -> Record:
+    """Return the one record of a control batch (KIP-98)."""
+    return Record(0, timestamp_ms, _CONTROL_KEY.pack(0, kind), _CONTROL_VALUE.pack(0, coordinator_epoch))
+
+
+def control_type(record: Record) -> ControlType | None:
+    """Return what a control record says, None for a type we do not know. Raises CorruptBatch."""
+    if record.key is None or len(record.key) < _CONTROL_KEY.size:
+        raise CorruptBatch("a control record without a type")
+    _version, kind = _CONTROL_KEY.unpack_from(record.key)  # newer versions only add fields
+    return ControlType(kind) if kind in (0, 1) else None
