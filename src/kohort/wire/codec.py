@@ -1,0 +1,121 @@
+"""Messages to bytes and back. Each (message, version) is compiled when first used; its source is in `linecache`.
+
+A field that a version lacks is dropped on encoding and has its default after decoding. A decoder raises
+`MalformedMessage` and nothing else, whatever the bytes are, and takes no memory that their number does not justify.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import error as struct_error
+from typing import Any, TypeVar
+
+from kohort.wire.decoder_source import DecoderSource
+from kohort.wire.encoder_source import EncoderSource
+from kohort.wire.message import Message, execute
+from kohort.wire.primitives import MalformedMessage, UnencodableMessage, UnsupportedVersion
+
+MessageT = TypeVar("MessageT", bound=Message)
+
+Buffer = bytes | bytearray | memoryview
+"""What bytes are read from and written as."""
+
+_gatherers: dict[tuple[type[Message], int], Callable[[Any, list[Buffer]], None]] = {}
+_decoders: dict[tuple[type[Message], int], Callable[..., tuple[Any, int]]] = {}
+
+
+def encode(message: Message, version: int) -> bytes:
+    """Return a message's bytes in a version. Raises `UnsupportedVersion`, `UnencodableMessage`."""
+    parts: list[Buffer] = []
+    gather(message, version, parts)
+    return b"".join(parts)
+
+
+def encode_into(message: Message, version: int, write: Callable[[Buffer], object]) -> None:
+    """Call `write` with a message's buffers in order; record batches come by reference. Raises as `encode` does."""
+    parts: list[Buffer] = []
+    gather(message, version, parts)
+    for part in parts:
+        write(part)
+
+
+def gather(message: Message, version: int, parts: list[Buffer]) -> None:
+    """Add a message's buffers to a list; record batches by reference. Raises as `encode` does."""
+    try:
+        add = _gatherers[message.__class__, version]
+    except KeyError:
+        add = gatherer(message.__class__, version)
+    try:
+        add(message, parts)
+    except (AttributeError, TypeError, ValueError, OverflowError, struct_error) as error:
+        raise UnencodableMessage(f"{message.__class__.__name__} v{version}: {error}") from error
+
+
+def decode(cls: type[MessageT], version: int, buffer: Buffer, position: int = 0) -> tuple[MessageT, int]:
+    """Read a message; return it and the position after it. Raises `UnsupportedVersion`, `MalformedMessage`.
+
+    `records` fields are views of `buffer`, whatever buffer it is; all other values are copies.
+    """
+    try:
+        read = _decoders[cls, version]
+    except KeyError:
+        read = decoder(cls, version)
+    return read(buffer, position)
+
+
+def encoder(cls: type[MessageT], version: int) -> Callable[[MessageT, Callable[[Buffer], object]], None]:
+    """Return what `encode_into` does for one class and version. Raises `UnsupportedVersion`."""
+    add = gatherer(cls, version)
+
+    def encode_with(message: MessageT, write: Callable[[Buffer], object]) -> None:
+        parts: list[Buffer] = []
+        add(message, parts)
+        for part in parts:
+            write(part)
+
+    return encode_with
+
+
+def gatherer(cls: type[MessageT], version: int) -> Callable[[MessageT, list[Buffer]], None]:
+    """Return the compiled encoder, which adds a message's buffers to a list and checks nothing.
+
+    Raises `UnsupportedVersion`; the function itself raises whatever a field of the wrong type leads to.
+    """
+    found = _gatherers.get((cls, version))
+    if found is None:
+        _require(cls, version)
+        source = EncoderSource(cls.SCHEMA, version)
+        execute(source.text, f"<kohort.wire {cls.__name__} v{version} encode>", source.namespace)
+        found = _gatherers[cls, version] = source.namespace["encode"]
+    return found
+
+
+def decoder(cls: type[MessageT], version: int) -> Callable[[Buffer, int], tuple[MessageT, int]]:
+    """Return the compiled decoder, which is what `decode` calls. Raises `UnsupportedVersion`."""
+    found = _decoders.get((cls, version))
+    if found is None:
+        _require(cls, version)
+        source = DecoderSource(cls.SCHEMA, version, cls)
+        execute(source.text, f"<kohort.wire {cls.__name__} v{version} decode>", source.namespace)
+        found = _decoders[cls, version] = source.namespace["decode"]
+    return found
+
+
+def _require(cls: type[Message], version: int) -> None:
+    if version not in cls.VERSIONS:
+        raise UnsupportedVersion(f"{cls.__name__} has the versions {cls.VERSIONS}, not {version}")
+
+
+__all__ = [
+    "Buffer",
+    "MalformedMessage",
+    "UnencodableMessage",
+    "UnsupportedVersion",
+    "decode",
+    "decoder",
+    "encode",
+    "encode_into",
+    "encoder",
+    "gather",
+    "gatherer",
+]

@@ -1,0 +1,99 @@
+"""The embedded `consumer` protocol: what members put into JoinGroup and SyncGroup, opaque to the broker.
+
+A blob is its version (int16) and fields that may only be appended to, so a newer version is read as the newest we
+know and what follows its fields is ignored. Members of one group may write different versions: aiokafka writes v0,
+kafka-python v0 or v1, Java and librdkafka v3. No bytes at all are no assignment.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from kohort.model.assignment import Assignment, by_topic
+from kohort.model.ids import TopicPartition
+from kohort.model.subscription import Subscription
+from kohort.wire.codec import Buffer, MalformedMessage, decode, encode
+from kohort.wire.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+
+NEWEST = 3
+"""The newest version of both blobs."""
+
+_VERSION = Struct(">h")
+
+
+def encode_subscription(subscription: Subscription, version: int = NEWEST) -> bytes:
+    """Return a subscription's blob: topics and owned partitions sorted, as Java writes them; an empty rack is none."""
+    message = ConsumerProtocolSubscription(
+        topics=sorted(subscription.topics),
+        user_data=subscription.user_data,
+        owned_partitions=[
+            ConsumerProtocolSubscription.OwnedPartition(topic=topic, partitions=partitions)
+            for topic, partitions in by_topic(subscription.owned).items()
+        ],
+        generation_id=subscription.generation,
+        rack_id=subscription.rack or None,
+    )
+    return _VERSION.pack(version) + encode(message, version)
+
+
+def decode_subscription(blob: Buffer) -> Subscription:
+    """Read a subscription's blob of any version. Raises `MalformedMessage`."""
+    message, _ = decode(ConsumerProtocolSubscription, _readable(blob), blob, _VERSION.size)
+    return Subscription(
+        topics=tuple(message.topics),
+        user_data=message.user_data,
+        owned=tuple(
+            TopicPartition(owned.topic, partition)
+            for owned in message.owned_partitions
+            for partition in owned.partitions
+        ),
+        generation=message.generation_id,
+        rack=message.rack_id or None,
+    )
+
+
+def encode_assignment(assignment: Assignment, version: int = NEWEST) -> bytes:
+    """Return an assignment's blob, topics and partitions sorted."""
+    message = ConsumerProtocolAssignment(
+        assigned_partitions=[
+            ConsumerProtocolAssignment.AssignedPartition(topic=topic, partitions=partitions)
+            for topic, partitions in by_topic(assignment.partitions).items()
+        ],
+        user_data=assignment.user_data,
+    )
+    return _VERSION.pack(version) + encode(message, version)
+
+
+def decode_assignment(blob: Buffer) -> Assignment:
+    """Read an assignment's blob of any version; no bytes are an empty assignment. Raises `MalformedMessage`."""
+    if not len(blob):
+        return Assignment()
+    message, _ = decode(ConsumerProtocolAssignment, _readable(blob), blob, _VERSION.size)
+    return Assignment(
+        frozenset(
+            TopicPartition(assigned.topic, partition)
+            for assigned in message.assigned_partitions
+            for partition in assigned.partitions
+        ),
+        message.user_data,
+    )
+
+
+def subscribed_topics(blob: Buffer) -> frozenset[str]:
+    """Return the topics of a subscription's blob by its v0 layout alone, as the broker reads it.
+
+    Raises `MalformedMessage`.
+    """
+    _readable(blob)
+    message, _ = decode(ConsumerProtocolSubscription, 0, blob, _VERSION.size)
+    return frozenset(message.topics)
+
+
+def _readable(blob: Buffer) -> int:
+    """Return the version to read a blob as."""
+    if len(blob) < _VERSION.size:
+        raise MalformedMessage("a blob of the consumer protocol begins with its version")
+    (version,) = _VERSION.unpack_from(blob)
+    if version < 0:
+        raise MalformedMessage(f"{version} is no version of the consumer protocol")
+    return min(int(version), NEWEST)

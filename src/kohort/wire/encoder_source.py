@@ -1,0 +1,238 @@
+"""Writes the source of an encoder: one function, straight down the fields of one version of one message.
+
+The function takes a message and a list and adds buffers to the list. Fields of one size, with the lengths and tag
+counts between them, are packed by one `struct` call; structs are written in place, without a call. What a version
+lacks is not written; a tagged field is written only where it differs from its default.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from kohort.wire import primitives
+from kohort.wire.message import is_present
+from kohort.wire.notation import FIXED, Field, MessageSchema, Struct
+
+_INDENT = "    "
+
+
+class EncoderSource:
+    """The source of one encoder, as lines, and the names that it uses."""
+
+    def __init__(self, schema: MessageSchema, version: int) -> None:
+        self.namespace: dict[str, Any] = {
+            "COMPACT": primitives.COMPACT,
+            "compact": primitives.compact,
+            "varint": primitives.varint,
+            "pack_run": primitives.pack_run,
+        }
+        self._version = version
+        self._is_flexible = version in schema.head.flexible
+        self._lines: list[str] = []
+        self._depth = 1
+        self._names = 0
+        self._run: list[tuple[str, str]] = []
+        self._parts: list[str] = []
+        self._list = "parts"
+        self._fields(schema.struct, "message")
+        self._flush()
+
+    @property
+    def text(self) -> str:
+        return "\n".join(["def encode(message, parts):", *(self._lines or [f"{_INDENT}pass"]), ""])
+
+    # -- lines, parts and runs ---------------------------------------------------------------------------------------
+
+    def _line(self, text: str) -> None:
+        self._lines.append(_INDENT * self._depth + text)
+
+    def _new(self, stem: str) -> str:
+        self._names += 1
+        return f"{stem}{self._names}"
+
+    def _packed(self, code: str, value: str = "") -> None:
+        """Add a value of one size to the run that one `struct` call will pack; the code `x` is a zero byte."""
+        self._run.append((code, value))
+
+    def _part(self, expression: str) -> None:
+        """Add a buffer after the run before it."""
+        self._close_run()
+        self._parts.append(expression)
+
+    def _close_run(self) -> None:
+        if not self._run:
+            return
+        codes = "".join(code for code, _ in self._run)
+        values = [value for _, value in self._run if value]
+        self._run.clear()
+        if values:
+            name = "pack_" + codes.replace("?", "t")
+            self.namespace[name] = struct.Struct(">" + codes).pack
+            self._parts.append(f"{name}({', '.join(values)})")
+        else:
+            self._parts.append(repr(bytes(len(codes))))
+
+    def _flush(self) -> None:
+        self._close_run()
+        if self._parts:
+            comma = "," if len(self._parts) == 1 else ""
+            self._line(f"{self._list} += ({', '.join(self._parts)}{comma})")
+            self._parts.clear()
+
+    # -- fields ------------------------------------------------------------------------------------------------------
+
+    def _fields(self, shape: Struct, owner: str) -> None:
+        present = [field for field in shape.fields if is_present(field, self._version)]
+        for field in present:
+            if field.tag is None or not self._is_flexible:
+                self._field(field, f"{owner}.{field.name}")
+        if self._is_flexible:
+            self._tags(sorted((f for f in present if f.tag is not None), key=lambda f: f.tag or 0), owner)
+
+    def _field(self, field: Field, value: str) -> None:
+        is_flexible = self._is_flexible and not field.is_classic
+        is_nullable = self._version in field.nullable
+        if field.is_array:
+            self._array(field, value, is_flexible, is_nullable)
+        elif isinstance(field.element, Struct):
+            self._struct(field.element, value, is_nullable)
+        elif field.is_fixed:
+            self._packed(FIXED[str(field.element)], value)
+        else:
+            if field.blank_is_null:
+                value = f"({value} or {None if is_nullable else repr('')})"
+            self._sized(str(field.element), value, is_flexible, is_nullable)
+
+    def _struct(self, shape: Struct, value: str, is_nullable: bool) -> None:
+        name = self._new("struct")
+        if not is_nullable:
+            self._line(f"{name} = {value}")
+            self._fields(shape, name)
+            return
+        self._flush()
+        self._line(f"{name} = {value}")
+        self._line(f"if {name} is None:")
+        self._line(f"{_INDENT}{self._list} += (b'\\xff',)")
+        self._line("else:")
+        self._depth += 1
+        self._part("b'\\x01'")
+        self._fields(shape, name)
+        self._flush()
+        self._depth -= 1
+
+    def _sized(self, kind: str, value: str, is_flexible: bool, is_nullable: bool) -> None:
+        """Write a text or bytes with their length."""
+        content, length = self._new("value"), self._new("length")
+        encoded = f"{content}.encode()" if kind == "str" else content
+        head = self._new("head") if is_flexible else length
+        compacted = f"COMPACT[{length}] if {length} < {primitives.SHORT} else compact({length})"
+        sized = [f"{content} = {encoded}"] if kind == "str" else []
+        if kind == "records":
+            # Batches may come as the buffers that a log read; none is copied.
+            many = self._new("many")
+            sized += [
+                f"{many} = {content} if {content}.__class__ is list else ({content},)",
+                f"{length} = sum([len(part) for part in {many}])",
+            ]
+        else:
+            sized.append(f"{length} = len({content})")
+        if is_nullable:
+            self._line(f"{content} = {value}")
+            self._line(f"if {content} is None:")
+            empty = {"str": f"{content} = b''", "bytes": f"{content} = b''", "records": f"{self._list_of(sized)} = ()"}
+            self._line(f"{_INDENT}{empty[kind]}")
+            self._line(f"{_INDENT}{head} = {repr(bytes(1)) if is_flexible else -1}")
+            self._line("else:")
+            for line in [*sized, f"{head} = {compacted}"] if is_flexible else sized:
+                self._line(_INDENT + line)
+        else:
+            self._line(f"{content} = {value}" if kind != "str" else f"{content} = {value}.encode()")
+            for line in sized[1:] if kind == "str" else sized:
+                self._line(line)
+        if is_flexible:
+            self._part(head if is_nullable else f"({compacted})")
+        else:
+            self._packed("h" if kind == "str" else "i", length)
+        self._part(f"*{self._list_of(sized)}" if kind == "records" else content)
+
+    @staticmethod
+    def _list_of(sized: list[str]) -> str:
+        return sized[0].split(" ", 1)[0]
+
+    def _array(self, field: Field, value: str, is_flexible: bool, is_nullable: bool) -> None:
+        name, length = self._new("array"), self._new("length")
+        self._line(f"{name} = {value}")
+        if is_nullable:
+            self._flush()
+            self._line(f"if {name} is None:")
+            self._line(f"{_INDENT}{self._list} += ({repr(bytes(1)) if is_flexible else repr(bytes([255] * 4))},)")
+            self._line("else:")
+            self._depth += 1
+        self._line(f"{length} = len({name})")
+        self._elements(field, name, length, is_flexible)
+        if is_nullable:
+            self._flush()
+            self._depth -= 1
+
+    def _elements(self, field: Field, name: str, length: str, is_flexible: bool) -> None:
+        if isinstance(field.element, str) and field.element in FIXED and field.element != "uuid":
+            prefix, code = "B" if is_flexible else "i", FIXED[field.element]
+            packers = f"pack_{prefix}_{code.replace('?', 't')}s"
+            self.namespace[packers] = primitives.run_packers(prefix, code)
+            count = f"{length} + 1" if is_flexible else length
+            short = f"{packers}[{length}]({count}, *{name}) if {length} < {primitives.SHORT_RUN}"
+            self._part(f"({short} else pack_run({prefix!r}, {code!r}, {name}))")
+            return
+        if is_flexible:
+            self._part(f"(COMPACT[{length}] if {length} < {primitives.SHORT} else compact({length}))")
+        else:
+            self._packed("i", length)
+        self._flush()
+        each = self._new("each")
+        self._line(f"for {each} in {name}:")
+        self._depth += 1
+        if isinstance(field.element, Struct):
+            self._fields(field.element, each)
+        elif field.element == "uuid":
+            self._packed("16s", each)
+        else:
+            self._sized(field.element, each, is_flexible, is_nullable=False)
+        self._flush()
+        self._depth -= 1
+
+    # -- tagged fields -----------------------------------------------------------------------------------------------
+
+    def _tags(self, tagged: list[Field], owner: str) -> None:
+        if not tagged:
+            self._packed("x")
+            return
+        self._flush()
+        outer, tags = self._list, self._new("tags")
+        self._line(f"{tags} = []")
+        for field in tagged:
+            value = self._new("tagged")
+            self._line(f"{value} = {owner}.{field.name}")
+            self._line(f"if {self._differs(field, value)}:")
+            self._depth += 1
+            self._list = self._new("body")
+            self._line(f"{self._list} = []")
+            self._field(field, value)
+            self._flush()
+            body = self._new("bytes")
+            self._line(f"{body} = b''.join({self._list})")
+            self._line(f"{tags} += (varint({field.tag}), varint(len({body})), {body})")
+            self._depth -= 1
+        self._list = outer
+        self._line(f"{outer} += (varint(len({tags}) // 3), *{tags}) if {tags} else ({bytes(1)!r},)")
+
+    def _differs(self, field: Field, value: str) -> str:
+        """Return the condition under which a tagged field is written."""
+        if field.default is None:
+            return f"{value} is not None"
+        if field.is_array:
+            return value
+        if not isinstance(field.element, Struct):
+            return f"{value} != {field.default!r}"
+        leaves = [f"{value}.{leaf.name} != {leaf.default!r}" for leaf in field.element.fields]
+        return f"{value} is not None and ({' or '.join(leaves)})"

@@ -1,0 +1,277 @@
+"""The notation in which wire/schema/*.txt describe messages, and its parser.
+
+A message is a headline and its fields, in the order of the wire:
+
+    JoinGroupResponse v0-9 flex 6+ key 11
+      ErrorCode:i16, ProtocolName:str?(7+), Members:[Member{MemberId:str, Metadata:bytes}]
+
+Headline: `vA-B` are the versions; `flex n+` (or `none`) are those with compact lengths and tagged fields; `key n` is
+an API's key, `record n` a record type; `unstable n` is a version that nobody may advertise yet.
+Field: `Name:type` and marks. `[T]` array; `Name{...}` struct with its class's name; `?` nullable, `?(n+)` nullable
+from n; `@n+`, `@a-b`, `@n` present only in these versions; `#tagN` tagged; `=x` default (else 0, empty, false).
+`classic` never has compact lengths; `blank-is-null`: empty and null are one value, written as what the version has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+FIXED = {"bool": "?", "i8": "b", "i16": "h", "u16": "H", "i32": "i", "u32": "I", "i64": "q", "f64": "d", "uuid": "16s"}
+"""Types of one size, with their `struct` codes."""
+
+SIZED = frozenset({"str", "bytes", "records"})
+"""Types that begin with their length."""
+
+Default = None | bool | int | float | str | bytes | tuple[()]
+
+_TOKEN = re.compile(
+    r"""\s*(?: (?P<word>[A-Za-z][A-Za-z0-9-]*)
+             | =(?P<default>[^,}\s]*)
+             | \#tag(?P<tag>\d+)
+             | (?P<range>@\d+(?:-\d+|\+)? | \?(?:\(\d+(?:-\d+|\+)?\))?)
+             | (?P<mark>[\[\]{},:])
+             | (?P<end>$) )""",
+    re.VERBOSE,
+)
+_HEADLINE = re.compile(
+    r"(?P<name>\w+) v(?P<versions>[\d-]+) flex (?P<flexible>none|\d+\+)"
+    r"(?: key (?P<key>\d+)| record (?P<record>\d+))?(?: unstable (?P<unstable>\d+))?$"
+)
+
+
+class SchemaError(ValueError):
+    """A schema file does not follow the notation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """A range of versions, both ends included; empty where `highest < lowest`."""
+
+    lowest: int
+    highest: int
+
+    def __contains__(self, version: object) -> bool:
+        return isinstance(version, int) and self.lowest <= version <= self.highest
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self.lowest, self.highest + 1))
+
+    def __bool__(self) -> bool:
+        return self.lowest <= self.highest
+
+    def __str__(self) -> str:
+        return f"{self.lowest}-{self.highest}" if self.lowest < self.highest else str(self.lowest)
+
+
+EVERY = Versions(0, 0x7FFF)
+NONE = Versions(0, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """A struct: its class's name and its fields in the order of the wire."""
+
+    name: str
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field. `element` is what an array holds, or else the field's own type: a type's name or a struct."""
+
+    kafka_name: str
+    name: str
+    element: str | Struct
+    is_array: bool = False
+    versions: Versions = EVERY
+    nullable: Versions = NONE
+    tag: int | None = None
+    default: Default = None
+    is_classic: bool = False
+    blank_is_null: bool = False
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the field has one size whatever its value."""
+        return not self.is_array and isinstance(self.element, str) and self.element in FIXED
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """What a message's first line says. `unstable` is a version that must not be advertised, or None."""
+
+    name: str
+    versions: Versions
+    flexible: Versions
+    api_key: int | None
+    record_type: int | None
+    unstable: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class MessageSchema:
+    """One message in all its versions."""
+
+    head: Headline
+    struct: Struct
+
+
+def snake(kafka_name: str) -> str:
+    """Return a field's Python name: `TopicIdPartition` is `topic_id_partition`."""
+    return re.sub(r"(?<=[a-z0-9])([A-Z])|(?<=[A-Z])([A-Z])(?=[a-z])", r"_\1\2", kafka_name).lower()
+
+
+def split_messages(text: str) -> dict[str, str]:
+    """Return the messages of one schema file, unparsed, by name."""
+    messages: dict[str, str] = {}
+    name = ""
+    for line in text.splitlines():
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        if not line[0].isspace():
+            name = line.split(" ", 1)[0]
+            messages[name] = line + "\n"
+        elif name:
+            messages[name] += line + "\n"
+        else:
+            raise SchemaError(f"fields before any headline: {line!r}")
+    return messages
+
+
+def parse_headline(line: str) -> Headline:
+    """Parse a message's first line. Raises `SchemaError`."""
+    match = _HEADLINE.match(line)
+    if match is None:
+        raise SchemaError(f"not a headline: {line!r}")
+    parts = match.groupdict()
+    versions = _versions(parts["versions"])
+    flexible = NONE
+    if parts["flexible"] != "none":
+        first = _versions(parts["flexible"]).lowest
+        flexible = Versions(max(first, versions.lowest), versions.highest)
+    key, record, unstable = (None if parts[p] is None else int(parts[p]) for p in ("key", "record", "unstable"))
+    return Headline(parts["name"], versions, flexible, key, record, unstable)
+
+
+def parse_message(text: str) -> MessageSchema:
+    """Parse one message as `split_messages` cuts it out. Raises `SchemaError`."""
+    line, _, body = text.partition("\n")
+    head = parse_headline(line)
+    return MessageSchema(head, Struct(head.name, _Parser(head.name, body).fields(end="end")))
+
+
+def _versions(text: str) -> Versions:
+    """Read `3`, `3-5` or `3+`."""
+    if text.endswith("+"):
+        return Versions(int(text[:-1]), EVERY.highest)
+    lowest, _, highest = text.partition("-")
+    return Versions(int(lowest), int(highest or lowest))
+
+
+class _Parser:
+    """A recursive descent over one message's fields, one token ahead."""
+
+    def __init__(self, message: str, text: str) -> None:
+        self._message = message
+        self._text = text.rstrip()
+        self._at = 0
+        self._kind = self._value = ""
+        self._advance()
+
+    def _advance(self) -> None:
+        match = _TOKEN.match(self._text, self._at)
+        if match is None:
+            raise SchemaError(f"{self._message}: cannot read {self._text[self._at : self._at + 40]!r}")
+        self._at = match.end()
+        self._kind = match.lastgroup or "end"
+        self._value = match[self._kind]
+
+    def _take(self, kind: str, value: str | None = None) -> str:
+        if self._kind != kind or (value is not None and self._value != value):
+            raise SchemaError(f"{self._message}: expected {value or kind}, found {self._value!r}")
+        taken = self._value
+        self._advance()
+        return taken
+
+    def _took(self, kind: str, value: str) -> bool:
+        if self._kind == kind and self._value == value:
+            self._advance()
+            return True
+        return False
+
+    def fields(self, end: str) -> tuple[Field, ...]:
+        """Read fields up to `}` or to the end of the text."""
+        found: list[Field] = []
+        while not (self._kind == "end" if end == "end" else self._took("mark", end)):
+            if found:
+                self._take("mark", ",")
+            found.append(self._field())
+        return tuple(found)
+
+    def _field(self) -> Field:
+        kafka_name = self._take("word")
+        self._take("mark", ":")
+        is_array = self._took("mark", "[")
+        element = self._element()
+        if is_array:
+            self._take("mark", "]")
+        versions, nullable, tag, default, words = EVERY, NONE, None, None, set()
+        while True:
+            if self._kind == "range" and self._value.startswith("@"):
+                versions = _versions(self._take("range")[1:])
+            elif self._kind == "range":
+                mark = self._take("range")[1:].strip("()")
+                nullable = _versions(mark) if mark else EVERY
+            elif self._kind == "tag":
+                tag = int(self._take("tag"))
+            elif self._kind == "default":
+                default = self._take("default")
+            elif self._kind == "word":
+                words.add(self._take("word"))
+            else:
+                break
+        if not words <= {"classic", "blank-is-null"}:
+            raise SchemaError(f"{self._message}.{kafka_name}: unknown marks {sorted(words)}")
+        return Field(
+            kafka_name=kafka_name,
+            name=snake(kafka_name),
+            element=element,
+            is_array=is_array,
+            versions=versions,
+            nullable=nullable,
+            tag=tag,
+            default=_default(element, is_array, default),
+            is_classic="classic" in words,
+            blank_is_null="blank-is-null" in words,
+        )
+
+    def _element(self) -> str | Struct:
+        name = self._take("word")
+        if self._took("mark", "{"):
+            return Struct(name, self.fields(end="}"))
+        if name not in FIXED and name not in SIZED:
+            raise SchemaError(f"{self._message}: no type is called {name!r}")
+        return name
+
+
+def _default(element: str | Struct, is_array: bool, text: str | None) -> Default:
+    """Return a field's default value; `()` stands for an empty list and for a struct of defaults."""
+    if text == "null" or element == "records":
+        return None
+    if is_array or isinstance(element, Struct):
+        return ()
+    match element:
+        case "str":
+            return text or ""
+        case "bytes":
+            return b""
+        case "uuid":
+            return bytes(16)
+        case "bool":
+            return text == "true"
+        case "f64":
+            return float(text or 0)
+        case _:
+            return int(text or "0", 0)

@@ -1,0 +1,111 @@
+"""What compiled codecs call: lengths as varints, runs of numbers, and the ways a message can be malformed.
+
+A compact length is an unsigned varint of the length plus one; 0 is null. A varint has at most five bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, NoReturn
+
+
+class MalformedMessage(ValueError):
+    """Bytes that are not the message they should be: truncated, oversized, a null or a text where none may be."""
+
+
+class UnencodableMessage(ValueError):
+    """A message whose fields do not fit their types in the version asked for."""
+
+
+class UnsupportedVersion(ValueError):
+    """A version outside of what the message has."""
+
+
+SHORT = 16383
+"""Lengths below this have their compact form in `COMPACT`."""
+
+SHORT_RUN = 64
+"""Arrays of numbers shorter than this have a packer and an unpacker made for their length."""
+
+
+def varint(number: int) -> bytes:
+    """Return an unsigned varint."""
+    octets = bytearray()
+    while number > 127:
+        octets.append(number & 127 | 128)
+        number >>= 7
+    octets.append(number)
+    return bytes(octets)
+
+
+COMPACT = tuple(varint(length + 1) for length in range(SHORT))
+
+
+def compact(length: int) -> bytes:
+    """Return a length, of any size, in its compact form."""
+    return varint(length + 1)
+
+
+def read_varint(buffer: Any, position: int) -> tuple[int, int]:
+    """Read an unsigned varint: its value and the position after it. Raises `MalformedMessage` when it has no end."""
+    number = shift = 0
+    while shift < 35:
+        octet = buffer[position]
+        position += 1
+        number |= (octet & 127) << shift
+        if octet < 128:
+            return number, position
+        shift += 7
+    raise MalformedMessage("a varint is longer than five bytes")
+
+
+def read_length(buffer: Any, position: int, field: str) -> tuple[int, int]:
+    """Read the compact length that began before `position`: length plus one, and the position after it."""
+    number, position = read_varint(buffer, position - 1)
+    if number == 0:
+        refuse_null(field)
+    return number, position
+
+
+def refuse_null(field: str) -> NoReturn:
+    """Raise: a field that may not be null is."""
+    raise MalformedMessage(f"{field} may not be null")
+
+
+def skip_tags(buffer: Any, position: int, count: int) -> int:
+    """Return the position after `count` tagged fields that this version does not know. `position` is after one byte."""
+    if count > 127:
+        count, position = read_varint(buffer, position - 1)
+    for _ in range(count):
+        _, position = read_varint(buffer, position)
+        size, position = read_varint(buffer, position)
+        position += size
+    return position
+
+
+@cache
+def run_packers(prefix: str, code: str) -> tuple[Callable[..., bytes], ...]:
+    """Return, by length, what packs a short array of numbers together with its length."""
+    return tuple(struct.Struct(f">{prefix}{length}{code}").pack for length in range(SHORT_RUN))
+
+
+def pack_run(prefix: str, code: str, numbers: Sequence[Any]) -> bytes:
+    """Pack an array of numbers with its length, which is compact where `prefix` is `B`."""
+    length = len(numbers)
+    head = compact(length) if prefix == "B" else struct.pack(">i", length)
+    return head + struct.pack(f">{length}{code}", *numbers)
+
+
+@cache
+def run_unpackers(code: str) -> tuple[Callable[[Any, int], tuple[Any, ...]], ...]:
+    """Return, by length, what unpacks a short array of numbers."""
+    return tuple(struct.Struct(f">{length}{code}").unpack_from for length in range(SHORT_RUN))
+
+
+def unpack_run(buffer: Any, position: int, length: int, code: str, size: int) -> list[Any]:
+    """Unpack an array of numbers. Raises `MalformedMessage` before it takes memory that the buffer does not justify."""
+    if length * size > len(buffer) - position:
+        raise MalformedMessage(f"an array of {length} numbers is longer than what is left of the message")
+    return list(struct.unpack_from(f">{length}{code}", buffer, position))
