@@ -123,7 +123,14 @@ def command(main: str, *arguments: str, heap: str = "512m", classes: Path | None
     options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"] if heap == "512m" else []
     log = f"-Dlog4j2.configurationFile={HERE / 'log4j2.properties'}"
     path = f"{classes}:{class_path()}" if classes else class_path()
-    return [java(), f"-Xmx{heap}", *options, log, "-cp", path, main, *arguments]
+    return [java(), f"-Xmx{heap}", "-Dfile.encoding=UTF-8", *options, log, "-cp", path, main, *arguments]
+
+
+def attempt(main: str, *arguments: str, text: str | None = None, timeout_s: float = 60) -> str:
+    """Run a class of Kafka's jars, however it ends, and return what it printed on stdout and stderr."""
+    line = command(main, *arguments)
+    done = subprocess.run(line, input=text, capture_output=True, text=True, timeout=timeout_s, check=False)
+    return done.stdout + done.stderr
 
 
 def run(main: str, *arguments: str, text: str | None = None, timeout_s: float = 60) -> str:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-
-from interop import jars
-from interop.group import Group
 from interop.brokers import BROKERS, Broker
+from interop.group import Group
 from interop.kafka import ApacheKafka
 from interop.kohort_broker import KohortBroker
+
+from interop import jars
 
 _numbers = itertools.count(1)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "capability(client, name): the cell of docs/interop.md that a test fills")
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Record(config.rootpath / "build" / "interop" / "results.json"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -115,3 +118,23 @@ def create_topic(bootstrap: str, name: str, partitions: int) -> None:
     confluent = pytest.importorskip("confluent_kafka.admin", reason="confluent-kafka is not installed")
     admin = confluent.AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([confluent.NewTopic(name, partitions, 1)])[name].result(20)
+
+
+class _Record:
+    """Collects the outcome of every test that fills a cell, for `python -m interop.table`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.cells: list[dict[str, str]] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        properties = dict(report.user_properties)
+        if "capability" not in properties or (report.when != "call" and report.outcome == "passed"):
+            return
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
+        self.cells.append({**properties, "outcome": report.outcome, "reason": reason.removeprefix("Skipped: ")})
+
+    def pytest_sessionfinish(self) -> None:
+        if self.cells:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.write_text(json.dumps(self.cells, indent=1) + "\n")

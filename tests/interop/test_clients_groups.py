@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-
-from interop import jars
 from interop.brokers import Broker
 from interop.group import LIBRARIES, Group, check_keys, keyed, merged
 from interop.producers import produce
+
+from interop import jars
 
 pytestmark = pytest.mark.timeout(150)
 MEMBERS = (*LIBRARIES, "java")
@@ -96,9 +96,10 @@ def test_static_member_comes_back_to_its_own_partitions(library: str, broker: Br
     group.check(written)
 
 
+@pytest.mark.usefixtures("java")
 @pytest.mark.parametrize("cooperative", ["librdkafka", "kafka_python", "java"])
 @pytest.mark.capability("{cooperative}", "cooperative-sticky: a join takes only what must move")
-def test_cooperative_join_takes_only_what_must_move(cooperative: str, broker: Broker, group: Group, java: str) -> None:
+def test_cooperative_join_takes_only_what_must_move(cooperative: str, broker: Broker, group: Group) -> None:
     first = group.start(cooperative, assignor="cooperative-sticky")
     second = group.start(cooperative, assignor="cooperative-sticky")
     group.settle()
@@ -118,8 +119,9 @@ def test_cooperative_join_takes_only_what_must_move(cooperative: str, broker: Br
     group.check(written)
 
 
+@pytest.mark.usefixtures("java")
 @pytest.mark.capability("all together", "four libraries in one group (range)")
-def test_four_libraries_share_one_group(broker: Broker, group: Group, java: str) -> None:
+def test_four_libraries_share_one_group(broker: Broker, group: Group) -> None:
     pytest.importorskip("confluent_kafka")
     members = [group.start(each, assignor="range") for each in MEMBERS]
     group.settle(60)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from interop.brokers import Broker
 from interop.group import LIBRARIES, Group, check_keys, keyed, merged
 from interop.producers import CODECS, produce

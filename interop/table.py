@@ -1,0 +1,88 @@
+"""Writes docs/interop.md from the outcomes that the last run of tests/interop left in build/interop/results.json.
+
+python -m interop.table
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from xml.etree import ElementTree
+
+from interop import jars
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "build" / "interop" / "results.json"
+PAGE = ROOT / "docs" / "interop.md"
+PACKAGES = {"librdkafka": "confluent-kafka", "kafka_python": "kafka-python", "aiokafka": "aiokafka"}
+HEAD = """# Clients and tools of others
+
+Written by `python -m interop.table` from the outcomes of `make interop`. Each cell is what the tests in
+`tests/interop` saw: first with our broker, then with a real Apache Kafka {kafka}, which shows that the test itself is
+right. `yes` means that every test of the cell passed, `–` that there is none.
+
+"""
+
+
+def kafka_version() -> str:
+    """Return the version of Apache Kafka that the pom names."""
+    tree = ElementTree.parse(jars.HERE / "pom.xml")
+    found = tree.find(".//{http://maven.apache.org/POM/4.0.0}kafka.version")
+    return "" if found is None else str(found.text)
+
+
+def client_name(client: str) -> str:
+    """Return a client's name with the version that ran."""
+    if client in ("java", "Java tools"):
+        return f"{'Java consumer' if client == 'java' else client} {kafka_version()}"
+    package = PACKAGES.get(client)
+    if package is None:
+        return client
+    try:
+        return f"{package} {version(package)}"
+    except PackageNotFoundError:
+        return package
+
+
+def cell(outcomes: list[dict[str, str]]) -> str:
+    """Return one cell: yes, or what went wrong, or why nothing ran."""
+    if not outcomes:
+        return "–"
+    if failed := sum(each["outcome"] == "failed" for each in outcomes):
+        return f"**no** ({failed} of {len(outcomes)})"
+    skipped = [each["reason"] for each in outcomes if each["outcome"] == "skipped"]
+    return f"skipped: {skipped[0]}" if skipped else "yes"
+
+
+def page(cells: list[dict[str, str]]) -> str:
+    """Return the page for the outcomes of a run."""
+    clients: dict[str, dict[str, dict[str, list[dict[str, str]]]]] = defaultdict(dict)
+    for each in cells:
+        brokers = clients[each["client"]].setdefault(each["capability"], defaultdict(list))
+        brokers[each["broker"]].append(each)
+    parts = [HEAD.format(kafka=kafka_version())]
+    for client, capabilities in clients.items():
+        parts.append(f"## {client_name(client)}\n\n| | kohort | Apache Kafka |\n|---|---|---|\n")
+        parts += [
+            f"| {name} | {cell(brokers['kohort'])} | {cell(brokers['apache'])} |\n"
+            for name, brokers in sorted(capabilities.items())
+        ]
+        parts.append("\n")
+    return "".join(parts).rstrip("\n") + "\n"
+
+
+def main() -> int:
+    """Write the page, or say what to run first."""
+    if not RESULTS.exists():
+        print("nothing to write: run make interop first", file=sys.stderr)
+        return 1
+    PAGE.write_text(page(json.loads(RESULTS.read_text())))
+    print(f"wrote {PAGE.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
