@@ -1,0 +1,261 @@
+"""One connection of a client to a broker: requests go out as they come, answers find their callers by correlation id.
+
+The law: every call ends, with its answer or a `KafkaError` whose code says whether another try can help
+(NETWORK_EXCEPTION, REQUEST_TIMED_OUT, UNSUPPORTED_VERSION). A broker answers in order, so a call that timed out takes
+the connection with it. Each API's version is the newest that both sides speak (KIP-35, KIP-511).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from typing import Any, TypeVar, cast
+
+from kohort import __version__
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.net.receiver import FrameReceiver
+from kohort.net.sasl import Sasl, authenticate
+from kohort.wire.apis import VERSIONS, Api, response_class
+from kohort.wire.codec import Buffer, MalformedMessage
+from kohort.wire.frames import decode_response, gather_request
+from kohort.wire.message import Request
+from kohort.wire.messages import ApiVersionsRequest, ApiVersionsResponse
+
+ResponseT = TypeVar("ResponseT")
+
+MAX_FRAME_BYTES = 256 << 20
+"""The largest answer that a client takes; Kafka's fetches stay below `fetch.max.bytes` plus one batch."""
+
+_NEGOTIATION = 4
+# v5 names the cluster and node it expects to reach (KIP-1242); a bootstrap address promises neither.
+
+
+class Connection:
+    """An open connection; make one with `Connection.open`. `address` is `host:port`."""
+
+    def __init__(self, address: str, client_id: str, protocol: _Stream) -> None:
+        self.address = address
+        self.client_id = client_id
+        self._stream = protocol
+        self._versions: dict[int, tuple[int, int]] = {}
+
+    @classmethod
+    async def open(
+        cls,
+        host: str,
+        port: int,
+        client_id: str,
+        *,
+        tls: ssl.SSLContext | None = None,
+        sasl: Sasl | None = None,
+        timeout_ms: int = 10_000,
+    ) -> Connection:
+        """Connect, negotiate versions and authenticate.
+
+        Raises `KafkaError`: NETWORK_EXCEPTION where nobody answers, SASL_AUTHENTICATION_FAILED and its kin.
+        """
+        address = f"{host}:{port}"
+        loop = asyncio.get_running_loop()
+        stream = _Stream(address)
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                server_name = host if tls is not None else None
+                await loop.create_connection(lambda: stream, host, port, ssl=tls, server_hostname=server_name)
+                connection = cls(address, client_id, stream)
+                await connection._negotiate(timeout_ms)
+                if sasl is not None:
+                    await authenticate(connection, sasl)
+        except TimeoutError as cause:
+            stream.end("no answer in time")
+            text = f"{address} did not answer within {timeout_ms} ms"
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, text) from cause
+        except OSError as cause:
+            stream.end("connecting failed")
+            text = f"cannot connect to {address}: {cause.strerror or cause}"
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, text) from cause
+        except BaseException:
+            stream.end("connecting was given up")
+            raise
+        return connection
+
+    async def call(
+        self,
+        request: Request[ResponseT],
+        *,
+        version: int | None = None,
+        highest: int | None = None,
+        timeout_ms: int = 30_000,
+    ) -> ResponseT:
+        """Send a request and return its answer, whatever error codes that holds.
+
+        `version` is the one to use, by default the newest both sides speak, up to `highest`. Raises `KafkaError`.
+        """
+        api = Api(request.API_KEY)
+        chosen = self.version_of(api, highest=highest) if version is None else version
+        frame = await self._stream.ask(request, chosen, self.client_id, timeout_ms)
+        try:
+            _, answer = decode_response(response_class(api), chosen, frame)
+        except MalformedMessage as cause:
+            self._stream.end(f"malformed answer to {api.name}: {cause}")
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self.address} sent a malformed answer: {cause}") from cause
+        return cast(ResponseT, answer)
+
+    async def send(self, request: Request[Any], *, highest: int | None = None) -> None:
+        """Send a request that has no answer (Produce with acks=0). Raises `KafkaError`."""
+        await self._stream.tell(request, self.version_of(Api(request.API_KEY), highest=highest), self.client_id)
+
+    def version_of(self, api: Api, *, highest: int | None = None) -> int:
+        """Return the newest version of an API that both sides speak, up to `highest`. Raises UNSUPPORTED_VERSION."""
+        ours = VERSIONS[api]
+        lowest_theirs, highest_theirs = self._versions.get(api, (0, -1))
+        version = min(ours.highest, highest_theirs, ours.highest if highest is None else highest)
+        if version < max(ours.lowest, lowest_theirs):
+            theirs = f"versions {lowest_theirs}-{highest_theirs}" if highest_theirs >= 0 else "no version"
+            text = (
+                f"{self.address} speaks {theirs} of {api.name}, this client {ours}: use another release of one of them"
+            )
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, text)
+        return version
+
+    def speaks(self, api: Api, version: int = 0) -> bool:
+        """Return whether the broker takes a version of an API."""
+        lowest, highest = self._versions.get(api, (0, -1))
+        return lowest <= version <= highest
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return self._stream.is_closed
+
+    @property
+    def pending(self) -> int:
+        """How many calls wait for an answer."""
+        return len(self._stream.waiting)
+
+    def close(self) -> None:
+        """Close the connection; calls that wait end with NETWORK_EXCEPTION."""
+        self._stream.end("the client closed it")
+
+    async def _negotiate(self, timeout_ms: int) -> None:
+        request = ApiVersionsRequest(client_software_name="kohort", client_software_version=__version__)
+        version = _NEGOTIATION
+        frame = await self._stream.ask(request, version, self.client_id, timeout_ms)
+        # A broker that does not know the version answers v0, with the versions it does know (KIP-511).
+        if bytes(frame[4:6]) == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big"):
+            _, refusal = decode_response(ApiVersionsResponse, 0, frame)
+            known = [key.max_version for key in refusal.api_keys if key.api_key == Api.API_VERSIONS]
+            version = min(known[0], _NEGOTIATION) if known else 0
+            frame = await self._stream.ask(request, version, self.client_id, timeout_ms)
+        try:
+            _, answer = decode_response(ApiVersionsResponse, version, frame)
+        except MalformedMessage as cause:
+            text = f"{self.address} does not speak Kafka's protocol ({cause}): is it a broker's plaintext listener?"
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, text) from cause
+        if answer.error_code:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{self.address} refused to negotiate versions")
+        self._versions = {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
+
+
+class _Stream(asyncio.BufferedProtocol):
+    """Bytes out, frames in, and who waits for which."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.waiting: dict[int, asyncio.Future[Buffer]] = {}
+        self.is_closed = False
+        self._transport: asyncio.Transport | None = None
+        self._receiver = FrameReceiver(MAX_FRAME_BYTES)
+        self._correlation_id = 0
+        self._room: asyncio.Event = asyncio.Event()
+        self._room.set()
+        self._why = ""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        if self.is_closed:
+            self._transport.abort()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        del sizehint
+        return self._receiver.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        try:
+            frames = self._receiver.received(nbytes)
+        except MalformedMessage as cause:
+            self.end(f"it sent what is not Kafka's protocol: {cause}")
+            return
+        for frame in frames:
+            waiter = self.waiting.pop(int.from_bytes(frame[:4], "big", signed=True), None)
+            if waiter is None:
+                self.end("it answered a request that was not made")
+                return
+            if not waiter.done():
+                waiter.set_result(frame)
+
+    def eof_received(self) -> None:
+        self.end("the broker closed it")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.end(str(exc) if exc is not None else "the broker closed it")
+
+    def pause_writing(self) -> None:
+        self._room.clear()
+
+    def resume_writing(self) -> None:
+        self._room.set()
+
+    async def ask(self, request: Request[Any], version: int, client_id: str, timeout_ms: int) -> Buffer:
+        """Write a request and wait for the frame that answers it."""
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[Buffer] = loop.create_future()
+        correlation_id = self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        buffers = gather_request(request, version, correlation_id, client_id)
+        await self._write(buffers, waiter_id=correlation_id, waiter=waiter)
+        alarm = loop.call_later(timeout_ms / 1000, self._expire, waiter, request, timeout_ms)
+        try:
+            return await waiter
+        finally:
+            alarm.cancel()
+
+    async def tell(self, request: Request[Any], version: int, client_id: str) -> None:
+        """Write a request that nobody answers."""
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        await self._write(gather_request(request, version, self._correlation_id, client_id))
+
+    def end(self, why: str) -> None:
+        """Close, and tell everybody who waits."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self._why = why
+        self._room.set()
+        if self._transport is not None:
+            self._transport.abort()
+        waiting, self.waiting = self.waiting, {}
+        for waiter in waiting.values():
+            if not waiter.done():
+                waiter.set_exception(self._lost())
+
+    async def _write(
+        self, buffers: list[Buffer], waiter_id: int = -1, waiter: asyncio.Future[Buffer] | None = None
+    ) -> None:
+        if not self._room.is_set():
+            await self._room.wait()
+        if self.is_closed or self._transport is None:
+            raise self._lost()
+        if waiter is not None:
+            self.waiting[waiter_id] = waiter
+        self._transport.writelines(buffers)
+
+    def _expire(self, waiter: asyncio.Future[Buffer], request: Request[Any], timeout_ms: int) -> None:
+        if not waiter.done():
+            text = f"{self.address} did not answer {type(request).__name__} within {timeout_ms} ms"
+            waiter.set_exception(KafkaError(ErrorCode.REQUEST_TIMED_OUT, text))
+            self.end("a request timed out")
+
+    def _lost(self) -> KafkaError:
+        return KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the connection to {self.address} was lost: {self._why}")
+
+
+__all__ = ["MAX_FRAME_BYTES", "Connection"]

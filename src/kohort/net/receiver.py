@@ -1,0 +1,82 @@
+"""Cuts a stream into frames in the buffers it was received into: what is large is never copied, what is small once.
+
+A reader asks for a buffer, receives into it, and says how much came (asyncio's BufferedProtocol, or `recv_into`). A
+frame larger than the staging buffer is received straight into memory of its own, and views of it live as long as
+somebody holds them. It knows nothing of sockets.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from kohort.wire.codec import Buffer, MalformedMessage
+from kohort.wire.frames import FrameTooLarge
+
+_LENGTH = Struct(">i")
+_STAGING_BYTES = 1 << 16
+
+
+class FrameReceiver:
+    """Where received bytes go, and the frames they make. `limit` is the largest frame in bytes."""
+
+    __slots__ = ("_end", "_filled", "_large", "_limit", "_staging", "_start", "_view")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._staging = bytearray(_STAGING_BYTES)
+        self._view = memoryview(self._staging)
+        self._start = 0
+        self._end = 0
+        self._large: memoryview | None = None
+        self._filled = 0
+
+    def buffer(self) -> memoryview:
+        """Return where to receive into next; it is never empty."""
+        if self._large is not None:
+            return self._large[self._filled :]
+        return self._view[self._end :]
+
+    def received(self, count: int) -> list[Buffer]:
+        """Take note of `count` bytes in the buffer asked for; return the frames now whole, without their lengths.
+
+        Raises `FrameTooLarge` and `MalformedMessage`; the stream is useless after that.
+        """
+        if self._large is not None:
+            self._filled += count
+            if self._filled < len(self._large):
+                return []
+            frame, self._large = self._large, None
+            return [frame.toreadonly()]
+        self._end += count
+        return self._cut()
+
+    def _cut(self) -> list[Buffer]:
+        frames: list[Buffer] = []
+        staging, start, end = self._staging, self._start, self._end
+        while end - start >= 4:
+            (length,) = _LENGTH.unpack_from(staging, start)
+            if length < 0:
+                raise MalformedMessage(f"a frame's length is {length}")
+            if length > self._limit:
+                raise FrameTooLarge(f"a frame of {length} bytes is over the limit of {self._limit}")
+            stop = start + 4 + length
+            if stop > end:
+                if length + 4 > _STAGING_BYTES:
+                    self._begin_large(length, start + 4, end)
+                    start = end
+                break
+            frames.append(bytes(self._view[start + 4 : stop]))
+            start = stop
+        if start == end:
+            start = end = 0
+        elif start:
+            # The rest of a frame must fit behind what is there of it.
+            staging[: end - start] = staging[start:end]
+            start, end = 0, end - start
+        self._start, self._end = start, end
+        return frames
+
+    def _begin_large(self, length: int, start: int, end: int) -> None:
+        self._large = memoryview(bytearray(length))
+        self._filled = end - start
+        self._large[: self._filled] = self._view[start:end]

@@ -1,0 +1,100 @@
+"""How a client proves who it is: SASL PLAIN and SCRAM, spoken in SaslHandshake and SaslAuthenticate.
+
+SCRAM is RFC 5802 with the broker's proof checked, so a client never takes a broker for one that knows its password.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from base64 import b64decode, b64encode
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from kohort.model.errors import ErrorCode, KafkaError, error_for
+from kohort.wire.message import Request
+from kohort.wire.messages import SaslAuthenticateRequest, SaslHandshakeRequest
+
+ResponseT = TypeVar("ResponseT")
+
+_DIGESTS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+_MIN_ITERATIONS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Sasl:
+    """Credentials; `mechanism` is PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."""
+
+    mechanism: str
+    username: str
+    password: str = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if self.mechanism != "PLAIN" and self.mechanism not in _DIGESTS:
+            known = ", ".join(["PLAIN", *_DIGESTS])
+            raise ValueError(f"SASL mechanism {self.mechanism!r} is not one of {known}")
+
+
+class Caller(Protocol):
+    """What `authenticate` speaks through."""
+
+    address: str
+
+    async def call(self, request: Request[ResponseT], *, highest: int | None = None) -> ResponseT:
+        """Send a request and return its answer."""
+        ...
+
+
+async def authenticate(connection: Caller, sasl: Sasl) -> None:
+    """Authenticate a fresh connection.
+
+    Raises `KafkaError` UNSUPPORTED_SASL_MECHANISM or SASL_AUTHENTICATION_FAILED.
+    """
+    offer = await connection.call(SaslHandshakeRequest(mechanism=sasl.mechanism), highest=1)
+    if offer.error_code:
+        text = f"{connection.address} offers SASL {', '.join(offer.mechanisms) or 'nothing'}, not {sasl.mechanism}"
+        raise KafkaError(error_for(offer.error_code), text)
+
+    async def exchange(token: bytes) -> bytes:
+        answer = await connection.call(SaslAuthenticateRequest(auth_bytes=token))
+        if answer.error_code:
+            code = error_for(answer.error_code)
+            raise KafkaError(
+                code, f"{connection.address} refused user {sasl.username!r}: {answer.error_message or code.text}"
+            )
+        return bytes(answer.auth_bytes)
+
+    if sasl.mechanism == "PLAIN":
+        await exchange(b"\0".join([b"", sasl.username.encode(), sasl.password.encode()]))
+    else:
+        await _scram(exchange, sasl, secrets.token_urlsafe(24))
+
+
+async def _scram(exchange: Callable[[bytes], Awaitable[bytes]], sasl: Sasl, nonce: str) -> None:
+    digest = _DIGESTS[sasl.mechanism]
+    name = sasl.username.replace("=", "=3D").replace(",", "=2C")
+    first = f"n={name},r={nonce}"
+    challenge = (await exchange(f"n,,{first}".encode())).decode()
+    fields = dict(part.split("=", 1) for part in challenge.split(",") if "=" in part)
+    try:
+        salt, iterations, whole_nonce = b64decode(fields["s"]), int(fields["i"]), fields["r"]
+    except (KeyError, ValueError) as cause:
+        raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "the broker's SCRAM challenge is malformed") from cause
+    if not whole_nonce.startswith(nonce) or iterations < _MIN_ITERATIONS:
+        raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "the broker's SCRAM challenge is not an answer to ours")
+    salted = hashlib.pbkdf2_hmac(digest, sasl.password.encode(), salt, iterations)
+
+    def keyed(key: bytes, text: bytes) -> bytes:
+        return hmac.new(key, text, digest).digest()
+
+    client_key = keyed(salted, b"Client Key")
+    last = f"c=biws,r={whole_nonce}"
+    signed = f"{first},{challenge},{last}".encode()
+    signature = keyed(hashlib.new(digest, client_key).digest(), signed)
+    proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+    verdict = (await exchange(f"{last},p={b64encode(proof).decode()}".encode())).decode()
+    expected = b64encode(keyed(keyed(salted, b"Server Key"), signed)).decode()
+    if not hmac.compare_digest(verdict.removeprefix("v=").split(",")[0], expected):
+        raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "the broker does not know this user's password either")
