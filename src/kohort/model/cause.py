@@ -23,13 +23,18 @@ class CauseKind(StrEnum):
     NEW_MEMBER_TIMEOUT = "new_member_timeout"
     INITIAL_DELAY_OVER = "initial_delay_over"
     ALL_MEMBERS_JOINED = "all_members_joined"
+    MEMBER_ID_ISSUED = "member_id_issued"
+    MEMBER_SYNCED = "member_synced"
     LEADER_SYNCED = "leader_synced"
     APPEND_FAILED = "append_failed"
     GROUP_TOO_LARGE = "group_too_large"
+    GROUP_CREATED = "group_created"
     COORDINATOR_LOADED = "coordinator_loaded"
+    COORDINATOR_UNLOADED = "coordinator_unloaded"
     ADMIN_REQUEST = "admin_request"
     OFFSETS_COMMITTED = "offsets_committed"
     OFFSETS_EXPIRED = "offsets_expired"
+    TOPIC_DELETED = "topic_deleted"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,91 @@
+"""What a decision answers: group-level values, which `node/apis` turns into the replies of each API version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kohort.model.errors import ErrorCode
+
+
+class JoinedMember(NamedTuple):
+    """One member as the leader sees it: its metadata is that of the chosen protocol."""
+
+    member_id: str
+    instance_id: str | None
+    metadata: bytes
+
+
+@dataclass(slots=True)
+class JoinResult:
+    """Answer to `Join`. Only the leader gets `members`, sorted by id; the protocol is None with an error."""
+
+    error: ErrorCode
+    member_id: str
+    generation: int = -1
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader: str = ""
+    members: tuple[JoinedMember, ...] = ()
+    skip_assignment: bool = False
+
+
+@dataclass(slots=True)
+class SyncResult:
+    """Answer to `Sync`: the member's assignment as the leader wrote it."""
+
+    error: ErrorCode
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignment: bytes = b""
+
+
+@dataclass(slots=True)
+class HeartbeatResult:
+    """Answer to `Heartbeat`."""
+
+    error: ErrorCode
+
+
+class LeftMember(NamedTuple):
+    """What became of one entry of a LeaveGroup batch."""
+
+    member_id: str
+    instance_id: str | None
+    error: ErrorCode
+
+
+@dataclass(slots=True)
+class LeaveResult:
+    """Answer to `Leave`: one error for the request, one for each entry in the order of the request."""
+
+    error: ErrorCode
+    members: tuple[LeftMember, ...] = ()
+
+
+@dataclass(slots=True)
+class CommitResult:
+    """Answer to `CommitOffsets`: `error` is for every partition, `too_large` lists those with too much metadata."""
+
+    error: ErrorCode
+    too_large: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(slots=True)
+class DeleteOffsetsResult:
+    """Answer to `DeleteOffsets`: `subscribed` are the topics whose offsets stay because a member reads them."""
+
+    error: ErrorCode
+    subscribed: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class DeleteGroupResult:
+    """Answer to `DeleteGroup`."""
+
+    error: ErrorCode
+
+
+Result = (
+    JoinResult | SyncResult | HeartbeatResult | LeaveResult | CommitResult | DeleteOffsetsResult | DeleteGroupResult
+)

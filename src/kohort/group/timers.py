@@ -1,0 +1,44 @@
+"""The timers of a group: named values, armed and disarmed by effects, that come back as commands.
+
+A timer is its own key: arming it again moves it. It holds no time; the deadline is in the effect.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class TimerKind(StrEnum):
+    """What a timer bounds."""
+
+    SESSION = "session"
+    """A member, or an id issued and not yet used, that must be heard of."""
+    JOIN = "join"
+    """The gathering of members at the start of a round."""
+    SYNC = "sync"
+    """The wait for every member's SyncGroup (KAFKA-12890)."""
+
+
+class Timer(NamedTuple):
+    """One timer. `member_id` is empty for a timer of the whole group; `generation` tells stale SYNC timers apart."""
+
+    kind: TimerKind
+    group_id: str
+    member_id: str = ""
+    generation: int = -1
+
+
+def session_timer(group_id: str, member_id: str) -> Timer:
+    """Return the timer that evicts a member which falls silent."""
+    return Timer(TimerKind.SESSION, group_id, member_id)
+
+
+def join_timer(group_id: str) -> Timer:
+    """Return the timer that ends the gathering of a round."""
+    return Timer(TimerKind.JOIN, group_id)
+
+
+def sync_timer(group_id: str, generation: int) -> Timer:
+    """Return the timer that ends the wait for the SyncGroup requests of a generation."""
+    return Timer(TimerKind.SYNC, group_id, "", generation)
