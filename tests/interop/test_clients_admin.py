@@ -64,14 +64,18 @@ def test_librdkafka_describes_and_alters_configs(librdkafka: Any, topic: str) ->
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[change])
     librdkafka.incremental_alter_configs([resource])[resource].result(10)
     asked = ConfigResource(ResourceType.TOPIC, topic)
+
+    def retention() -> str:
+        return str(librdkafka.describe_configs([asked])[asked].result(10)["retention.ms"].value)
+
+    eventually(retention, "123456")
     found = librdkafka.describe_configs([asked])[asked].result(10)
-    assert found["retention.ms"].value == "123456"
     assert not found["retention.ms"].is_default
     assert found["segment.bytes"].is_default
     undo = ConfigEntry("retention.ms", None, incremental_operation=AlterConfigOpType.DELETE)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[undo])
     librdkafka.incremental_alter_configs([resource])[resource].result(10)
-    assert librdkafka.describe_configs([asked])[asked].result(10)["retention.ms"].value == "604800000"
+    eventually(retention, "604800000")
     node = next(iter(librdkafka.list_topics(timeout=10).brokers))
     broker = ConfigResource(ResourceType.BROKER, str(node))
     assert librdkafka.describe_configs([broker])[broker].result(10)["node.id"].value == str(node)
