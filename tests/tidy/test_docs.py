@@ -1,0 +1,96 @@
+"""What the documents point at exists, and every document can be reached from the README."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from posixpath import normpath
+
+from tests.tidy.tree import Tree
+
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+STARTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
+
+
+def without_code(text: str) -> str:
+    """Return Markdown without its fenced blocks, where brackets mean something else."""
+    return re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(text: str) -> set[str]:
+    """Return the anchors of a document's headings, as GitHub makes them."""
+    titles = re.findall(r"^#+ +(.+?) *$", without_code(text), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower().replace("`", "")).replace(" ", "-") for title in titles}
+
+
+def links(tree: Tree, path: str) -> list[tuple[str, str]]:
+    """Return (file, anchor) of every relative link of a document; an empty file is the document itself."""
+    found = []
+    for groups in LINK.findall(without_code(tree.text(path))):
+        target = groups[0] or groups[1]
+        if re.match(r"[a-z][a-z0-9+.-]*:", target):
+            continue
+        file, _, anchor = target.partition("#")
+        resolved = normpath(str(PurePosixPath(path).parent / file)) if file else path
+        found.append((resolved, anchor))
+    return found
+
+
+def test_every_relative_link_resolves(tree: Tree) -> None:
+    directories = {str(parent) for path in tree.files for parent in PurePosixPath(path).parents}
+    offences = [
+        f"{path} -> {target}"
+        for path in tree.under("", suffix=".md")
+        for target, _ in links(tree, path)
+        if target not in tree.files and target not in directories
+    ]
+    assert not offences, "\n".join(offences)
+
+
+def test_every_anchor_is_a_heading(tree: Tree) -> None:
+    offences = [
+        f"{path} -> {target}#{anchor}"
+        for path in tree.under("", suffix=".md")
+        for target, anchor in links(tree, path)
+        if anchor and target.endswith(".md") and target in tree.files and anchor not in anchors(tree.text(target))
+    ]
+    assert not offences, "\n".join(offences)
+
+
+def test_every_document_is_reachable_from_the_readme(tree: Tree) -> None:
+    reached: set[str] = set()
+    waiting = list(STARTS)
+    while waiting:
+        path = waiting.pop()
+        if path in reached or path not in tree.files:
+            continue
+        reached.add(path)
+        if path.endswith(".md"):
+            waiting.extend(target for target, _ in links(tree, path))
+    orphans = [path for path in tree.files if path.startswith("docs/") and path not in reached]
+    assert not orphans, "link them from docs/README.md:\n" + "\n".join(orphans)
+
+
+def test_kips_and_tickets_are_spelled_so_that_they_can_be_searched(tree: Tree) -> None:
+    wrong = re.compile(r"\b(?:KIP(?!-\d{1,4}\b)[ _-]?\d+|Kip-\d+|kip-\d+|KAFKA(?!-\d{3,5}\b)[ -]\d+|Kafka-\d{3,5})\b")
+    offences = [
+        f"{path}:{number}: {match.group()}"
+        for path in tree.files
+        if path.endswith((".py", ".md", ".txt", ".toml")) and not path.startswith(("tests/tidy/", "requirements/"))
+        for number, line in enumerate(tree.text(path).splitlines(), 1)
+        for match in wrong.finditer(line)
+    ]
+    assert not offences, "\n".join(offences)
+
+
+def test_every_changelog_fragment_is_named_and_says_one_thing(tree: Tree) -> None:
+    offences = []
+    for path in tree.under("changes/", suffix=".md"):
+        name = PurePosixPath(path).name
+        if name == "README.md":
+            continue
+        if not re.fullmatch(r"[a-z0-9-]+\.(added|changed|fixed|removed)\.md", name):
+            offences.append(f"{path}: name it SUBJECT.added.md, .changed.md, .fixed.md or .removed.md")
+        elif not tree.text(path).strip() or len(tree.text(path)) > 700:
+            offences.append(f"{path}: one paragraph for a user")
+    assert not offences, "\n".join(offences)

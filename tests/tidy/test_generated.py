@@ -1,0 +1,28 @@
+"""What is generated and committed is what its generator writes today."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kohort.wire.stubs import stub_text
+from scripts.settings_table import render
+from tests.tidy.tree import Tree
+
+GENERATED: dict[str, Callable[[], str]] = {
+    "src/kohort/wire/messages.pyi": stub_text,
+    "docs/settings.md": render,
+}
+
+
+@pytest.mark.parametrize("path", sorted(GENERATED))
+def test_a_generated_file_is_fresh(tree: Tree, path: str) -> None:
+    assert tree.text(path) == GENERATED[path](), f"{path} is stale: run `make gen`"
+
+
+def test_make_gen_writes_every_generated_file(tree: Tree) -> None:
+    """Each generator's module stands in the Makefile."""
+    makefile = tree.text("Makefile")
+    for generator in GENERATED.values():
+        assert f"-m {generator.__module__}" in makefile, f"make gen does not run {generator.__module__}"

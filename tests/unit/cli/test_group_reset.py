@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import pytest
+
+from kohort.cli.group_reset import Move, NothingToShift, Reach, Rule, changes, plan
+from kohort.model.ids import TopicPartition
+
+P0, P1 = TopicPartition("flights", 0), TopicPartition("flights", 1)
+REACHES = {P1: Reach(0, 5), P0: Reach(10, 100)}
+
+
+def offsets(rule: Rule, number: int = 0, committed: dict[TopicPartition, int] | None = None) -> list[int]:
+    return [move.offset for move in plan(rule, number, REACHES, committed or {}, {P0: 40, P1: None})]
+
+
+def test_each_rule_aims_where_it_says() -> None:
+    assert offsets(Rule.EARLIEST) == [10, 0]
+    assert offsets(Rule.LATEST) == [100, 5]
+    assert offsets(Rule.TIME) == [40, 5]
+    assert offsets(Rule.SHIFT, -3, {P0: 50, P1: 4}) == [47, 1]
+
+
+def test_a_plan_is_sorted_and_shows_what_is_committed() -> None:
+    assert plan(Rule.EARLIEST, 0, REACHES, {P0: 50}, {}) == [Move(P0, 50, 10, False), Move(P1, None, 0, False)]
+
+
+def test_an_offset_outside_the_log_is_moved_to_its_nearest_end_and_marked() -> None:
+    assert plan(Rule.OFFSET, 7, REACHES, {}, {}) == [Move(P0, None, 10, True), Move(P1, None, 5, True)]
+    assert offsets(Rule.SHIFT, -1000, {P0: 50, P1: 4}) == [10, 0]
+
+
+def test_a_shift_without_a_committed_offset_names_the_partition() -> None:
+    with pytest.raises(NothingToShift, match="flights-1 has no committed offset"):
+        plan(Rule.SHIFT, 1, REACHES, {P0: 50}, {})
+
+
+def test_only_moves_that_change_something_are_written() -> None:
+    moves = plan(Rule.EARLIEST, 0, REACHES, {P0: 10}, {})
+    assert [move.partition for move in changes(moves)] == [P1]
