@@ -1,1 +1,32 @@
-"""spark"""
+"""PySpark as a member of a group: `GroupStream`, the source it reads with, and the session that needs no set-up.
+
+Names are loaded on first use, so that importing this package starts neither Java nor Spark.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kohort.spark.group_stream import GroupStream
+    from kohort.spark.java import JavaMissing
+    from kohort.spark.rounds import OffsetRange, Round
+    from kohort.spark.session import SparkMissing, build
+
+__all__ = ["GroupStream", "JavaMissing", "OffsetRange", "Round", "SparkMissing", "build"]
+
+_HOMES = {
+    "GroupStream": "kohort.spark.group_stream",
+    "JavaMissing": "kohort.spark.java",
+    "OffsetRange": "kohort.spark.rounds",
+    "Round": "kohort.spark.rounds",
+    "SparkMissing": "kohort.spark.session",
+    "build": "kohort.spark.session",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,113 @@
+"""What one round reads: offset ranges of owned partitions, planned from what is there and a limit.
+
+Pure values and arithmetic; it knows neither Spark nor the group.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+from kohort.model.ids import TopicPartition
+
+
+class OffsetRange(NamedTuple):
+    """The records of one partition with `start` ≤ offset < `stop`."""
+
+    partition: TopicPartition
+    start: int
+    stop: int
+
+    @property
+    def size(self) -> int:
+        """How many offsets the range spans; compaction may have left fewer records."""
+        return self.stop - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One round of a `GroupStream`: its number from 0, the generation it was read and is committed in, its ranges."""
+
+    number: int
+    generation: int
+    ranges: tuple[OffsetRange, ...]
+
+    @property
+    def size(self) -> int:
+        """How many offsets the round spans: its rows, where no compaction removed any."""
+        return sum(each.size for each in self.ranges)
+
+    @property
+    def next_offsets(self) -> dict[TopicPartition, int]:
+        """The offsets that the round's commit writes."""
+        return {each.partition: each.stop for each in self.ranges}
+
+
+def plan(available: Mapping[TopicPartition, tuple[int, int]], most: int) -> tuple[OffsetRange, ...]:
+    """Return the ranges of a round of at most `most` offsets out of `available` `(position, end)` per partition.
+
+    Each partition gets its share in proportion to its lag, so that all of them are done at the same time.
+    """
+    lags = {partition: end - position for partition, (position, end) in sorted(available.items()) if end > position}
+    shares = _shares(lags, most)
+    return tuple(
+        OffsetRange(partition, available[partition][0], available[partition][0] + share)
+        for partition, share in shares.items()
+        if share
+    )
+
+
+def _shares(lags: Mapping[TopicPartition, int], most: int) -> dict[TopicPartition, int]:
+    total = sum(lags.values())
+    if total <= most:
+        return dict(lags)
+    shares = {partition: lag * most // total for partition, lag in lags.items()}
+    left = most - sum(shares.values())
+    # What rounding down left over goes to the largest remainders; ties follow the order of partitions.
+    for partition in sorted(lags, key=lambda each: -(lags[each] * most % total))[:left]:
+        shares[partition] += 1
+    return shares
+
+
+def pieces(ranges: Sequence[OffsetRange], least: int, smallest: int = 10_000) -> list[OffsetRange]:
+    """Return `ranges` cut into at least `least` pieces where that leaves none below `smallest` offsets."""
+    total = sum(each.size for each in ranges)
+    largest = max(smallest, -(-total // max(least, 1)))
+    cut: list[OffsetRange] = []
+    for partition, start, stop in ranges:
+        count = -(-(stop - start) // largest)
+        steps = [start + (stop - start) * step // count for step in range(count + 1)]
+        cut += [OffsetRange(partition, low, high) for low, high in pairwise(steps)]
+    return cut
+
+
+def ranges_to_json(ranges: Iterable[OffsetRange]) -> str:
+    """Return ranges as the text that a Spark option carries."""
+    return json.dumps([[each.partition.topic, each.partition.partition, each.start, each.stop] for each in ranges])
+
+
+def ranges_from_json(text: str) -> list[OffsetRange]:
+    """Return the ranges of `ranges_to_json`. Raises ValueError, saying what is expected, for any other text."""
+    try:
+        found = [
+            OffsetRange(TopicPartition(topic, partition), start, stop)
+            for topic, partition, start, stop in json.loads(text)
+        ]
+    except (TypeError, ValueError):
+        found = None
+    if found is None or any(not _sound(each) for each in found):
+        raise ValueError('ranges are a JSON list of [topic, partition, start, stop], such as [["flights", 0, 0, 500]]')
+    return found
+
+
+def _sound(each: OffsetRange) -> bool:
+    numbers = (each.partition.partition, each.start, each.stop)
+    return (
+        isinstance(each.partition.topic, str)
+        and all(type(number) is int for number in numbers)
+        and each.partition.partition >= 0
+        and 0 <= each.start <= each.stop
+    )

@@ -1,0 +1,78 @@
+"""A Spark session that starts anywhere: interpreter, Java, loopback, UTC and quiet logs are set before it does.
+
+Whatever the caller passes in `conf` wins. It knows nothing of groups or topics.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from importlib.resources import files
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from kohort.spark.java import java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class SparkMissing(ImportError):
+    """PySpark or pyarrow is not installed; the text says the command that installs them."""
+
+
+def build(
+    app: str, *, master: str = "local[2]", conf: Mapping[str, str | int | bool] | None = None, log_level: str = "ERROR"
+) -> SparkSession:
+    """Return the running Spark session, or start one.
+
+    `app` is the application's name; `conf` are Spark settings, which win over ours. Raises SparkMissing when PySpark
+    or pyarrow is not installed, JavaMissing when there is no Java 17 or newer.
+    """
+    require_spark()
+    # Spark starts its Python workers as `python3` from PATH unless told otherwise.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["JAVA_HOME"] = str(java_home())
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(app).master(master)
+    for name, value in (settings(master, log_level) | dict(conf or {})).items():
+        builder = builder.config(name, str(value).lower() if isinstance(value, bool) else str(value))
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel(log_level)
+    return session
+
+
+def settings(master: str, log_level: str = "ERROR") -> dict[str, str | int | bool]:
+    """Return the settings that `build` uses for a master unless the caller overrides them."""
+    chosen: dict[str, str | int | bool] = {
+        "spark.ui.enabled": False,
+        "spark.ui.showConsoleProgress": False,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.enabled": True,
+    }
+    if master.startswith("local"):
+        logging = files("kohort.spark").joinpath("log4j2.properties")
+        chosen |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.sql.shuffle.partitions": cores(master),
+            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging} -Dkohort.log.level={log_level}",
+        }
+    return chosen
+
+
+def cores(master: str) -> int:
+    """Return how many threads `local`, `local[n]` or `local[n,failures]` runs on; `*` is every core of the machine."""
+    inside = master.partition("[")[2].rstrip("]").partition(",")[0]
+    if inside == "*":
+        return os.cpu_count() or 1
+    return int(inside) if inside.isdigit() else 1
+
+
+def require_spark() -> None:
+    """Raise SparkMissing, naming the command to run, unless PySpark and pyarrow are installed."""
+    missing = [name for name in ("pyspark", "pyarrow") if find_spec(name) is None]
+    if missing:
+        raise SparkMissing(f"{' and '.join(missing)} not installed: run: pip install 'kohort[spark]'")
