@@ -7,11 +7,11 @@ A field that a version lacks is dropped on encoding and has its default after de
 from __future__ import annotations
 
 from collections.abc import Callable
-from struct import error as struct_error
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from kohort.wire.decoder_source import DecoderSource
 from kohort.wire.encoder_source import EncoderSource
+from kohort.wire.faults import find_fault
 from kohort.wire.message import Message, execute
 from kohort.wire.primitives import MalformedMessage, UnencodableMessage, UnsupportedVersion
 
@@ -20,14 +20,14 @@ MessageT = TypeVar("MessageT", bound=Message)
 Buffer = bytes | bytearray | memoryview
 """What bytes are read from and written as."""
 
-_gatherers: dict[tuple[type[Message], int], Callable[[Any, list[Buffer]], None]] = {}
-_decoders: dict[tuple[type[Message], int], Callable[..., tuple[Any, int]]] = {}
-
 
 def encode(message: Message, version: int) -> bytes:
     """Return a message's bytes in a version. Raises `UnsupportedVersion`, `UnencodableMessage`."""
     parts: list[Buffer] = []
-    gather(message, version, parts)
+    try:
+        message.ENCODERS[version](message, parts)
+    except Exception as error:
+        _encode_again(message, version, parts, error)
     return b"".join(parts)
 
 
@@ -42,13 +42,9 @@ def encode_into(message: Message, version: int, write: Callable[[Buffer], object
 def gather(message: Message, version: int, parts: list[Buffer]) -> None:
     """Add a message's buffers to a list; record batches by reference. Raises as `encode` does."""
     try:
-        add = _gatherers[message.__class__, version]
-    except KeyError:
-        add = gatherer(message.__class__, version)
-    try:
-        add(message, parts)
-    except (AttributeError, TypeError, ValueError, OverflowError, struct_error) as error:
-        raise UnencodableMessage(f"{message.__class__.__name__} v{version}: {error}") from error
+        message.ENCODERS[version](message, parts)
+    except Exception as error:
+        _encode_again(message, version, parts, error)
 
 
 def decode(cls: type[MessageT], version: int, buffer: Buffer, position: int = 0) -> tuple[MessageT, int]:
@@ -56,11 +52,17 @@ def decode(cls: type[MessageT], version: int, buffer: Buffer, position: int = 0)
 
     `records` fields are views of `buffer`, whatever buffer it is; all other values are copies.
     """
-    try:
-        read = _decoders[cls, version]
-    except KeyError:
-        read = decoder(cls, version)
+    read = cls.DECODERS.get(version) or decoder(cls, version)
     return read(buffer, position)
+
+
+def _encode_again(message: Message, version: int, parts: list[Buffer], error: Exception) -> None:
+    """Encode in a version not compiled yet, or say what cannot be encoded."""
+    if isinstance(error, KeyError) and version not in message.ENCODERS:
+        gatherer(message.__class__, version)
+        gather(message, version, parts)
+    else:
+        raise UnencodableMessage(f"v{version}: {find_fault(message, version) or error}") from error
 
 
 def encoder(cls: type[MessageT], version: int) -> Callable[[MessageT, Callable[[Buffer], object]], None]:
@@ -81,23 +83,23 @@ def gatherer(cls: type[MessageT], version: int) -> Callable[[MessageT, list[Buff
 
     Raises `UnsupportedVersion`; the function itself raises whatever a field of the wrong type leads to.
     """
-    found = _gatherers.get((cls, version))
+    found = cls.ENCODERS.get(version)
     if found is None:
         _require(cls, version)
         source = EncoderSource(cls.SCHEMA, version)
         execute(source.text, f"<kohort.wire {cls.__name__} v{version} encode>", source.namespace)
-        found = _gatherers[cls, version] = source.namespace["encode"]
+        found = cls.ENCODERS[version] = source.namespace["encode"]
     return found
 
 
 def decoder(cls: type[MessageT], version: int) -> Callable[[Buffer, int], tuple[MessageT, int]]:
     """Return the compiled decoder, which is what `decode` calls. Raises `UnsupportedVersion`."""
-    found = _decoders.get((cls, version))
+    found = cls.DECODERS.get(version)
     if found is None:
         _require(cls, version)
         source = DecoderSource(cls.SCHEMA, version, cls)
         execute(source.text, f"<kohort.wire {cls.__name__} v{version} decode>", source.namespace)
-        found = _decoders[cls, version] = source.namespace["decode"]
+        found = cls.DECODERS[version] = source.namespace["decode"]
     return found
 
 

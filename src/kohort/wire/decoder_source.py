@@ -36,7 +36,7 @@ class DecoderSource:
         self._name = schema.head.name
         self._is_flexible = version in schema.head.flexible
         # Batches stay where they are, so that their messages are read from any buffer; the others from bytes.
-        self._is_viewed = has_records(schema.struct)
+        self._is_viewed = cls.HOLDS_RECORDS
         self._lines: list[str] = []
         self._depth = 2
         self._names = 0
@@ -162,7 +162,9 @@ class DecoderSource:
             if is_flexible:
                 self._line(f"if {length} > 127: {length}, position = read_varint(buffer, position - 1)")
         elif is_flexible:
-            self._line(f"if not 0 < {length} < 128: {length}, position = read_length(buffer, position, {where!r})")
+            self._line(
+                f"if {length} > 127 or {length} < 1: {length}, position = read_length(buffer, position, {where!r})"
+            )
         else:
             self._line(f"if {length} < 0: refuse_null({where!r})")
         self._line(f"end = position + {length}{' - 1' if is_flexible else ''}")
@@ -170,6 +172,11 @@ class DecoderSource:
         self._line("position = end")
         if is_nullable:
             self._depth -= 1
+
+    def _refuse_or_lengthen(self, length: str, where: str) -> None:
+        """Read on where a compact length has more than its first byte; refuse null."""
+        self._line(f"if {length} > 127 or {length} < 1:")
+        self._line(f"{_INDENT}{length}, position = read_length(buffer, position, {where!r})")
 
     def _content(self, kind: str) -> str:
         match kind, self._is_viewed:
@@ -194,7 +201,9 @@ class DecoderSource:
             if is_nullable:
                 self._line(f"if {length} > 127: {length}, position = read_varint(buffer, position - 1)")
             else:
-                self._line(f"if not 0 < {length} < 128: {length}, position = read_length(buffer, position, {where!r})")
+                self._line(
+                    f"if {length} > 127 or {length} < 1: {length}, position = read_length(buffer, position, {where!r})"
+                )
             self._line(f"{length} -= 1")
         elif not is_nullable:
             self._line(f"if {length} < 0: refuse_null({where!r})")
@@ -266,11 +275,3 @@ class DecoderSource:
         self._line(f"{_INDENT}position = {stop}")
         self._line(f"if position != {stop}: raise MalformedMessage('{path}: tag %d is not as long as it says' % {tag})")
         self._depth -= 2
-
-
-def has_records(shape: Struct) -> bool:
-    """Whether a struct holds record batches at any depth."""
-    return any(
-        has_records(field.element) if isinstance(field.element, Struct) else field.element == "records"
-        for field in shape.fields
-    )

@@ -15,6 +15,8 @@ from kohort.wire.message import is_present
 from kohort.wire.notation import FIXED, Field, MessageSchema, Struct
 
 _INDENT = "    "
+_NULL = "b'\\0'"
+_CLASSIC_NULL = "b'\\xff\\xff\\xff\\xff'"
 
 
 class EncoderSource:
@@ -76,8 +78,10 @@ class EncoderSource:
     def _flush(self) -> None:
         self._close_run()
         if self._parts:
-            comma = "," if len(self._parts) == 1 else ""
-            self._line(f"{self._list} += ({', '.join(self._parts)}{comma})")
+            if len(self._parts) == 1 and not self._parts[0].startswith("*"):
+                self._line(f"{self._list}.append({self._parts[0]})")
+            else:
+                self._line(f"{self._list} += ({', '.join(self._parts)},)")
             self._parts.clear()
 
     # -- fields ------------------------------------------------------------------------------------------------------
@@ -112,8 +116,7 @@ class EncoderSource:
             return
         self._flush()
         self._line(f"{name} = {value}")
-        self._line(f"if {name} is None:")
-        self._line(f"{_INDENT}{self._list} += (b'\\xff',)")
+        self._line(f"if {name} is None: {self._list}.append(b'\\xff')")
         self._line("else:")
         self._depth += 1
         self._part("b'\\x01'")
@@ -122,51 +125,45 @@ class EncoderSource:
         self._depth -= 1
 
     def _sized(self, kind: str, value: str, is_flexible: bool, is_nullable: bool) -> None:
-        """Write a text or bytes with their length."""
+        """Write a text, bytes or batches with their length."""
         content, length = self._new("value"), self._new("length")
-        encoded = f"{content}.encode()" if kind == "str" else content
-        head = self._new("head") if is_flexible else length
-        compacted = f"COMPACT[{length}] if {length} < {primitives.SHORT} else compact({length})"
-        sized = [f"{content} = {encoded}"] if kind == "str" else []
+        measure = [f"{length} = len({content})"]
         if kind == "records":
-            # Batches may come as the buffers that a log read; none is copied.
-            many = self._new("many")
-            sized += [
-                f"{many} = {content} if {content}.__class__ is list else ({content},)",
-                f"{length} = sum([len(part) for part in {many}])",
+            # Batches may come as the list of buffers that a log read; none is copied.
+            measure = [
+                f"if {content}.__class__ is list: {length} = sum([len(part) for part in {content}])",
+                f"else: {length} = len({content}); {content} = ({content},)",
             ]
-        else:
-            sized.append(f"{length} = len({content})")
+        elif kind == "str":
+            measure = [f"{content} = {content}.encode()", *measure]
+        compacted = f"COMPACT[{length}] if {length} < {primitives.SHORT} else compact({length})"
+        head = length
+        self._line(f"{content} = {value}")
         if is_nullable:
-            self._line(f"{content} = {value}")
-            self._line(f"if {content} is None:")
-            empty = {"str": f"{content} = b''", "bytes": f"{content} = b''", "records": f"{self._list_of(sized)} = ()"}
-            self._line(f"{_INDENT}{empty[kind]}")
-            self._line(f"{_INDENT}{head} = {repr(bytes(1)) if is_flexible else -1}")
+            empty = "()" if kind == "records" else "b''"
+            if is_flexible:
+                head = self._new("head")
+                measure.append(f"{head} = {compacted}")
+            self._line(f"if {content} is None: {content} = {empty}; {head} = {_NULL if is_flexible else -1}")
             self._line("else:")
-            for line in [*sized, f"{head} = {compacted}"] if is_flexible else sized:
-                self._line(_INDENT + line)
-        else:
-            self._line(f"{content} = {value}" if kind != "str" else f"{content} = {value}.encode()")
-            for line in sized[1:] if kind == "str" else sized:
-                self._line(line)
+            measure = [_INDENT + line for line in measure]
+        elif is_flexible:
+            head = f"({compacted})"
+        for line in measure:
+            self._line(line)
         if is_flexible:
-            self._part(head if is_nullable else f"({compacted})")
+            self._part(head)
         else:
-            self._packed("h" if kind == "str" else "i", length)
-        self._part(f"*{self._list_of(sized)}" if kind == "records" else content)
-
-    @staticmethod
-    def _list_of(sized: list[str]) -> str:
-        return sized[0].split(" ", 1)[0]
+            self._packed("h" if kind == "str" else "i", head)
+        self._part(f"*{content}" if kind == "records" else content)
 
     def _array(self, field: Field, value: str, is_flexible: bool, is_nullable: bool) -> None:
         name, length = self._new("array"), self._new("length")
         self._line(f"{name} = {value}")
         if is_nullable:
             self._flush()
-            self._line(f"if {name} is None:")
-            self._line(f"{_INDENT}{self._list} += ({repr(bytes(1)) if is_flexible else repr(bytes([255] * 4))},)")
+            null = _NULL if is_flexible else _CLASSIC_NULL
+            self._line(f"if {name} is None: {self._list}.append({null})")
             self._line("else:")
             self._depth += 1
         self._line(f"{length} = len({name})")
@@ -209,22 +206,21 @@ class EncoderSource:
             return
         self._flush()
         outer, tags = self._list, self._new("tags")
-        self._line(f"{tags} = []")
+        self._line(f"{tags} = ()")
         for field in tagged:
-            value = self._new("tagged")
+            value, self._list, body = self._new("tagged"), self._new("body"), self._new("bytes")
             self._line(f"{value} = {owner}.{field.name}")
             self._line(f"if {self._differs(field, value)}:")
             self._depth += 1
-            self._list = self._new("body")
             self._line(f"{self._list} = []")
             self._field(field, value)
             self._flush()
-            body = self._new("bytes")
             self._line(f"{body} = b''.join({self._list})")
             self._line(f"{tags} += (varint({field.tag}), varint(len({body})), {body})")
             self._depth -= 1
         self._list = outer
-        self._line(f"{outer} += (varint(len({tags}) // 3), *{tags}) if {tags} else ({bytes(1)!r},)")
+        self._line(f"if {tags}: {outer} += (varint(len({tags}) // 3), *{tags})")
+        self._line(f"else: {outer}.append({_NULL})")
 
     def _differs(self, field: Field, value: str) -> str:
         """Return the condition under which a tagged field is written."""

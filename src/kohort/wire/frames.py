@@ -7,10 +7,10 @@ ones v1, but ApiVersions always v0, so that a client reads it before it knows wh
 from __future__ import annotations
 
 from struct import Struct, error
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from kohort.wire.apis import Api, flexible_from
-from kohort.wire.codec import Buffer, MalformedMessage, decode, gather
+from kohort.wire.codec import Buffer, MalformedMessage, decode, encode, gather
 from kohort.wire.message import Message
 from kohort.wire.primitives import skip_tags
 
@@ -18,8 +18,13 @@ MessageT = TypeVar("MessageT", bound=Message)
 
 _LENGTH = Struct(">i")
 _REQUEST_HEAD = Struct(">hhih")
-_FIRST_FLEXIBLE = {int(api): flexible_from(api) for api in Api}
+_RESPONSE_HEAD = Struct(">ii")
 _NEVER = 1 << 15
+_REQUEST_FLEXIBLE_FROM = {int(api): flexible_from(api) for api in Api}
+_RESPONSE_FLEXIBLE_FROM = {**_REQUEST_FLEXIBLE_FROM, int(Api.API_VERSIONS): _NEVER}
+
+_WORTH_A_BUFFER = 4096
+"""Buffers of fewer bytes are cheaper copied than written apart."""
 
 
 class FrameTooLarge(MalformedMessage):
@@ -47,7 +52,7 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
         if length >= 0:
             client_id = str(frame[position : position + length], "utf-8")
             position += length
-        if api_version >= _FIRST_FLEXIBLE.get(api_key, _NEVER):
+        if api_version >= _REQUEST_FLEXIBLE_FROM.get(api_key, _NEVER):
             count = frame[position]
             position += 1
             if count:
@@ -56,7 +61,8 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
         raise MalformedMessage(f"request header: {cause}") from cause
     if position > len(frame):
         raise MalformedMessage("the request header is cut short")
-    return RequestHeader(api_key, api_version, correlation_id, client_id), position
+    # Past NamedTuple's own constructor, which costs as much as the rest of this function.
+    return tuple.__new__(RequestHeader, (api_key, api_version, correlation_id, client_id)), position
 
 
 def encode_request(message: Message, version: int, correlation_id: int, client_id: str | None) -> bytes:
@@ -69,17 +75,26 @@ def gather_request(message: Message, version: int, correlation_id: int, client_i
     name = b"" if client_id is None else client_id.encode()
     length = -1 if client_id is None else len(name)
     head = _REQUEST_HEAD.pack(message.API_KEY, version, correlation_id, length) + name
-    if version in message.FLEXIBLE:
+    if version >= _REQUEST_FLEXIBLE_FROM.get(message.API_KEY, _NEVER):
         head += b"\0"
-    return _framed(head, message, version)
+    parts: list[Buffer] = [b"", head]
+    gather(message, version, parts)
+    parts[0] = _LENGTH.pack(sum([len(part) for part in parts]))
+    return _joined(parts)
 
 
 def encode_response(message: Message, version: int, correlation_id: int) -> list[Buffer]:
     """Return a response with its length and header, in buffers: record batches by reference. Raises as `encode`."""
-    head = _LENGTH.pack(correlation_id)
-    if version in message.FLEXIBLE and message.API_KEY != Api.API_VERSIONS:
-        head += b"\0"
-    return _framed(head, message, version)
+    is_flexible = version >= _RESPONSE_FLEXIBLE_FROM.get(message.API_KEY, _NEVER)
+    if not message.HOLDS_RECORDS:
+        body = encode(message, version)
+        if is_flexible:
+            return [_RESPONSE_HEAD.pack(len(body) + 5, correlation_id) + b"\0" + body]
+        return [_RESPONSE_HEAD.pack(len(body) + 4, correlation_id) + body]
+    parts: list[Buffer] = [b"", b"\0" if is_flexible else b""]
+    gather(message, version, parts)
+    parts[0] = _RESPONSE_HEAD.pack(sum([len(part) for part in parts]) + 4, correlation_id)
+    return _joined(parts)
 
 
 def decode_response(cls: type[MessageT], version: int, frame: Buffer) -> tuple[int, MessageT]:
@@ -87,7 +102,7 @@ def decode_response(cls: type[MessageT], version: int, frame: Buffer) -> tuple[i
     try:
         (correlation_id,) = _LENGTH.unpack_from(frame)
         position = _LENGTH.size
-        if version in cls.FLEXIBLE and cls.API_KEY != Api.API_VERSIONS:
+        if version >= _RESPONSE_FLEXIBLE_FROM.get(cls.API_KEY, _NEVER):
             count = frame[position]
             position += 1
             if count:
@@ -114,15 +129,15 @@ class FrameSplitter:
 
     def feed(self, chunk: Buffer) -> list[bytes]:
         """Take bytes as they came; return the frames now whole. Raises `FrameTooLarge`, `MalformedMessage`."""
-        pending = self._pending
-        if pending:
-            pending += chunk
-            if len(pending) < self._wanted:
+        if self._pending:
+            self._pending += chunk
+            if len(self._pending) < self._wanted:
                 return []
-            chunk = bytes(pending)
-            pending.clear()
+            # A view, so that a large frame is copied out once.
+            chunk = memoryview(self._pending)
+            self._pending = bytearray()
         frames: list[bytes] = []
-        position, end = 0, len(chunk)
+        position, end, self._wanted = 0, len(chunk), 4
         while end - position >= 4:
             (length,) = _LENGTH.unpack_from(chunk, position)
             if length < 0:
@@ -135,22 +150,17 @@ class FrameSplitter:
                 break
             frames.append(bytes(chunk[position + 4 : stop]))
             position = stop
-        else:
-            self._wanted = 4
         if position < end:
-            pending += chunk[position:]
+            self._pending += chunk[position:]
         return frames
 
 
-def _framed(head: bytes, message: Message, version: int) -> list[Buffer]:
-    """Put a length before a head and a message, and join what lies between record batches."""
-    parts: list[Buffer] = [b"", head]
-    gather(message, version, parts)
-    parts[0] = _LENGTH.pack(sum([len(part) for part in parts]))
+def _joined(parts: list[Buffer]) -> list[Buffer]:
+    """Return the same bytes in fewer buffers: those too small to be worth one are joined with their neighbours."""
     if max(map(len, parts)) < _WORTH_A_BUFFER:
         return [b"".join(parts)]
     buffers: list[Buffer] = []
-    small: list[Any] = []
+    small: list[Buffer] = []
     for part in parts:
         if len(part) < _WORTH_A_BUFFER:
             small.append(part)
@@ -162,7 +172,3 @@ def _framed(head: bytes, message: Message, version: int) -> list[Buffer]:
     if small:
         buffers.append(b"".join(small))
     return buffers
-
-
-_WORTH_A_BUFFER = 4096
-"""Buffers of fewer bytes are cheaper copied than written apart."""

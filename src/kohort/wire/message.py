@@ -7,6 +7,7 @@ handler reads and writes one shape and the codec drops or fills in what a versio
 from __future__ import annotations
 
 import linecache
+from collections.abc import Callable
 from typing import Any, ClassVar, Generic, TypeVar, dataclass_transform
 
 from kohort.wire.notation import NONE, Field, MessageSchema, Struct, Versions
@@ -42,7 +43,11 @@ class Message(Value):
     RECORD_TYPE: ClassVar[int] = -1
     VERSIONS: ClassVar[Versions] = NONE
     FLEXIBLE: ClassVar[Versions] = NONE
+    HOLDS_RECORDS: ClassVar[bool] = False
     SCHEMA: ClassVar[MessageSchema]
+    # Compiled functions by version, kept by `codec`: an attribute is found faster than a key of two parts.
+    ENCODERS: ClassVar[dict[int, Callable[[Any, list[Any]], None]]]
+    DECODERS: ClassVar[dict[int, Callable[..., tuple[Any, int]]]]
 
 
 class Response(Message):
@@ -70,7 +75,10 @@ def message_class(schema: MessageSchema, module: str) -> type[Message]:
         "RECORD_TYPE": -1 if head.record_type is None else head.record_type,
         "VERSIONS": head.versions,
         "FLEXIBLE": head.flexible,
+        "HOLDS_RECORDS": holds_records(schema.struct),
         "SCHEMA": schema,
+        "ENCODERS": {},
+        "DECODERS": {},
         "__doc__": f"Kafka's {head.name}, versions {head.versions}.",
     }
     return _struct_class(schema.struct, base, head.name, module, constants)
@@ -79,6 +87,13 @@ def message_class(schema: MessageSchema, module: str) -> type[Message]:
 def nested_structs(struct: Struct) -> list[Struct]:
     """Return the structs that `struct` encloses directly, in the order of the wire."""
     return [field.element for field in struct.fields if isinstance(field.element, Struct)]
+
+
+def holds_records(struct: Struct) -> bool:
+    """Whether a struct has record batches in it, at any depth."""
+    if any(field.element == "records" for field in struct.fields):
+        return True
+    return any(holds_records(nested) for nested in nested_structs(struct))
 
 
 def default_of(field: Field) -> str:

@@ -1,15 +1,7 @@
-"""The notation in which wire/schema/*.txt describe messages, and its parser.
+"""Parses the notation in which wire/schema/*.txt describe messages; schema/README.md explains it.
 
-A message is a headline and its fields, in the order of the wire:
-
-    JoinGroupResponse v0-9 flex 6+ key 11
-      ErrorCode:i16, ProtocolName:str?(7+), Members:[Member{MemberId:str, Metadata:bytes}]
-
-Headline: `vA-B` are the versions; `flex n+` (or `none`) are those with compact lengths and tagged fields; `key n` is
-an API's key, `record n` a record type; `unstable n` is a version that nobody may advertise yet.
-Field: `Name:type` and marks. `[T]` array; `Name{...}` struct with its class's name; `?` nullable, `?(n+)` nullable
-from n; `@n+`, `@a-b`, `@n` present only in these versions; `#tagN` tagged; `=x` default (else 0, empty, false).
-`classic` never has compact lengths; `blank-is-null`: empty and null are one value, written as what the version has.
+What comes out are frozen values: a headline, a struct, its fields with the versions in which they are present or
+nullable. It knows nothing of bytes or of Python classes.
 """
 
 from __future__ import annotations
