@@ -188,6 +188,8 @@ class ClassicMember:
         self._session.wait_to_retry(now_ms, is_first_at_once=not is_waiting)
 
     def _take_heartbeat(self, error: ErrorCode, now_ms: int) -> None:
+        if self._is_leave_sent:
+            return
         if error in MOVED:
             self._do(effects.Rediscover(error))
             self._session.retry_heartbeat(now_ms)

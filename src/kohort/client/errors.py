@@ -1,0 +1,84 @@
+"""What goes wrong for a client's user beyond a broker's error code: nobody answers, a commit was refused, time ran out.
+
+All are `KafkaError`s, so one `except` takes them; `code` tells them apart and `text` says what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.ids import TopicPartition
+
+
+class BrokerUnreachable(KafkaError):
+    """No broker could be reached. `attempts` are (address, why)."""
+
+    def __init__(self, attempts: Sequence[tuple[str, str]]) -> None:
+        self.attempts = tuple(attempts)
+        tried = "; ".join(f"{address}: {why}" for address, why in attempts)
+        super().__init__(
+            ErrorCode.BROKER_NOT_AVAILABLE,
+            f"no broker could be reached (tried {tried}): check bootstrap_servers and that a broker runs there",
+        )
+
+
+class UnknownTopic(KafkaError):
+    """A topic does not exist on the cluster."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        super().__init__(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} does not exist: create it, or check its name"
+        )
+
+
+class UnknownPartition(KafkaError):
+    """A topic has no such partition."""
+
+    def __init__(self, partition: TopicPartition, count: int) -> None:
+        self.partition = partition
+        super().__init__(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            f"topic {partition.topic!r} has partitions 0 to {count - 1}, so there is no {partition.partition}",
+        )
+
+
+class CommitFailed(KafkaError):
+    """Offsets were not committed, because this member is not, or no longer, who it says.
+
+    `member_id` and `generation` are what the commit showed.
+    """
+
+    def __init__(self, code: ErrorCode, member_id: str, generation: int, text: str | None = None) -> None:
+        self.member_id = member_id
+        self.generation = generation
+        super().__init__(
+            code,
+            text
+            or f"the group refused the commit of member {member_id or '(none)'} in generation {generation}: {code.text}"
+            " It took the partitions away, so their records are read again from the last commit by whoever owns them"
+            " now; this member reports them as lost and joins again.",
+        )
+
+
+class RebalanceInProgress(CommitFailed):
+    """The group is between two assignments and takes no commit now; nobody else owns the partitions yet."""
+
+    def __init__(self, member_id: str, generation: int) -> None:
+        super().__init__(
+            ErrorCode.REBALANCE_IN_PROGRESS,
+            member_id,
+            generation,
+            f"the group rebalances and took no commit from member {member_id} in generation {generation}:"
+            " it joins again, and may commit these offsets once it is assigned the partitions again",
+        )
+
+
+class PartitionErrors(KafkaError):
+    """Some partitions of a request failed. `codes` are theirs."""
+
+    def __init__(self, what: str, codes: Mapping[TopicPartition, ErrorCode]) -> None:
+        self.codes = dict(codes)
+        listed = ", ".join(f"{partition} {code.name}" for partition, code in sorted(self.codes.items()))
+        super().__init__(next(iter(self.codes.values())), f"{what}: {listed}")

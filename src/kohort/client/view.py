@@ -1,0 +1,118 @@
+"""What the client knows of the cluster at one moment: brokers, topics, leaders. Frozen; a refresh makes a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from kohort.assign.spec import TopicSpec
+from kohort.model.errors import ErrorCode, error_for
+from kohort.model.ids import NO_TOPIC_ID, TopicPartition
+from kohort.wire.messages import MetadataResponse
+
+
+class Broker(NamedTuple):
+    """A broker as others reach it."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+    @property
+    def address(self) -> str:
+        """Return `host:port`."""
+        return f"{self.host}:{self.port}"
+
+
+class PartitionView(NamedTuple):
+    """One partition: its leader (-1 where it has none at the moment), replicas and in-sync replicas by node id."""
+
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicView:
+    """One topic. `partitions` are by number; `error` is NONE, or why there are none."""
+
+    name: str
+    topic_id: bytes = NO_TOPIC_ID
+    is_internal: bool = False
+    error: ErrorCode = ErrorCode.NONE
+    partitions: Mapping[int, PartitionView] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """The cluster as the last metadata answer showed it; topics are those that were asked for since the start."""
+
+    cluster_id: str | None = None
+    controller_id: int = -1
+    brokers: Mapping[int, Broker] = field(default_factory=dict)
+    topics: Mapping[str, TopicView] = field(default_factory=dict)
+
+    def leader(self, partition: TopicPartition) -> Broker | None:
+        """Return the partition's leader, or None where there is none or it is not known."""
+        topic = self.topics.get(partition.topic)
+        found = topic.partitions.get(partition.partition) if topic else None
+        return self.brokers.get(found.leader) if found else None
+
+    def without(self, topic: str) -> ClusterView:
+        """Return the view without a topic."""
+        return replace(self, topics={name: found for name, found in self.topics.items() if name != topic})
+
+    def spec(self, topic: str) -> TopicSpec | None:
+        """Return the topic as assignors see it, or None where it has no known partitions."""
+        found = self.topics.get(topic)
+        if found is None or not found.partitions:
+            return None
+        count = len(found.partitions)
+        if all(broker.rack is None for broker in self.brokers.values()):
+            return TopicSpec(count)
+        racks = {node_id: broker.rack for node_id, broker in self.brokers.items()}
+        return TopicSpec(
+            count,
+            tuple(
+                frozenset(rack for node in view.replicas if (rack := racks.get(node)) is not None)
+                for _, view in sorted(found.partitions.items())
+            ),
+        )
+
+
+def read_view(answer: MetadataResponse, before: ClusterView) -> ClusterView:
+    """Return the view after a metadata answer. A topic it does not mention stays; an older leader epoch is ignored.
+
+    A broker that lags behind answers with leaders from the past (KIP-320), so what is newer wins.
+    """
+    topics = dict(before.topics)
+    for topic in answer.topics:
+        if topic.name is None:
+            continue
+        known = before.topics.get(topic.name)
+        is_same = known is not None and known.topic_id == topic.topic_id
+        partitions = {}
+        for found in topic.partitions:
+            view = PartitionView(
+                found.partition_index,
+                found.leader_id,
+                found.leader_epoch,
+                tuple(found.replica_nodes),
+                tuple(found.isr_nodes),
+            )
+            older = known.partitions.get(found.partition_index) if known is not None and is_same else None
+            is_stale = older is not None and 0 <= view.leader_epoch < older.leader_epoch
+            partitions[found.partition_index] = older if is_stale and older is not None else view
+        topics[topic.name] = TopicView(
+            topic.name, topic.topic_id, topic.is_internal, error_for(topic.error_code), partitions
+        )
+    return ClusterView(
+        answer.cluster_id,
+        answer.controller_id,
+        {broker.node_id: Broker(broker.node_id, broker.host, broker.port, broker.rack) for broker in answer.brokers},
+        topics,
+    )
