@@ -1,0 +1,298 @@
+"""The real disk: `kohort.log.disk` over a directory of the file system. The one module that imports `os`.
+
+Appends are one system call each and leave nothing behind when they fail. Reads copy nothing: recent bytes come from
+a bounded tail cache of what was appended, older ones from a memory map, which is renewed when the file has grown and
+under which a file is never cut. Open files are bounded; the least recently used is closed and reopened on demand.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import mmap
+import os
+import shutil
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from kohort.log.disk import Buffer, DiskFull, StorageError
+
+_SMALL_READ = 32 * 1024
+"""Reads of unmapped bytes up to this size are copied: cheaper than a new map."""
+
+_FIRST_CHUNK, _LARGEST_CHUNK = 4 * 1024, 256 * 1024
+
+
+def _storage_error(error: OSError, path: str) -> StorageError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFull(path)
+    return StorageError(error.errno, error.strerror, path)
+
+
+class _Chunk:
+    """A piece of a file's end, as it was appended. Bytes are written once, so views of it stay true."""
+
+    __slots__ = ("buffer", "file", "start", "used", "view")
+
+    def __init__(self, file: OsFile, start: int, size: int) -> None:
+        self.file = file
+        self.start = start
+        self.used = 0
+        self.buffer = bytearray(size)
+        self.view = memoryview(self.buffer).toreadonly()
+
+
+class OsFile:
+    """One file of an `OsDisk`."""
+
+    __slots__ = ("_chunks", "_descriptor", "_disk", "_map", "_size", "_view", "path")
+
+    def __init__(self, disk: OsDisk, path: str, size: int, descriptor: int = -1) -> None:
+        self._disk = disk
+        self.path = path
+        self._size = size
+        self._descriptor = descriptor
+        self._chunks: list[_Chunk] = []
+        self._map: mmap.mmap | None = None
+        self._view = memoryview(b"")
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    def append(self, buffers: Sequence[Buffer]) -> int:
+        size = 0
+        for buffer in buffers:
+            size += len(buffer)
+        start = self._size
+        chunk = self._chunks[-1] if self._chunks else None
+        if chunk is None or chunk.used + size > len(chunk.buffer):
+            chunk = self._disk.new_chunk(self, start, size, 2 * len(chunk.buffer) if chunk else _FIRST_CHUNK)
+            self._chunks.append(chunk)
+        at = chunk.used
+        for buffer in buffers:
+            chunk.buffer[at : at + len(buffer)] = buffer
+            at += len(buffer)
+        self._write(chunk.view[chunk.used : at], start)
+        chunk.used = at
+        self._size = start + size
+        return start
+
+    def _write(self, content: memoryview, position: int) -> None:
+        """Write everything or nothing: what part of it came to be is cut off again."""
+        descriptor = self._disk.descriptor(self)
+        written = 0
+        try:
+            while written < len(content):
+                # A signal or a disk that fills up can end a write early.
+                written += os.pwrite(descriptor, content[written:] if written else content, position + written)
+        except OSError as error:
+            with suppress(OSError):  # else the next append overwrites it: appends know their position
+                os.ftruncate(descriptor, self._size)
+            raise _storage_error(error, self.path) from error
+
+    def read(self, position: int, size: int) -> memoryview:
+        end = min(position + size, self._size)
+        if end <= position:
+            return memoryview(b"")
+        for chunk in reversed(self._chunks):
+            if chunk.start <= position:
+                if end <= chunk.start + chunk.used:
+                    return chunk.view[position - chunk.start : end - chunk.start]
+                break
+        if end > len(self._view):
+            try:
+                if end - position <= _SMALL_READ:
+                    return memoryview(os.pread(self._disk.descriptor(self), end - position, position))
+                self._renew_map()
+            except OSError as error:
+                raise _storage_error(error, self.path) from error
+        return self._view[position:end]
+
+    def _renew_map(self) -> None:
+        # The old map lives on for as long as somebody holds a view of it.
+        self._map = mmap.mmap(self._disk.descriptor(self), self._size, access=mmap.ACCESS_READ)
+        self._view = memoryview(self._map)
+
+    def write_at(self, position: int, content: Buffer) -> None:
+        if position + len(content) > self._size:
+            raise StorageError(errno.EINVAL, "write_at goes beyond the end", self.path)
+        self._forget_chunks()
+        try:
+            os.pwrite(self._disk.descriptor(self), content, position)
+        except OSError as error:
+            raise _storage_error(error, self.path) from error
+
+    def truncate(self, size: int) -> None:
+        self._forget_chunks()
+        self._view = memoryview(b"")
+        if self._map is not None:
+            try:
+                self._map.close()
+            except BufferError:
+                # Whoever touched such a view after the cut would be killed by SIGBUS.
+                raise StorageError(errno.EBUSY, "a file is never cut under a view of it", self.path) from None
+            self._map = None
+        try:
+            os.ftruncate(self._disk.descriptor(self), size)
+        except OSError as error:
+            raise _storage_error(error, self.path) from error
+        self._size = min(size, self._size)
+
+    def flush(self) -> None:
+        try:
+            os.fsync(self._disk.descriptor(self))
+        except OSError as error:
+            raise _storage_error(error, self.path) from error
+
+    def close(self) -> None:
+        self._forget_chunks()
+        self._disk.release(self)
+
+    def _forget_chunks(self) -> None:
+        for chunk in self._chunks:
+            self._disk.drop_chunk(chunk)
+        self._chunks = []
+
+
+class OsDisk:
+    """The files below `root`.
+
+    `open_limit` bounds open files (each may also hold a map, which costs a second descriptor); `tail_bytes` bounds
+    the tail caches of all files together.
+    """
+
+    def __init__(self, root: str | os.PathLike[str], *, open_limit: int = 384, tail_bytes: int = 32 << 20) -> None:
+        self.root = Path(root)
+        self._prefix = f"{os.fspath(self.root)}/"
+        self._open: OrderedDict[OsFile, None] = OrderedDict()
+        self._open_limit = open_limit
+        self._chunks: deque[_Chunk] = deque()
+        self._chunk_bytes = 0
+        self._tail_bytes = tail_bytes
+        self._lock = -1
+
+    def open(self, path: str, *, create: bool = False) -> OsFile:
+        full = self._full(path)
+        try:
+            if create:
+                descriptor = os.open(full, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                file = OsFile(self, path, os.fstat(descriptor).st_size, descriptor)
+                self._register(file)
+                return file
+            return OsFile(self, path, os.stat(full).st_size)
+        except OSError as error:
+            raise _storage_error(error, path) from error
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(self._full(path))
+
+    def list(self, directory: str) -> list[str]:
+        try:
+            return sorted(os.listdir(self._full(directory) if directory else self.root))
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise _storage_error(error, directory) from error
+
+    def make_directory(self, path: str) -> None:
+        self._attempt(path, lambda full: os.makedirs(full, exist_ok=True))
+
+    def remove(self, path: str) -> None:
+        self._attempt(path, os.unlink, absent_is_fine=True)
+
+    def remove_directory(self, path: str) -> None:
+        self._attempt(path, shutil.rmtree, absent_is_fine=True)
+
+    def rename(self, path: str, new_path: str) -> None:
+        new_full = self._full(new_path)
+        self._attempt(path, lambda full: os.replace(full, new_full))
+
+    def flush_directory(self, path: str) -> None:
+        def flush(full: str) -> None:
+            descriptor = os.open(full, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+        self._attempt(path, flush)
+
+    def lock(self) -> None:
+        """Take the root for this process, until `unlock` or its end.
+
+        Raises StorageError when another process has it: two brokers on one directory would destroy it.
+        """
+        self.root.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.root / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            raise StorageError(error.errno, "another broker uses this directory", str(self.root)) from None
+        self._lock = descriptor
+
+    def unlock(self) -> None:
+        """Give the root back."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    # -- what the files share
+
+    def descriptor(self, file: OsFile) -> int:
+        """Return the open descriptor of a file; one that was closed for want of room is reopened. Raises OSError."""
+        descriptor = file._descriptor
+        if descriptor >= 0:
+            self._open.move_to_end(file)
+            return descriptor
+        file._descriptor = os.open(self._full(file.path), os.O_RDWR | os.O_CLOEXEC)
+        self._register(file)
+        return file._descriptor
+
+    def _register(self, file: OsFile) -> None:
+        self._open[file] = None
+        while len(self._open) > self._open_limit:
+            self.release(next(iter(self._open)))
+
+    def release(self, file: OsFile) -> None:
+        """Close a file's descriptor and let go of its map; views of the map stay valid."""
+        self._open.pop(file, None)
+        file._map, file._view = None, memoryview(b"")
+        if file._descriptor >= 0:
+            os.close(file._descriptor)
+            file._descriptor = -1
+
+    def new_chunk(self, file: OsFile, start: int, size: int, wanted: int) -> _Chunk:
+        """Return room for an append of `size` bytes in a file's tail cache; the oldest chunks of all make way."""
+        chunk = _Chunk(file, start, max(size, min(wanted, _LARGEST_CHUNK)))
+        self._chunks.append(chunk)
+        self._chunk_bytes += len(chunk.buffer)
+        while self._chunk_bytes > self._tail_bytes and len(self._chunks) > 1:
+            oldest = self._chunks.popleft()
+            self._chunk_bytes -= len(oldest.buffer)
+            oldest.file._chunks.remove(oldest)
+        return chunk
+
+    def drop_chunk(self, chunk: _Chunk) -> None:
+        """Take a chunk out of the account of tail caches."""
+        self._chunks.remove(chunk)
+        self._chunk_bytes -= len(chunk.buffer)
+
+    def _full(self, path: str) -> str:
+        if path.startswith("/") or "\0" in path or any(part in ("", ".", "..") for part in path.split("/")):
+            raise StorageError(errno.EINVAL, "a path must be relative and stay below the root", path)
+        return self._prefix + path
+
+    def _attempt(self, path: str, action: Callable[[str], None], *, absent_is_fine: bool = False) -> None:
+        try:
+            action(self._full(path))
+        except FileNotFoundError as error:
+            if not absent_is_fine:
+                raise _storage_error(error, path) from error
+        except StorageError:
+            raise
+        except OSError as error:
+            raise _storage_error(error, path) from error

@@ -1,0 +1,142 @@
+"""The small text files beside the segments, most of them Kafka's: read whole, replaced whole.
+
+`partition.metadata` and `leader-epoch-checkpoint` are Kafka's own. `log-start-offset-checkpoint` has Kafka's form but
+lies in the partition's directory. `clean-shutdown` is ours: it says what the last segment was when the log was closed,
+and is removed before the log changes, so that whoever finds it true may skip recovery.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+from kohort.log.disk import Disk, StorageError, read_file, replace_file
+from kohort.model.ids import NO_TOPIC_ID, parse_topic_id, topic_id_text
+
+PARTITION_METADATA = "partition.metadata"
+LEADER_EPOCHS = "leader-epoch-checkpoint"
+LOG_START_OFFSET = "log-start-offset-checkpoint"
+CLEAN_SHUTDOWN = "clean-shutdown"
+
+UNDEFINED = (-1, -1)
+
+
+def write_topic_id(disk: Disk, directory: str, topic_id: bytes) -> None:
+    """Write `partition.metadata`."""
+    text = f"version: 0\ntopic_id: {topic_id_text(topic_id)}"
+    replace_file(disk, f"{directory}/{PARTITION_METADATA}", text.encode())
+
+
+def read_topic_id(disk: Disk, directory: str) -> bytes:
+    """Return the topic id of a partition's directory; NO_TOPIC_ID where the file is missing or says none."""
+    try:
+        lines = read_file(disk, f"{directory}/{PARTITION_METADATA}").decode().split("\n")
+        return next(parse_topic_id(line.split(": ")[1]) for line in lines if line.startswith("topic_id: "))
+    except (StorageError, ValueError, StopIteration, IndexError):
+        return NO_TOPIC_ID
+
+
+def _write_rows(disk: Disk, path: str, rows: list[str], *, durable: bool) -> None:
+    replace_file(disk, path, "\n".join(["0", str(len(rows)), *rows, ""]).encode(), durable=durable)
+
+
+def _read_rows(disk: Disk, path: str) -> list[list[int]]:
+    """Return the rows of a checkpoint. Raises ValueError when it is malformed."""
+    version, count, *rows = read_file(disk, path).decode().split("\n")
+    if int(version) != 0 or int(count) > len(rows):
+        raise ValueError(f"{path} is no checkpoint of version 0")
+    return [[int(word) for word in row.split()] for row in rows[: int(count)]]
+
+
+def write_log_start_offset(disk: Disk, directory: str, offset: int, *, durable: bool) -> None:
+    """Remember the log start offset."""
+    _write_rows(disk, f"{directory}/{LOG_START_OFFSET}", [str(offset)], durable=durable)
+
+
+def read_log_start_offset(disk: Disk, directory: str) -> int:
+    """Return the remembered log start offset; 0 where there is none."""
+    try:
+        return max(_read_rows(disk, f"{directory}/{LOG_START_OFFSET}")[0][0], 0)
+    except (StorageError, ValueError, IndexError):
+        return 0
+
+
+class CleanShutdown(NamedTuple):
+    """What a log was when it was closed."""
+
+    last_segment: int
+    size: int
+    log_end_offset: int
+    max_timestamp: int
+    max_timestamp_offset: int
+
+    def write(self, disk: Disk, directory: str, *, durable: bool) -> None:
+        _write_rows(disk, f"{directory}/{CLEAN_SHUTDOWN}", [" ".join(map(str, self))], durable=durable)
+
+    @classmethod
+    def read(cls, disk: Disk, directory: str) -> CleanShutdown | None:
+        try:
+            return cls(*_read_rows(disk, f"{directory}/{CLEAN_SHUTDOWN}")[0])
+        except (StorageError, ValueError, IndexError, TypeError):
+            return None
+
+
+class LeaderEpochs:
+    """At which offset each leader epoch began (KIP-101), kept in `leader-epoch-checkpoint`."""
+
+    def __init__(self, disk: Disk, directory: str, *, durable: bool) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._durable = durable
+        self._entries: list[tuple[int, int]] = []
+
+    def load(self) -> None:
+        """Read the file; one that is missing or malformed counts as empty."""
+        try:
+            rows = _read_rows(self._disk, f"{self._directory}/{LEADER_EPOCHS}")
+            self._entries = sorted((epoch, start) for epoch, start in rows)
+        except (StorageError, ValueError):
+            self._entries = []
+
+    @property
+    def latest(self) -> int:
+        """The newest epoch; -1 where there is none."""
+        return self._entries[-1][0] if self._entries else -1
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """Say that `epoch` begins at `start_offset`; an epoch that is not new changes nothing."""
+        if epoch > self.latest:
+            self._replace([*self._entries, (epoch, start_offset)])
+
+    def epoch_of(self, offset: int) -> int:
+        """Return the epoch in which an offset was written; -1 when unknown."""
+        at = bisect_right(self._entries, offset, key=lambda entry: entry[1])
+        return self._entries[at - 1][0] if at else -1
+
+    def end_offset(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """Return (the largest epoch up to `epoch`, where it ended), as OffsetForLeaderEpoch answers; or (-1, -1)."""
+        if epoch == self.latest and epoch >= 0:
+            return epoch, log_end_offset
+        at = bisect_right(self._entries, epoch, key=lambda entry: entry[0])
+        if epoch < 0 or at == len(self._entries):
+            return UNDEFINED
+        return (self._entries[at - 1][0] if at else epoch), self._entries[at][1]
+
+    def truncate_start(self, offset: int) -> None:
+        """Forget the epochs that ended at or before the new log start offset."""
+        at = bisect_right(self._entries, offset, key=lambda entry: entry[1])
+        if at:
+            kept = [(self._entries[at - 1][0], max(offset, self._entries[at - 1][1])), *self._entries[at:]]
+            if kept != self._entries:
+                self._replace(kept)
+
+    def truncate_end(self, offset: int) -> None:
+        """Forget the epochs that began at or after the new log end offset."""
+        kept = [entry for entry in self._entries if entry[1] < offset]
+        if kept != self._entries:
+            self._replace(kept)
+
+    def _replace(self, entries: list[tuple[int, int]]) -> None:
+        rows = [f"{epoch} {start}" for epoch, start in entries]
+        _write_rows(self._disk, f"{self._directory}/{LEADER_EPOCHS}", rows, durable=self._durable)
+        self._entries = entries  # not before: a full disk must leave memory and file alike

@@ -1,0 +1,103 @@
+"""The only way to bytes that last: what the log asks of a disk, and what a disk may answer.
+
+Paths are relative, with `/`, and never leave the disk's root. Every operation raises `StorageError`, or `DiskFull`
+when no space is left. The log knows no file system behind this; `memory_disk` and the broker's real disk do.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+
+class StorageError(OSError):
+    """The disk failed: an I/O error, a missing file, a path outside the root."""
+
+
+class DiskFull(StorageError):
+    """No space is left, or a quota is used up. Nothing of the write remains."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(errno.ENOSPC, "no space left on the disk", path)
+
+
+class File(Protocol):
+    """One file. Reads see every append at once, whether it was flushed or not."""
+
+    @property
+    def size(self) -> int:
+        """Bytes in the file."""
+
+    def append(self, buffers: Sequence[Buffer]) -> int:
+        """Write the buffers at the end, all of them or none, and return the position of the first byte."""
+
+    def read(self, position: int, size: int) -> memoryview:
+        """Return up to `size` bytes from `position`, fewer only at the end; where it can, without a copy."""
+
+    def write_at(self, position: int, content: Buffer) -> None:
+        """Overwrite bytes inside the file."""
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to `size` bytes. Views of it that were read before must be gone."""
+
+    def flush(self) -> None:
+        """Return when every byte is on the medium."""
+
+    def close(self) -> None:
+        """Give back what the open file holds. Views that were read stay valid."""
+
+
+class Disk(Protocol):
+    """A tree of files."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """Open a file; `create` makes an empty one where there is none."""
+
+    def exists(self, path: str) -> bool:
+        """Whether a file or directory is there."""
+
+    def list(self, directory: str) -> Iterable[str]:
+        """Return the names in a directory, sorted; nothing when it does not exist."""
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory and those above it; none of them need be new."""
+
+    def remove(self, path: str) -> None:
+        """Remove a file; one that is not there is no error. Views of it stay valid."""
+
+    def remove_directory(self, path: str) -> None:
+        """Remove a directory with all that is in it; one that is not there is no error."""
+
+    def rename(self, path: str, new_path: str) -> None:
+        """Rename a file or directory in one step, over whatever file bears the new name."""
+
+    def flush_directory(self, path: str) -> None:
+        """Return when the names in a directory are on the medium."""
+
+
+def read_file(disk: Disk, path: str) -> bytes:
+    """Return all bytes of a small file. Raises StorageError when it is not there."""
+    file = disk.open(path)
+    try:
+        return bytes(file.read(0, file.size))
+    finally:
+        file.close()
+
+
+def replace_file(disk: Disk, path: str, content: bytes, *, durable: bool = False) -> None:
+    """Put `content` in the place of a small file: whoever reads it sees the old or the new bytes, never half."""
+    draft = path + ".tmp"
+    disk.remove(draft)
+    file = disk.open(draft, create=True)
+    try:
+        file.append([content])
+        if durable:
+            file.flush()
+    finally:
+        file.close()
+    disk.rename(draft, path)
+    if durable:
+        disk.flush_directory(path.rpartition("/")[0])

@@ -1,0 +1,479 @@
+"""The log of one partition: record batches in segments, appended at the end and read by offset.
+
+Batches lie as they were received, with base offset and leader epoch patched in. Nothing is acknowledged by this
+module: `high_watermark` says what consumers may see, which under `fsync` is what `flush` has put on the medium.
+It knows no clock (times come in), no topic and no client. Errors of the disk are `StorageError`; nothing of a failed
+append remains.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from struct import Struct
+from typing import NamedTuple
+
+from kohort.log import checkpoints
+from kohort.log.checkpoints import CleanShutdown, LeaderEpochs
+from kohort.log.config import LogConfig
+from kohort.log.disk import Buffer, Disk, StorageError, read_file, replace_file
+from kohort.log.producers import CorruptSnapshot, Producers
+from kohort.log.recovery import Recovery, recover
+from kohort.log.retention import segments_to_delete
+from kohort.log.segment import LARGEST_RELATIVE, Segment, base_offsets, segment_name
+from kohort.log.times import TimestampedOffset, first_at_or_after, largest
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.ids import NO_TOPIC_ID, topic_id_text
+from kohort.wire.records import BatchHeader, read_header, stamp_append_time
+
+_HEAD = Struct(">qii")  # base offset, batch length, leader epoch: what an append patches
+_HEAD_BYTES = 16
+_REMEMBERED_READS = 64
+
+
+class OffsetOutOfRange(KafkaError):
+    """An offset below the log start or beyond the end (OFFSET_OUT_OF_RANGE)."""
+
+    def __init__(self, offset: int, log_start_offset: int, log_end_offset: int) -> None:
+        super().__init__(
+            ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is not in {log_start_offset}..{log_end_offset}"
+        )
+
+
+class Appended(NamedTuple):
+    """What an append did."""
+
+    base_offset: int
+    last_offset: int
+    append_time_ms: int
+    """The time the records got from the broker; -1 where they keep their own."""
+    log_start_offset: int
+
+
+class PartitionLog:
+    """One partition's log; make one with `open`."""
+
+    def __init__(self, disk: Disk, directory: str, config: LogConfig, topic_id: bytes) -> None:
+        self._disk = disk
+        self.directory = directory
+        self.config = config
+        """May be replaced at any time; the next append and the next retention heed it."""
+        self.topic_id = topic_id
+        self.producers = Producers()
+        """The idempotent producers: ask `producers.check(header)` before an append, which itself tells them of it."""
+        self.recovery: Recovery | None = None
+        """What the recovery at open found; None when none was needed."""
+        self._segments: list[Segment] = []
+        self._bases: list[int] = []
+        self._log_start_offset = 0
+        self._log_end_offset = 0
+        self._flushed_offset = 0
+        self._unflushed: list[Segment] = []
+        self._snapshots: list[int] = []
+        self._epochs = LeaderEpochs(disk, directory, durable=config.flush_policy == "fsync")
+        self._read_ends: dict[int, tuple[Segment, int]] = {}
+        self._is_marked_clean = False
+        self._failure: StorageError | None = None
+
+    # -- opening and closing
+
+    @classmethod
+    def open(
+        cls, disk: Disk, directory: str, config: LogConfig, now_ms: int, *, topic_id: bytes = NO_TOPIC_ID
+    ) -> PartitionLog:
+        """Open the log of a directory, which need not exist before the first append.
+
+        After a clean shutdown the files are trusted; otherwise the last segment is recovered. Raises StorageError.
+        """
+        log = cls(disk, directory, config, topic_id)
+        names = list(disk.list(directory))
+        if names:
+            log._load(names, now_ms)
+        return log
+
+    def _load(self, names: list[str], now_ms: int) -> None:
+        if checkpoints.PARTITION_METADATA in names:
+            topic_id = checkpoints.read_topic_id(self._disk, self.directory)
+            if NO_TOPIC_ID not in (topic_id, self.topic_id) and topic_id != self.topic_id:
+                theirs, ours = topic_id_text(topic_id), topic_id_text(self.topic_id)
+                raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{self.directory} has topic id {theirs}, not {ours}")
+            self.topic_id = topic_id if self.topic_id == NO_TOPIC_ID else self.topic_id
+        if checkpoints.LEADER_EPOCHS in names:
+            self._epochs.load()
+        if checkpoints.LOG_START_OFFSET in names:
+            self._log_start_offset = checkpoints.read_log_start_offset(self._disk, self.directory)
+        self._bases = base_offsets(names, ".log")
+        self._segments = [self._segment(base) for base in self._bases]
+        self._snapshots = base_offsets(names, ".snapshot")
+        self._log_end_offset = self._log_start_offset
+        if self._segments:
+            clean = CleanShutdown.read(self._disk, self.directory) if checkpoints.CLEAN_SHUTDOWN in names else None
+            active = self._segments[-1]
+            if clean is not None and clean[:2] == (active.base_offset, active.size):
+                active.trust((clean.max_timestamp, clean.max_timestamp_offset))
+                self._log_end_offset = clean.log_end_offset
+                self._is_marked_clean = True
+                self._restore_producers(self._log_end_offset)
+            else:
+                self._recover(now_ms)
+            self._log_start_offset = min(max(self._log_start_offset, self._bases[0]), self._log_end_offset)
+        self._flushed_offset = self._log_end_offset
+
+    def _recover(self, now_ms: int) -> None:
+        """Read what the last close did not vouch for."""
+        self._disk.remove(f"{self.directory}/{checkpoints.CLEAN_SHUTDOWN}")
+        # When the newest segment is still empty, the one before it may be the one that was being written.
+        doubtful = self._segments[-2:] if self._segments[-1].size == 0 else self._segments[-1:]
+        start = self._restore_producers(doubtful[0].base_offset)
+        for segment in self._segments[: -len(doubtful)]:
+            if segment.base_offset >= start:
+                for header in segment.headers(0):
+                    self.producers.update(header, now_ms)
+
+        def visit(header: BatchHeader) -> None:
+            if header.partition_leader_epoch > self._epochs.latest:
+                self._epochs.assign(header.partition_leader_epoch, header.base_offset)
+            if header.producer_id >= 0:
+                self.producers.update(header, now_ms)
+
+        for segment in doubtful:
+            self.recovery = recover(self._disk, self.directory, segment, visit)
+            self._log_end_offset = self.recovery.end_offset
+        self._epochs.truncate_end(self._log_end_offset)
+
+    def _restore_producers(self, offset: int) -> int:
+        """Load the newest sound snapshot up to `offset` and return its offset, else 0."""
+        for snapshot in [known for known in reversed(self._snapshots) if known <= offset]:
+            try:
+                self.producers.restore(read_file(self._disk, f"{self.directory}/{segment_name(snapshot, '.snapshot')}"))
+                return snapshot
+            except (CorruptSnapshot, StorageError):
+                continue
+        return 0
+
+    def close(self) -> None:
+        """Write what makes the next open fast, flush, and let go of the files. A log in failure is left as it is."""
+        if self._segments and self._failure is None and not self._is_marked_clean:
+            active = self._segments[-1]
+            active.seal()
+            self._snapshot_producers()
+            self.flush()
+            CleanShutdown(active.base_offset, active.size, self._log_end_offset, *active.max_timestamp).write(
+                self._disk, self.directory, durable=True
+            )
+            self._is_marked_clean = True
+        for segment in self._segments:
+            segment.close()
+        self._read_ends.clear()
+
+    def delete(self) -> None:
+        """Remove the log with all its files; it must not be used afterwards."""
+        for segment in self._segments:
+            segment.close()
+        self._segments, self._bases = [], []
+        self._read_ends.clear()
+        self._disk.remove_directory(self.directory)
+
+    # -- what there is
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that can be read."""
+        return self._log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next record will get."""
+        return self._log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        """The end of what consumers may see: everything, or under `fsync` what is on the medium."""
+        return self._flushed_offset if self.config.flush_policy == "fsync" else self._log_end_offset
+
+    @property
+    def leader_epoch(self) -> int:
+        """The newest leader epoch in the log; -1 where there is none."""
+        return self._epochs.latest
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether something was appended that is not known to be on the medium."""
+        return self._flushed_offset < self._log_end_offset
+
+    @property
+    def size(self) -> int:
+        """Bytes in the segments."""
+        return sum(segment.size for segment in self._segments)
+
+    # -- appending
+
+    def append(self, batches: Sequence[Buffer], *, leader_epoch: int, now_ms: int) -> Appended:
+        """Append whole batches, each checked with `records.check_batch` before, in order and all or none.
+
+        Raises KafkaError MESSAGE_TOO_LARGE or RECORD_LIST_TOO_LARGE when a batch or all together are too large,
+        INVALID_RECORD when a batch has other offsets than its records, StorageError.
+        """
+        if self._failure is not None:
+            raise self._failure
+        buffers, headers, size = self._prepare(batches, leader_epoch, now_ms)
+        if not headers:
+            raise ValueError("an append has at least one batch")
+        base_offset, last_offset = headers[0].base_offset, headers[-1].last_offset
+        active = self._make_room(size, last_offset, headers[0].max_timestamp)
+        self._unmark()
+        if leader_epoch > self._epochs.latest:
+            self._epochs.assign(leader_epoch, base_offset)
+        active.append(buffers, headers)
+        self._log_end_offset = last_offset + 1
+        for header in headers:
+            if header.producer_id >= 0:
+                self.producers.update(header, now_ms)
+        append_time_ms = now_ms if self.config.message_timestamp_type == "LogAppendTime" else -1
+        return Appended(base_offset, last_offset, append_time_ms, self._log_start_offset)
+
+    def _prepare(
+        self, batches: Sequence[Buffer], leader_epoch: int, now_ms: int
+    ) -> tuple[list[Buffer], list[BatchHeader], int]:
+        """Give batches their offsets: return what to write, the headers as they will lie there, and the size."""
+        stamped = self.config.message_timestamp_type == "LogAppendTime"
+        offset, size = self._log_end_offset, 0
+        buffers: list[Buffer] = []
+        headers: list[BatchHeader] = []
+        for batch in batches:
+            if stamped:
+                batch = stamp_append_time(batch, now_ms)
+            header = read_header(batch)
+            if len(batch) > self.config.max_message_bytes:
+                raise KafkaError(
+                    ErrorCode.MESSAGE_TOO_LARGE,
+                    f"a batch of {len(batch)} bytes, max.message.bytes is {self.config.max_message_bytes}",
+                )
+            if header.record_count != header.last_offset_delta + 1 or header.record_count < 1:
+                raise KafkaError(
+                    ErrorCode.INVALID_RECORD,
+                    f"a batch of {header.record_count} records spans {header.last_offset_delta + 1} offsets",
+                )
+            buffers += (_HEAD.pack(offset, header.batch_length, leader_epoch), memoryview(batch)[_HEAD_BYTES:])
+            headers.append(header._replace(base_offset=offset, partition_leader_epoch=leader_epoch))
+            offset += header.record_count
+            size += len(batch)
+        if size > self.config.segment_bytes:
+            raise KafkaError(
+                ErrorCode.RECORD_LIST_TOO_LARGE, f"{size} bytes, segment.bytes is {self.config.segment_bytes}"
+            )
+        return buffers, headers, size
+
+    def _make_room(self, size: int, last_offset: int, timestamp: int) -> Segment:
+        """Return the segment that takes the next append; the active one is rolled when it is full or old."""
+        if not self._segments:
+            self._disk.make_directory(self.directory)
+            if self.topic_id != NO_TOPIC_ID:
+                checkpoints.write_topic_id(self._disk, self.directory, self.topic_id)
+            return self._add_segment()
+        active = self._segments[-1]
+        first = active.first_timestamp if active.first_timestamp is not None else active.read_first_timestamp()
+        if first is None:  # it is empty
+            return active
+        # As in Kafka, a segment's age is measured in its records' time where they bear any.
+        age_ms = timestamp - first if first >= 0 and timestamp >= 0 else 0
+        if (
+            active.size + size > self.config.segment_bytes
+            or age_ms > self.config.segment_ms
+            or last_offset - active.base_offset > LARGEST_RELATIVE
+        ):
+            return self._roll()
+        return active
+
+    def _segment(self, base_offset: int) -> Segment:
+        return Segment(self._disk, self.directory, base_offset, self.config.index_interval_bytes)
+
+    def _add_segment(self) -> Segment:
+        segment = self._segment(self._log_end_offset)
+        segment.create()
+        if self.config.flush_policy == "fsync":
+            self._disk.flush_directory(self.directory)
+        self._segments.append(segment)
+        self._bases.append(segment.base_offset)
+        return segment
+
+    def _roll(self) -> Segment:
+        """End the active segment and begin the next."""
+        self._unmark()
+        if self.config.flush_policy == "fsync":
+            self.flush()
+        old = self._segments[-1]
+        old.seal()
+        self._snapshot_producers()
+        segment = self._add_segment()
+        self._read_ends.clear()  # the end of the old segment is where nobody reads on
+        if self.is_dirty:
+            self._unflushed.append(old)
+        return segment
+
+    def _unmark(self) -> None:
+        """Take back the word of the last clean shutdown: the log is about to change."""
+        if self._is_marked_clean:
+            self._disk.remove(f"{self.directory}/{checkpoints.CLEAN_SHUTDOWN}")
+            self._is_marked_clean = False
+
+    def _snapshot_producers(self) -> None:
+        """Write a producer snapshot for the log's end; of older ones only those of segments stay."""
+        offset = self._log_end_offset
+        path = f"{self.directory}/{segment_name(offset, '.snapshot')}"
+        replace_file(self._disk, path, self.producers.snapshot())
+        kept = {*self._bases, offset}
+        for old in self._snapshots:
+            if old not in kept:
+                self._disk.remove(f"{self.directory}/{segment_name(old, '.snapshot')}")
+        self._snapshots = sorted({*(old for old in self._snapshots if old in kept), offset})
+
+    def flush(self) -> None:
+        """Return when everything appended is on the medium.
+
+        After a StorageError the log takes no more appends: what a failed fsync lost cannot be known.
+        """
+        if not self.is_dirty:
+            return
+        try:
+            for segment in (*self._unflushed, self._segments[-1]):
+                segment.log.flush()
+        except StorageError as error:
+            self._failure = error
+            raise
+        self._unflushed.clear()
+        self._flushed_offset = self._log_end_offset
+
+    # -- reading
+
+    def read(
+        self, offset: int, max_bytes: int, *, up_to: int | None = None, at_least_one: bool = True
+    ) -> list[memoryview]:
+        """Return whole batches from the one that holds `offset`, `max_bytes` at most and without copying them.
+
+        `up_to` (the high watermark where it is None) ends the reading; `at_least_one` lets a first batch that is
+        larger than `max_bytes` through. Empty at the end. Raises OffsetOutOfRange, StorageError.
+        """
+        limit = self.high_watermark if up_to is None else min(up_to, self._log_end_offset)
+        if offset >= limit or offset < self._log_start_offset:
+            if self._log_start_offset <= offset <= self._log_end_offset:
+                return []
+            raise OffsetOutOfRange(offset, self._log_start_offset, self._log_end_offset)
+        found = self._read_ends.get(offset) or self._find(offset)
+        if found is None:
+            return []
+        segment, start = found
+        end = self._end_position(segment, limit)
+        following: int | None = None
+        if end - start > max_bytes:
+            step = segment.border(start, start + max_bytes)
+            assert step is not None, "a segment larger than the read has a batch that crosses its end"
+            end, following = step.position, step.base_offset
+            if end == start:
+                if not at_least_one:
+                    return []
+                end, following = start + step.size, step.last_offset + 1
+        if end <= start:
+            return []
+        self._remember(segment, end, following, limit)
+        return [segment.log.read(start, end - start)]
+
+    def _remember(self, segment: Segment, end: int, following: int | None, limit: int) -> None:
+        """Remember where a reader that goes on will start: sequential reads need no look-up."""
+        if following is None:
+            following = limit
+            if end == segment.size and segment is not self._segments[-1]:
+                return
+        if len(self._read_ends) >= _REMEMBERED_READS:
+            del self._read_ends[next(iter(self._read_ends))]
+        self._read_ends[following] = segment, end
+
+    def _find(self, offset: int) -> tuple[Segment, int] | None:
+        """Return where the batch lies that holds `offset`, or the first one after it."""
+        at = max(bisect_right(self._bases, offset) - 1, 0)
+        for segment in self._segments[at:]:
+            step = segment.find(offset)
+            if step is not None:
+                return segment, step.position
+        return None
+
+    def _end_position(self, segment: Segment, limit: int) -> int:
+        """Return where the batches below the offset `limit` end in a segment."""
+        if limit == self._log_end_offset:
+            return segment.size
+        found = self._read_ends.get(limit)
+        if found is not None and found[0] is segment:
+            return found[1]
+        step = segment.find(limit)
+        return segment.size if step is None else step.position
+
+    # -- offsets by time and epoch
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
+        """Return the first visible record whose timestamp is at least `timestamp`; None when there is none.
+
+        Raises StorageError, and CorruptBatch when the batch cannot be read.
+        """
+        return first_at_or_after(self._segments, timestamp, self._log_start_offset, self.high_watermark)
+
+    def max_timestamp(self) -> TimestampedOffset | None:
+        """Return the visible record with the largest timestamp, the first of them; None in an empty log."""
+        return largest(self._segments, self._log_start_offset, self.high_watermark)
+
+    def leader_epoch_of(self, offset: int) -> int:
+        """Return the leader epoch in which an offset was written; -1 when unknown."""
+        return self._epochs.epoch_of(offset)
+
+    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        """Return (the largest epoch up to `leader_epoch`, its end offset) as OffsetForLeaderEpoch does, or (-1, -1)."""
+        return self._epochs.end_offset(leader_epoch, self._log_end_offset)
+
+    # -- the beginning
+
+    def delete_records(self, before: int) -> int:
+        """Move the log start offset up to `before`, and return it. Segments wholly below it go.
+
+        Raises OffsetOutOfRange beyond the high watermark, StorageError.
+        """
+        if not 0 <= before <= self.high_watermark:
+            raise OffsetOutOfRange(before, self._log_start_offset, self.high_watermark)
+        if before > self._log_start_offset:
+            durable = self.config.flush_policy == "fsync"
+            checkpoints.write_log_start_offset(self._disk, self.directory, before, durable=durable)
+            self._log_start_offset = before
+            self._epochs.truncate_start(before)
+            self._delete_segments(bisect_right(self._bases, before) - 1)
+        return self._log_start_offset
+
+    def enforce_retention(self, now_ms: int) -> int:
+        """Delete the oldest segments as the config demands, and forget silent producers; return how many bytes went.
+
+        Raises StorageError.
+        """
+        self.producers.expire(now_ms, self.config.producer_id_expiration_ms)
+        count = segments_to_delete(self._segments, self.config, self.high_watermark, now_ms)
+        if not count:
+            return 0
+        if count == len(self._segments):
+            self._roll()  # the log's end must outlive its records
+        return self._delete_segments(count)
+
+    def _delete_segments(self, count: int) -> int:
+        """Remove the first segments, oldest first, so that a crash in between leaves a log without holes."""
+        freed = 0
+        for _ in range(count):
+            self._unmark()
+            segment = self._segments[0]
+            freed += segment.size
+            following = self._bases[1]
+            self._segments, self._bases = self._segments[1:], self._bases[1:]
+            self._unflushed = [other for other in self._unflushed if other is not segment]
+            self._read_ends.clear()
+            self._log_start_offset = max(self._log_start_offset, following)
+            segment.remove()
+            if segment.base_offset in self._snapshots:
+                self._snapshots.remove(segment.base_offset)
+                self._disk.remove(f"{self.directory}/{segment_name(segment.base_offset, '.snapshot')}")
+        if freed:
+            self._epochs.truncate_start(self._log_start_offset)
+        return freed

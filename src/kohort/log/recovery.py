@@ -1,0 +1,95 @@
+"""What a log does at start when nobody closed it: read its last segment, keep every whole batch, cut the torn tail.
+
+A batch with a wrong CRC that has sound batches after it stays where it is, for readers to refuse. Where bytes are no
+batch at all, the file is cut; if sound batches lie beyond, the cut bytes are set aside in `<segment>.log.cut` first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kohort.log.disk import Disk, replace_file
+from kohort.log.segment import Segment, segment_name
+from kohort.wire.records import HEADER_SIZE, BatchHeader, Buffer, CorruptBatch, check_batch, read_header
+
+_MAGIC_POSITION = 16
+
+
+class Recovery(NamedTuple):
+    """What a recovery found."""
+
+    end_offset: int
+    """The offset after the last sound batch."""
+    cut_bytes: int
+    """Bytes that were no whole batch and are gone from the segment."""
+    set_aside: str | None
+    """The file that has them, when there were sound batches among them."""
+    corrupt_batches: int
+    """Batches with a wrong CRC that stay."""
+
+
+def recover(disk: Disk, directory: str, segment: Segment, visit: Callable[[BatchHeader], None]) -> Recovery:
+    """Bring a segment back to whole batches, and index it anew; `visit` sees each sound one. Raises StorageError."""
+    size = segment.size
+    view = segment.log.read(0, size)
+    segment.forget_indexes()
+    end, end_offset, corrupt = _scan(view, segment, visit)
+    set_aside = None
+    if end < size:
+        if _has_batch(bytes(view[end:])):
+            set_aside = f"{directory}/{segment_name(segment.base_offset, '.log.cut')}"
+            replace_file(disk, set_aside, bytes(view[end:]), durable=True)
+        view.release()
+        segment.log.truncate(end)
+    return Recovery(end_offset, size - end, set_aside, corrupt)
+
+
+def _scan(view: memoryview, segment: Segment, visit: Callable[[BatchHeader], None]) -> tuple[int, int, int]:
+    """Return where the last sound batch ends, the offset after it, and how many before it are not sound."""
+    position = end = corrupt = 0
+    end_offset, size = segment.base_offset, len(view)
+    doubtful: list[tuple[BatchHeader, int]] = []
+    while position < size:
+        try:
+            header = read_header(view, position)
+        except CorruptBatch:
+            break
+        following = position + header.size
+        if following > size or header.base_offset < end_offset or header.last_offset_delta < 0:
+            break
+        if _is_sound(view[position:following]):
+            for other, at in doubtful:
+                segment.note(other, at)
+            corrupt += len(doubtful)
+            doubtful.clear()
+            segment.note(header, position)
+            visit(header)
+            end, end_offset = following, header.last_offset + 1
+        else:
+            doubtful.append((header, position))
+        position = following
+    return end, end_offset, corrupt
+
+
+def _is_sound(batch: Buffer) -> bool:
+    try:
+        check_batch(batch)
+    except CorruptBatch:
+        return False
+    return True
+
+
+def _has_batch(content: bytes) -> bool:
+    """Whether a sound batch lies anywhere in bytes that do not begin with one."""
+    at = content.find(b"\x02", _MAGIC_POSITION)
+    while 0 <= at <= len(content) - HEADER_SIZE + _MAGIC_POSITION:
+        start = at - _MAGIC_POSITION
+        try:
+            header = read_header(content, start)
+            if start + header.size <= len(content) and _is_sound(memoryview(content)[start : start + header.size]):
+                return True
+        except CorruptBatch:
+            pass
+        at = content.find(b"\x02", at + 1)
+    return False

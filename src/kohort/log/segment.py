@@ -1,0 +1,283 @@
+"""One segment of a partition's log: a file of record batches and its two sparse indexes.
+
+Files are made on the first append and indexes are read on the first look-up, so that a segment nobody touches costs
+nothing. The `.log` file is the truth: an index that is missing or wrong is made anew from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from kohort.log.disk import Buffer, Disk, File, StorageError, read_file
+from kohort.log.index import OffsetIndex, TimeIndex
+from kohort.wire.records import HEADER_SIZE, BatchHeader, CorruptBatch, read_header
+
+LARGEST_RELATIVE = (1 << 31) - 1
+"""Relative offsets and positions are int32 in the indexes."""
+
+_STEP = Struct(">qi11xi")  # base offset, batch length, last offset delta
+_STEP_BYTES = 27
+_WINDOW = 16 * 1024
+_UNSAVED_ENTRIES = 256
+
+
+class Step(NamedTuple):
+    """Where one batch lies in a segment, and which offsets it holds."""
+
+    position: int
+    size: int
+    base_offset: int
+    last_offset: int
+
+
+def segment_name(base_offset: int, suffix: str) -> str:
+    """Return the name of a segment's file, as Kafka spells it: twenty digits and a suffix."""
+    return f"{base_offset:020d}{suffix}"
+
+
+def base_offsets(names: list[str], suffix: str) -> list[int]:
+    """Return the base offsets in a directory's names that bear `suffix`, sorted."""
+    stems = (name[:20] for name in names if len(name) == 20 + len(suffix) and name.endswith(suffix))
+    return sorted(int(stem) for stem in stems if stem.isdecimal())
+
+
+class Segment:
+    """One segment. `size` and the largest timestamp are those of the `.log` file, whatever the indexes have."""
+
+    def __init__(self, disk: Disk, directory: str, base_offset: int, index_interval_bytes: int) -> None:
+        self._disk = disk
+        self._stem = f"{directory}/{base_offset:020d}"
+        self.base_offset = base_offset
+        self._index_interval_bytes = index_interval_bytes
+        self._log: File | None = None
+        self._offset_index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+        self._unindexed_bytes = 0
+        self._max_timestamp: tuple[int, int] | None = None
+        self.first_timestamp: int | None = None
+        """Of the first batch; decides when the segment is old enough to be rolled. Loaded by `read_first_timestamp`."""
+
+    # -- files
+
+    @property
+    def log(self) -> File:
+        """The `.log` file. Raises StorageError when the segment has none."""
+        if self._log is None:
+            self._log = self._disk.open(self._stem + ".log")
+        return self._log
+
+    def create(self) -> None:
+        """Make an empty `.log` file, and forget whatever else bears this segment's name."""
+        self._disk.remove(self._stem + ".index")
+        self._disk.remove(self._stem + ".timeindex")
+        self._log = self._disk.open(self._stem + ".log", create=True)
+        self._offset_index, self._time_index = OffsetIndex(), TimeIndex()
+        self._max_timestamp = (-1, -1)
+
+    @property
+    def size(self) -> int:
+        return self.log.size
+
+    def close(self) -> None:
+        """Let go of the file. Views that were read stay valid."""
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+    def remove(self) -> None:
+        """Remove the segment's files."""
+        self.close()
+        for suffix in (".log", ".index", ".timeindex"):
+            self._disk.remove(self._stem + suffix)
+
+    # -- appending
+
+    def append(self, buffers: list[Buffer], headers: list[BatchHeader]) -> None:
+        """Write batches, whose headers already bear their offsets, and note them in the indexes."""
+        offset_index, time_index = self.offset_index, self.time_index
+        timestamp, timestamp_offset = self.max_timestamp
+        position = self.log.append(buffers)
+        if self.first_timestamp is None:
+            self.first_timestamp = headers[0].max_timestamp
+        for header in headers:
+            last_offset = header[0] + header[6]
+            if header[8] > timestamp:
+                timestamp, timestamp_offset = header[8], last_offset
+            if self._unindexed_bytes > self._index_interval_bytes:
+                offset_index.append(last_offset - self.base_offset, position)
+                time_index.append(timestamp, timestamp_offset - self.base_offset)
+                self._unindexed_bytes = 0
+            size = header[1] + 12
+            position += size
+            self._unindexed_bytes += size
+        self._max_timestamp = timestamp, timestamp_offset
+        if len(offset_index) - offset_index.saved >= _UNSAVED_ENTRIES:
+            self.save_indexes()
+
+    def save_indexes(self) -> None:
+        """Write what the index files lack. A disk that fails is no error here: the log can be indexed again."""
+        for index, suffix in ((self._offset_index, ".index"), (self._time_index, ".timeindex")):
+            if index is None or (index.saved == len(index) and index.saved):
+                continue
+            try:
+                file = self._disk.open(self._stem + suffix, create=True)
+                try:
+                    width = 8 if suffix == ".index" else 12
+                    if file.size != index.saved * width:
+                        file.truncate(0)
+                        index.saved = 0
+                    if unsaved := index.unsaved():
+                        file.append([unsaved])
+                    index.saved = len(index)
+                finally:
+                    file.close()
+            except StorageError:
+                return
+
+    def seal(self) -> None:
+        """Finish the indexes when no append will come, as Kafka does: the last entry is the largest timestamp."""
+        timestamp, offset = self.max_timestamp
+        self.time_index.append(timestamp, offset - self.base_offset)
+        self.save_indexes()
+
+    # -- indexes
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        if self._offset_index is None:
+            self._load_indexes()
+        assert self._offset_index is not None
+        return self._offset_index
+
+    @property
+    def time_index(self) -> TimeIndex:
+        if self._time_index is None:
+            self._load_indexes()
+        assert self._time_index is not None
+        return self._time_index
+
+    @property
+    def max_timestamp(self) -> tuple[int, int]:
+        """The largest timestamp and the last offset of the first batch that has it; (-1, -1) where there is none."""
+        if self._max_timestamp is None:
+            self._load_indexes()
+        assert self._max_timestamp is not None
+        return self._max_timestamp
+
+    def trust(self, max_timestamp: tuple[int, int]) -> None:
+        """Believe what a clean shutdown says of this segment."""
+        self._max_timestamp = max_timestamp
+
+    def _load_indexes(self) -> None:
+        try:
+            offset_index = OffsetIndex.parse(memoryview(read_file(self._disk, self._stem + ".index")), self.size)
+            time_index = TimeIndex.parse(memoryview(read_file(self._disk, self._stem + ".timeindex")))
+        except StorageError:
+            offset_index = time_index = None
+        if offset_index is None or time_index is None or not self._is_consistent(offset_index, time_index):
+            self.index_anew()
+            return
+        self._offset_index, self._time_index = offset_index, time_index
+        self._finish_loading(offset_index, time_index)
+
+    def _is_consistent(self, offset_index: OffsetIndex, time_index: TimeIndex) -> bool:
+        """Whether the last entries point at what is there."""
+        if not offset_index:
+            return not time_index or self.size > 0
+        try:
+            header = read_header(self.log.read(offset_index.positions[-1], HEADER_SIZE))
+        except CorruptBatch:
+            return False
+        return header.last_offset - self.base_offset == offset_index.offsets[-1]
+
+    def _finish_loading(self, offset_index: OffsetIndex, time_index: TimeIndex) -> None:
+        """Read the batches behind the last entries, which no index knows."""
+        position = offset_index.positions[-1] if offset_index else 0
+        self._unindexed_bytes = self.size - position
+        if self._max_timestamp is None:
+            timestamp, relative = time_index.last
+            largest = (timestamp, self.base_offset + relative) if timestamp >= 0 else (-1, -1)
+            for header in self.headers(position):
+                if header.max_timestamp > largest[0]:
+                    largest = header.max_timestamp, header.last_offset
+            self._max_timestamp = largest
+
+    def index_anew(self) -> None:
+        """Make both indexes from the log."""
+        self.forget_indexes()
+        position = 0
+        for header in self.headers(0):
+            self.note(header, position)
+            position += header.size
+
+    def forget_indexes(self) -> None:
+        """Empty both indexes and remove their files, for whoever is going to `note` every batch."""
+        for suffix in (".index", ".timeindex"):
+            self._disk.remove(self._stem + suffix)
+        self._offset_index, self._time_index, self._max_timestamp = OffsetIndex(), TimeIndex(), (-1, -1)
+        self.first_timestamp, self._unindexed_bytes = None, 0
+
+    def note(self, header: BatchHeader, position: int) -> None:
+        """Note one batch that lies in the log in indexes that are being made anew."""
+        offset_index, time_index = self.offset_index, self.time_index
+        if self.first_timestamp is None:
+            self.first_timestamp = header.max_timestamp
+        if header.max_timestamp > self.max_timestamp[0]:
+            self._max_timestamp = header.max_timestamp, header.last_offset
+        if self._unindexed_bytes > self._index_interval_bytes:
+            offset_index.append(header.last_offset - self.base_offset, position)
+            time_index.append(self.max_timestamp[0], self.max_timestamp[1] - self.base_offset)
+            self._unindexed_bytes = 0
+        self._unindexed_bytes += header.size
+
+    # -- reading
+
+    def headers(self, position: int) -> Iterator[BatchHeader]:
+        """Yield the headers of the batches from `position` on. Raises CorruptBatch where there is none."""
+        size = self.size
+        while position < size:
+            header = read_header(self.log.read(position, HEADER_SIZE))
+            if position + header.size > size:
+                raise CorruptBatch(f"the batch at {position} of {self._stem}.log goes beyond the end")
+            yield header
+            position += header.size
+
+    def read_first_timestamp(self) -> int | None:
+        """Return the largest timestamp of the first batch; None in an empty segment."""
+        if self.first_timestamp is None and self.size >= HEADER_SIZE:
+            self.first_timestamp = read_header(self.log.read(0, HEADER_SIZE)).max_timestamp
+        return self.first_timestamp
+
+    def steps(self, position: int) -> Iterator[Step]:
+        """Yield where the batches from `position` on lie; as `headers`, with less to decode."""
+        size = self.size
+        window, start = memoryview(b""), position
+        while position < size:
+            at = position - start
+            if at < 0 or at + _STEP_BYTES > len(window):
+                window, start, at = self.log.read(position, _WINDOW), position, 0
+                if len(window) < _STEP_BYTES:
+                    raise CorruptBatch(f"{len(window)} bytes are left at {position} of {self._stem}.log")
+            base_offset, length, delta = _STEP.unpack_from(window, at)
+            if length < HEADER_SIZE - 12 or delta < 0 or position + length + 12 > size:
+                raise CorruptBatch(f"no batch at {position} of {self._stem}.log")
+            yield Step(position, length + 12, base_offset, base_offset + delta)
+            position += length + 12
+
+    def find(self, offset: int) -> Step | None:
+        """Return the batch that holds `offset`, or the first one after it; None when all end before it."""
+        position = self.offset_index.position_before(offset - self.base_offset)
+        for step in self.steps(position):
+            if step.last_offset >= offset:
+                return step
+        return None
+
+    def border(self, start: int, end: int) -> Step | None:
+        """Return the batch that crosses `end` or starts there, given a border `start`; None when none does."""
+        position = max(self.offset_index.border_before(end), start)
+        for step in self.steps(position):
+            if step.position + step.size > end:
+                return step
+        return None
