@@ -1,0 +1,84 @@
+"""Heartbeat and OffsetCommit requests a second, by the generator in bench/loadgen, beside Apache Kafka.
+
+Requests per second of the broker's own CPU time are what is compared: other programs on the machine take time away
+from both, but do not make a request dearer. The rate by the wall clock is in the note.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from interop.brokers import Broker
+from interop.jars import Unavailable
+from interop.kafka import ApacheKafka
+from interop.kohort_broker import KohortBroker
+
+from bench.result import Aim, Outcome, Result
+
+HERE = Path(__file__).resolve().parent
+AIMS = {"heartbeat": Aim(2, of_ratio=True), "offsetcommit": Aim(1, of_ratio=True)}
+NAMES = {"heartbeat": "Heartbeat, per broker core", "offsetcommit": "OffsetCommit, per broker core"}
+SAMPLES = ("per_core", "per_s", "p50_ms", "p99_ms")
+
+
+def loadgen() -> Path:
+    """Build the generator, which Go does in no time when nothing has changed."""
+    go = shutil.which("go")
+    if go is None:
+        raise Unavailable("Go is not installed, and the load generator is a Go program")
+    target = HERE.parent / "build" / "bench" / "loadgen"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    command = [go, "build", "-o", str(target), "."]
+    done = subprocess.run(command, cwd=HERE / "loadgen", capture_output=True, text=True, timeout=300, check=False)
+    if done.returncode:
+        raise Unavailable(f"the load generator does not build: {done.stderr.strip()[-300:]}")
+    return target
+
+
+def sample(program: Path, broker: Broker, mode: str, warmup_s: float, duration_s: float) -> dict[str, Any]:
+    """Run the generator once and return its line, with the requests per second of broker CPU."""
+    options = {"mode": mode, "runs": "1", "warmup": f"{warmup_s}s", "duration": f"{duration_s}s"}
+    options |= {"bootstrap": broker.bootstrap, "broker-pid": str(broker.child.pid)}
+    arguments = [word for name, value in options.items() for word in (f"-{name}", value)]
+    done = subprocess.run([str(program), *arguments], capture_output=True, text=True, timeout=180, check=False)
+    if done.returncode:
+        raise RuntimeError(f"loadgen on {broker.name}: {done.stderr.strip()}")
+    line: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    if line["errors"]:
+        raise RuntimeError(f"loadgen on {broker.name}: requests were answered with errors: {line['errors']}")
+    line["per_core"] = line["per_s"] / line["broker_cpus"]
+    return line
+
+
+def coordinator(quick: bool) -> Iterator[Outcome]:
+    """Load both brokers in turn, with 100 members of one group on 20 connections."""
+    program = loadgen()
+    rounds, duration_s, warmup_s = (2, 2.0, 1.0) if quick else (5, 4.0, 2.0)
+    with KohortBroker() as ours, ApacheKafka() as theirs:
+        for mode, aim in AIMS.items():
+            # A JVM compiles what is hot: it gets its warm-up before anything counts.
+            for broker in (ours, theirs):
+                sample(program, broker, mode, 2 if quick else 6, 0.5)
+            lines: dict[str, list[dict[str, Any]]] = {"kohort": [], "apache": []}
+            for _ in range(rounds):
+                for broker in (ours, theirs):
+                    lines[broker.name].append(sample(program, broker, mode, warmup_s, duration_s))
+            medians = {
+                name: {key: statistics.median(line[key] for line in found) for key in SAMPLES}
+                for name, found in lines.items()
+            }
+            note = "by the wall {:,.0f} beside {:,.0f}/s ({:.2f}×), p99 {:.1f} beside {:.1f} ms".format(
+                medians["kohort"]["per_s"],
+                medians["apache"]["per_s"],
+                medians["kohort"]["per_s"] / medians["apache"]["per_s"],
+                medians["kohort"]["p99_ms"],
+                medians["apache"]["p99_ms"],
+            )
+            our_samples, their_samples = ([line["per_core"] for line in lines[name]] for name in ("kohort", "apache"))
+            yield Result(NAMES[mode], "req/s", our_samples, their_samples, "Apache Kafka", aim, note, {"lines": lines})

@@ -1,0 +1,124 @@
+"""Runs the rows, prints the table, writes build/bench/results.json.
+
+python -m bench [--only ROW,ROW] [--quick] [--json FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from interop.jars import Unavailable
+
+from bench.codec_row import codec
+from bench.coordinator import coordinator
+from bench.group_stream import group_stream
+from bench.result import Load, Outcome, Result, Skipped
+from bench.spark_read import spark_read
+from bench.startup import startup
+from bench.throughput import throughput
+
+ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
+    "startup": startup,
+    "coordinator": coordinator,
+    "throughput": throughput,
+    "codec": codec,
+    "spark": spark_read,
+    "group-stream": group_stream,
+}
+RESULTS = Path(__file__).resolve().parent.parent / "build" / "bench" / "results.json"
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Figures beside their peers, in one run")
+    parser.add_argument("--only", metavar="ROW,ROW", default=",".join(ROWS), help=f"of {', '.join(ROWS)}")
+    parser.add_argument("--quick", action="store_true", help="short samples: shows that the rows work, no more")
+    parser.add_argument("--json", metavar="FILE", type=Path, default=RESULTS, help="where the figures go")
+    given = parser.parse_args()
+    given.only = given.only.split(",")
+    if unknown := [name for name in given.only if name not in ROWS]:
+        parser.error(f"no such row: {', '.join(unknown)} (there are {', '.join(ROWS)})")
+    return given
+
+
+def measure(name: str, quick: bool) -> Iterator[Outcome]:
+    """Yield one row's lines; a peer that cannot be had, or a failure, becomes a line with its reason."""
+    try:
+        yield from ROWS[name](quick)
+    except (Unavailable, ImportError) as reason:
+        yield Skipped(name, str(reason))
+    except Exception as error:  # one row must not cost the others
+        traceback.print_exc()
+        yield Skipped(name, f"failed: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
+
+
+def number(value: float | None) -> str:
+    """Return a figure with three significant digits."""
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def line(outcome: Outcome) -> str:
+    """Return one line of the table."""
+    if isinstance(outcome, Skipped):
+        return f"{outcome.name:34} skipped: {outcome.reason}"
+    met = {True: "yes", False: "NO", None: ""}[outcome.is_met]
+    ratio = f"{outcome.ratio:.2f}×" if outcome.ratio is not None else "–"
+    aim = outcome.aim.text(outcome.unit) if outcome.aim else ""
+    ours, theirs = f"{number(outcome.ours)} {outcome.unit}", f"{number(outcome.theirs)} {outcome.unit}"
+    text = f"{outcome.name:34} {ours:>16} {theirs:>16} {ratio:>8} {aim:>10} {met:>4}  {outcome.peer}"
+    return f"{text}\n{'':34} {outcome.note}" if outcome.note else text
+
+
+def as_json(outcome: Outcome, row: str, cores: float) -> dict[str, Any]:
+    """Return one line for the results file."""
+    if isinstance(outcome, Skipped):
+        return {"row": row, "name": outcome.name, "skipped": outcome.reason}
+    return {"row": row, "busy_cores": round(cores, 2), **outcome.as_json()}
+
+
+def main() -> int:
+    """Run what was asked for; the exit code is 1 when a row failed, and 0 when an aim is merely missed."""
+    given = arguments()
+    load = os.getloadavg()
+    print(f"{'':34} {'ours':>16} {'theirs':>16} {'ratio':>8} {'aim':>10} {'met':>4}  peer")
+    found: list[dict[str, Any]] = []
+    has_failed = False
+    for name in given.only:
+        busy = Load()
+        for outcome in measure(name, given.quick):
+            print(line(outcome), flush=True)
+            found.append(as_json(outcome, name, busy.cores()))
+            has_failed |= isinstance(outcome, Skipped) and outcome.reason.startswith("failed")
+        print(f"{'':34} {busy.cores():.2f} of {os.cpu_count()} cores were busy, everything on the machine counted\n")
+    document = {
+        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "quick": given.quick,
+        "cores": os.cpu_count(),
+        "load_before": load,
+        "load_after": os.getloadavg(),
+        "python": platform.python_version(),
+        "machine": platform.platform(),
+        "results": found,
+    }
+    given.json.parent.mkdir(parents=True, exist_ok=True)
+    given.json.write_text(json.dumps(document, indent=1, default=str) + "\n")
+    aims = [each for each in found if each.get("is_met") is not None]
+    print(f"{sum(each['is_met'] for each in aims)} of {len(aims)} aims met · {given.json}")
+    return 1 if has_failed else 0
+
+
+__all__ = ["ROWS", "Result", "main"]
+
+if __name__ == "__main__":
+    sys.exit(main())
