@@ -127,11 +127,10 @@ class ExpireOffsets:
 
 @dataclass(slots=True)
 class ForgetTopic:
-    """A topic was deleted: its offsets in one group go with it. A stored offset of another topic id stays."""
+    """A topic was deleted: what was committed for it in one group goes with it."""
 
     group_id: str
     topic: str
-    topic_id: bytes
 
 
 @dataclass(slots=True)

@@ -139,10 +139,10 @@ def decide_expiry(shard: Shard, command: ExpireOffsets, now_ms: int) -> Effects:
 
 
 def decide_forget_topic(shard: Shard, command: ForgetTopic, now_ms: int) -> Effects:
-    """Forget what was committed for a topic that is deleted; a topic made anew under that name keeps its own."""
+    """Forget what was committed for a topic that is deleted."""
     cause = Cause(CauseKind.TOPIC_DELETED, now_ms, detail=command.topic)
-    for (topic, partition), committed in sorted(shard.offsets.get(command.group_id, {}).items()):
-        if topic == command.topic and committed.topic_id in (NO_TOPIC_ID, command.topic_id):
+    for topic, partition in sorted(shard.offsets.get(command.group_id, {})):
+        if topic == command.topic:
             yield Append(OffsetDeleted(command.group_id, topic, partition, cause))
 
 

@@ -1,0 +1,289 @@
+"""The group coordinator's runtime: it carries out what `kohort.group` decides.
+
+For each decision: its records are appended as one batch, then its events are applied, then replies leave, then timers
+are set, then what follows from it is decided. If the append fails nothing of the decision happens. It knows no
+protocol rule and no API version.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kohort.group.commands import AppendFailed, Command, ExpireOffsets, ForgetTopic, TimerFired, Unload
+from kohort.group.describe import DescribedGroup, ListedGroup, describe, list_groups
+from kohort.group.effects import Append, Arm, Disarm, Park, Parked, Reply, Then
+from kohort.group.events import Event, HardEvent, OffsetCommitted
+from kohort.group.offsets import fetch_offset
+from kohort.group.results import Result
+from kohort.group.settings import GroupSettings
+from kohort.group.shard import append_error, apply, decide
+from kohort.group.timers import Timer
+from kohort.log.disk import StorageError
+from kohort.log.offsets_topic import encode_events
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.ids import group_partition
+from kohort.node.event_topic import EventTopic
+from kohort.node.offsets_partition import OffsetsPartition, Status, failure, refusal
+from kohort.wire.codec import MalformedMessage
+from kohort.wire.consumer_protocol import subscribed_topics
+
+if TYPE_CHECKING:
+    from kohort.node.node import Node
+    from kohort.node.topics import Topic
+
+log = logging.getLogger("kohort.node")
+
+OFFSETS_TOPIC = "__consumer_offsets"
+RELOAD_MS = 1_000
+"""How long after a failed flush a partition is replayed from what the disk holds."""
+
+_PLACES = 100_000
+"""How many group ids are remembered with their partition."""
+
+Ticket = Callable[[Result], None]
+"""Takes the answer of one request, now or later."""
+
+
+class Coordinator:
+    """All groups of one node. Start it after the node's topics are known."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._settings = _settings(node)
+        self._partitions: list[OffsetsPartition] = []
+        self._places: dict[str, OffsetsPartition] = {}
+        self._parked: dict[Parked, Ticket] = {}
+        self._events = EventTopic(node)
+
+    # -- life
+
+    def start(self, now_ms: int) -> None:
+        """Replay every partition that has a log and take its groups up."""
+        self._node.topics.on_change.append(self._topic_changed)
+        topic = self._node.topics.get(OFFSETS_TOPIC)
+        if topic is not None:
+            self._host(topic, now_ms)
+        self._check_expiry(now_ms)
+
+    def stop(self, now_ms: int) -> None:
+        """Write the last events; parked requests die with their connections."""
+        self._events.flush(now_ms)
+
+    def ensure_topic(self, now_ms: int) -> Topic:
+        """Return `__consumer_offsets`, created if there is none. Raises KafkaError, StorageError."""
+        topic = self._node.topics.get(OFFSETS_TOPIC)
+        if topic is None:
+            configs = {
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(self._node.config.offsets_topic_segment_bytes),
+            }
+            partitions = self._node.config.offsets_topic_num_partitions
+            topic = self._node.topics.create(OFFSETS_TOPIC, partitions, configs, now_ms)
+        if not self._partitions:
+            self._host(topic, now_ms)
+        return topic
+
+    def _host(self, topic: Topic, now_ms: int) -> None:
+        self._partitions = [OffsetsPartition(partition, self._settings) for partition in topic.partitions]
+        for hosted in self._partitions:
+            if self._node.disk.exists(hosted.partition.directory):
+                self._load(hosted, now_ms)
+            else:
+                hosted.status = Status.ACTIVE
+
+    def _load(self, hosted: OffsetsPartition, now_ms: int) -> None:
+        for command in hosted.load():
+            self._run(hosted, command, None, now_ms)
+
+    # -- asking
+
+    def submit(self, command: Command, ticket: Ticket, now_ms: int) -> None:
+        """Decide a command; `ticket` gets the result, at once or when the group comes to it."""
+        hosted = self._places.get(command.group_id)
+        if hosted is None:
+            try:
+                hosted = self._place(command.group_id, now_ms)
+            except (KafkaError, StorageError) as error:
+                log.error("%s cannot be created: %s", OFFSETS_TOPIC, error)
+                ticket(refusal(command, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+                return
+        if hosted.status is not Status.ACTIVE:
+            ticket(refusal(command, hosted.error))
+            return
+        self._run(hosted, command, ticket, now_ms)
+
+    def partition_of(self, group_id: str) -> int:
+        """Return the partition of `__consumer_offsets` that holds a group."""
+        return group_partition(group_id, len(self._partitions) or self._node.config.offsets_topic_num_partitions)
+
+    def load_error(self, group_id: str) -> ErrorCode:
+        """Return why nothing can be said about a group now, or NONE."""
+        hosted = self._hosted(group_id)
+        return ErrorCode.NONE if hosted is None or hosted.status is Status.ACTIVE else hosted.error
+
+    def describe(self, group_id: str) -> DescribedGroup | None:
+        """Return what an operator sees of a group, None when there is no such group."""
+        hosted = self._hosted(group_id)
+        return None if hosted is None else describe(hosted.shard, group_id)
+
+    def list_groups(self, states: frozenset[str], types: frozenset[str]) -> Iterator[ListedGroup]:
+        """Yield the groups of this node, partition by partition."""
+        for hosted in self._partitions:
+            if hosted.status is Status.ACTIVE:
+                yield from list_groups(hosted.shard, states, types)
+
+    def is_loading(self) -> bool:
+        """Whether some partition is not replayed yet."""
+        return any(hosted.status is Status.LOADING for hosted in self._partitions)
+
+    def offset(self, group_id: str, topic: str, partition: int, topic_id: bytes) -> OffsetCommitted | None:
+        """Return a committed offset, or None."""
+        hosted = self._hosted(group_id)
+        return None if hosted is None else fetch_offset(hosted.shard, group_id, topic, partition, topic_id)
+
+    def offsets(self, group_id: str) -> list[OffsetCommitted]:
+        """Return every committed offset of a group, by topic and partition."""
+        hosted = self._hosted(group_id)
+        held = {} if hosted is None else hosted.shard.offsets.get(group_id, {})
+        return [held[key] for key in sorted(held)]
+
+    def _hosted(self, group_id: str) -> OffsetsPartition | None:
+        if not self._partitions:
+            return None
+        return self._partitions[self.partition_of(group_id)]
+
+    def _place(self, group_id: str, now_ms: int) -> OffsetsPartition:
+        self.ensure_topic(now_ms)
+        if len(self._places) >= _PLACES:
+            self._places.clear()
+        hosted = self._places[group_id] = self._partitions[self.partition_of(group_id)]
+        return hosted
+
+    # -- running
+
+    def _run(self, hosted: OffsetsPartition, command: Command, ticket: Ticket | None, now_ms: int) -> None:
+        """Carry out a command and everything that follows from it."""
+        waiting = [command]
+        while waiting:
+            command = waiting.pop(0)
+            happened: list[Event] = []
+            records: list[HardEvent] = []
+            answers: list[Reply | Park] = []
+            timing: list[Arm | Disarm] = []
+            followers: list[Command] = []
+            for effect in decide(hosted.shard, command, now_ms):
+                if isinstance(effect, Reply | Park):
+                    answers.append(effect)
+                elif isinstance(effect, Arm | Disarm):
+                    timing.append(effect)
+                elif isinstance(effect, Then):
+                    followers.append(effect.command)
+                elif isinstance(effect, Append):
+                    happened.append(effect.event)
+                    records.append(effect.event)
+                else:
+                    happened.append(effect.event)
+            if records and (error := self._append(hosted, records, now_ms)):
+                waiting.insert(0, AppendFailed(command, error))
+                continue
+            for event in happened:
+                apply(hosted.shard, event)
+                self._events.note(hosted.shard, event, now_ms)
+            if answers:
+                self._answer(hosted, answers, ticket)
+            for effect in timing:
+                if isinstance(effect, Arm):
+                    self._node.timers.arm(effect.timer, effect.deadline_ms, partial(self._fire, effect.timer))
+                else:
+                    self._node.timers.disarm(effect.timer)
+            waiting += followers
+
+    def _append(self, hosted: OffsetsPartition, events: list[HardEvent], now_ms: int) -> ErrorCode:
+        """Append the records of one decision; return what kept them out of the log, or NONE."""
+        try:
+            hosted.partition.append([encode_events(events, now_ms)], now_ms)
+        except StorageError as error:
+            log.error("append to %s: %s", hosted.partition.directory, error)
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        except KafkaError as error:
+            log.error("append to %s: %s", hosted.partition.directory, error)
+            return error.code
+        return ErrorCode.NONE
+
+    def _answer(self, hosted: OffsetsPartition, answers: list[Reply | Park], ticket: Ticket | None) -> None:
+        """Let replies go, once the records before them are as durable as the log promises."""
+        ready: list[tuple[Ticket, Result]] = []
+        for answer in answers:
+            if isinstance(answer, Park):
+                if ticket is not None:
+                    self._parked[answer.at] = ticket
+            elif answer.to is not None:
+                if (parked := self._parked.pop(answer.to, None)) is not None:
+                    ready.append((parked, answer.result))
+            elif ticket is not None:
+                ready.append((ticket, answer.result))
+        if ready and hosted.partition.flushes:
+            held = partial(self._release, hosted, ready)
+            if self._node.durability.when_durable(hosted.partition, held):
+                return
+        for waiting, result in ready:
+            waiting(result)
+
+    def _release(self, hosted: OffsetsPartition, ready: list[tuple[Ticket, Result]], error: ErrorCode) -> None:
+        """Let held replies go; after a failed flush they are errors, and what we believe is not what is stored."""
+        for ticket, result in ready:
+            ticket(failure(result, append_error(error)) if error else result)
+        if error and hosted.status is Status.ACTIVE:
+            self._give_up(hosted, self._node.now_ms)
+
+    def _give_up(self, hosted: OffsetsPartition, now_ms: int) -> None:
+        """Forget a partition's groups, and replay what the disk holds a little later."""
+        for group_id in sorted(hosted.shard.groups):
+            self._run(hosted, Unload(group_id), None, now_ms)
+        hosted.fail("a flush failed")
+        self._node.timers.arm(("reload", hosted.partition.index), now_ms + RELOAD_MS, partial(self._load, hosted))
+
+    def _fire(self, timer: Timer, now_ms: int) -> None:
+        hosted = self._hosted(timer.group_id)
+        if hosted is not None and hosted.status is Status.ACTIVE:
+            self._run(hosted, TimerFired(timer), None, now_ms)
+
+    def _check_expiry(self, now_ms: int) -> None:
+        interval_ms = self._node.config.offsets_retention_check_interval_ms
+        self._node.timers.arm("offsets expiry", now_ms + interval_ms, self._check_expiry)
+        for hosted in self._partitions:
+            if hosted.status is Status.ACTIVE:
+                for group_id in sorted(hosted.shard.groups):
+                    self._run(hosted, ExpireOffsets(group_id), None, now_ms)
+
+    def _topic_changed(self, name: str) -> None:
+        if self._node.topics.get(name) is not None:
+            return
+        for hosted in self._partitions:
+            if hosted.status is Status.ACTIVE:
+                for group_id in sorted(hosted.shard.offsets):
+                    self._run(hosted, ForgetTopic(group_id, name), None, self._node.now_ms)
+
+
+def _settings(node: Node) -> GroupSettings:
+    config = node.config
+    return GroupSettings(
+        min_session_timeout_ms=config.group_min_session_timeout_ms,
+        max_session_timeout_ms=config.group_max_session_timeout_ms,
+        max_size=config.group_max_size,
+        initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+        offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+        offsets_retention_ms=config.offsets_retention_minutes * 60_000,
+        topics_of=_topics_of,
+    )
+
+
+def _topics_of(metadata: bytes) -> frozenset[str] | None:
+    try:
+        return subscribed_topics(metadata)
+    except MalformedMessage:
+        return None

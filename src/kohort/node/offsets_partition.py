@@ -1,0 +1,152 @@
+"""One partition of `__consumer_offsets` on this node: its log, its groups, and whether they may be spoken of.
+
+Loading folds the log from its start; until that is done, and after it failed, every command gets an error that makes
+its sender come again. It decides nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from enum import Enum
+
+from kohort.group.commands import (
+    Command,
+    CommitOffsets,
+    DeleteGroup,
+    DeleteOffsets,
+    Heartbeat,
+    Join,
+    Leave,
+    Loaded,
+    Sync,
+)
+from kohort.group.results import (
+    CommitResult,
+    DeleteGroupResult,
+    DeleteOffsetsResult,
+    HeartbeatResult,
+    JoinResult,
+    LeaveResult,
+    Result,
+    SyncResult,
+)
+from kohort.group.settings import GroupSettings
+from kohort.group.shard import Shard, apply
+from kohort.log.disk import StorageError
+from kohort.log.offsets_topic import CorruptOffsetsRecord, Replay
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.node.partition import Partition
+from kohort.wire.records import iter_batches
+
+log = logging.getLogger("kohort.node")
+
+LOAD_BYTES = 5 << 20
+"""How much of the log is read at a time (Kafka's offsets.load.buffer.size)."""
+
+
+class Status(Enum):
+    """Whether the groups of a partition can be asked."""
+
+    LOADING = "loading"
+    ACTIVE = "active"
+    FAILED = "failed"
+
+
+class OffsetsPartition:
+    """The state and the log of one offsets partition. `problem` says why it failed."""
+
+    __slots__ = ("partition", "problem", "settings", "shard", "skipped", "status")
+
+    def __init__(self, partition: Partition, settings: GroupSettings) -> None:
+        self.partition = partition
+        self.settings = settings
+        self.shard = Shard(settings)
+        self.status = Status.LOADING
+        self.problem = ""
+        self.skipped = 0
+
+    @property
+    def error(self) -> ErrorCode:
+        """What a sender is told while the partition is not active."""
+        if self.status is Status.LOADING:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return ErrorCode.NOT_COORDINATOR if self.status is Status.FAILED else ErrorCode.NONE
+
+    def load(self) -> Iterator[Command]:
+        """Fold the log, then yield a `Loaded` for each group. What cannot be read fails the partition, not the node."""
+        self.status = Status.LOADING
+        self.shard = Shard(self.settings)
+        replay = Replay()
+        try:
+            self._fold(replay)
+        except (StorageError, CorruptOffsetsRecord, KafkaError) as error:
+            self.fail(str(error))
+            return
+        self.status = Status.ACTIVE
+        self.skipped = replay.skipped.total()
+        if self.skipped:
+            types = ", ".join(f"{count} of type {kind}" for kind, count in sorted(replay.skipped.items()))
+            log.info("%s: skipped records that are no classic group's: %s", self.partition.directory, types)
+        for group_id in sorted(self.shard.groups):
+            yield Loaded(group_id)
+
+    def fail(self, problem: str) -> None:
+        """Serve nothing from this partition."""
+        self.status = Status.FAILED
+        self.problem = problem
+        self.shard = Shard(self.settings)
+        log.error("%s cannot be served: %s", self.partition.directory, problem)
+
+    def _fold(self, replay: Replay) -> None:
+        source = self.partition.log
+        offset = source.log_start_offset
+        while offset < source.log_end_offset:
+            start = offset
+            for view in source.read(offset, LOAD_BYTES, up_to=source.log_end_offset):
+                for header, batch in iter_batches(view):
+                    for event in replay.read(batch):
+                        apply(self.shard, event)
+                    offset = header.last_offset + 1
+            if offset == start:
+                raise StorageError(f"{self.partition.directory} has nothing to read at offset {offset}")
+
+
+def refusal(command: Command, error: ErrorCode) -> Result:
+    """Return the answer of a command that is not decided at all."""
+    is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    match command:
+        case Heartbeat():
+            # As in Kafka: a member must not lose its session to the coordinator's move.
+            return HeartbeatResult(ErrorCode.NONE if is_loading else error)
+        case Sync():
+            # The Java client dies on COORDINATOR_LOAD_IN_PROGRESS here; this makes it join again.
+            return SyncResult(ErrorCode.REBALANCE_IN_PROGRESS if is_loading else error)
+        case Join():
+            return JoinResult(error, command.member_id)
+        case Leave():
+            return LeaveResult(error)
+        case CommitOffsets():
+            return CommitResult(error)
+        case DeleteOffsets():
+            return DeleteOffsetsResult(error)
+        case DeleteGroup():
+            return DeleteGroupResult(error)
+        case _:
+            raise AssertionError(f"{type(command).__name__} is nobody's request")
+
+
+def failure(result: Result, error: ErrorCode) -> Result:
+    """Return the answer that takes back a result whose records did not become durable."""
+    match result:
+        case JoinResult():
+            return JoinResult(error, "")
+        case SyncResult():
+            return SyncResult(error)
+        case LeaveResult():
+            return LeaveResult(error)
+        case CommitResult():
+            return CommitResult(error)
+        case _:
+            return replace(result, error=error)
