@@ -97,7 +97,10 @@ def spark_read(quick: bool) -> Iterator[Outcome]:
                 load(broker, topic, records, size, PARTITIONS)
                 stops = ends(broker, topic)
                 starts = dict.fromkeys(stops, 0)
-                frames = by_kohort(spark, broker, topic, starts, stops), by_connector(spark, broker, topic, starts, stops)
+                frames = (
+                    by_kohort(spark, broker, topic, starts, stops),
+                    by_connector(spark, broker, topic, starts, stops),
+                )
                 assert all(frame.count() == records for frame in frames)
                 ours, theirs = (partial(rate, frame, records) for frame in frames)
                 interleave(ours, theirs, 1)

@@ -18,6 +18,7 @@ from interop import jars
 TOOLS = "org.apache.kafka.tools"
 PARTITIONS = 6
 PRODUCER = ("acks=all", "batch.size=65536", "linger.ms=5")
+HEAP = "1g"
 AIMS = {"produce": Aim(1, of_ratio=True), "fetch": Aim(0.8, of_ratio=True)}
 _numbers = count(1)
 
@@ -35,7 +36,9 @@ def load(broker: Broker, topic: str, records: int, size: int, partitions: int = 
     where = ("--bootstrap-server", broker.bootstrap, "--topic", topic)
     jars.run(f"{TOOLS}.TopicCommand", *where, "--create", "--partitions", str(partitions))
     sizes = ("--num-records", str(records), "--record-size", str(size), "--throughput", "-1")
-    return jars.run(f"{TOOLS}.ProducerPerformance", *where, *sizes, "--command-property", *PRODUCER, timeout_s=300)
+    return jars.run(
+        f"{TOOLS}.ProducerPerformance", *where, *sizes, "--command-property", *PRODUCER, timeout_s=300, heap=HEAP
+    )
 
 
 def produce_and_fetch(broker: Broker, records: int, size: int) -> dict[str, Sample]:
@@ -49,7 +52,7 @@ def produce_and_fetch(broker: Broker, records: int, size: int) -> dict[str, Samp
     cpu = broker.child.cpu_s()
     where = ("--bootstrap-server", broker.bootstrap, "--topic", topic)
     counted = ("--num-records", str(records), "--hide-header")
-    text = jars.run(f"{TOOLS}.ConsumerPerformance", *where, *counted, timeout_s=300)
+    text = jars.run(f"{TOOLS}.ConsumerPerformance", *where, *counted, timeout_s=300, heap=HEAP)
     fields = [line.split(", ") for line in text.splitlines() if line.count(", ") >= 9]
     # The column that leaves the rebalance out: fetch.MB.sec.
     samples["fetch"] = Sample(float(fields[-1][8]), (broker.child.cpu_s() - cpu) / gib)

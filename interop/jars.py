@@ -18,6 +18,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 COPY_DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 LEAST_JAVA = 17
+SHORT = "512m"  # the heap of a tool that only looks something up
 
 
 class Unavailable(RuntimeError):
@@ -117,10 +118,10 @@ def compiled(name: str) -> Path:
     return target
 
 
-def command(main: str, *arguments: str, heap: str = "512m", classes: Path | None = None) -> list[str]:
+def command(main: str, *arguments: str, heap: str = SHORT, classes: Path | None = None) -> list[str]:
     """Return the command line that runs a class on Kafka's class path, behind a folder of our own classes."""
     # A tool lives for a second: one collector thread and the quick compiler start it sooner.
-    options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"] if heap == "512m" else []
+    options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"] if heap == SHORT else []
     log = f"-Dlog4j2.configurationFile={HERE / 'log4j2.properties'}"
     path = f"{classes}:{class_path()}" if classes else class_path()
     return [java(), f"-Xmx{heap}", "-Dfile.encoding=UTF-8", *options, log, "-cp", path, main, *arguments]
@@ -133,12 +134,12 @@ def attempt(main: str, *arguments: str, text: str | None = None, timeout_s: floa
     return done.stdout + done.stderr
 
 
-def run(main: str, *arguments: str, text: str | None = None, timeout_s: float = 60) -> str:
+def run(main: str, *arguments: str, text: str | None = None, timeout_s: float = 60, heap: str = SHORT) -> str:
     """Run a class of Kafka's jars to its end and return what it printed on stdout.
 
     Raises `AssertionError` with everything it said when its exit code is not 0.
     """
-    line = command(main, *arguments)
+    line = command(main, *arguments, heap=heap)
     done = subprocess.run(line, input=text, capture_output=True, text=True, timeout=timeout_s, check=False)
     said = f"{main.rpartition('.')[2]} {' '.join(arguments)}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
     assert done.returncode == 0, f"exit code {done.returncode} of {said}"
