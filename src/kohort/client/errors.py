@@ -16,10 +16,10 @@ class BrokerUnreachable(KafkaError):
 
     def __init__(self, attempts: Sequence[tuple[str, str]]) -> None:
         self.attempts = tuple(attempts)
-        tried = "; ".join(f"{address}: {why}" for address, why in attempts)
+        tried = "; ".join(why for _, why in attempts)
         super().__init__(
             ErrorCode.BROKER_NOT_AVAILABLE,
-            f"no broker could be reached (tried {tried}): check bootstrap_servers and that a broker runs there",
+            f"no broker could be reached ({tried}): check bootstrap_servers and that a broker runs there",
         )
 
 

@@ -11,23 +11,19 @@ import asyncio
 import ssl
 from typing import Any, TypeVar, cast
 
-from kohort import __version__
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.net.receiver import FrameReceiver
 from kohort.net.sasl import Sasl, authenticate
-from kohort.wire.apis import VERSIONS, Api, response_class
+from kohort.net.versions import FIRST_TRY, Spoken, opening, second_try
+from kohort.wire.apis import Api, response_class
 from kohort.wire.codec import Buffer, MalformedMessage
 from kohort.wire.frames import decode_response, gather_request
 from kohort.wire.message import Request
-from kohort.wire.messages import ApiVersionsRequest, ApiVersionsResponse
 
 ResponseT = TypeVar("ResponseT")
 
 MAX_FRAME_BYTES = 256 << 20
 """The largest answer that a client takes; Kafka's fetches stay below `fetch.max.bytes` plus one batch."""
-
-_NEGOTIATION = 4
-# v5 names the cluster and node it expects to reach (KIP-1242); a bootstrap address promises neither.
 
 
 class Connection:
@@ -37,7 +33,7 @@ class Connection:
         self.address = address
         self.client_id = client_id
         self._stream = protocol
-        self._versions: dict[int, tuple[int, int]] = {}
+        self._spoken: Spoken | None = None
 
     @classmethod
     async def open(
@@ -106,21 +102,12 @@ class Connection:
 
     def version_of(self, api: Api, *, highest: int | None = None) -> int:
         """Return the newest version of an API that both sides speak, up to `highest`. Raises UNSUPPORTED_VERSION."""
-        ours = VERSIONS[api]
-        lowest_theirs, highest_theirs = self._versions.get(api, (0, -1))
-        version = min(ours.highest, highest_theirs, ours.highest if highest is None else highest)
-        if version < max(ours.lowest, lowest_theirs):
-            theirs = f"versions {lowest_theirs}-{highest_theirs}" if highest_theirs >= 0 else "no version"
-            text = (
-                f"{self.address} speaks {theirs} of {api.name}, this client {ours}: use another release of one of them"
-            )
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, text)
-        return version
+        assert self._spoken is not None, "an open connection has negotiated"
+        return self._spoken.newest(api, highest=highest)
 
     def speaks(self, api: Api, version: int = 0) -> bool:
         """Return whether the broker takes a version of an API."""
-        lowest, highest = self._versions.get(api, (0, -1))
-        return lowest <= version <= highest
+        return self._spoken is not None and self._spoken.speaks(api, version)
 
     @property
     def is_closed(self) -> bool:
@@ -137,23 +124,12 @@ class Connection:
         self._stream.end("the client closed it")
 
     async def _negotiate(self, timeout_ms: int) -> None:
-        request = ApiVersionsRequest(client_software_name="kohort", client_software_version=__version__)
-        version = _NEGOTIATION
-        frame = await self._stream.ask(request, version, self.client_id, timeout_ms)
-        # A broker that does not know the version answers v0, with the versions it does know (KIP-511).
-        if bytes(frame[4:6]) == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big"):
-            _, refusal = decode_response(ApiVersionsResponse, 0, frame)
-            known = [key.max_version for key in refusal.api_keys if key.api_key == Api.API_VERSIONS]
-            version = min(known[0], _NEGOTIATION) if known else 0
-            frame = await self._stream.ask(request, version, self.client_id, timeout_ms)
-        try:
-            _, answer = decode_response(ApiVersionsResponse, version, frame)
-        except MalformedMessage as cause:
-            text = f"{self.address} does not speak Kafka's protocol ({cause}): is it a broker's plaintext listener?"
-            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, text) from cause
-        if answer.error_code:
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{self.address} refused to negotiate versions")
-        self._versions = {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
+        version = FIRST_TRY
+        frame = await self._stream.ask(opening(), version, self.client_id, timeout_ms)
+        if (again := second_try(frame)) is not None:
+            version = again
+            frame = await self._stream.ask(opening(), version, self.client_id, timeout_ms)
+        self._spoken = Spoken(self.address, frame, version)
 
 
 class _Stream(asyncio.BufferedProtocol):

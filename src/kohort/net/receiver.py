@@ -30,6 +30,11 @@ class FrameReceiver:
         self._large: memoryview | None = None
         self._filled = 0
 
+    @property
+    def is_large(self) -> bool:
+        """Whether a frame is being received into memory of its own, so that the buffer ends where the frame does."""
+        return self._large is not None
+
     def buffer(self) -> memoryview:
         """Return where to receive into next; it is never empty."""
         if self._large is not None:

@@ -1,0 +1,233 @@
+"""Reads ranges of offsets with a plain blocking socket: what a Spark executor needs, without a loop or a group.
+
+One Fetch is always under way while the caller works on the answer before it. Record batches come as views of the
+memory they were received into: nothing is copied or decoded here. Leaders are followed when they move.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from random import random
+from typing import TypeVar
+
+from kohort.client.addresses import parse_addresses
+from kohort.client.errors import BrokerUnreachable, UnknownPartition, UnknownTopic
+from kohort.client.retry import Waits, is_worth_a_retry
+from kohort.client.view import Broker, ClusterView, read_view
+from kohort.model.errors import ErrorCode, KafkaError, error_for
+from kohort.model.ids import TopicPartition
+from kohort.net.blocking import BlockingConnection
+from kohort.net.sasl import Sasl
+from kohort.wire.messages import FetchRequest, FetchResponse, ListOffsetsRequest, MetadataRequest
+from kohort.wire.records import iter_batches
+
+T = TypeVar("T")
+
+_NEWEST_BY_NAME = 12
+_MAX_WAIT_MS = 500
+EARLIEST, LATEST = -2, -1
+
+
+def read_ranges(
+    bootstrap_servers: str | Sequence[str],
+    ranges: Iterable[tuple[TopicPartition, int, int]],
+    max_bytes: int = 1 << 20,
+    *,
+    client_id: str = "kohort",
+    timeout_ms: int = 60_000,
+    tls: ssl.SSLContext | None = None,
+    sasl: Sasl | None = None,
+) -> Iterator[tuple[TopicPartition, memoryview, int]]:
+    """Yield (partition, whole record batches, the offset asked for) until every range (partition, start, stop) is read.
+
+    The first batch may begin before the offset asked for and the last one end after `stop`: the records outside are
+    the caller's to skip. `max_bytes` bounds one answer, but one batch always comes. `timeout_ms` is how long the
+    cluster may take to get any further.
+
+    Raises `KafkaError`: OFFSET_OUT_OF_RANGE where retention was faster or the topic is not the one it was,
+    `UnknownTopic`, `BrokerUnreachable`, or whatever kept failing until the time was up.
+    """
+    wanted = [_Range(partition, start, stop) for partition, start, stop in ranges if start < stop]
+    reader = _Reader(bootstrap_servers, max_bytes, client_id, timeout_ms, tls, sasl)
+    try:
+        yield from reader.read(wanted)
+    finally:
+        reader.close()
+
+
+class _Range:
+    __slots__ = ("partition", "position", "stop")
+
+    def __init__(self, partition: TopicPartition, start: int, stop: int) -> None:
+        self.partition = partition
+        self.position = start
+        self.stop = stop
+
+
+class _Reader:
+    """One reading of some ranges: connections, what is known of leaders, and the one request sent ahead."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str],
+        max_bytes: int,
+        client_id: str,
+        timeout_ms: int,
+        tls: ssl.SSLContext | None,
+        sasl: Sasl | None,
+    ) -> None:
+        self._bootstrap = parse_addresses(bootstrap_servers)
+        self._max_bytes = max_bytes
+        self._client_id = client_id
+        self._timeout_ms = timeout_ms
+        self._tls = tls
+        self._sasl = sasl
+        self._view = ClusterView()
+        self._connections: dict[tuple[str, int], BlockingConnection] = {}
+        self._waits = Waits(random)
+        self._deadline_s = 0.0
+
+    def read(self, wanted: list[_Range]) -> Iterator[tuple[TopicPartition, memoryview, int]]:
+        """Read the ranges one after another, always one request ahead."""
+        ahead: BlockingConnection | None = None
+        at = 0
+        self._progressed()
+        while at < len(wanted):
+            now = wanted[at]
+            asked_for = now.position
+            try:
+                connection = ahead or self._ask(now)
+                ahead = None
+                records, next_offset = self._take(connection, now)
+            except KafkaError as error:
+                ahead = None
+                self._wait_or_raise(error, now)
+                continue
+            now.position = next_offset
+            if next_offset > asked_for:
+                self._progressed()
+            elif time.monotonic() > self._deadline_s:
+                text = (
+                    f"{now.partition} has no record from offset {asked_for} on, though it was said to end at {now.stop}"
+                )
+                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text)
+            if now.position >= now.stop:
+                at += 1
+            if at < len(wanted):
+                try:
+                    ahead = self._ask(wanted[at])
+                except KafkaError as error:
+                    self._wait_or_raise(error, wanted[at])
+            if records is not None:
+                yield now.partition, records, asked_for
+
+    def close(self) -> None:
+        """Close every connection."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def _ask(self, wanted: _Range) -> BlockingConnection:
+        """Send a Fetch to the leader."""
+        topic, partition = wanted.partition
+        connection = self._connection(self._leader(wanted.partition))
+        fetch = FetchRequest.Topic.Partition(
+            partition=partition, fetch_offset=wanted.position, partition_max_bytes=self._max_bytes
+        )
+        connection.send(
+            FetchRequest(
+                max_wait_ms=_MAX_WAIT_MS,
+                min_bytes=1,
+                max_bytes=self._max_bytes,
+                topics=[FetchRequest.Topic(topic=topic, partitions=[fetch])],
+            ),
+            highest=_NEWEST_BY_NAME,
+        )
+        return connection
+
+    def _take(self, connection: BlockingConnection, wanted: _Range) -> tuple[memoryview | None, int]:
+        """Receive a Fetch's answer; return its whole batches, if any, and the offset after them."""
+        answer: FetchResponse = connection.receive()
+        if answer.error_code:
+            raise KafkaError(error_for(answer.error_code))
+        found = answer.responses[0].partitions[0]
+        code = error_for(found.error_code)
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise KafkaError(code, _out_of_range(wanted, *self._held(connection, wanted.partition)))
+        if code is not ErrorCode.NONE:
+            raise KafkaError(code, f"{wanted.partition}: {code.text}")
+        records = memoryview(found.records if found.records is not None else b"")
+        size, next_offset = 0, wanted.position
+        for header, batch in iter_batches(records):
+            size += len(batch)
+            next_offset = max(next_offset, header.last_offset + 1)
+        return (records[:size] if size else None), next_offset
+
+    def _held(self, connection: BlockingConnection, partition: TopicPartition) -> tuple[int, int]:
+        """Return the first offset that the leader holds and the next one it will give out."""
+        ends = []
+        for timestamp in (EARLIEST, LATEST):
+            asked = ListOffsetsRequest.Topic.Partition(partition_index=partition.partition, timestamp=timestamp)
+            topic = ListOffsetsRequest.Topic(name=partition.topic, partitions=[asked])
+            answer = connection.call(ListOffsetsRequest(replica_id=-1, topics=[topic]))
+            ends.append(answer.topics[0].partitions[0].offset)
+        return ends[0], ends[1]
+
+    def _wait_or_raise(self, error: KafkaError, wanted: _Range) -> None:
+        """Before another try: drop what may be stale, and wait. Raises the error where that is pointless."""
+        is_final = not is_worth_a_retry(error) or isinstance(error, UnknownTopic | UnknownPartition)
+        wait_s = self._waits.next_s()
+        if is_final or time.monotonic() + wait_s > self._deadline_s:
+            raise error
+        self.close()
+        self._view = self._view.without(wanted.partition.topic)
+        time.sleep(wait_s)
+
+    def _progressed(self) -> None:
+        self._waits.reset()
+        self._deadline_s = time.monotonic() + self._timeout_ms / 1000
+
+    def _leader(self, partition: TopicPartition) -> Broker:
+        if (found := self._view.leader(partition)) is not None:
+            return found
+        request = MetadataRequest(topics=[MetadataRequest.Topic(name=partition.topic)], allow_auto_topic_creation=False)
+        answer = self._any_connection().call(request)
+        self._view = read_view(answer, self._view)
+        topic = self._view.topics.get(partition.topic)
+        if topic is None or topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise UnknownTopic(partition.topic)
+        if topic.error is not ErrorCode.NONE:
+            raise KafkaError(topic.error, f"topic {partition.topic!r}: {topic.error.text}")
+        if partition.partition not in topic.partitions:
+            raise UnknownPartition(partition, len(topic.partitions))
+        if (found := self._view.leader(partition)) is None:
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader at the moment")
+        return found
+
+    def _any_connection(self) -> BlockingConnection:
+        attempts: list[tuple[str, str]] = []
+        for host, port in self._bootstrap:
+            try:
+                return self._connection(Broker(-1, host, port))
+            except KafkaError as error:
+                if error.code is not ErrorCode.NETWORK_EXCEPTION:
+                    raise
+                attempts.append((f"{host}:{port}", error.text))
+        raise BrokerUnreachable(attempts)
+
+    def _connection(self, broker: Broker) -> BlockingConnection:
+        key = broker.host, broker.port
+        if key not in self._connections:
+            self._connections[key] = BlockingConnection(
+                *key, self._client_id, tls=self._tls, sasl=self._sasl, timeout_ms=min(30_000, self._timeout_ms)
+            )
+        return self._connections[key]
+
+
+def _out_of_range(wanted: _Range, start: int, end: int) -> str:
+    return (
+        f"offset {wanted.position} of {wanted.partition} is out of range, the broker holds {start} to {end}: retention deleted the records, or the"
+        " topic was deleted and created again; start from an offset that exists, or keep records longer (retention.ms)"
+    )

@@ -1,0 +1,63 @@
+"""Which version of each API to speak: the newest that both sides know (KIP-35, KIP-511).
+
+ApiVersions is the one request sent before anything is known of the broker. One that does not know its version
+answers in version 0, with the versions it does know, and is asked again.
+"""
+
+from __future__ import annotations
+
+from kohort import __version__
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.wire.apis import VERSIONS, Api
+from kohort.wire.codec import Buffer, MalformedMessage
+from kohort.wire.frames import decode_response
+from kohort.wire.messages import ApiVersionsRequest, ApiVersionsResponse
+
+FIRST_TRY = 4
+# v5 names the cluster and node it expects to reach (KIP-1242); a bootstrap address promises neither.
+
+
+def opening() -> ApiVersionsRequest:
+    """Return the first request on a connection."""
+    return ApiVersionsRequest(client_software_name="kohort", client_software_version=__version__)
+
+
+def second_try(frame: Buffer) -> int | None:
+    """Return the version to ask again in, or None where `frame` is an answer to `FIRST_TRY`."""
+    if bytes(frame[4:6]) != ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big"):
+        return None
+    _, refusal = decode_response(ApiVersionsResponse, 0, frame)
+    known = [key.max_version for key in refusal.api_keys if key.api_key == Api.API_VERSIONS]
+    return min(known[0], FIRST_TRY) if known else 0
+
+
+class Spoken:
+    """What one broker speaks, by API."""
+
+    def __init__(self, address: str, frame: Buffer, version: int) -> None:
+        """Read ApiVersions' answer. Raises `KafkaError` where it is none."""
+        self.address = address
+        try:
+            _, answer = decode_response(ApiVersionsResponse, version, frame)
+        except MalformedMessage as cause:
+            text = f"{address} does not speak Kafka's protocol ({cause}): is it a broker's listener, and is TLS right?"
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, text) from cause
+        if answer.error_code:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{address} refused to negotiate versions")
+        self._ranges = {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
+
+    def newest(self, api: Api, *, highest: int | None = None) -> int:
+        """Return the newest version of an API that both sides speak, up to `highest`. Raises UNSUPPORTED_VERSION."""
+        ours = VERSIONS[api]
+        lowest_theirs, highest_theirs = self._ranges.get(api, (0, -1))
+        version = min(ours.highest, highest_theirs, ours.highest if highest is None else highest)
+        if version < max(ours.lowest, lowest_theirs):
+            theirs = f"versions {lowest_theirs}-{highest_theirs}" if highest_theirs >= 0 else "no version"
+            text = f"{self.address} speaks {theirs} of {api.name}, this client {ours}: one of them must be newer"
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, text)
+        return version
+
+    def speaks(self, api: Api, version: int = 0) -> bool:
+        """Return whether the broker takes a version of an API."""
+        lowest, highest = self._ranges.get(api, (0, -1))
+        return lowest <= version <= highest
