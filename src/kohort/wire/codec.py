@@ -26,6 +26,7 @@ def encode(message: Message, version: int) -> bytes:
     parts: list[Buffer] = []
     try:
         message.ENCODERS[version](message, parts)
+        return b"".join(parts)
     except Exception as error:
         _encode_again(message, version, parts, error)
     return b"".join(parts)
@@ -61,8 +62,9 @@ def _encode_again(message: Message, version: int, parts: list[Buffer], error: Ex
     if isinstance(error, KeyError) and version not in message.ENCODERS:
         gatherer(message.__class__, version)
         gather(message, version, parts)
-    else:
-        raise UnencodableMessage(f"v{version}: {find_fault(message, version) or error}") from error
+        if all(isinstance(part, Buffer) for part in parts):
+            return
+    raise UnencodableMessage(f"v{version}: {find_fault(message, version) or error}") from error
 
 
 def encoder(cls: type[MessageT], version: int) -> Callable[[MessageT, Callable[[Buffer], object]], None]:

@@ -77,6 +77,9 @@ def gather_request(message: Message, version: int, correlation_id: int, client_i
     head = _REQUEST_HEAD.pack(message.API_KEY, version, correlation_id, length) + name
     if version >= _REQUEST_FLEXIBLE_FROM.get(message.API_KEY, _NEVER):
         head += b"\0"
+    if not message.HOLDS_RECORDS:
+        body = encode(message, version)
+        return [_LENGTH.pack(len(head) + len(body)) + head + body]
     parts: list[Buffer] = [b"", head]
     gather(message, version, parts)
     parts[0] = _LENGTH.pack(sum([len(part) for part in parts]))
