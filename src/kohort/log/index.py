@@ -6,13 +6,13 @@ They are hints. Whoever follows one checks what it finds, and anything but growi
 
 from __future__ import annotations
 
-import sys
 from array import array
 from bisect import bisect_right
 from struct import Struct
 
 _OFFSET_ENTRY = Struct(">ii")
 _TIME_ENTRY = Struct(">qi")
+_IS_LITTLE_ENDIAN = array("h", [1]).tobytes()[0] == 1
 
 
 class OffsetIndex:
@@ -56,7 +56,7 @@ class OffsetIndex:
         """
         index = cls()
         words = array("i", bytes(content[: len(content) // 8 * 8]))
-        if sys.byteorder == "little":
+        if _IS_LITTLE_ENDIAN:
             words.byteswap()
         offsets, positions = words[::2], words[1::2]
         count = _growing(offsets, positions)

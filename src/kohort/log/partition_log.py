@@ -10,34 +10,30 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from struct import Struct
 from typing import NamedTuple
 
 from kohort.log import checkpoints
 from kohort.log.checkpoints import CleanShutdown, LeaderEpochs
 from kohort.log.config import LogConfig
-from kohort.log.disk import Buffer, Disk, StorageError, read_file, replace_file
-from kohort.log.producers import CorruptSnapshot, Producers
+from kohort.log.disk import Buffer, Disk, StorageError
+from kohort.log.placing import place
+from kohort.log.producers import Producers, ProducerSnapshots
 from kohort.log.recovery import Recovery, recover
 from kohort.log.retention import segments_to_delete
-from kohort.log.segment import LARGEST_RELATIVE, Segment, base_offsets, segment_name
+from kohort.log.segment import LARGEST_RELATIVE, Segment, base_offsets
 from kohort.log.times import TimestampedOffset, first_at_or_after, largest
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import NO_TOPIC_ID, topic_id_text
-from kohort.wire.records import BatchHeader, read_header, stamp_append_time
+from kohort.wire.records import BatchHeader
 
-_HEAD = Struct(">qii")  # base offset, batch length, leader epoch: what an append patches
-_HEAD_BYTES = 16
 _REMEMBERED_READS = 64
 
 
 class OffsetOutOfRange(KafkaError):
     """An offset below the log start or beyond the end (OFFSET_OUT_OF_RANGE)."""
 
-    def __init__(self, offset: int, log_start_offset: int, log_end_offset: int) -> None:
-        super().__init__(
-            ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is not in {log_start_offset}..{log_end_offset}"
-        )
+    def __init__(self, text: str | None = None) -> None:
+        super().__init__(ErrorCode.OFFSET_OUT_OF_RANGE, text)
 
 
 class Appended(NamedTuple):
@@ -69,7 +65,7 @@ class PartitionLog:
         self._log_end_offset = 0
         self._flushed_offset = 0
         self._unflushed: list[Segment] = []
-        self._snapshots: list[int] = []
+        self._snapshots = ProducerSnapshots(disk, directory)
         self._epochs = LeaderEpochs(disk, directory, durable=config.flush_policy == "fsync")
         self._read_ends: dict[int, tuple[Segment, int]] = {}
         self._is_marked_clean = False
@@ -104,7 +100,7 @@ class PartitionLog:
             self._log_start_offset = checkpoints.read_log_start_offset(self._disk, self.directory)
         self._bases = base_offsets(names, ".log")
         self._segments = [self._segment(base) for base in self._bases]
-        self._snapshots = base_offsets(names, ".snapshot")
+        self._snapshots.offsets = base_offsets(names, ".snapshot")
         self._log_end_offset = self._log_start_offset
         if self._segments:
             clean = CleanShutdown.read(self._disk, self.directory) if checkpoints.CLEAN_SHUTDOWN in names else None
@@ -113,7 +109,7 @@ class PartitionLog:
                 active.trust((clean.max_timestamp, clean.max_timestamp_offset))
                 self._log_end_offset = clean.log_end_offset
                 self._is_marked_clean = True
-                self._restore_producers(self._log_end_offset)
+                self._snapshots.restore(self.producers, self._log_end_offset)
             else:
                 self._recover(now_ms)
             self._log_start_offset = min(max(self._log_start_offset, self._bases[0]), self._log_end_offset)
@@ -124,7 +120,7 @@ class PartitionLog:
         self._disk.remove(f"{self.directory}/{checkpoints.CLEAN_SHUTDOWN}")
         # When the newest segment is still empty, the one before it may be the one that was being written.
         doubtful = self._segments[-2:] if self._segments[-1].size == 0 else self._segments[-1:]
-        start = self._restore_producers(doubtful[0].base_offset)
+        start = self._snapshots.restore(self.producers, doubtful[0].base_offset)
         for segment in self._segments[: -len(doubtful)]:
             if segment.base_offset >= start:
                 for header in segment.headers(0):
@@ -141,22 +137,12 @@ class PartitionLog:
             self._log_end_offset = self.recovery.end_offset
         self._epochs.truncate_end(self._log_end_offset)
 
-    def _restore_producers(self, offset: int) -> int:
-        """Load the newest sound snapshot up to `offset` and return its offset, else 0."""
-        for snapshot in [known for known in reversed(self._snapshots) if known <= offset]:
-            try:
-                self.producers.restore(read_file(self._disk, f"{self.directory}/{segment_name(snapshot, '.snapshot')}"))
-                return snapshot
-            except (CorruptSnapshot, StorageError):
-                continue
-        return 0
-
     def close(self) -> None:
         """Write what makes the next open fast, flush, and let go of the files. A log in failure is left as it is."""
         if self._segments and self._failure is None and not self._is_marked_clean:
             active = self._segments[-1]
             active.seal()
-            self._snapshot_producers()
+            self._snapshots.write(self.producers, self._log_end_offset, self._bases)
             self.flush()
             CleanShutdown(active.base_offset, active.size, self._log_end_offset, *active.max_timestamp).write(
                 self._disk, self.directory, durable=True
@@ -216,9 +202,7 @@ class PartitionLog:
         """
         if self._failure is not None:
             raise self._failure
-        buffers, headers, size = self._prepare(batches, leader_epoch, now_ms)
-        if not headers:
-            raise ValueError("an append has at least one batch")
+        buffers, headers, size = place(batches, self._log_end_offset, leader_epoch, self.config, now_ms)
         base_offset, last_offset = headers[0].base_offset, headers[-1].last_offset
         active = self._make_room(size, last_offset, headers[0].max_timestamp)
         self._unmark()
@@ -231,38 +215,6 @@ class PartitionLog:
                 self.producers.update(header, now_ms)
         append_time_ms = now_ms if self.config.message_timestamp_type == "LogAppendTime" else -1
         return Appended(base_offset, last_offset, append_time_ms, self._log_start_offset)
-
-    def _prepare(
-        self, batches: Sequence[Buffer], leader_epoch: int, now_ms: int
-    ) -> tuple[list[Buffer], list[BatchHeader], int]:
-        """Give batches their offsets: return what to write, the headers as they will lie there, and the size."""
-        stamped = self.config.message_timestamp_type == "LogAppendTime"
-        offset, size = self._log_end_offset, 0
-        buffers: list[Buffer] = []
-        headers: list[BatchHeader] = []
-        for batch in batches:
-            if stamped:
-                batch = stamp_append_time(batch, now_ms)
-            header = read_header(batch)
-            if len(batch) > self.config.max_message_bytes:
-                raise KafkaError(
-                    ErrorCode.MESSAGE_TOO_LARGE,
-                    f"a batch of {len(batch)} bytes, max.message.bytes is {self.config.max_message_bytes}",
-                )
-            if header.record_count != header.last_offset_delta + 1 or header.record_count < 1:
-                raise KafkaError(
-                    ErrorCode.INVALID_RECORD,
-                    f"a batch of {header.record_count} records spans {header.last_offset_delta + 1} offsets",
-                )
-            buffers += (_HEAD.pack(offset, header.batch_length, leader_epoch), memoryview(batch)[_HEAD_BYTES:])
-            headers.append(header._replace(base_offset=offset, partition_leader_epoch=leader_epoch))
-            offset += header.record_count
-            size += len(batch)
-        if size > self.config.segment_bytes:
-            raise KafkaError(
-                ErrorCode.RECORD_LIST_TOO_LARGE, f"{size} bytes, segment.bytes is {self.config.segment_bytes}"
-            )
-        return buffers, headers, size
 
     def _make_room(self, size: int, last_offset: int, timestamp: int) -> Segment:
         """Return the segment that takes the next append; the active one is rolled when it is full or old."""
@@ -304,7 +256,7 @@ class PartitionLog:
             self.flush()
         old = self._segments[-1]
         old.seal()
-        self._snapshot_producers()
+        self._snapshots.write(self.producers, self._log_end_offset, self._bases)
         segment = self._add_segment()
         self._read_ends.clear()  # the end of the old segment is where nobody reads on
         if self.is_dirty:
@@ -316,17 +268,6 @@ class PartitionLog:
         if self._is_marked_clean:
             self._disk.remove(f"{self.directory}/{checkpoints.CLEAN_SHUTDOWN}")
             self._is_marked_clean = False
-
-    def _snapshot_producers(self) -> None:
-        """Write a producer snapshot for the log's end; of older ones only those of segments stay."""
-        offset = self._log_end_offset
-        path = f"{self.directory}/{segment_name(offset, '.snapshot')}"
-        replace_file(self._disk, path, self.producers.snapshot())
-        kept = {*self._bases, offset}
-        for old in self._snapshots:
-            if old not in kept:
-                self._disk.remove(f"{self.directory}/{segment_name(old, '.snapshot')}")
-        self._snapshots = sorted({*(old for old in self._snapshots if old in kept), offset})
 
     def flush(self) -> None:
         """Return when everything appended is on the medium.
@@ -358,7 +299,7 @@ class PartitionLog:
         if offset >= limit or offset < self._log_start_offset:
             if self._log_start_offset <= offset <= self._log_end_offset:
                 return []
-            raise OffsetOutOfRange(offset, self._log_start_offset, self._log_end_offset)
+            raise OffsetOutOfRange(f"offset {offset} is not in {self._log_start_offset}..{self._log_end_offset}")
         found = self._read_ends.get(offset) or self._find(offset)
         if found is None:
             return []
@@ -416,7 +357,7 @@ class PartitionLog:
         """
         return first_at_or_after(self._segments, timestamp, self._log_start_offset, self.high_watermark)
 
-    def max_timestamp(self) -> TimestampedOffset | None:
+    def max_timestamp_offset(self) -> TimestampedOffset | None:
         """Return the visible record with the largest timestamp, the first of them; None in an empty log."""
         return largest(self._segments, self._log_start_offset, self.high_watermark)
 
@@ -436,7 +377,7 @@ class PartitionLog:
         Raises OffsetOutOfRange beyond the high watermark, StorageError.
         """
         if not 0 <= before <= self.high_watermark:
-            raise OffsetOutOfRange(before, self._log_start_offset, self.high_watermark)
+            raise OffsetOutOfRange(f"offset {before} is not in {self._log_start_offset}..{self.high_watermark}")
         if before > self._log_start_offset:
             durable = self.config.flush_policy == "fsync"
             checkpoints.write_log_start_offset(self._disk, self.directory, before, durable=durable)
@@ -471,9 +412,7 @@ class PartitionLog:
             self._read_ends.clear()
             self._log_start_offset = max(self._log_start_offset, following)
             segment.remove()
-            if segment.base_offset in self._snapshots:
-                self._snapshots.remove(segment.base_offset)
-                self._disk.remove(f"{self.directory}/{segment_name(segment.base_offset, '.snapshot')}")
+            self._snapshots.remove(segment.base_offset)
         if freed:
             self._epochs.truncate_start(self._log_start_offset)
         return freed

@@ -8,9 +8,11 @@ the last batch of each producer. No sequence is demanded of a producer id that i
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from struct import Struct
 from typing import NamedTuple
 
+from kohort.log.disk import Disk, StorageError, read_file, replace_file
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.wire.crc32c import crc32c
 from kohort.wire.records import BatchHeader, TimestampType
@@ -169,3 +171,41 @@ class Producers:
                 first = (last_sequence - delta) & _LARGEST_SEQUENCE
                 producer.batches.append(_Batch(first, last_sequence, last_offset, delta, -1))
         self._producers = restored
+
+
+class ProducerSnapshots:
+    """The snapshot files of one log, each named by the offset up to which it speaks."""
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self._directory = directory
+        self.offsets: list[int] = []
+        """Of the files that exist, sorted."""
+
+    def restore(self, producers: Producers, offset: int) -> int:
+        """Load the newest sound snapshot up to `offset`; return where it ends, 0 without one."""
+        for snapshot in reversed([known for known in self.offsets if known <= offset]):
+            try:
+                producers.restore(read_file(self._disk, self._path(snapshot)))
+            except (CorruptSnapshot, StorageError):
+                continue
+            return snapshot
+        return 0
+
+    def write(self, producers: Producers, offset: int, segment_bases: Iterable[int]) -> None:
+        """Write a snapshot for `offset`; of the older ones only those that begin a segment stay."""
+        replace_file(self._disk, self._path(offset), producers.snapshot())
+        kept = {*segment_bases, offset}
+        for old in self.offsets:
+            if old not in kept:
+                self._disk.remove(self._path(old))
+        self.offsets = sorted({*(old for old in self.offsets if old in kept), offset})
+
+    def remove(self, offset: int) -> None:
+        """Remove the snapshot of a segment that goes."""
+        if offset in self.offsets:
+            self.offsets.remove(offset)
+            self._disk.remove(self._path(offset))
+
+    def _path(self, offset: int) -> str:
+        return f"{self._directory}/{offset:020d}.snapshot"

@@ -13,9 +13,16 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812
 from typing import NamedTuple
 
-from kohort.model.errors import ErrorCode, KafkaError
-from kohort.wire.compression import Compression, CompressionUnavailable, CorruptCompression, compress, decompress
+from kohort.wire.compression import (
+    Buffer,
+    Compression,
+    CompressionUnavailable,
+    CorruptCompression,
+    compress,
+    decompress,
+)
 from kohort.wire.crc32c import crc32c
+from kohort.wire.record_body import CorruptBatch, Record, decode_records, encode_records
 
 __all__ = [
     "HEADER_SIZE",
@@ -39,8 +46,6 @@ __all__ = [
     "stamp_append_time",
 ]
 
-Buffer = bytes | bytearray | memoryview
-
 HEADER_SIZE = 61
 """Bytes of a batch before its first record."""
 
@@ -61,13 +66,6 @@ _MAX_TIMESTAMP = Struct(">q")
 _COMPRESSION, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
 
 
-class CorruptBatch(KafkaError):
-    """Bytes that are not a whole, sound record batch (CORRUPT_MESSAGE)."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(ErrorCode.CORRUPT_MESSAGE, text)
-
-
 class TimestampType(IntEnum):
     """Who set the timestamps of a batch (KIP-32)."""
 
@@ -80,16 +78,6 @@ class ControlType(IntEnum):
 
     ABORT = 0
     COMMIT = 1
-
-
-class Record(NamedTuple):
-    """One record. A null key or value is None; header keys are text, header values bytes or None."""
-
-    offset: int
-    timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 class BatchHeader(NamedTuple):
@@ -210,32 +198,6 @@ def stamp_append_time(batch: Buffer, append_time_ms: int) -> bytearray:
     return stamped
 
 
-# ---------------------------------------------------------------------------------------------------------- records
-
-
-def _zigzag_varint(value: int) -> bytes:
-    """Encode a signed integer of up to 64 bits as Protocol Buffers' zigzag varint."""
-    value = value << 1 if value >= 0 else (-value << 1) - 1
-    parts = bytearray()
-    while value > 0x7F:
-        parts.append(value & 0x7F | 0x80)
-        value >>= 7
-    parts.append(value)
-    return bytes(parts)
-
-
-_SMALL_VARINTS = tuple(_zigzag_varint(value) for value in range(2048))
-_ABSENT = _zigzag_varint(-1)
-
-
-def _varint(value: int) -> bytes:
-    return _SMALL_VARINTS[value] if 0 <= value < 2048 else _zigzag_varint(value)
-
-
-def _field(content: Buffer | None) -> bytes:
-    return _ABSENT if content is None else _varint(len(content)) + content
-
-
 def encode_batch(
     records: Iterable[Record],
     *,
@@ -258,29 +220,7 @@ def encode_batch(
     rows: Sequence[Record] = records if isinstance(records, Sequence) else list(records)
     if not rows:
         raise ValueError("a batch has at least one record")
-    base_timestamp = max_timestamp = rows[0].timestamp_ms
-    delta = -1
-    parts: list[bytes] = []
-    for offset, timestamp, key, value, headers in rows:
-        delta = offset - base_offset if keep_offsets else delta + 1
-        if timestamp > max_timestamp:
-            max_timestamp = timestamp
-        if headers:
-            tail = [_varint(len(headers))]
-            for name, content in headers:
-                tail += (_field(name.encode()), _field(content))
-            suffix = b"".join(tail)
-        else:
-            suffix = b"\x00"
-        body = b"\x00%b%b%b%b%b" % (
-            _varint(timestamp - base_timestamp),
-            _varint(delta),
-            _field(key),
-            _field(value),
-            suffix,
-        )
-        parts += (_varint(len(body)), body)
-    payload = b"".join(parts)
+    payload, last_offset_delta, max_timestamp = encode_records(rows, base_offset if keep_offsets else None)
     if compression:
         payload = compress(compression, payload)
     attributes = compression | (transactional and _TRANSACTIONAL) | (control and _CONTROL)
@@ -289,8 +229,8 @@ def encode_batch(
     head = bytearray(HEADER_SIZE)
     _HEADER.pack_into(
         head, 0,
-        base_offset, _SMALLEST_LENGTH + len(payload), leader_epoch, _MAGIC, 0, attributes, delta,
-        base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, len(rows),
+        base_offset, _SMALLEST_LENGTH + len(payload), leader_epoch, _MAGIC, 0, attributes, last_offset_delta,
+        rows[0].timestamp_ms, max_timestamp, producer_id, producer_epoch, base_sequence, len(rows),
     )  # fmt: skip
     crc = crc32c(payload, crc32c(memoryview(head)[_CRC_FROM:]))
     Struct(">I").pack_into(head, 17, crc)
@@ -313,107 +253,15 @@ def decode_batch(batch: Buffer, *, limit: int = MAX_UNPACKED_BYTES) -> list[Reco
         except CorruptCompression as error:
             raise CorruptBatch(f"batch at offset {header.base_offset}: {error}") from None
     try:
-        return _decode_records(payload, header)
+        return decode_records(
+            payload,
+            header.record_count,
+            header.base_offset,
+            header.base_timestamp,
+            header.max_timestamp if header.attributes & _LOG_APPEND_TIME else None,
+        )
     except IndexError:
         raise CorruptBatch(f"batch at offset {header.base_offset}: a record ends beyond the batch") from None
-
-
-def _decode_records(payload: bytes, header: BatchHeader) -> list[Record]:
-    """Decode the unpacked records of a batch. Raises CorruptBatch, and IndexError when the bytes end too early."""
-    base_offset, base_timestamp = header.base_offset, header.base_timestamp
-    append_time = header.max_timestamp if header.attributes & _LOG_APPEND_TIME else None
-    records: list[Record] = []
-    push, new, read = records.append, _new_tuple, _read_varint
-    position, end = 0, len(payload)
-    for _ in range(header.record_count):
-        # The one-byte case of each varint is written out: it is nearly every case, and a call costs more than it all.
-        size = payload[position]
-        position += 1
-        if size < 0x80:
-            size = size >> 1 ^ -(size & 1)
-        else:
-            size, position = read(payload, position - 1)
-        record_end = position + size
-        if size < 6 or record_end > end:
-            raise CorruptBatch(f"batch at offset {base_offset}: a record of {size} bytes")
-        delta = payload[position + 1]  # the byte before it, the record's attributes, is unused
-        position += 2
-        if delta < 0x80:
-            timestamp = base_timestamp + (delta >> 1 ^ -(delta & 1))
-        else:
-            delta, position = read(payload, position - 1)
-            timestamp = base_timestamp + delta
-        offset = payload[position]
-        position += 1
-        if offset < 0x80:
-            offset = offset >> 1 ^ -(offset & 1)
-        else:
-            offset, position = read(payload, position - 1)
-        size = payload[position]
-        position += 1
-        if size < 0x80:
-            size = size >> 1 ^ -(size & 1)
-        else:
-            size, position = read(payload, position - 1)
-        key: bytes | None = None
-        if size >= 0:
-            key = payload[position : position + size]
-            position += size
-        size = payload[position]
-        position += 1
-        if size < 0x80:
-            size = size >> 1 ^ -(size & 1)
-        else:
-            size, position = read(payload, position - 1)
-        value: bytes | None = None
-        if size >= 0:
-            value = payload[position : position + size]
-            position += size
-        headers: tuple[tuple[str, bytes | None], ...] = ()
-        if payload[position]:
-            headers, position = _read_headers(payload, position, record_end)
-        else:
-            position += 1
-        if position != record_end:
-            raise CorruptBatch(f"batch at offset {base_offset}: a record's fields do not fill it")
-        push(
-            new(Record, (base_offset + offset, timestamp if append_time is None else append_time, key, value, headers))
-        )
-    if position != end:
-        raise CorruptBatch(f"batch at offset {base_offset}: {end - position} bytes after the last record")
-    return records
-
-
-def _read_varint(payload: bytes, position: int) -> tuple[int, int]:
-    """Read a zigzag varint of up to ten bytes. Raises CorruptBatch, and IndexError at the end of the bytes."""
-    value = shift = 0
-    while True:
-        byte = payload[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80 and value < 1 << 64:
-            return value >> 1 ^ -(value & 1), position
-        shift += 7
-        if shift > 63:
-            raise CorruptBatch("a varint of more than 64 bits")
-
-
-def _read_headers(payload: bytes, position: int, end: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
-    count, position = _read_varint(payload, position)
-    if not 0 <= count <= end - position:
-        raise CorruptBatch(f"{count} headers in {end - position} bytes")
-    headers: list[tuple[str, bytes | None]] = []
-    for _ in range(count):
-        size, position = _read_varint(payload, position)
-        if not 0 <= size <= end - position:
-            raise CorruptBatch(f"a header key of {size} bytes")
-        name = payload[position : position + size].decode("utf-8", "replace")  # as Java reads malformed text
-        size, position = _read_varint(payload, position + size)
-        if size > end - position:
-            raise CorruptBatch(f"a header value of {size} bytes")
-        headers.append((name, None if size < 0 else payload[position : position + size]))
-        position += max(size, 0)
-    return tuple(headers), position
 
 
 # --------------------------------------------------------------------------------------------------- control records

@@ -1,0 +1,186 @@
+"""The records inside a batch: zigzag varints, keys, values and headers, uncompressed.
+
+It knows no batch header; `records` does. Source: Kafka's documentation, "Record".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.wire.compression import Buffer
+
+
+class CorruptBatch(KafkaError):
+    """Bytes that are not a whole, sound record batch (CORRUPT_MESSAGE)."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(ErrorCode.CORRUPT_MESSAGE, text)
+
+
+class Record(NamedTuple):
+    """One record. A null key or value is None; header keys are text, header values bytes or None."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+_new_tuple = tuple.__new__
+
+
+def _zigzag_varint(value: int) -> bytes:
+    """Encode a signed integer of up to 64 bits as Protocol Buffers' zigzag varint."""
+    value = value << 1 if value >= 0 else (-value << 1) - 1
+    parts = bytearray()
+    while value > 0x7F:
+        parts.append(value & 0x7F | 0x80)
+        value >>= 7
+    parts.append(value)
+    return bytes(parts)
+
+
+_SMALL_VARINTS = tuple(_zigzag_varint(value) for value in range(2048))
+_ABSENT = _zigzag_varint(-1)
+
+
+def _varint(value: int) -> bytes:
+    return _SMALL_VARINTS[value] if 0 <= value < 2048 else _zigzag_varint(value)
+
+
+def _field(content: Buffer | None) -> bytes:
+    return _ABSENT if content is None else _varint(len(content)) + content
+
+
+def encode_records(records: Sequence[Record], base_offset: int | None) -> tuple[bytes, int, int]:
+    """Return the bytes of records, the last one's offset delta, and the largest timestamp.
+
+    Offsets are consecutive where `base_offset` is None, else the records' own, relative to it.
+    """
+    base_timestamp = max_timestamp = records[0].timestamp_ms
+    delta = -1
+    parts: list[bytes] = []
+    for offset, timestamp, key, value, headers in records:
+        delta = delta + 1 if base_offset is None else offset - base_offset
+        if timestamp > max_timestamp:
+            max_timestamp = timestamp
+        if headers:
+            tail = [_varint(len(headers))]
+            for name, content in headers:
+                tail += (_field(name.encode()), _field(content))
+            suffix = b"".join(tail)
+        else:
+            suffix = b"\x00"
+        body = b"\x00%b%b%b%b%b" % (
+            _varint(timestamp - base_timestamp),
+            _varint(delta),
+            _field(key),
+            _field(value),
+            suffix,
+        )
+        parts += (_varint(len(body)), body)
+    return b"".join(parts), delta, max_timestamp
+
+
+def decode_records(
+    payload: bytes, count: int, base_offset: int, base_timestamp: int, append_time_ms: int | None
+) -> list[Record]:
+    """Decode `count` records, which must fill `payload`; they all bear `append_time_ms` where there is one.
+
+    Raises CorruptBatch, and IndexError when the bytes end too early.
+    """
+    records: list[Record] = []
+    push, new, read = records.append, _new_tuple, _read_varint
+    position, end = 0, len(payload)
+    for _ in range(count):
+        # The one-byte case of each varint is written out: it is nearly every case, and a call costs more than it all.
+        size = payload[position]
+        position += 1
+        if size < 0x80:
+            size = size >> 1 ^ -(size & 1)
+        else:
+            size, position = read(payload, position - 1)
+        record_end = position + size
+        if size < 6 or record_end > end:
+            raise CorruptBatch(f"batch at offset {base_offset}: a record of {size} bytes")
+        delta = payload[position + 1]  # the byte before it, the record's attributes, is unused
+        position += 2
+        if delta < 0x80:
+            timestamp = base_timestamp + (delta >> 1 ^ -(delta & 1))
+        else:
+            delta, position = read(payload, position - 1)
+            timestamp = base_timestamp + delta
+        offset = payload[position]
+        position += 1
+        if offset < 0x80:
+            offset = offset >> 1 ^ -(offset & 1)
+        else:
+            offset, position = read(payload, position - 1)
+        size = payload[position]
+        position += 1
+        if size < 0x80:
+            size = size >> 1 ^ -(size & 1)
+        else:
+            size, position = read(payload, position - 1)
+        key: bytes | None = None
+        if size >= 0:
+            key = payload[position : position + size]
+            position += size
+        size = payload[position]
+        position += 1
+        if size < 0x80:
+            size = size >> 1 ^ -(size & 1)
+        else:
+            size, position = read(payload, position - 1)
+        value: bytes | None = None
+        if size >= 0:
+            value = payload[position : position + size]
+            position += size
+        headers: tuple[tuple[str, bytes | None], ...] = ()
+        if payload[position]:
+            headers, position = _read_headers(payload, position, record_end)
+        else:
+            position += 1
+        if position != record_end:
+            raise CorruptBatch(f"batch at offset {base_offset}: a record's fields do not fill it")
+        if append_time_ms is not None:
+            timestamp = append_time_ms
+        push(new(Record, (base_offset + offset, timestamp, key, value, headers)))
+    if position != end:
+        raise CorruptBatch(f"batch at offset {base_offset}: {end - position} bytes after the last record")
+    return records
+
+
+def _read_varint(payload: bytes, position: int) -> tuple[int, int]:
+    """Read a zigzag varint of up to ten bytes. Raises CorruptBatch, and IndexError at the end of the bytes."""
+    value = shift = 0
+    while True:
+        byte = payload[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80 and value < 1 << 64:
+            return value >> 1 ^ -(value & 1), position
+        shift += 7
+        if shift > 63:
+            raise CorruptBatch("a varint of more than 64 bits")
+
+
+def _read_headers(payload: bytes, position: int, end: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+    count, position = _read_varint(payload, position)
+    if not 0 <= count <= end - position:
+        raise CorruptBatch(f"{count} headers in {end - position} bytes")
+    headers: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        size, position = _read_varint(payload, position)
+        if not 0 <= size <= end - position:
+            raise CorruptBatch(f"a header key of {size} bytes")
+        name = payload[position : position + size].decode("utf-8", "replace")  # as Java reads malformed text
+        size, position = _read_varint(payload, position + size)
+        if size > end - position:
+            raise CorruptBatch(f"a header value of {size} bytes")
+        headers.append((name, None if size < 0 else payload[position : position + size]))
+        position += max(size, 0)
+    return tuple(headers), position
