@@ -119,7 +119,7 @@ class Config:
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"no setting {name.replace('_', '.')!r}")
 
-    def get(self, name: str) -> Value:
+    def get(self, name: str) -> Any:
         """Return the value in force of a setting by Kafka's name."""
         for layer in (self.dynamic, self.static):
             if name in layer:

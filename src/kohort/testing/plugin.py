@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -29,7 +29,7 @@ def kohort_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Em
     """
     from kohort.broker.embedded import EmbeddedBroker
 
-    settings: dict[str, object] = {"group_initial_rebalance_delay_ms": 0}
+    settings: dict[str, Any] = {"group_initial_rebalance_delay_ms": 0}
     for marker in reversed(list(request.node.iter_markers("kohort_settings"))):
         settings.update(marker.kwargs)
     with EmbeddedBroker(tmp_path / "kohort-broker", **settings) as broker:

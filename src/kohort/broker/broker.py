@@ -1,0 +1,90 @@
+"""One broker process: a node, the network and a real disk, put together and taken apart."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+from kohort.broker.disk import OsDisk
+from kohort.net.clock import Clock
+from kohort.net.server import Server
+from kohort.node.config import Config, ConfigError
+from kohort.node.node import Node
+
+log = logging.getLogger("kohort.broker")
+
+_LISTENER = re.compile(r"(?:(?:PLAINTEXT|SASL_PLAINTEXT)://)?(\[[0-9a-fA-F:]+\]|[^:/\[\],]*):(\d+)")
+_EVERYWHERE = ("", "0.0.0.0", "::")
+
+
+def parse_address(setting: str, text: str) -> tuple[str, int]:
+    """Return host and port of `PLAINTEXT://HOST:PORT` or `HOST:PORT`. Raises ConfigError."""
+    match = _LISTENER.fullmatch(text.strip())
+    if match is None or int(match[2]) > 65535:
+        raise ConfigError(f"invalid value {text!r} for {setting}: expected PLAINTEXT://HOST:PORT")
+    return match[1].strip("[]"), int(match[2])
+
+
+class Broker:
+    """One broker. `host`, `port` and `advertised` (HOST:PORT) go before the settings of the same meaning."""
+
+    def __init__(
+        self,
+        data_dir: str | os.PathLike[str],
+        host: str | None = None,
+        port: int | None = None,
+        settings: Mapping[str, str] | None = None,
+        *,
+        advertised: str | None = None,
+    ) -> None:
+        self.config = Config.parse(settings or {})
+        listening = parse_address("listeners", self.config.listeners)
+        self._host = listening[0] if host is None else host
+        self._port = listening[1] if port is None else port
+        told = advertised or self.config.advertised_listeners
+        self._advertised = parse_address("advertised.listeners", told) if told else None
+        self.data_dir = Path(data_dir)
+        self.node: Node | None = None
+        self.address = (self._host, self._port)
+        """Where the broker listens, with the real port once it has started."""
+        self._disk = OsDisk(self.data_dir)
+        self._server: Server | None = None
+
+    async def start(self) -> None:
+        """Replay the data directory and listen. Raises StorageError, also when another broker has it, and OSError."""
+        clock = Clock()
+        self._disk.lock()
+        try:
+            self.node = Node(self.config, self._disk, os.urandom, clock.now_ms())
+            self.node.start(clock.now_ms())
+            self._server = Server(self.node, clock)
+            _, port = await self._server.start(self._host, self._port)
+        except BaseException:
+            self._disk.unlock()
+            raise
+        self.address = (self._host, port)
+        self.node.advertised = self._advertised or (_reachable(self._host), port)
+
+    async def stop(self) -> None:
+        """Close connections and files so that the next start has nothing to recover."""
+        assert self._server is not None, "the broker runs"
+        assert self.node is not None, "the broker runs"
+        await self._server.stop()
+        self.node.stop(self._server.clock.now_ms())
+        self._disk.unlock()
+
+    def kill(self) -> None:
+        """Drop everything as it is, as `kill -9` would: nothing is flushed and nothing is said."""
+        assert self._server is not None, "the broker runs"
+        self._server.abandon()
+        for client in list(self._server.clients):
+            client.abort()
+        self._disk.unlock()
+
+
+def _reachable(host: str) -> str:
+    return socket.gethostname() if host in _EVERYWHERE else host

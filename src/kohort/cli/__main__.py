@@ -1,0 +1,9 @@
+"""`python -m kohort.cli`."""
+
+from __future__ import annotations
+
+import sys
+
+from kohort.cli import main
+
+sys.exit(main())

@@ -1,0 +1,161 @@
+"""`kohort broker`: run a broker until it is told to stop.
+
+Prints one line with its address once clients can connect. Exit status 1 when it cannot start, 2 when a setting
+or an option is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+
+_EXAMPLES = """examples:
+  kohort broker --data /var/lib/kohort
+  kohort broker --data ./kohort --port 9092 --set num.partitions=12 --set group.initial.rebalance.delay.ms=0
+  kohort broker --data ./kohort --config server.properties"""
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `broker` to the command line."""
+    parser = verbs.add_parser(
+        "broker",
+        help="run a broker",
+        description="Run a broker on one data directory until SIGTERM or SIGINT.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--data", metavar="DIR", required=True, help="the data directory; made where there is none")
+    parser.add_argument("--host", metavar="HOST", help="the address to listen on (default: that of listeners)")
+    parser.add_argument("--port", metavar="PORT", type=_port, help="the port, 0 for any (default: that of listeners)")
+    parser.add_argument("--advertised", metavar="HOST:PORT", help="where clients shall connect to")
+    parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], type=_pair, help="one setting")
+    parser.add_argument("--config", metavar="FILE", type=Path, help="settings from a .properties or .toml file")
+    parser.add_argument("--quiet", action="store_true", help="log errors only")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the broker; return when it was stopped."""
+    import logging
+
+    from kohort.broker.broker import Broker
+    from kohort.log.disk import StorageError
+    from kohort.net.loop import run as run_loop
+    from kohort.node.config import ConfigError
+
+    level = logging.ERROR if args.quiet else logging.INFO
+    logging.basicConfig(stream=sys.stderr, level=level, format="%(asctime)s %(levelname)s %(message)s")
+    try:
+        settings = read_settings(args.config) if args.config is not None else {}
+        settings.update(args.set)
+        broker = Broker(args.data, args.host, args.port, settings, advertised=args.advertised)
+    except (ConfigError, SettingsUnreadable) as error:
+        print(f"kohort broker: {error}", file=sys.stderr)
+        return 2
+    try:
+        run_loop(_serve(broker))
+    except StorageError as error:
+        print(f"kohort broker: {error.strerror or error} ({args.data})", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"kohort broker: {_reason(error, broker)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+async def _serve(broker: Broker) -> None:
+    import asyncio
+    import signal
+
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    await broker.start()
+    host, port = broker.address
+    print(f"kohort broker ready on {f'[{host}]' if ':' in host else host}:{port}", flush=True)
+    await stopped.wait()
+    await broker.stop()
+
+
+def _reason(error: OSError, broker: Broker) -> str:
+    import errno
+    import socket
+
+    host, port = broker.address
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} on {host} is in use by another process"
+    if error.errno == errno.EACCES:
+        return f"no permission to listen on {host}:{port}"
+    if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+        return f"{host} is not an address of this machine"
+    return str(error)
+
+
+class SettingsUnreadable(ValueError):
+    """The settings file is missing or malformed; the text is one sentence."""
+
+
+def read_settings(path: Path) -> dict[str, str]:
+    """Return the settings of a .properties or .toml file. Raises SettingsUnreadable."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsUnreadable(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    if path.suffix == ".toml":
+        return _toml(path, text)
+    return _properties(path, text)
+
+
+def _properties(path: Path, text: str) -> dict[str, str]:
+    settings: dict[str, str] = {}
+    for number, line in enumerate(text.replace("\\\n", "").splitlines(), 1):
+        line = line.strip()
+        if not line or line[0] in "#!":
+            continue
+        name, separator, value = line.partition("=")
+        if not separator:
+            name, separator, value = line.partition(":")
+        if not separator:
+            raise SettingsUnreadable(f"{path}:{number}: expected KEY=VALUE, found {line!r}")
+        settings[name.strip()] = value.strip()
+    return settings
+
+
+def _toml(path: Path, text: str) -> dict[str, str]:
+    import tomllib
+
+    try:
+        return dict(_flat("", tomllib.loads(text)))
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsUnreadable(f"{path}: {error}") from error
+
+
+def _flat(prefix: str, table: dict[str, Any]) -> list[tuple[str, str]]:
+    pairs: list[tuple[str, str]] = []
+    for name, value in table.items():
+        if isinstance(value, dict):
+            pairs += _flat(f"{prefix}{name}.", value)
+        elif isinstance(value, bool):
+            pairs.append((prefix + name, "true" if value else "false"))
+        else:
+            pairs.append((prefix + name, ",".join(map(str, value)) if isinstance(value, list) else str(value)))
+    return pairs
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: expected a number from 0 to 65535")
+    return int(text)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator or not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
+    return name, value

@@ -1,0 +1,155 @@
+"""Sockets on one side, a node on the other: bytes in, buffers out, and the clock.
+
+Everything runs on one event loop, so the node is never entered twice. What one wake-up brings is served and
+flushed together. A client that does not read is not served further; it costs at most one response of memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from typing import Any
+
+from kohort.net.clock import Clock
+from kohort.node.connection import Buffer, Connection
+from kohort.node.node import Node
+
+log = logging.getLogger("kohort.net")
+
+HIGH_WATER_BYTES = 256 * 1024
+"""A connection with more unsent bytes than this is paused until its client has read them."""
+
+BACKLOG = 1024
+LINGER_SECONDS = 5.0
+"""How long a closed connection may take to send what it still holds."""
+
+
+class Server:
+    """The listening socket of a node and the timers the node asks for."""
+
+    def __init__(self, node: Node, clock: Clock) -> None:
+        self.node = node
+        self.clock = clock
+        self.clients: set[Client] = set()
+        self._loop = asyncio.get_running_loop()
+        self._server: asyncio.Server | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        self._is_flush_due = False
+
+    async def start(self, host: str, port: int) -> tuple[str, int]:
+        """Listen, and return the address with the real port. Raises OSError."""
+        self._server = await self._loop.create_server(lambda: Client(self), host, port, backlog=BACKLOG)
+        address = self._server.sockets[0].getsockname()
+        self.watch()
+        return address[0], address[1]
+
+    async def stop(self) -> None:
+        """Stop listening and close every connection after what it still has to send."""
+        self.abandon()
+        for client in list(self.clients):
+            client.close("the broker stops")
+        await asyncio.sleep(0)
+
+    def abandon(self) -> None:
+        """Stop listening and forget the timers; connections are left as they are."""
+        if self._server is not None:
+            self._server.close()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._timer_ms = 0
+
+    def watch(self) -> None:
+        """After the node was entered: see when it wants to be called next."""
+        node = self.node
+        if not self._is_flush_due and node.needs_flush:
+            self._is_flush_due = True
+            self._loop.call_soon(self._flush)
+        deadline_ms = node.next_deadline_ms()
+        if deadline_ms is None or (self._timer is not None and self._timer_ms <= deadline_ms):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ms = deadline_ms
+        delay_ms = max(0, deadline_ms - self.clock.now_ms())
+        self._timer = self._loop.call_later(delay_ms / 1000, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self.node.tick(self.clock.now_ms())
+        self.watch()
+
+    def _flush(self) -> None:
+        self._is_flush_due = False
+        self.node.flush(self.clock.now_ms())
+        self.watch()
+
+
+class Client(asyncio.Protocol):
+    """One accepted socket."""
+
+    __slots__ = ("_connection", "_server", "_transport")
+
+    _transport: Any
+    _connection: Connection
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        self._transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
+        peer = transport.get_extra_info("peername")
+        raw = transport.get_extra_info("socket")
+        if raw is not None:
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._server.clients.add(self)
+        host = peer[0] if peer else "unknown"
+        self._connection = self._server.node.open_connection(host, self.send, self.close, self.throttle)
+
+    def data_received(self, chunk: bytes) -> None:
+        server = self._server
+        server.node.receive(self._connection, chunk, server.clock.now_ms())
+        server.watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        server = self._server
+        server.clients.discard(self)
+        server.node.drop_connection(self._connection, server.clock.now_ms())
+
+    def pause_writing(self) -> None:
+        self._server.node.pause(self._connection)
+
+    def resume_writing(self) -> None:
+        server = self._server
+        server.node.resume(self._connection, server.clock.now_ms())
+        server.watch()
+
+    def send(self, buffers: list[Buffer]) -> None:
+        """Send buffers in order; they must not change afterwards."""
+        if len(buffers) == 1:
+            self._transport.write(buffers[0])
+        else:
+            self._transport.writelines(buffers)
+
+    def close(self, reason: str) -> None:  # noqa: ARG002
+        """Close the socket once what was sent has left, but wait no longer than a few seconds for that."""
+        transport = self._transport
+        transport.close()
+        if transport.get_write_buffer_size():
+            asyncio.get_running_loop().call_later(LINGER_SECONDS, transport.abort)
+
+    def abort(self) -> None:
+        """Close the socket at once."""
+        self._transport.abort()
+
+    def throttle(self, is_on: bool) -> None:
+        """Stop reading from the socket, or go on."""
+        if self._transport.is_closing():
+            return
+        if is_on:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()

@@ -1,0 +1,67 @@
+"""Fetch: read record batches, and wait for them.
+
+v7 adds sessions (KIP-227); v9 fences by leader epoch (KIP-320); v12 finds diverged logs; v13 names topics by id
+(KIP-516); v15 moves the replica's id into a tagged field; v16 hints at new leaders; v18 is for followers only.
+"""
+
+from __future__ import annotations
+
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.node.connection import Request
+from kohort.node.fetch_sessions import FINAL_EPOCH, FIRST_EPOCH, Fetched
+from kohort.node.fetching import Fetch
+from kohort.node.node import Node
+from kohort.wire.apis import Api
+from kohort.wire.messages import FetchRequest, FetchResponse
+
+API = Api.FETCH
+
+
+def handle(node: Node, request: Request, message: FetchRequest) -> FetchResponse | None:
+    """Answer at once when there is enough to read or something is wrong, else wait."""
+    state = message.replica_state
+    if message.replica_id >= 0 or (state is not None and state.replica_id >= 0):
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "This broker has no followers.")
+    fetch = _begin(node, request, message)
+    if fetch.attempt() or message.max_wait_ms <= 0:
+        return fetch.response()
+    fetch.park()
+    return None
+
+
+def refuse(message: FetchRequest, code: ErrorCode, text: str, version: int) -> FetchResponse:
+    """Say an error at the top, where v7+ has a place for it, and about every partition before."""
+    if version >= 7:
+        return FetchResponse(error_code=code)
+    result = FetchResponse.Response.Partition
+    return FetchResponse(
+        responses=[
+            FetchResponse.Response(
+                topic=topic.topic,
+                partitions=[
+                    result(partition_index=asked.partition, error_code=code, high_watermark=-1, records=b"")
+                    for asked in topic.partitions
+                ],
+            )
+            for topic in message.topics
+        ]
+    )
+
+
+def _begin(node: Node, request: Request, message: FetchRequest) -> Fetch:
+    version, sessions = request.api_version, node.fetch_sessions
+    if version >= 7 and message.session_epoch > FIRST_EPOCH:
+        session = sessions.resume(message, version, request.now_ms)
+        return Fetch(node, request, message, session.partitions.values(), session, is_incremental=True)
+    if message.session_id:
+        sessions.close(message.session_id)
+    if version >= 7 and message.session_epoch != FINAL_EPOCH:
+        opened = sessions.open(message, version, request.now_ms)
+        if opened is not None:
+            return Fetch(node, request, message, opened.partitions.values(), opened, is_incremental=False)
+    fetched = [
+        Fetched(topic.topic_id if version >= 13 else topic.topic, asked)
+        for topic in message.topics
+        for asked in topic.partitions
+    ]
+    return Fetch(node, request, message, fetched, None, is_incremental=False)

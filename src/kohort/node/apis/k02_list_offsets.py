@@ -1,0 +1,80 @@
+"""ListOffsets: where a partition begins and ends, and which offset a time has.
+
+v4 fences by leader epoch; v7 knows the record with the newest timestamp (-3, KIP-734); v8, v9 and v11 ask about
+tiered storage (-4, -5, -6), which is not there: -4 is the log's start, the others nothing; v10 has a timeout.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kohort.log.disk import StorageError
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.node.connection import Request
+from kohort.node.epochs import check_leader_epoch
+from kohort.node.node import Node
+from kohort.node.partition import Partition
+from kohort.wire.apis import Api
+from kohort.wire.messages import ListOffsetsRequest, ListOffsetsResponse
+
+API = Api.LIST_OFFSETS
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
+_FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+_Result = ListOffsetsResponse.Topic.Partition
+
+
+def handle(node: Node, request: Request, message: ListOffsetsRequest) -> ListOffsetsResponse:
+    """Answer for each partition on its own; one asked about twice is an error."""
+    times = Counter((topic.name, asked.partition_index) for topic in message.topics for asked in topic.partitions)
+    topics = []
+    for topic in message.topics:
+        results = []
+        for asked in topic.partitions:
+            result = _Result(partition_index=asked.partition_index)
+            try:
+                if times[topic.name, asked.partition_index] > 1:
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, "The partition is asked about twice.")
+                partition = node.topics.partition(topic.name, asked.partition_index)
+                if partition is None:
+                    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                check_leader_epoch(partition, asked.current_leader_epoch)
+                _look_up(partition, asked.timestamp, request.api_version, result)
+            except KafkaError as error:
+                result.error_code = error.code
+            except StorageError:
+                result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            results.append(result)
+        topics.append(ListOffsetsResponse.Topic(name=topic.name, partitions=results))
+    return ListOffsetsResponse(topics=topics)
+
+
+def refuse(message: ListOffsetsRequest, code: ErrorCode, text: str, version: int) -> ListOffsetsResponse:
+    """Say an error about every partition."""
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsResponse.Topic(
+                name=topic.name,
+                partitions=[
+                    _Result(partition_index=asked.partition_index, error_code=code) for asked in topic.partitions
+                ],
+            )
+            for topic in message.topics
+        ]
+    )
+
+
+def _look_up(partition: Partition, timestamp: int, version: int, result: ListOffsetsResponse.Topic.Partition) -> None:
+    log = partition.log
+    if timestamp < EARLIEST_PENDING_UPLOAD or version < _FIRST_VERSION.get(timestamp, 0):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    match timestamp:
+        case -1:
+            result.offset, result.leader_epoch = log.high_watermark, partition.leader_epoch
+        case -2 | -4:
+            result.offset, result.leader_epoch = log.log_start_offset, partition.leader_epoch
+        case -5 | -6:
+            pass
+        case _:
+            found = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+            if found is not None and found[1] < log.high_watermark:
+                result.timestamp, result.offset, result.leader_epoch = found

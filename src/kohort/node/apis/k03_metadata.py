@@ -1,0 +1,103 @@
+"""Metadata: brokers, topics and the leaders of their partitions.
+
+v0 asks for all topics with an empty list, v1+ with null. v4 lets the client forbid auto-creation; v10 asks by
+topic id, v12 by id alone (KIP-516); v8-10 carry the cluster's authorized operations, v8+ the topics'.
+"""
+
+from __future__ import annotations
+
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.ids import NO_TOPIC_ID
+from kohort.node.connection import Request
+from kohort.node.node import Node
+from kohort.node.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from kohort.node.topics import INTERNAL, Topic
+from kohort.wire.apis import Api
+from kohort.wire.messages import MetadataRequest, MetadataResponse
+
+API = Api.METADATA
+
+
+def handle(node: Node, request: Request, message: MetadataRequest) -> MetadataResponse:
+    """Answer with the topics that were asked for; an unknown one is created where that is allowed."""
+    host, port = node.advertised
+    node_id = node.config.node_id
+    response = MetadataResponse(
+        brokers=[MetadataResponse.Broker(node_id=node_id, host=host, port=port, rack=node.config.broker_rack)],
+        cluster_id=node.catalog.cluster_id,
+        controller_id=node_id,
+    )
+    asked = message.topics
+    if asked is None or (request.api_version == 0 and not asked):
+        response.topics = [describe(topic, node_id) for topic in node.topics]
+    else:
+        response.topics = [_find(node, request, message, topic) for topic in asked]
+    if message.include_topic_authorized_operations:
+        for described in response.topics:
+            if described.error_code == ErrorCode.NONE:
+                described.topic_authorized_operations = TOPIC_OPERATIONS
+    if message.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return response
+
+
+def refuse(message: MetadataRequest, code: ErrorCode, text: str, version: int) -> MetadataResponse:
+    """Say an error about every topic that was asked for, and at the top from v13 on."""
+    topics = [
+        MetadataResponse.Topic(error_code=code, name=topic.name or "", topic_id=topic.topic_id)
+        for topic in message.topics or ()
+    ]
+    return MetadataResponse(topics=topics, error_code=code)
+
+
+def describe(topic: Topic, node_id: int) -> MetadataResponse.Topic:
+    """Return what Metadata says about a topic."""
+    partition = MetadataResponse.Topic.Partition
+    alone = [node_id]
+    return MetadataResponse.Topic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=[
+            partition(
+                partition_index=p.index,
+                leader_id=node_id,
+                leader_epoch=p.leader_epoch,
+                replica_nodes=alone,
+                isr_nodes=alone,
+            )
+            for p in topic.partitions
+        ],
+    )
+
+
+def _find(
+    node: Node, request: Request, message: MetadataRequest, asked: MetadataRequest.Topic
+) -> MetadataResponse.Topic:
+    name = asked.name
+    if name is None or (request.api_version >= 10 and asked.topic_id != NO_TOPIC_ID):
+        topic = node.topics.by_id(asked.topic_id)
+        if topic is None:
+            code = ErrorCode.UNKNOWN_TOPIC_ID
+            return MetadataResponse.Topic(
+                error_code=code, name=None if request.api_version >= 12 else "", topic_id=asked.topic_id
+            )
+        return describe(topic, node.config.node_id)
+    topic = node.topics.get(name)
+    try:
+        if topic is None:
+            topic = _create(node, request, message, name)
+    except KafkaError as error:
+        return MetadataResponse.Topic(error_code=error.code, name=name, is_internal=name in INTERNAL)
+    return describe(topic, node.config.node_id)
+
+
+def _create(node: Node, request: Request, message: MetadataRequest, name: str) -> Topic:
+    allowed = message.allow_auto_topic_creation or request.api_version < 4
+    if name == "__consumer_offsets" and allowed and node.coordinator is not None:
+        return node.coordinator.ensure_topic(request.now_ms)  # type: ignore[no-any-return]
+    if not (allowed and node.config.auto_create_topics_enable) or name in INTERNAL:
+        node.topics.check_new(name, 1, {})
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    # Kafka answers LEADER_NOT_AVAILABLE while its controller works; here the topic is there at once.
+    return node.topics.create(name, node.config.num_partitions, {}, request.now_ms)

@@ -1,0 +1,32 @@
+"""SaslHandshake: agree on a mechanism. PLAIN is the only one, and only where the broker has users.
+
+v0 would be followed by raw tokens; like every broker that speaks v1, we expect SaslAuthenticate instead.
+"""
+
+from __future__ import annotations
+
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.node.connection import Request
+from kohort.node.node import Node
+from kohort.wire.apis import Api
+from kohort.wire.messages import SaslHandshakeRequest, SaslHandshakeResponse
+
+API = Api.SASL_HANDSHAKE
+PLAIN = "PLAIN"
+
+
+def handle(node: Node, request: Request, message: SaslHandshakeRequest) -> SaslHandshakeResponse:
+    """Take the mechanism for this connection."""
+    if not node.users or request.connection.is_authenticated:
+        raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE)
+    if message.mechanism != PLAIN:
+        return SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=[PLAIN])
+    if request.api_version == 0:
+        raise KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM)
+    request.connection.sasl_mechanism = message.mechanism
+    return SaslHandshakeResponse(mechanisms=[PLAIN])
+
+
+def refuse(message: SaslHandshakeRequest, code: ErrorCode, text: str, version: int) -> SaslHandshakeResponse:
+    """Say an error."""
+    return SaslHandshakeResponse(error_code=code, mechanisms=[])

@@ -1,0 +1,51 @@
+"""ApiVersions: what this broker serves.
+
+v3 adds the client's name and version (KIP-511); v4 lets feature ranges begin at 0; v5 adds the cluster and
+node the client believes it talks to (KIP-1242). A request newer than v5 is answered in v0, by `refuse`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kohort.model.errors import ErrorCode
+from kohort.node.connection import Request
+from kohort.node.node import Node
+from kohort.node.routes import is_served, served
+from kohort.wire.apis import VERSIONS, Api
+from kohort.wire.messages import ApiVersionsRequest, ApiVersionsResponse
+
+API = Api.API_VERSIONS
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def handle(node: Node, request: Request, message: ApiVersionsRequest) -> ApiVersionsResponse:
+    """Answer with every API that has a handler, and the features that clients look for."""
+    if request.api_version >= 3:
+        software = (message.client_software_name, message.client_software_version)
+        if not all(map(_SOFTWARE.fullmatch, software)):
+            return refuse(message, ErrorCode.INVALID_REQUEST, "", request.api_version)
+        request.connection.client_software = software
+    stray_cluster = message.cluster_id is not None and message.cluster_id != node.catalog.cluster_id
+    stray_node = message.node_id not in (-1, node.config.node_id)
+    if request.api_version >= 5 and (stray_cluster or stray_node):
+        return refuse(message, ErrorCode.REBOOTSTRAP_REQUIRED, "", request.api_version)
+    response = ApiVersionsResponse(api_keys=_ranges(served()))
+    if is_served(Api.CONSUMER_GROUP_HEARTBEAT, 0) and "consumer" in node.config.group_coordinator_rebalance_protocols:
+        feature = ApiVersionsResponse.SupportedFeature(name="group.version", min_version=0, max_version=1)
+        final = ApiVersionsResponse.FinalizedFeature(name="group.version", min_version_level=1, max_version_level=1)
+        response.supported_features.append(feature)
+        response.finalized_features.append(final)
+    response.finalized_features_epoch = node.topics.epoch
+    return response
+
+
+def refuse(message: ApiVersionsRequest | None, code: ErrorCode, text: str, version: int) -> ApiVersionsResponse:
+    """Say an error; with UNSUPPORTED_VERSION the range of ApiVersions itself lets the client step down."""
+    ranges = _ranges([API]) if code == ErrorCode.UNSUPPORTED_VERSION else []
+    return ApiVersionsResponse(error_code=code, api_keys=ranges)
+
+
+def _ranges(apis: list[Api]) -> list[ApiVersionsResponse.ApiKey]:
+    key = ApiVersionsResponse.ApiKey
+    return [key(api_key=api, min_version=VERSIONS[api].lowest, max_version=VERSIONS[api].highest) for api in apis]

@@ -1,0 +1,87 @@
+"""CreateTopics: create topics by name.
+
+v4 lets -1 stand for the broker's number of partitions and replication factor (KIP-464); v5 answers with what
+was created (KIP-525); v7 with the topic's id.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.node.config import value_text
+from kohort.node.connection import Request
+from kohort.node.node import Node
+from kohort.node.settings import TOPIC
+from kohort.node.topics import INTERNAL
+from kohort.wire.apis import Api
+from kohort.wire.messages import CreateTopicsRequest, CreateTopicsResponse
+
+API = Api.CREATE_TOPICS
+
+
+def handle(node: Node, request: Request, message: CreateTopicsRequest) -> CreateTopicsResponse:
+    """Create each topic on its own; one that is refused does not hinder the others."""
+    names = Counter(topic.name for topic in message.topics)
+    results: list[CreateTopicsResponse.Topic] = []
+    for topic in message.topics:
+        if names[topic.name] > 1:
+            if not any(result.name == topic.name for result in results):
+                results.append(_refusal(topic.name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
+            continue
+        try:
+            results.append(_create(node, request, topic, message.validate_only))
+        except KafkaError as error:
+            results.append(_refusal(topic.name, error.code, error.text))
+    return CreateTopicsResponse(topics=results)
+
+
+def refuse(message: CreateTopicsRequest, code: ErrorCode, text: str, version: int) -> CreateTopicsResponse:
+    """Say an error about every topic."""
+    return CreateTopicsResponse(topics=[_refusal(topic.name, code, text) for topic in message.topics])
+
+
+def _create(
+    node: Node, request: Request, topic: CreateTopicsRequest.Topic, validate_only: bool
+) -> CreateTopicsResponse.Topic:
+    partitions = _partitions(node, topic)
+    if topic.name in INTERNAL:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {topic.name} is prohibited.")
+    configs = {config.name: config.value for config in topic.configs if config.value is not None}
+    if len(configs) < len(topic.configs):
+        names = ",".join(config.name for config in topic.configs if config.value is None)
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {names}")
+    node.topics.check_new(topic.name, partitions, configs)
+    result = CreateTopicsResponse.Topic(name=topic.name, num_partitions=partitions, replication_factor=1)
+    if not validate_only:
+        created = node.topics.create(topic.name, partitions, configs, request.now_ms)
+        result.topic_id = created.topic_id
+        result.configs = [
+            CreateTopicsResponse.Topic.Config(
+                name=name, value=value_text(created.config.get(name)), config_source=created.config.source(name)
+            )
+            for name in TOPIC
+        ]
+    return result
+
+
+def _partitions(node: Node, topic: CreateTopicsRequest.Topic) -> int:
+    if topic.assignments:
+        if topic.num_partitions != -1 or topic.replication_factor != -1:
+            text = "Both numPartitions or replicationFactor and replicasAssignments were set."
+            raise KafkaError(ErrorCode.INVALID_REQUEST, text)
+        indexes = sorted(assignment.partition_index for assignment in topic.assignments)
+        if indexes != list(range(len(indexes))):
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Partitions must be numbered from 0 without gaps.")
+        if any(assignment.broker_ids != [node.config.node_id] for assignment in topic.assignments):
+            text = f"Replicas can only be on broker {node.config.node_id}."
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+        return len(indexes)
+    if topic.replication_factor not in (-1, 1):
+        text = f"Unable to replicate the partition {topic.replication_factor} time(s): only 1 broker is registered."
+        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+    return int(node.config.num_partitions) if topic.num_partitions == -1 else topic.num_partitions
+
+
+def _refusal(name: str, code: ErrorCode, text: str) -> CreateTopicsResponse.Topic:
+    return CreateTopicsResponse.Topic(name=name, error_code=code, error_message=text)

@@ -1,0 +1,66 @@
+"""DeleteTopics: delete topics and their records.
+
+v5 adds a message to each error; v6 may name topics by id (KIP-516).
+"""
+
+from __future__ import annotations
+
+from kohort.log.disk import StorageError
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.ids import NO_TOPIC_ID
+from kohort.node.connection import Request
+from kohort.node.node import Node
+from kohort.wire.apis import Api
+from kohort.wire.messages import DeleteTopicsRequest, DeleteTopicsResponse
+
+API = Api.DELETE_TOPICS
+_Result = DeleteTopicsResponse.Response
+
+
+def handle(node: Node, request: Request, message: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    """Delete each topic on its own."""
+    if not node.config.delete_topic_enable:
+        text = "Topic deletion is disabled."
+        code = ErrorCode.INVALID_REQUEST if request.api_version < 3 else ErrorCode.TOPIC_DELETION_DISABLED
+        raise KafkaError(code, text)
+    return DeleteTopicsResponse(
+        responses=[_delete(node, request, name, topic_id) for name, topic_id in _asked(message, request.api_version)]
+    )
+
+
+def refuse(message: DeleteTopicsRequest, code: ErrorCode, text: str, version: int) -> DeleteTopicsResponse:
+    """Say an error about every topic."""
+    return DeleteTopicsResponse(
+        responses=[
+            _Result(name=name, topic_id=topic_id, error_code=code, error_message=text)
+            for name, topic_id in _asked(message, version)
+        ]
+    )
+
+
+def _asked(message: DeleteTopicsRequest, version: int) -> list[tuple[str | None, bytes]]:
+    if version >= 6:
+        return [(topic.name, topic.topic_id) for topic in message.topics]
+    return [(name, NO_TOPIC_ID) for name in message.topic_names]
+
+
+def _delete(node: Node, request: Request, name: str | None, topic_id: bytes) -> DeleteTopicsResponse.Response:
+    result = _Result(name=name, topic_id=topic_id)
+    try:
+        if name is not None and topic_id != NO_TOPIC_ID:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+        if name is None and topic_id == NO_TOPIC_ID:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+        topic = node.topics.by_id(topic_id) if name is None else node.topics.get(name)
+        if topic is None:
+            missing = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            raise KafkaError(missing)
+        if topic.is_internal:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Deletion of internal topic {topic.name} is prohibited.")
+        result.name, result.topic_id = topic.name, topic.topic_id
+        node.topics.delete(topic, request.now_ms)
+    except KafkaError as error:
+        result.error_code, result.error_message = error.code, error.text
+    except StorageError as error:
+        result.error_code, result.error_message = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
+    return result

@@ -1,0 +1,65 @@
+"""DeleteRecords: move the beginning of a log forward. -1 stands for its high watermark (KIP-107)."""
+
+from __future__ import annotations
+
+from kohort.log.disk import StorageError
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.node.connection import Request
+from kohort.node.node import Node
+from kohort.wire.apis import Api
+from kohort.wire.messages import DeleteRecordsRequest, DeleteRecordsResponse
+
+API = Api.DELETE_RECORDS
+HIGH_WATERMARK = -1
+_Result = DeleteRecordsResponse.Topic.Partition
+
+
+def handle(node: Node, request: Request, message: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    """Delete for each partition on its own, and answer with its new beginning."""
+    topics = []
+    for topic in message.topics:
+        results = []
+        for asked in topic.partitions:
+            result = _Result(partition_index=asked.partition_index, low_watermark=-1)
+            try:
+                result.low_watermark = _delete(node, topic.name, asked)
+            except KafkaError as error:
+                result.error_code = error.code
+            except StorageError:
+                result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            results.append(result)
+        topics.append(DeleteRecordsResponse.Topic(name=topic.name, partitions=results))
+    return DeleteRecordsResponse(topics=topics)
+
+
+def refuse(message: DeleteRecordsRequest, code: ErrorCode, text: str, version: int) -> DeleteRecordsResponse:
+    """Say an error about every partition."""
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsResponse.Topic(
+                name=topic.name,
+                partitions=[
+                    _Result(partition_index=asked.partition_index, low_watermark=-1, error_code=code)
+                    for asked in topic.partitions
+                ],
+            )
+            for topic in message.topics
+        ]
+    )
+
+
+def _delete(node: Node, name: str, asked: DeleteRecordsRequest.Topic.Partition) -> int:
+    partition = node.topics.partition(name, asked.partition_index)
+    if partition is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if partition.topic.is_internal:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot delete records of internal topic {name}")
+    if "delete" not in partition.topic.config.get("cleanup.policy"):
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, "The topic's cleanup.policy does not include delete.")
+    log = partition.log
+    before = log.high_watermark if asked.offset == HIGH_WATERMARK else asked.offset
+    if not 0 <= before <= log.high_watermark:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    if before > log.log_start_offset:
+        log.delete_records(before)
+    return log.log_start_offset

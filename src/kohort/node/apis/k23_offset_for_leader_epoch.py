@@ -1,0 +1,54 @@
+"""OffsetForLeaderEpoch: where an epoch ended, so that a client finds the point at which logs diverge (KIP-320)."""
+
+from __future__ import annotations
+
+from kohort.log.disk import StorageError
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.node.connection import Request
+from kohort.node.epochs import check_leader_epoch
+from kohort.node.node import Node
+from kohort.wire.apis import Api
+from kohort.wire.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
+
+API = Api.OFFSET_FOR_LEADER_EPOCH
+_Result = OffsetForLeaderEpochResponse.Topic.Partition
+
+
+def handle(node: Node, request: Request, message: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+    """Answer for each partition with the largest epoch not above the asked one, and its end."""
+    topics = []
+    for topic in message.topics:
+        results = []
+        for asked in topic.partitions:
+            result = _Result(partition=asked.partition)
+            try:
+                partition = node.topics.partition(topic.topic, asked.partition)
+                if partition is None:
+                    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                check_leader_epoch(partition, asked.current_leader_epoch)
+                if asked.leader_epoch == partition.leader_epoch:
+                    result.leader_epoch, result.end_offset = asked.leader_epoch, partition.log.high_watermark
+                else:
+                    result.leader_epoch, result.end_offset = partition.log.end_offset_for_epoch(asked.leader_epoch)
+            except KafkaError as error:
+                result.error_code = error.code
+            except StorageError:
+                result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            results.append(result)
+        topics.append(OffsetForLeaderEpochResponse.Topic(topic=topic.topic, partitions=results))
+    return OffsetForLeaderEpochResponse(topics=topics)
+
+
+def refuse(
+    message: OffsetForLeaderEpochRequest, code: ErrorCode, text: str, version: int
+) -> OffsetForLeaderEpochResponse:
+    """Say an error about every partition."""
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderEpochResponse.Topic(
+                topic=topic.topic,
+                partitions=[_Result(partition=asked.partition, error_code=code) for asked in topic.partitions],
+            )
+            for topic in message.topics
+        ]
+    )

@@ -1,0 +1,40 @@
+"""SaslAuthenticate: one PLAIN token (RFC 4616), after SaslHandshake.
+
+v1 adds the session's lifetime (KIP-368): unlimited here. A wrong password is answered, then the connection closed.
+"""
+
+from __future__ import annotations
+
+from hmac import compare_digest
+
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.node.connection import NO_REPLY, Request, Silence
+from kohort.node.node import Node
+from kohort.wire.apis import Api
+from kohort.wire.messages import SaslAuthenticateRequest, SaslAuthenticateResponse
+
+API = Api.SASL_AUTHENTICATE
+
+
+def handle(node: Node, request: Request, message: SaslAuthenticateRequest) -> SaslAuthenticateResponse | Silence:
+    """Let the client in when its name and password are those of a user."""
+    connection = request.connection
+    if connection.is_authenticated or connection.sasl_mechanism is None:
+        raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE, "SaslAuthenticate comes after SaslHandshake, once.")
+    token = message.auth_bytes.split(b"\0")
+    if len(token) == 3:
+        wanted, name, password = (part.decode("utf-8", "replace") for part in token)
+        expected = node.users.get(name)
+        is_right = expected is not None and compare_digest(expected.encode(), password.encode())
+        if is_right and wanted in ("", name):
+            connection.is_authenticated = True
+            connection.principal = name
+            return SaslAuthenticateResponse(auth_bytes=b"")
+    response = refuse(message, ErrorCode.SASL_AUTHENTICATION_FAILED, "Authentication failed.", request.api_version)
+    node.farewell(request, response, "SASL authentication failed")
+    return NO_REPLY
+
+
+def refuse(message: SaslAuthenticateRequest, code: ErrorCode, text: str, version: int) -> SaslAuthenticateResponse:
+    """Say an error."""
+    return SaslAuthenticateResponse(error_code=code, error_message=text, auth_bytes=b"")

@@ -1,0 +1,62 @@
+"""CreatePartitions: give topics more partitions (KIP-195)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kohort.log.disk import StorageError
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.node.connection import Request
+from kohort.node.node import Node
+from kohort.node.topics import MAX_PARTITIONS
+from kohort.wire.apis import Api
+from kohort.wire.messages import CreatePartitionsRequest, CreatePartitionsResponse
+
+API = Api.CREATE_PARTITIONS
+_Result = CreatePartitionsResponse.Result
+
+
+def handle(node: Node, request: Request, message: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    """Grow each topic on its own."""
+    names = Counter(asked.name for asked in message.topics)
+    results = {}
+    for asked in message.topics:
+        result = results[asked.name] = _Result(name=asked.name)
+        try:
+            if names[asked.name] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
+            _grow(node, request, asked, message.validate_only)
+        except KafkaError as error:
+            result.error_code, result.error_message = error.code, error.text
+        except StorageError as error:
+            result.error_code, result.error_message = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
+    return CreatePartitionsResponse(results=list(results.values()))
+
+
+def refuse(message: CreatePartitionsRequest, code: ErrorCode, text: str, version: int) -> CreatePartitionsResponse:
+    """Say an error about every topic."""
+    results = [_Result(name=asked.name, error_code=code, error_message=text) for asked in message.topics]
+    return CreatePartitionsResponse(results=results)
+
+
+def _grow(node: Node, request: Request, asked: CreatePartitionsRequest.Topic, validate_only: bool) -> None:
+    topic = node.topics.get(asked.name)
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    has = len(topic.partitions)
+    if asked.count <= has or asked.count > MAX_PARTITIONS:
+        text = f"The topic {asked.name} currently has {has} partition(s); {asked.count} would not be an increase."
+        if asked.count > MAX_PARTITIONS:
+            text = f"{asked.count} partitions are more than {MAX_PARTITIONS}."
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, text)
+    if topic.is_internal:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Partitions of internal topic {asked.name} are fixed.")
+    if asked.assignments is not None:
+        if len(asked.assignments) != asked.count - has:
+            text = f"Attempted to add {asked.count - has} partition(s), but {len(asked.assignments)} were assigned."
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+        if any(assignment.broker_ids != [node.config.node_id] for assignment in asked.assignments):
+            text = f"Replicas can only be on broker {node.config.node_id}."
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+    if not validate_only:
+        node.topics.grow(topic, asked.count, request.now_ms)

@@ -1,0 +1,38 @@
+"""ListConfigResources: what has settings (KIP-1142). v0 lists client metrics only, of which there are none."""
+
+from __future__ import annotations
+
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.node.connection import Request
+from kohort.node.node import Node
+from kohort.node.resources import BROKER, TOPIC
+from kohort.wire.apis import Api
+from kohort.wire.messages import ListConfigResourcesRequest, ListConfigResourcesResponse
+
+API = Api.LIST_CONFIG_RESOURCES
+_BROKER_LOGGER, _CLIENT_METRICS, _GROUP = 8, 16, 32
+_KNOWN = frozenset({TOPIC, BROKER, _BROKER_LOGGER, _CLIENT_METRICS, _GROUP})
+
+
+def handle(node: Node, request: Request, message: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+    """List the resources of the types asked for, of all types when none is."""
+    if request.api_version == 0:
+        return ListConfigResourcesResponse()
+    wanted = frozenset(message.resource_types) or _KNOWN
+    if not wanted <= _KNOWN:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "Unknown resource type.")
+    resource = ListConfigResourcesResponse.ConfigResource
+    found = []
+    if TOPIC in wanted:
+        found += [resource(resource_name=topic.name, resource_type=TOPIC) for topic in node.topics]
+    for kind in (BROKER, _BROKER_LOGGER):
+        if kind in wanted:
+            found.append(resource(resource_name=str(node.config.node_id), resource_type=kind))
+    return ListConfigResourcesResponse(config_resources=found)
+
+
+def refuse(
+    message: ListConfigResourcesRequest, code: ErrorCode, text: str, version: int
+) -> ListConfigResourcesResponse:
+    """Say an error."""
+    return ListConfigResourcesResponse(error_code=code)

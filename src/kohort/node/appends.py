@@ -1,0 +1,80 @@
+"""What a produced batch must be before it enters a log: Kafka's checks, by header and CRC alone."""
+
+from __future__ import annotations
+
+from kohort.log.partition_log import Appended
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.node.connection import Buffer
+from kohort.node.partition import Partition
+from kohort.wire.compression import Compression
+from kohort.wire.records import BatchHeader, TimestampType, check_batch, read_header
+
+_CREATE_TIME = "CreateTime"
+
+
+def append_produced(partition: Partition, records: Buffer | None, now_ms: int, *, allows_zstd: bool) -> Appended:
+    """Check what a client produced and append it. Raises KafkaError with the code Kafka gives, and StorageError.
+
+    A batch that an idempotent producer repeats is not appended again: the answer names the first one's offset.
+    """
+    header = _one_batch(records)
+    assert records is not None
+    config = partition.topic.config
+    if len(records) > config.get("max.message.bytes"):
+        text = (
+            f"The batch of {len(records)} bytes is larger than max.message.bytes ({config.get('max.message.bytes')})."
+        )
+        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
+    if len(records) > config.get("segment.bytes"):
+        text = f"The batch of {len(records)} bytes is larger than segment.bytes ({config.get('segment.bytes')})."
+        raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, text)
+    check_batch(records)
+    _check_shape(header, allows_zstd)
+    if config.get("message.timestamp.type") == _CREATE_TIME:
+        _check_timestamps(partition, header, now_ms)
+    if header.producer_id >= 0:
+        duplicate = partition.log.producers.check(header)
+        if duplicate is not None:
+            start = partition.log.log_start_offset
+            return Appended(*duplicate, start)
+    return partition.append([records], now_ms)
+
+
+def _one_batch(records: Buffer | None) -> BatchHeader:
+    if not records:
+        text = "Produce requests must have exactly one record batch per partition."
+        raise KafkaError(ErrorCode.INVALID_RECORD, text)
+    header = read_header(records)
+    if header.size < len(records):
+        text = "Produce requests are only allowed to contain exactly one record batch per partition."
+        raise KafkaError(ErrorCode.INVALID_RECORD, text)
+    return header
+
+
+def _check_shape(header: BatchHeader, allows_zstd: bool) -> None:
+    if header.is_control:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "Clients are not allowed to write control records.")
+    if header.is_transactional:
+        raise KafkaError(ErrorCode.INVALID_TXN_STATE, "Transactions are not supported by this broker.")
+    if header.record_count <= 0 or header.last_offset_delta + 1 != header.record_count:
+        text = f"The batch claims {header.record_count} records in {header.last_offset_delta + 1} offsets."
+        raise KafkaError(ErrorCode.INVALID_RECORD, text)
+    if header.compression is Compression.ZSTD and not allows_zstd:
+        text = "Produce requests below version 7 may not carry ZStandard."
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, text)
+    if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
+        raise KafkaError(ErrorCode.INVALID_RECORD, "An idempotent batch must have a sequence and a producer epoch.")
+
+
+def _check_timestamps(partition: Partition, header: BatchHeader, now_ms: int) -> None:
+    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "A producer may not set the broker's timestamp type.")
+    get = partition.topic.config.get
+    ahead_ms = header.max_timestamp - now_ms
+    if ahead_ms > get("message.timestamp.after.max.ms"):
+        text = f"A timestamp is {ahead_ms} ms ahead of the broker's clock; message.timestamp.after.max.ms forbids it."
+        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, text)
+    behind_ms = now_ms - header.base_timestamp
+    if header.base_timestamp >= 0 and behind_ms > get("message.timestamp.before.max.ms"):
+        text = f"A timestamp is {behind_ms} ms behind the broker's clock; message.timestamp.before.max.ms forbids it."
+        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, text)

@@ -1,0 +1,92 @@
+"""Who waits for bytes: replies for the disk, long-polling fetches for records.
+
+An append is visible to readers, and may be acknowledged, once it has the durability its log promises: at once
+where the system decides when to write, after `flush` where the log is flushed for every reply. Waiting fetches
+are woken once per batch of input, not once per append.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from kohort.log.disk import StorageError
+from kohort.model.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from kohort.node.partition import Partition
+
+Released = Callable[[ErrorCode], None]
+"""Called when appended records are as durable as promised, or with the error that kept them from it."""
+
+
+class Waiter(Protocol):
+    """A parked fetch."""
+
+    missing_bytes: int
+
+    def complete(self, now_ms: int) -> None:
+        """Answer with what there is."""
+
+
+class Durability:
+    """The replies and fetches of one node that wait."""
+
+    def __init__(self) -> None:
+        self._dirty: dict[Partition, int] = {}
+        self._held: list[tuple[Partition, Released]] = []
+        self.woken: dict[Waiter, None] = {}
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether anything waits for `flush`."""
+        return bool(self._dirty)
+
+    def appended(self, partition: Partition, size: int) -> None:
+        """Note an append of so many bytes."""
+        if partition.flushes:
+            self._dirty[partition] = self._dirty.get(partition, 0) + size
+        elif partition.waiters:
+            self.grown(partition, size)
+
+    def grown(self, partition: Partition, size: int) -> None:
+        """Tell the fetches parked on a partition that readers may see so many more bytes."""
+        for waiter in partition.waiters:
+            waiter.missing_bytes -= size
+            if waiter.missing_bytes <= 0:
+                self.woken[waiter] = None
+
+    def rouse(self, partition: Partition) -> None:
+        """Wake every fetch on a partition: something other than its records has changed."""
+        for waiter in partition.waiters:
+            self.woken[waiter] = None
+
+    def when_durable(self, partition: Partition, released: Released) -> bool:
+        """Call `released` once what a partition was given is durable; return False, and never call, when it already is."""
+        if partition not in self._dirty:
+            return False
+        self._held.append((partition, released))
+        return True
+
+    def wake(self, now_ms: int) -> None:
+        """Complete the fetches that have what they waited for."""
+        while self.woken:
+            waiter = next(iter(self.woken))
+            del self.woken[waiter]
+            waiter.complete(now_ms)
+
+    def flush(self) -> None:
+        """Flush the logs that promised it, then release in order what waited for them."""
+        while self._dirty:
+            dirty, self._dirty = self._dirty, {}
+            held, self._held = self._held, []
+            failed: dict[Partition, ErrorCode] = {}
+            for partition, size in dirty.items():
+                try:
+                    partition.log.flush()
+                except StorageError:
+                    failed[partition] = ErrorCode.KAFKA_STORAGE_ERROR
+                else:
+                    self.grown(partition, size)
+            for partition, released in held:
+                released(failed.get(partition, ErrorCode.NONE))

@@ -1,0 +1,56 @@
+"""The broker's own memory: topics, settings, producer ids, in one log that is replayed at start.
+
+`__kohort_metadata-0` holds record batches like any other partition; each value is one JSON object with a
+`type`. What belongs together is one batch, so a crash keeps all of it or nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kohort.log.config import LogConfig
+from kohort.log.disk import Disk
+from kohort.log.partition_log import PartitionLog
+from kohort.wire.records import Record, decode_batch, encode_batch, iter_batches
+
+DIRECTORY = "__kohort_metadata-0"
+READ_BYTES = 4 << 20
+
+Entry = dict[str, Any]
+
+
+class MetadataLog:
+    """The open metadata log. Every `append` is on the disk itself when it returns, if `fsync`."""
+
+    def __init__(self, disk: Disk, now_ms: int, *, fsync: bool) -> None:
+        config = LogConfig(retention_bytes=-1, retention_ms=-1, flush_policy="fsync" if fsync else "os")
+        self._log = PartitionLog.open(disk, DIRECTORY, config, now_ms)
+        self._fsync = fsync
+
+    def replay(self) -> Iterator[Entry]:
+        """Yield every entry in the order it was written."""
+        offset, end = self._log.log_start_offset, self._log.log_end_offset
+        while offset < end:
+            for chunk in self._log.read(offset, READ_BYTES, up_to=end):
+                for header, batch in iter_batches(chunk):
+                    for record in decode_batch(batch):
+                        if record.offset >= offset and record.value is not None:
+                            yield json.loads(bytes(record.value))
+                    offset = header.last_offset + 1
+
+    def append(self, entries: Sequence[Entry], now_ms: int) -> None:
+        """Write entries that belong together. Raises StorageError."""
+        records = [
+            Record(at, now_ms, None, json.dumps(entry, separators=(",", ":")).encode(), ())
+            for at, entry in enumerate(entries)
+        ]
+        self._log.append([encode_batch(records)], leader_epoch=0, now_ms=now_ms)
+        if self._fsync:
+            self._log.flush()
+
+    def close(self) -> None:
+        """Flush and close."""
+        self._log.flush()
+        self._log.close()

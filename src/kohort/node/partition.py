@@ -1,0 +1,102 @@
+"""One partition: its log, opened when first needed, and who waits for its records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kohort.log.config import LogConfig
+from kohort.log.disk import Disk
+from kohort.log.partition_log import Appended, PartitionLog
+from kohort.node.connection import Buffer
+from kohort.node.durability import Waiter
+from kohort.node.settings import LONG_MAX
+
+if TYPE_CHECKING:
+    from kohort.node.topics import Topic, Topics
+
+
+class Partition:
+    """A partition of `topic`. Whoever appends goes through `append`, so that readers and flushes learn of it."""
+
+    __slots__ = (
+        "_disk",
+        "_log",
+        "_topics",
+        "created_epoch",
+        "directory",
+        "flushes",
+        "index",
+        "is_deleted",
+        "topic",
+        "waiters",
+    )
+
+    def __init__(self, topics: Topics, disk: Disk, topic: Topic, index: int, created_epoch: int) -> None:
+        self._topics = topics
+        self._disk = disk
+        self._log: PartitionLog | None = None
+        self.topic = topic
+        self.index = index
+        self.created_epoch = created_epoch
+        self.directory = f"{topic.name}-{index}"
+        self.is_deleted = False
+        self.flushes = topic.config.get("flush.messages") < LONG_MAX
+        """Whether a reply waits for fsync."""
+        self.waiters: dict[Waiter, None] = {}
+
+    @property
+    def leader_epoch(self) -> int:
+        """How often the broker has started since the partition was created."""
+        return self._topics.epoch - self.created_epoch
+
+    @property
+    def log(self) -> PartitionLog:
+        """The open log. Raises StorageError."""
+        if self._log is None:
+            now_ms, topic_id = self._topics.now_ms(), self.topic.topic_id
+            self._log = PartitionLog.open(self._disk, self.directory, self._log_config(), now_ms, topic_id=topic_id)
+        return self._log
+
+    def append(self, batches: Sequence[Buffer], now_ms: int) -> Appended:
+        """Append whole, checked batches. Raises StorageError; then nothing was appended."""
+        appended = self.log.append(batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        self._topics.durability.appended(self, sum(map(len, batches)))
+        return appended
+
+    def reconfigure(self) -> None:
+        """Take over changed settings of the topic or the broker."""
+        self.flushes = self.topic.config.get("flush.messages") < LONG_MAX
+        if self._log is not None:
+            self._log.config = self._log_config()
+
+    def delete(self) -> None:
+        """Close the log and remove its files. Those who wait for records are woken and find it gone."""
+        self.is_deleted = True
+        self._topics.durability.rouse(self)
+        log, self._log = self._log, None
+        if log is not None:
+            log.delete()
+        else:
+            self._disk.remove_directory(self.directory)
+
+    def close(self) -> None:
+        """Flush and close the log, if it is open."""
+        if self._log is not None:
+            log, self._log = self._log, None
+            log.close()
+
+    def _log_config(self) -> LogConfig:
+        get = self.topic.config.get
+        return LogConfig(
+            segment_bytes=get("segment.bytes"),
+            segment_ms=get("segment.ms"),
+            index_interval_bytes=get("index.interval.bytes"),
+            retention_bytes=get("retention.bytes"),
+            retention_ms=get("retention.ms"),
+            max_message_bytes=get("max.message.bytes"),
+            message_timestamp_type=get("message.timestamp.type"),
+            cleanup_policy=",".join(get("cleanup.policy")),
+            flush_policy="fsync" if self.flushes else "os",
+            producer_id_expiration_ms=self._topics.config.producer_id_expiration_ms,
+        )

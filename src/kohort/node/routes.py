@@ -1,0 +1,60 @@
+"""From an API key and a version to the code that serves it.
+
+The modules of `node.apis` are the list of what this broker can do: each is loaded at its first request, and
+nothing that has no module is ever advertised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from kohort.node import apis
+from kohort.wire.apis import VERSIONS, Api, flexible_from, request_class, response_class
+from kohort.wire.codec import decoder, gatherer
+
+
+class Route:
+    """One API in one version: how to read, serve, refuse and write it."""
+
+    __slots__ = ("api", "decode", "gather", "handle", "has_tagged_request", "has_tagged_response", "refuse", "version")
+
+    def __init__(self, api: Api, version: int) -> None:
+        module: Any = import_module(f"kohort.node.apis.{apis.MODULES[api]}")
+        self.api = api
+        self.version = version
+        self.handle: Callable[[Any, Any, Any], Any] = module.handle
+        self.refuse: Callable[[Any, int, str, int], Any] = module.refuse
+        self.decode = decoder(request_class(api), version)
+        self.gather = gatherer(response_class(api), version)
+        self.has_tagged_request = version >= flexible_from(api)
+        # KIP-511: the response header of ApiVersions is v0 for ever, so that any client can read it.
+        self.has_tagged_response = self.has_tagged_request and api != Api.API_VERSIONS
+
+
+class Routes:
+    """The routes met so far, by API key and version."""
+
+    def __init__(self) -> None:
+        self._routes: dict[int, Route] = {}
+
+    def get(self, api_key: int, version: int) -> Route | None:
+        """Return the route, or None when this broker does not serve the API in that version."""
+        route = self._routes.get(api_key << 16 | version)
+        if route is None and is_served(api_key, version):
+            route = self._routes[api_key << 16 | version] = Route(Api(api_key), version)
+        return route
+
+
+def is_served(api_key: int, version: int) -> bool:
+    """Whether this broker answers the API in that version."""
+    if api_key not in apis.MODULES:
+        return False
+    versions = VERSIONS[Api(api_key)]
+    return versions.lowest <= version <= versions.highest
+
+
+def served() -> list[Api]:
+    """Return the APIs this broker serves, in the order of their keys."""
+    return [Api(key) for key in sorted(apis.MODULES)]
