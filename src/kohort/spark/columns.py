@@ -1,4 +1,4 @@
-"""The columns of a topic in Spark: those of Spark's own Kafka source, so that a query moves by changing the format name."""
+"""The columns of a topic in Spark: those of Spark's own Kafka source, so that a query moves by the format's name."""
 
 from __future__ import annotations
 

@@ -111,3 +111,34 @@ def _sound(each: OffsetRange) -> bool:
         and each.partition.partition >= 0
         and 0 <= each.start <= each.stop
     )
+
+
+@dataclass(slots=True)
+class StreamMetrics:
+    """What a stream has done: rounds and rows committed, those lost to a rebalance, and how long rounds took."""
+
+    rounds: int = 0
+    rows: int = 0
+    lost_rounds: int = 0
+    lost_rows: int = 0
+    last_round_ms: float = 0.0
+    longest_round_ms: float = 0.0
+    total_round_ms: float = 0.0
+
+    @property
+    def mean_round_ms(self) -> float:
+        """Milliseconds from the beginning of a round's read to its commit, on average."""
+        return self.total_round_ms / self.rounds if self.rounds else 0.0
+
+    def count(self, done: Round, seconds: float) -> None:
+        """Add a committed round."""
+        self.rounds += 1
+        self.rows += done.size
+        self.last_round_ms = seconds * 1000
+        self.longest_round_ms = max(self.longest_round_ms, self.last_round_ms)
+        self.total_round_ms += self.last_round_ms
+
+    def lose(self, lost: Round) -> None:
+        """Add a round whose commit the group refused."""
+        self.lost_rounds += 1
+        self.lost_rows += lost.size

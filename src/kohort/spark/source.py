@@ -6,12 +6,13 @@ range, and who commits it, is the caller's matter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from kohort.model.ids import TopicPartition
+from kohort.client.decode_arrow import iter_arrow
+from kohort.client.range_reader import read_ranges
 from kohort.spark.columns import SPARK_SCHEMA, with_place
 from kohort.spark.rounds import OffsetRange, pieces, ranges_from_json, ranges_to_json
 
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
 
 FETCH_BYTES = 1 << 20
 """Bytes per fetch: the decoder is fastest on chunks that fit the processor's cache."""
-
-
-class IncompleteRange(RuntimeError):
-    """The log ended, or began, inside a range that was to be read: its rows cannot be had any more."""
 
 
 class RangePiece(InputPartition):  # type: ignore[misc]
@@ -39,7 +36,7 @@ class RangePiece(InputPartition):  # type: ignore[misc]
 class RangeReader(DataSourceReader):  # type: ignore[misc]
     """Plans one task per piece of a range, and reads a piece in its task."""
 
-    def __init__(self, options: dict[str, str]) -> None:
+    def __init__(self, options: Mapping[str, str]) -> None:
         self.bootstrap_servers = _required(options, "kafka.bootstrap.servers")
         self.ranges = ranges_from_json(_required(options, "ranges"))
         self.least_pieces = int(options.get("minPartitions", "1"))
@@ -50,9 +47,10 @@ class RangeReader(DataSourceReader):  # type: ignore[misc]
         return [RangePiece(each) for each in pieces(self.ranges, self.least_pieces) if each.size]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield one piece's rows. Raises IncompleteRange when the log does not hold all of it any more."""
+        """Yield one piece's rows. Raises KafkaError where they are no longer there to be read."""
         if isinstance(partition, RangePiece):  # Spark plans one nameless partition where there is nothing to read
-            yield from read_rows(self.bootstrap_servers, [partition.offsets], self.fetch_bytes)
+            for _, rows in read_rows(self.bootstrap_servers, [partition.offsets], self.fetch_bytes):
+                yield rows
 
 
 class KohortSource(DataSource):  # type: ignore[misc]
@@ -67,7 +65,7 @@ class KohortSource(DataSource):  # type: ignore[misc]
         """Return the columns of Spark's own Kafka source."""
         return SPARK_SCHEMA
 
-    def reader(self, schema: StructType) -> DataSourceReader:
+    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
         """Return the batch reader."""
         return RangeReader(self.options)
 
@@ -83,25 +81,24 @@ def read_ranges_as_frame(
 
 def read_rows(
     bootstrap_servers: str, ranges: Sequence[OffsetRange], fetch_bytes: int = FETCH_BYTES
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of `ranges` in Arrow, batch by batch. Raises IncompleteRange, CorruptBatch, KafkaError."""
-    from kohort.client.decode_arrow import iter_arrow
-    from kohort.client.range_reader import read_ranges
+) -> Iterator[tuple[OffsetRange, pa.RecordBatch]]:
+    """Yield the rows of ranges in Arrow, one range after the other; a partition is in one range.
 
-    wanted: dict[TopicPartition, list[OffsetRange]] = {}
-    for each in ranges:
-        wanted.setdefault(each.partition, []).append(each)
-    for partition, buffer, _ in read_ranges(bootstrap_servers, [tuple(each) for each in ranges], fetch_bytes):
-        offsets: Any = {"timestamp_type": True}
-        for each in wanted[partition]:
-            for records in iter_arrow(
-                buffer, partition.topic, partition.partition, first_offset=each.start, stop_offset=each.stop, **offsets
-            ):
-                if records.num_rows:
-                    yield with_place(records, partition)
+    Raises CorruptBatch, and KafkaError where a range is no longer there to be read.
+    """
+    wanted = {each.partition: each for each in ranges}
+    assert len(wanted) == len(ranges), "a partition is in one range"
+    asked = [(each.partition, each.start, each.stop) for each in ranges]
+    for partition, buffer, _ in read_ranges(bootstrap_servers, asked, fetch_bytes):
+        each = wanted[partition]
+        for records in iter_arrow(
+            buffer, *partition, first_offset=each.start, stop_offset=each.stop, timestamp_type=True
+        ):
+            if records.num_rows:
+                yield each, with_place(records, partition)
 
 
-def _required(options: dict[str, str], name: str) -> str:
+def _required(options: Mapping[str, str], name: str) -> str:
     if name not in options:
         raise ValueError(f'format("kohort") needs the option {name}')
     return options[name]

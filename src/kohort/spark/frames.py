@@ -1,0 +1,45 @@
+"""A round's rows as a DataFrame: decoded here and handed to Spark when few, read by the executors when many.
+
+Both ways give the same rows, columns and types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from kohort.spark.columns import ARROW_SCHEMA, spark_schema
+from kohort.spark.rounds import OffsetRange
+from kohort.spark.source import read_ranges_as_frame, read_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def frame_on_driver(
+    spark: SparkSession, bootstrap_servers: str, ranges: Sequence[OffsetRange], most_bytes: int
+) -> tuple[DataFrame, tuple[OffsetRange, ...]]:
+    """Read ranges in this process and return their rows, with the ranges as far as `most_bytes` let them be read.
+
+    Raises CorruptBatch, KafkaError.
+    """
+    batches: list[pa.RecordBatch] = []
+    held = 0
+    done = tuple(ranges)
+    for each, rows in read_rows(bootstrap_servers, ranges):
+        batches.append(rows)
+        held += rows.nbytes
+        if held >= most_bytes:
+            cut = OffsetRange(each.partition, each.start, rows["offset"][-1].as_py() + 1)
+            done = (*ranges[: ranges.index(each)], cut)
+            break
+    # One chunk, so that Spark makes one task of a small round and not one for every batch that was fetched.
+    table = pa.Table.from_batches(batches, ARROW_SCHEMA).combine_chunks()
+    return spark.createDataFrame(table, schema=spark_schema()), done
+
+
+def frame_on_executors(spark: SparkSession, bootstrap_servers: str, ranges: Sequence[OffsetRange]) -> DataFrame:
+    """Return the rows of ranges, read by Spark's tasks when an action runs, in parallel."""
+    return read_ranges_as_frame(spark, bootstrap_servers, ranges, spark.sparkContext.defaultParallelism)

@@ -1,0 +1,233 @@
+"""`GroupStream`: a loop of small Spark jobs whose application is a member of a consumer group.
+
+Each round reads the owned partitions from their committed offsets, hands a DataFrame to the user's
+function, and commits once it returns. A row is handed over at least once: after a kill or a lost
+partition the rows of the open round, and no others, are read again by whoever owns them then.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import time
+from collections.abc import Callable, Generator
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from kohort.client.decode_arrow import warm
+from kohort.client.errors import CommitFailed
+from kohort.client.listener import RebalanceListener
+from kohort.model.assignment import Partitions
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.ids import TopicPartition
+from kohort.spark.frames import frame_on_driver, frame_on_executors
+from kohort.spark.loop_thread import LoopThread
+from kohort.spark.round_gate import GroupSettings, RoundGate
+from kohort.spark.rounds import Round, StreamMetrics
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+RoundFunction = Callable[["DataFrame", Round], object]
+
+ROWS_ON_DRIVER = 100_000
+"""Rounds up to this many rows are decoded by the application itself: below it, that is faster than a job's tasks."""
+
+BYTES_ON_DRIVER = 64 << 20
+"""Bytes of decoded rows at which a round read by the application ends early."""
+
+
+class GroupStream:
+    """Rounds of rows from topics, shared with the other members of a group.
+
+    `max_rows_per_round` bounds a round; `rows_on_driver` is the size up to which the application decodes a round
+    itself instead of having the executors read it. `group` are fields of `GroupSettings`: `auto_offset_reset`
+    ("latest", "earliest", "none"), `session_timeout_ms`, `rebalance_timeout_ms`, `heartbeat_interval_ms`,
+    `group_instance_id`, `client_id`, `client_rack`, `assignors`. `listener` hears of rebalances; its callbacks run in
+    another thread, after a running round has been committed. Joins the group when entered or first used.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        *topics: str,
+        bootstrap_servers: str,
+        group_id: str,
+        max_rows_per_round: int = 100_000,
+        rows_on_driver: int = ROWS_ON_DRIVER,
+        bytes_on_driver: int = BYTES_ON_DRIVER,
+        listener: RebalanceListener | None = None,
+        **group: Any,
+    ) -> None:
+        if not topics:
+            raise ValueError("a GroupStream reads at least one topic")
+        if max_rows_per_round < 1:
+            raise ValueError(f"max_rows_per_round is {max_rows_per_round}: a round reads at least one row")
+        self.metrics = StreamMetrics()
+        self._spark = spark
+        self._bootstrap_servers = bootstrap_servers
+        self._most_rows = max_rows_per_round
+        self._rows_on_driver = rows_on_driver
+        self._bytes_on_driver = bytes_on_driver
+        self._settings = GroupSettings(bootstrap_servers, group_id, topics, **group)
+        self._listener = listener
+        self._gate: RoundGate | None = None
+        self._thread: LoopThread | None = None
+        self._is_stopping = False
+        self._former_handlers: dict[int, Any] = {}
+
+    def __enter__(self) -> GroupStream:
+        self.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    # Life
+
+    def start(self) -> None:
+        """Reach the cluster and begin to join the group. Raises KafkaError."""
+        if self._thread is not None:
+            return
+        self._thread = LoopThread(f"kohort member of {self._settings.group_id}")
+        try:
+            self._gate = self._thread.call(_gate(self._settings, self._listener))
+        except BaseException:
+            self.close()
+            raise
+        warm()
+
+    def stop(self) -> None:
+        """End after the running round, which is still committed. Signal handlers and other threads may call it."""
+        self._is_stopping = True
+        if self._thread is not None and self._gate is not None:
+            self._thread.wake(self._gate.interrupt)
+
+    def close(self, reason: str = "the stream is being closed") -> None:
+        """Leave the group, close every connection, and put signal handlers back."""
+        self.stop()
+        for number, former in self._former_handlers.items():
+            signal.signal(number, former)
+        self._former_handlers.clear()
+        if self._thread is None:
+            return
+        try:
+            if self._gate is not None:
+                self._thread.call(self._gate.stop(reason))
+        finally:
+            self._thread.close()
+            self._thread = self._gate = None
+
+    def stop_on(self, *numbers: int) -> GroupStream:
+        """Call `stop` when the process receives one of these signals; only in the main thread. Returns the stream."""
+        for number in numbers:
+            self._former_handlers.setdefault(number, signal.signal(number, lambda *_: self.stop()))
+        return self
+
+    # Rounds
+
+    def run(
+        self,
+        function: RoundFunction,
+        *,
+        until: Callable[[GroupStream], bool] | None = None,
+        timeout_s: float | None = None,
+    ) -> StreamMetrics:
+        """Hand each round's rows to `function(frame, round)` and commit them when it has returned.
+
+        Ends when `until(stream)` holds, looked at between rounds, when `timeout_s` passed, or after `stop`. What
+        `function` raises ends the run: its round is not committed. Raises KafkaError where the group or a log fails.
+        """
+        with closing(self.rounds(until=until, timeout_s=timeout_s)) as rounds:
+            for frame, each in rounds:
+                function(frame, each)
+        return self.metrics
+
+    def rounds(
+        self, *, until: Callable[[GroupStream], bool] | None = None, timeout_s: float | None = None
+    ) -> Generator[tuple[DataFrame, Round]]:
+        """Yield `(frame, round)`; a round is committed when the next one is asked for, and not if none ever is."""
+        self.start()
+        assert self._thread is not None, "a started stream has a thread"
+        assert self._gate is not None, "a started stream has a gate"
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while not self._is_stopping:
+            left_s = None if deadline is None else deadline - time.monotonic()
+            if left_s is not None and left_s <= 0:
+                return
+            patience_s = left_s if until is None else min(_LOOK_S, _LOOK_S if left_s is None else left_s)
+            begun = self._thread.call(self._gate.begin(self._most_rows, patience_s))
+            if begun is not None:
+                yield from self._one(self._thread, self._gate, begun)
+            if until is not None and until(self):
+                return
+
+    @property
+    def is_caught_up(self) -> bool:
+        """Whether partitions are owned and all their records, as of the last look, were read and committed."""
+        owned, lag = self.owned, self.lag
+        return bool(owned) and len(lag) == len(owned) and not any(lag.values())
+
+    @property
+    def owned(self) -> Partitions:
+        """The partitions that this member owns."""
+        return self._gate.owned if self._gate else frozenset()
+
+    @property
+    def lag(self) -> dict[TopicPartition, int]:
+        """Records between the committed position and the end, per owned partition whose position is known."""
+        return self._gate.lag if self._gate else {}
+
+    @property
+    def generation(self) -> int:
+        """The group's generation, or -1."""
+        return self._gate.generation if self._gate else -1
+
+    @property
+    def member_id(self) -> str:
+        """The id that the coordinator gave, or an empty string."""
+        return self._gate.member_id if self._gate else ""
+
+    # The inside
+
+    def _one(self, thread: LoopThread, gate: RoundGate, planned: Round) -> Generator[tuple[DataFrame, Round]]:
+        began = time.perf_counter()
+        done, is_done = planned, False
+        try:
+            frame, done = self._frame(planned)
+            if done.ranges:
+                yield frame, done
+            is_done = True
+        except KafkaError as error:
+            if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE or self._settings.auto_offset_reset == "none":
+                raise
+            # Retention was faster: the next round starts where the policy says, as a consumer would.
+            log.warning("group %s: %s", self._settings.group_id, error.text)
+            return
+        finally:
+            if not is_done:
+                thread.call(gate.finish(planned, commit=False))
+        try:
+            thread.call(gate.finish(done))
+        except CommitFailed:
+            self.metrics.lose(done)
+        else:
+            self.metrics.count(done, time.perf_counter() - began)
+
+    def _frame(self, planned: Round) -> tuple[DataFrame, Round]:
+        if planned.size > self._rows_on_driver:
+            return frame_on_executors(self._spark, self._bootstrap_servers, planned.ranges), planned
+        frame, ranges = frame_on_driver(self._spark, self._bootstrap_servers, planned.ranges, self._bytes_on_driver)
+        return frame, Round(planned.number, planned.generation, ranges)
+
+
+_LOOK_S = 0.05
+"""Seconds between two looks at `until` while there is nothing to read."""
+
+
+async def _gate(settings: GroupSettings, listener: RebalanceListener | None) -> RoundGate:
+    gate = RoundGate(settings, listener)
+    await gate.start()
+    return gate
