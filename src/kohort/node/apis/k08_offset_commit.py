@@ -1,0 +1,99 @@
+"""OffsetCommit: store how far a group has read.
+
+v2–v4 may name a retention, v6 adds the leader epoch (KIP-320), v7 GroupInstanceId (KIP-345), v8 is flexible, v9 has
+new errors (KIP-848), v10 names topics by id. Whether a partition exists is decided here, before the group is asked.
+"""
+
+from __future__ import annotations
+
+from kohort.group.commands import CommitOffsets, OffsetToCommit
+from kohort.group.results import CommitResult, Result
+from kohort.model.errors import ErrorCode
+from kohort.node.connection import Request
+from kohort.node.node import Node
+from kohort.wire.apis import Api
+from kohort.wire.messages import OffsetCommitRequest, OffsetCommitResponse
+
+API = Api.OFFSET_COMMIT
+_Topic = OffsetCommitResponse.Topic
+_Partition = OffsetCommitResponse.Topic.Partition
+
+
+def handle(node: Node, request: Request, message: OffsetCommitRequest) -> OffsetCommitResponse | None:
+    """Pass the offsets of existing partitions to the group, and answer for those of others."""
+    version = request.api_version
+    offsets: list[OffsetToCommit] = []
+    topics: list[_Topic] = []
+    answers: list[tuple[_Partition, str]] = []
+    for asked in message.topics:
+        topic = node.topics.get(asked.name) if version < 10 else node.topics.by_id(asked.topic_id)
+        partitions: list[_Partition] = []
+        topics.append(_Topic(name=asked.name, topic_id=asked.topic_id, partitions=partitions))
+        if topic is None:
+            missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if version < 10 else ErrorCode.UNKNOWN_TOPIC_ID
+            partitions += [
+                _Partition(partition_index=each.partition_index, error_code=missing) for each in asked.partitions
+            ]
+            continue
+        name, count, topic_id = topic.name, len(topic.partitions), topic.topic_id
+        for each in asked.partitions:
+            index = each.partition_index
+            answer = _Partition(partition_index=index)
+            partitions.append(answer)
+            if 0 <= index < count:
+                metadata = each.committed_metadata or ""
+                offset = each.committed_offset
+                offsets.append(OffsetToCommit(name, index, offset, each.committed_leader_epoch, metadata, topic_id))
+                answers.append((answer, name))
+            else:
+                answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    response = OffsetCommitResponse(topics=topics)
+    if not offsets:
+        return response
+
+    def ticket(result: Result) -> None:
+        if result.error or result.too_large:  # type: ignore[union-attr]
+            _mark(result, answers, version)
+        request.reply(response)
+
+    command = CommitOffsets(
+        message.group_id,
+        message.member_id,
+        message.group_instance_id,
+        message.generation_id_or_member_epoch,
+        offsets,
+        message.retention_time_ms,
+    )
+    node.coordinator.submit(command, ticket, node.now_ms)
+    request.blocks = False  # if it waits at all it waits for the disk
+    return None
+
+
+def refuse(message: OffsetCommitRequest, code: ErrorCode, text: str, version: int) -> OffsetCommitResponse:
+    """Say an error about every partition."""
+    return OffsetCommitResponse(
+        topics=[
+            _Topic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    _Partition(partition_index=partition.partition_index, error_code=code)
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in message.topics
+        ]
+    )
+
+
+def _mark(result: Result, answers: list[tuple[_Partition, str]], version: int) -> None:
+    """Write a result's errors into the answers of the partitions they are about."""
+    assert isinstance(result, CommitResult), "a commit is answered by a commit's result"
+    error = result.error
+    if error is ErrorCode.GROUP_ID_NOT_FOUND and version < 9:
+        error = ErrorCode.ILLEGAL_GENERATION
+    for answer, topic in answers:
+        if error:
+            answer.error_code = error
+        elif (topic, answer.partition_index) in result.too_large:
+            answer.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE

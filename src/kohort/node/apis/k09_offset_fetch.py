@@ -1,0 +1,137 @@
+"""OffsetFetch: how far groups have read.
+
+v2 may ask for all partitions and has an error for the whole answer, v5 adds the leader epoch, v6 is flexible, v7 adds
+RequireStable (KIP-447; no transaction is ever open here, so it changes nothing), v8 asks for many groups (KIP-709),
+v9 adds the member and its epoch (KIP-848), v10 names topics by id.
+"""
+
+from __future__ import annotations
+
+from kohort.group.events import OffsetCommitted
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import NO_TOPIC_ID
+from kohort.node.connection import Request
+from kohort.node.node import Node
+from kohort.wire.apis import Api
+from kohort.wire.messages import OffsetFetchRequest, OffsetFetchResponse
+
+API = Api.OFFSET_FETCH
+_Topic = OffsetFetchResponse.Topic
+_Group = OffsetFetchResponse.Group
+
+
+def handle(node: Node, request: Request, message: OffsetFetchRequest) -> OffsetFetchResponse | None:
+    """Read the committed offsets of one group, or of several."""
+    version = request.api_version
+    if version >= 8:
+        return OffsetFetchResponse(groups=[_fetch_group(node, group, version) for group in message.groups])
+    if error := node.coordinator.load_error(message.group_id):
+        return refuse(message, error, "", version)
+    if message.topics is None:
+        return OffsetFetchResponse(topics=_all_topics(node, message.group_id))
+    topics = [
+        _Topic(
+            name=topic.name,
+            partitions=[
+                _partition(index, node.coordinator.offset(message.group_id, topic.name, index, NO_TOPIC_ID))
+                for index in topic.partition_indexes
+            ],
+        )
+        for topic in message.topics
+    ]
+    return OffsetFetchResponse(topics=topics)
+
+
+def refuse(message: OffsetFetchRequest, code: ErrorCode, text: str, version: int) -> OffsetFetchResponse:
+    """Say an error: about each group, the whole answer, or (v1) each partition."""
+    if version >= 8:
+        return OffsetFetchResponse(
+            groups=[_Group(group_id=group.group_id, topics=[], error_code=code) for group in message.groups]
+        )
+    if version >= 2:
+        return OffsetFetchResponse(topics=[], error_code=code)
+    topics = [
+        _Topic(
+            name=topic.name,
+            partitions=[
+                _Topic.Partition(partition_index=index, committed_offset=-1, metadata="", error_code=code)
+                for index in topic.partition_indexes
+            ],
+        )
+        for topic in message.topics or ()
+    ]
+    return OffsetFetchResponse(topics=topics)
+
+
+def _all_topics(node: Node, group_id: str) -> list[_Topic]:
+    topics: dict[str, _Topic] = {}
+    for committed in node.coordinator.offsets(group_id):
+        topic = topics.get(committed.topic)
+        if topic is None:
+            topic = topics[committed.topic] = _Topic(name=committed.topic, partitions=[])
+        topic.partitions.append(_partition(committed.partition, committed))
+    return list(topics.values())
+
+
+def _partition(index: int, committed: OffsetCommitted | None) -> _Topic.Partition:
+    if committed is None:
+        return _Topic.Partition(partition_index=index, committed_offset=-1, metadata="")
+    return _Topic.Partition(
+        partition_index=index,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+    )
+
+
+def _fetch_group(node: Node, asked: OffsetFetchRequest.Group, version: int) -> _Group:
+    group_id = asked.group_id
+    if error := node.coordinator.load_error(group_id):
+        return _Group(group_id=group_id, topics=[], error_code=error)
+    if asked.topics is None:
+        topics = [
+            _Group.Topic(
+                name=topic.name,
+                topic_id=found.topic_id if found is not None else NO_TOPIC_ID,
+                partitions=[_group_partition(each) for each in topic.partitions],
+            )
+            for topic in _all_topics(node, group_id)
+            # v10 has no way to name a topic that is gone.
+            if (found := node.topics.get(topic.name)) is not None or version < 10
+        ]
+        return _Group(group_id=group_id, topics=topics)
+    return _Group(group_id=group_id, topics=[_fetch_topic(node, group_id, topic, version) for topic in asked.topics])
+
+
+def _fetch_topic(node: Node, group_id: str, asked: OffsetFetchRequest.Group.Topic, version: int) -> _Group.Topic:
+    name = asked.name
+    if version >= 10:
+        topic = node.topics.by_id(asked.topic_id)
+        if topic is None:
+            return _Group.Topic(
+                topic_id=asked.topic_id,
+                partitions=[
+                    _Group.Topic.Partition(
+                        partition_index=index,
+                        committed_offset=-1,
+                        metadata="",
+                        error_code=ErrorCode.UNKNOWN_TOPIC_ID,
+                    )
+                    for index in asked.partition_indexes
+                ],
+            )
+        name = topic.name
+    partitions = [
+        _group_partition(_partition(index, node.coordinator.offset(group_id, name, index, asked.topic_id)))
+        for index in asked.partition_indexes
+    ]
+    return _Group.Topic(name=name, topic_id=asked.topic_id, partitions=partitions)
+
+
+def _group_partition(partition: _Topic.Partition) -> _Group.Topic.Partition:
+    return _Group.Topic.Partition(
+        partition_index=partition.partition_index,
+        committed_offset=partition.committed_offset,
+        committed_leader_epoch=partition.committed_leader_epoch,
+        metadata=partition.metadata,
+    )

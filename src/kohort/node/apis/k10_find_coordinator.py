@@ -1,0 +1,52 @@
+"""FindCoordinator: where a group's coordinator is. One node hosts them all, so the answer is this node.
+
+v1 adds key types, v3 is flexible, v4 asks for many keys (KIP-699), v6 knows share groups (KIP-932). Coordinators of
+transactions and of share groups do not exist here.
+"""
+
+from __future__ import annotations
+
+from kohort.log.disk import StorageError
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.node.connection import Request
+from kohort.node.node import Node
+from kohort.wire.apis import Api
+from kohort.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse
+
+API = Api.FIND_COORDINATOR
+_GROUP = 0
+_KINDS = {1: "transaction", 2: "share"}
+
+
+def handle(node: Node, request: Request, message: FindCoordinatorRequest) -> FindCoordinatorResponse | None:
+    """Answer with this node; the offsets topic is created if this is the first time anybody asks."""
+    version = request.api_version
+    if message.key_type != _GROUP:
+        kind = _KINDS.get(message.key_type, "unknown")
+        text = f"This broker coordinates groups only, not keys of type {message.key_type} ({kind})."
+        return refuse(message, ErrorCode.INVALID_REQUEST, text, version)
+    try:
+        node.coordinator.ensure_topic(node.now_ms)
+    except (KafkaError, StorageError) as error:
+        return refuse(message, ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error), version)
+    node_id, (host, port) = node.config.node_id, node.advertised
+    if version < 4:
+        return FindCoordinatorResponse(node_id=node_id, host=host, port=port)
+    return FindCoordinatorResponse(
+        coordinators=[
+            FindCoordinatorResponse.Coordinator(key=key, node_id=node_id, host=host, port=port)
+            for key in message.coordinator_keys
+        ]
+    )
+
+
+def refuse(message: FindCoordinatorRequest, code: ErrorCode, text: str, version: int) -> FindCoordinatorResponse:
+    """Say an error about every key."""
+    if version < 4:
+        return FindCoordinatorResponse(error_code=code, error_message=text, node_id=-1, port=-1)
+    return FindCoordinatorResponse(
+        coordinators=[
+            FindCoordinatorResponse.Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=text)
+            for key in message.coordinator_keys
+        ]
+    )

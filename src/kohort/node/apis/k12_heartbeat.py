@@ -1,0 +1,33 @@
+"""Heartbeat: a member shows that it lives, and learns that its group gathers.
+
+v1 adds throttling, v3 GroupInstanceId (KIP-345), v4 is flexible.
+"""
+
+from __future__ import annotations
+
+from kohort.group.commands import Heartbeat
+from kohort.group.results import Result
+from kohort.model.errors import ErrorCode
+from kohort.node.connection import Request
+from kohort.node.node import Node
+from kohort.wire.apis import Api
+from kohort.wire.messages import HeartbeatRequest, HeartbeatResponse
+
+API = Api.HEARTBEAT
+_ALIVE = HeartbeatResponse()
+
+
+def handle(node: Node, request: Request, message: HeartbeatRequest) -> HeartbeatResponse | None:
+    """Pass the heartbeat to the member's group."""
+
+    def ticket(result: Result) -> None:
+        request.reply(HeartbeatResponse(error_code=result.error) if result.error else _ALIVE)
+
+    command = Heartbeat(message.group_id, message.member_id, message.group_instance_id, message.generation_id)
+    node.coordinator.submit(command, ticket, node.now_ms)
+    return None
+
+
+def refuse(message: HeartbeatRequest, code: ErrorCode, text: str, version: int) -> HeartbeatResponse:
+    """Say an error."""
+    return HeartbeatResponse(error_code=code)

@@ -1,0 +1,54 @@
+"""LeaveGroup: members go, or an administrator removes them.
+
+v1 adds throttling, v3 is a batch with an error for each member (KIP-345), v4 is flexible, v5 adds a reason (KIP-800).
+"""
+
+from __future__ import annotations
+
+from kohort.group.commands import Leave, Leaving
+from kohort.group.results import LeaveResult, Result
+from kohort.model.errors import ErrorCode
+from kohort.node.connection import Request
+from kohort.node.node import Node
+from kohort.wire.apis import Api
+from kohort.wire.messages import LeaveGroupRequest, LeaveGroupResponse
+
+API = Api.LEAVE_GROUP
+
+
+def handle(node: Node, request: Request, message: LeaveGroupRequest) -> LeaveGroupResponse | None:
+    """Pass the batch to the group."""
+    is_batch = request.api_version >= 3
+    if is_batch:
+        members = tuple(
+            Leaving(member.member_id, member.group_instance_id, member.reason or "") for member in message.members
+        )
+    else:
+        members = (Leaving(message.member_id),)
+
+    def ticket(result: Result) -> None:
+        assert isinstance(result, LeaveResult), "a leave is answered by a leave's result"
+        request.reply(_batch_response(result) if is_batch else _single_response(result))
+
+    node.coordinator.submit(Leave(message.group_id, members), ticket, node.now_ms)
+    return None
+
+
+def refuse(message: LeaveGroupRequest, code: ErrorCode, text: str, version: int) -> LeaveGroupResponse:
+    """Say an error."""
+    return LeaveGroupResponse(error_code=code)
+
+
+def _single_response(result: LeaveResult) -> LeaveGroupResponse:
+    first = result.members[0].error if result.members else ErrorCode.NONE
+    return LeaveGroupResponse(error_code=result.error or first)
+
+
+def _batch_response(result: LeaveResult) -> LeaveGroupResponse:
+    return LeaveGroupResponse(
+        error_code=result.error,
+        members=[
+            LeaveGroupResponse.Member(member_id=member_id, group_instance_id=instance_id, error_code=error)
+            for member_id, instance_id, error in result.members
+        ],
+    )

@@ -1,0 +1,76 @@
+"""DescribeGroups: the state and the members of classic groups.
+
+v3 may return what the sender is allowed to do, v4 adds GroupInstanceId, v5 is flexible, v6 says GROUP_ID_NOT_FOUND
+where earlier versions call a missing group Dead (KIP-1043).
+"""
+
+from __future__ import annotations
+
+from kohort.group.describe import DescribedGroup
+from kohort.model.errors import ErrorCode
+from kohort.node.connection import Request
+from kohort.node.node import Node
+from kohort.wire.apis import Api
+from kohort.wire.messages import DescribeGroupsRequest, DescribeGroupsResponse
+
+API = Api.DESCRIBE_GROUPS
+_Group = DescribeGroupsResponse.Group
+_EVERYTHING = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
+"""Read, delete, describe, describe and alter configs: all that Kafka knows to do with a group."""
+
+
+def handle(node: Node, request: Request, message: DescribeGroupsRequest) -> DescribeGroupsResponse | None:
+    """Describe each group of the request."""
+    groups = []
+    for group_id in message.groups:
+        if error := node.coordinator.load_error(group_id):
+            groups.append(_Group(error_code=error, group_id=group_id, members=[]))
+            continue
+        described = node.coordinator.describe(group_id)
+        group = _missing(group_id, request.api_version) if described is None else _found(described)
+        if message.include_authorized_operations and not group.error_code:
+            group.authorized_operations = _EVERYTHING
+        groups.append(group)
+    return DescribeGroupsResponse(groups=groups)
+
+
+def refuse(message: DescribeGroupsRequest, code: ErrorCode, text: str, version: int) -> DescribeGroupsResponse:
+    """Say an error about every group."""
+    shown = text if version >= 6 else None
+    return DescribeGroupsResponse(
+        groups=[
+            _Group(error_code=code, error_message=shown, group_id=group_id, members=[]) for group_id in message.groups
+        ]
+    )
+
+
+def _missing(group_id: str, version: int) -> _Group:
+    if version < 6:
+        return _Group(group_id=group_id, group_state="Dead", members=[])
+    return _Group(
+        error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+        error_message=f"Group {group_id} not found.",
+        group_id=group_id,
+        group_state="Dead",
+        members=[],
+    )
+
+
+def _found(described: DescribedGroup) -> _Group:
+    return _Group(
+        group_id=described.group_id,
+        group_state=described.state,
+        protocol_type=described.protocol_type,
+        protocol_data=described.protocol_name,
+        members=[
+            _Group.Member(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata,
+                member_assignment=member.assignment,
+            )
+            for member in described.members
+        ],
+    )

@@ -1,0 +1,45 @@
+"""DeleteGroups: delete empty groups and what they committed.
+
+v2 is flexible, v3 adds an error message for each group.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from kohort.group.commands import DeleteGroup
+from kohort.group.results import Result
+from kohort.model.errors import ErrorCode
+from kohort.node.connection import Request
+from kohort.node.node import Node
+from kohort.wire.apis import Api
+from kohort.wire.messages import DeleteGroupsRequest, DeleteGroupsResponse
+
+API = Api.DELETE_GROUPS
+_Result = DeleteGroupsResponse.Result
+
+
+def handle(node: Node, request: Request, message: DeleteGroupsRequest) -> DeleteGroupsResponse | None:
+    """Delete each group; the response comes when all of them have been decided."""
+    results = [_Result(group_id=group_id) for group_id in message.groups_names]
+    waiting = len(results)
+
+    def ticket(answer: _Result, result: Result) -> None:
+        nonlocal waiting
+        waiting -= 1
+        answer.error_code = result.error
+        answer.error_message = result.error.text if result.error else None
+        if not waiting:
+            request.reply(DeleteGroupsResponse(results=results))
+
+    for answer in results:
+        node.coordinator.submit(DeleteGroup(answer.group_id), partial(ticket, answer), node.now_ms)
+    return None if results else DeleteGroupsResponse(results=[])
+
+
+def refuse(message: DeleteGroupsRequest, code: ErrorCode, text: str, version: int) -> DeleteGroupsResponse:
+    """Say an error about every group."""
+    shown = text if version >= 3 else None
+    return DeleteGroupsResponse(
+        results=[_Result(group_id=group_id, error_code=code, error_message=shown) for group_id in message.groups_names]
+    )
