@@ -211,14 +211,16 @@ class OsDisk:
         self._attempt(path, lambda full: os.replace(full, new_full))
 
     def flush_directory(self, path: str) -> None:
-        def flush(full: str) -> None:
-            descriptor = os.open(full, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            descriptor = os.open(self._full(path) if path else self._prefix, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-
-        self._attempt(path, flush)
+        except StorageError:
+            raise
+        except OSError as error:
+            raise _storage_error(error, path) from error
 
     def lock(self) -> None:
         """Take the root for this process, until `unlock` or its end.

@@ -70,8 +70,9 @@ class CleanShutdown(NamedTuple):
     max_timestamp: int
     max_timestamp_offset: int
 
-    def write(self, disk: Disk, directory: str, *, durable: bool) -> None:
-        _write_rows(disk, f"{directory}/{CLEAN_SHUTDOWN}", [" ".join(map(str, self))], durable=durable)
+    def write(self, disk: Disk, directory: str) -> None:
+        """Write the file. It need not be durable: without it a log is recovered, which is only slower."""
+        _write_rows(disk, f"{directory}/{CLEAN_SHUTDOWN}", [" ".join(map(str, self))], durable=False)
 
     @classmethod
     def read(cls, disk: Disk, directory: str) -> CleanShutdown | None:

@@ -8,23 +8,25 @@ append remains.
 
 from __future__ import annotations
 
+import errno
 from bisect import bisect_right
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from kohort.log import checkpoints
 from kohort.log.checkpoints import CleanShutdown, LeaderEpochs
 from kohort.log.config import LogConfig
-from kohort.log.disk import Buffer, Disk, StorageError
+from kohort.log.disk import Buffer, Disk, DiskFull, StorageError
 from kohort.log.placing import place
 from kohort.log.producers import Producers, ProducerSnapshots
 from kohort.log.recovery import Recovery, recover
 from kohort.log.retention import segments_to_delete
-from kohort.log.segment import LARGEST_RELATIVE, Segment, base_offsets
+from kohort.log.segment import LARGEST_RELATIVE, Segment, base_offsets, segment_name
 from kohort.log.times import TimestampedOffset, first_at_or_after, largest
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import NO_TOPIC_ID, topic_id_text
-from kohort.wire.records import BatchHeader
+from kohort.wire.records import BatchHeader, CorruptBatch
 
 _REMEMBERED_READS = 64
 
@@ -91,8 +93,8 @@ class PartitionLog:
         if checkpoints.PARTITION_METADATA in names:
             topic_id = checkpoints.read_topic_id(self._disk, self.directory)
             if NO_TOPIC_ID not in (topic_id, self.topic_id) and topic_id != self.topic_id:
-                theirs, ours = topic_id_text(topic_id), topic_id_text(self.topic_id)
-                raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{self.directory} has topic id {theirs}, not {ours}")
+                text = f"the files belong to topic id {topic_id_text(topic_id)}, not {topic_id_text(self.topic_id)}"
+                raise StorageError(errno.EINVAL, text, self.directory)
             self.topic_id = topic_id if self.topic_id == NO_TOPIC_ID else self.topic_id
         if checkpoints.LEADER_EPOCHS in names:
             self._epochs.load()
@@ -101,7 +103,6 @@ class PartitionLog:
         self._bases = base_offsets(names, ".log")
         self._segments = [self._segment(base) for base in self._bases]
         self._snapshots.offsets = base_offsets(names, ".snapshot")
-        self._log_end_offset = self._log_start_offset
         if self._segments:
             clean = CleanShutdown.read(self._disk, self.directory) if checkpoints.CLEAN_SHUTDOWN in names else None
             active = self._segments[-1]
@@ -109,22 +110,24 @@ class PartitionLog:
                 active.trust((clean.max_timestamp, clean.max_timestamp_offset))
                 self._log_end_offset = clean.log_end_offset
                 self._is_marked_clean = True
-                self._snapshots.restore(self.producers, self._log_end_offset)
+                self._restore_producers(self._segments, self._log_end_offset, now_ms)
             else:
-                self._recover(now_ms)
-            self._log_start_offset = min(max(self._log_start_offset, self._bases[0]), self._log_end_offset)
+                self._recover(names, now_ms)
+            self._log_start_offset = max(self._log_start_offset, self._bases[0])
+        # What was deleted must not come again under the same offsets, even if the log lost its end.
+        self._log_end_offset = max(self._log_end_offset, self._log_start_offset)
         self._flushed_offset = self._log_end_offset
 
-    def _recover(self, now_ms: int) -> None:
+    def _recover(self, names: list[str], now_ms: int) -> None:
         """Read what the last close did not vouch for."""
+        kept = {segment_name(base, suffix) for base in self._bases for suffix in (".index", ".timeindex")}
+        for name in names:
+            if (name.endswith("index") and name not in kept) or name.endswith(".tmp"):
+                self._disk.remove(f"{self.directory}/{name}")
         self._disk.remove(f"{self.directory}/{checkpoints.CLEAN_SHUTDOWN}")
         # When the newest segment is still empty, the one before it may be the one that was being written.
         doubtful = self._segments[-2:] if self._segments[-1].size == 0 else self._segments[-1:]
-        start = self._snapshots.restore(self.producers, doubtful[0].base_offset)
-        for segment in self._segments[: -len(doubtful)]:
-            if segment.base_offset >= start:
-                for header in segment.headers(0):
-                    self.producers.update(header, now_ms)
+        self._restore_producers(self._segments[: -len(doubtful)], doubtful[0].base_offset, now_ms)
 
         def visit(header: BatchHeader) -> None:
             if header.partition_leader_epoch > self._epochs.latest:
@@ -135,22 +138,44 @@ class PartitionLog:
         for segment in doubtful:
             self.recovery = recover(self._disk, self.directory, segment, visit)
             self._log_end_offset = self.recovery.end_offset
+            if self.config.flush_policy == "fsync":
+                segment.log.flush()
         self._epochs.truncate_end(self._log_end_offset)
 
+    def _restore_producers(self, segments: Sequence[Segment], offset: int, now_ms: int) -> None:
+        """Bring the producers to what they were at `offset`, from a snapshot or from `segments`."""
+        start = self._snapshots.restore(self.producers, offset)
+        if start == offset:
+            return
+        following = [*self._bases[1:], offset]
+        for segment, end in zip(segments, following, strict=False):
+            if end > start:
+                with suppress(CorruptBatch):  # whoever reads the batch will hear of it
+                    for header in segment.headers(0):
+                        if header.producer_id >= 0 and header.base_offset >= start:
+                            self.producers.update(header, now_ms)
+
     def close(self) -> None:
-        """Write what makes the next open fast, flush, and let go of the files. A log in failure is left as it is."""
+        """Flush, write what makes the next open fast, and let go of the files.
+
+        A disk that fails now costs the next open a recovery, and nothing that was promised.
+        """
         if self._segments and self._failure is None and not self._is_marked_clean:
-            active = self._segments[-1]
-            active.seal()
-            self._snapshots.write(self.producers, self._log_end_offset, self._bases)
-            self.flush()
-            CleanShutdown(active.base_offset, active.size, self._log_end_offset, *active.max_timestamp).write(
-                self._disk, self.directory, durable=True
-            )
-            self._is_marked_clean = True
+            with suppress(StorageError):
+                self._mark_clean()
         for segment in self._segments:
             segment.close()
         self._read_ends.clear()
+
+    def _mark_clean(self) -> None:
+        active = self._segments[-1]
+        active.seal()
+        self._snapshots.write(self.producers, self._log_end_offset, self._bases)
+        self.flush()
+        CleanShutdown(active.base_offset, active.size, self._log_end_offset, *active.max_timestamp).write(
+            self._disk, self.directory
+        )
+        self._is_marked_clean = True
 
     def delete(self) -> None:
         """Remove the log with all its files; it must not be used afterwards."""
@@ -201,7 +226,7 @@ class PartitionLog:
         INVALID_RECORD when a batch has other offsets than its records, StorageError.
         """
         if self._failure is not None:
-            raise self._failure
+            raise StorageError(self._failure.errno, "closed to appends by a failed flush", self.directory)
         buffers, headers, size = place(batches, self._log_end_offset, leader_epoch, self.config, now_ms)
         base_offset, last_offset = headers[0].base_offset, headers[-1].last_offset
         active = self._make_room(size, last_offset, headers[0].max_timestamp)
@@ -220,6 +245,8 @@ class PartitionLog:
         """Return the segment that takes the next append; the active one is rolled when it is full or old."""
         if not self._segments:
             self._disk.make_directory(self.directory)
+            if self.config.flush_policy == "fsync":
+                self._disk.flush_directory(self.directory.rpartition("/")[0])
             if self.topic_id != NO_TOPIC_ID:
                 checkpoints.write_topic_id(self._disk, self.directory, self.topic_id)
             return self._add_segment()
@@ -396,7 +423,10 @@ class PartitionLog:
         if not count:
             return 0
         if count == len(self._segments):
-            self._roll()  # the log's end must outlive its records
+            try:
+                self._roll()  # the log's end must outlive its records
+            except DiskFull:
+                count -= 1
         return self._delete_segments(count)
 
     def _delete_segments(self, count: int) -> int:

@@ -7,6 +7,7 @@ nothing. The `.log` file is the truth: an index that is missing or wrong is made
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from struct import Struct
 from typing import NamedTuple
 
@@ -199,18 +200,20 @@ class Segment:
         if self._max_timestamp is None:
             timestamp, relative = time_index.last
             largest = (timestamp, self.base_offset + relative) if timestamp >= 0 else (-1, -1)
-            for header in self.headers(position):
-                if header.max_timestamp > largest[0]:
-                    largest = header.max_timestamp, header.last_offset
+            with suppress(CorruptBatch):
+                for header in self.headers(position):
+                    if header.max_timestamp > largest[0]:
+                        largest = header.max_timestamp, header.last_offset
             self._max_timestamp = largest
 
     def index_anew(self) -> None:
         """Make both indexes from the log."""
         self.forget_indexes()
         position = 0
-        for header in self.headers(0):
-            self.note(header, position)
-            position += header.size
+        with suppress(CorruptBatch):  # whoever reads that far will hear of it
+            for header in self.headers(0):
+                self.note(header, position)
+                position += header.size
 
     def forget_indexes(self) -> None:
         """Empty both indexes and remove their files, for whoever is going to `note` every batch."""
