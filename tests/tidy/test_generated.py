@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-
-from kohort.wire.stubs import stub_text
 from scripts.settings_table import render
 from tests.tidy.tree import Tree
+
+from kohort.wire.stubs import stub_text
 
 GENERATED: dict[str, Callable[[], str]] = {
     "src/kohort/wire/messages.pyi": stub_text,
