@@ -109,11 +109,6 @@ class LeaderEpochs:
         if epoch > self.latest:
             self._replace([*self._entries, (epoch, start_offset)])
 
-    def epoch_of(self, offset: int) -> int:
-        """Return the epoch in which an offset was written; -1 when unknown."""
-        at = bisect_right(self._entries, offset, key=lambda entry: entry[1])
-        return self._entries[at - 1][0] if at else -1
-
     def end_offset(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """Return (the largest epoch up to `epoch`, where it ended), as OffsetForLeaderEpoch answers; or (-1, -1)."""
         if epoch == self.latest and epoch >= 0:

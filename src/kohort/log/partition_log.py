@@ -20,6 +20,7 @@ from kohort.log.config import LogConfig
 from kohort.log.disk import Buffer, Disk, DiskFull, StorageError
 from kohort.log.placing import place
 from kohort.log.producers import Producers, ProducerSnapshots
+from kohort.log.reading import Reader
 from kohort.log.recovery import Recovery, recover
 from kohort.log.retention import segments_to_delete
 from kohort.log.segment import LARGEST_RELATIVE, Segment, base_offsets, segment_name
@@ -27,8 +28,6 @@ from kohort.log.times import TimestampedOffset, first_at_or_after, largest
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import NO_TOPIC_ID, topic_id_text
 from kohort.wire.records import BatchHeader, CorruptBatch
-
-_REMEMBERED_READS = 64
 
 
 class OffsetOutOfRange(KafkaError):
@@ -69,7 +68,7 @@ class PartitionLog:
         self._unflushed: list[Segment] = []
         self._snapshots = ProducerSnapshots(disk, directory)
         self._epochs = LeaderEpochs(disk, directory, durable=config.flush_policy == "fsync")
-        self._read_ends: dict[int, tuple[Segment, int]] = {}
+        self._reader = Reader()
         self._is_marked_clean = False
         self._failure: StorageError | None = None
 
@@ -165,7 +164,7 @@ class PartitionLog:
                 self._mark_clean()
         for segment in self._segments:
             segment.close()
-        self._read_ends.clear()
+        self._reader.forget()
 
     def _mark_clean(self) -> None:
         active = self._segments[-1]
@@ -182,7 +181,7 @@ class PartitionLog:
         for segment in self._segments:
             segment.close()
         self._segments, self._bases = [], []
-        self._read_ends.clear()
+        self._reader.forget()
         self._disk.remove_directory(self.directory)
 
     # -- what there is
@@ -285,7 +284,7 @@ class PartitionLog:
         old.seal()
         self._snapshots.write(self.producers, self._log_end_offset, self._bases)
         segment = self._add_segment()
-        self._read_ends.clear()  # the end of the old segment is where nobody reads on
+        self._reader.forget()  # the end of the old segment is where nobody reads on
         if self.is_dirty:
             self._unflushed.append(old)
         return segment
@@ -327,53 +326,10 @@ class PartitionLog:
             if self._log_start_offset <= offset <= self._log_end_offset:
                 return []
             raise OffsetOutOfRange(f"offset {offset} is not in {self._log_start_offset}..{self._log_end_offset}")
-        found = self._read_ends.get(offset) or self._find(offset)
-        if found is None:
-            return []
-        segment, start = found
-        end = self._end_position(segment, limit)
-        following: int | None = None
-        if end - start > max_bytes:
-            step = segment.border(start, start + max_bytes)
-            assert step is not None, "a segment larger than the read has a batch that crosses its end"
-            end, following = step.position, step.base_offset
-            if end == start:
-                if not at_least_one:
-                    return []
-                end, following = start + step.size, step.last_offset + 1
-        if end <= start:
-            return []
-        self._remember(segment, end, following, limit)
-        return [segment.log.read(start, end - start)]
-
-    def _remember(self, segment: Segment, end: int, following: int | None, limit: int) -> None:
-        """Remember where a reader that goes on will start: sequential reads need no look-up."""
-        if following is None:
-            following = limit
-            if end == segment.size and segment is not self._segments[-1]:
-                return
-        if len(self._read_ends) >= _REMEMBERED_READS:
-            del self._read_ends[next(iter(self._read_ends))]
-        self._read_ends[following] = segment, end
-
-    def _find(self, offset: int) -> tuple[Segment, int] | None:
-        """Return where the batch lies that holds `offset`, or the first one after it."""
-        at = max(bisect_right(self._bases, offset) - 1, 0)
-        for segment in self._segments[at:]:
-            step = segment.find(offset)
-            if step is not None:
-                return segment, step.position
-        return None
-
-    def _end_position(self, segment: Segment, limit: int) -> int:
-        """Return where the batches below the offset `limit` end in a segment."""
-        if limit == self._log_end_offset:
-            return segment.size
-        found = self._read_ends.get(limit)
-        if found is not None and found[0] is segment:
-            return found[1]
-        step = segment.find(limit)
-        return segment.size if step is None else step.position
+        is_log_end = limit == self._log_end_offset
+        return self._reader.read(
+            self._segments, self._bases, offset, limit, max_bytes, is_log_end=is_log_end, at_least_one=at_least_one
+        )
 
     # -- offsets by time and epoch
 
@@ -387,10 +343,6 @@ class PartitionLog:
     def max_timestamp_offset(self) -> TimestampedOffset | None:
         """Return the visible record with the largest timestamp, the first of them; None in an empty log."""
         return largest(self._segments, self._log_start_offset, self.high_watermark)
-
-    def leader_epoch_of(self, offset: int) -> int:
-        """Return the leader epoch in which an offset was written; -1 when unknown."""
-        return self._epochs.epoch_of(offset)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """Return (the largest epoch up to `leader_epoch`, its end offset) as OffsetForLeaderEpoch does, or (-1, -1)."""
@@ -439,7 +391,7 @@ class PartitionLog:
             following = self._bases[1]
             self._segments, self._bases = self._segments[1:], self._bases[1:]
             self._unflushed = [other for other in self._unflushed if other is not segment]
-            self._read_ends.clear()
+            self._reader.forget()
             self._log_start_offset = max(self._log_start_offset, following)
             segment.remove()
             self._snapshots.remove(segment.base_offset)
