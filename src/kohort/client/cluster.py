@@ -149,16 +149,14 @@ class Cluster:
             await self.refresh()
             found = self.view.topics.get(name)
             if found is None or found.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                if self._is_auto_creating:
-                    raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name!r} is being created")
                 raise UnknownTopic(name)
             if found.error is not ErrorCode.NONE:
                 raise KafkaError(found.error, f"topic {name!r}: {found.error.text}")
             return found
 
         try:
-            # A topic that was created a moment ago may not be known to every broker yet.
-            patience_ms = timeout_ms or (self.request_timeout_ms if self._is_auto_creating else 2000)
+            # A topic that was created a moment ago, perhaps by this request, may not be known to every broker yet.
+            patience_ms = timeout_ms or (5000 if self._is_auto_creating else 2000)
             return await retry(look, waits=self.waits(), timeout_ms=patience_ms)
         except UnknownTopic:
             self._tracked.discard(name)

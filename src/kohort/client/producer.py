@@ -1,0 +1,233 @@
+"""The producer: records in, batches out, and where each record was written.
+
+`send` returns as soon as the record is in a batch; awaiting what it returned waits for the broker. With idempotence,
+the default, a record is written once and in order however often the connection breaks (KIP-98).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from random import random as random_number
+
+from kohort.client.accumulator import Delivery, RecordMetadata, record_size
+from kohort.client.cluster import Cluster
+from kohort.client.errors import UnknownPartition
+from kohort.client.partitioner import Sticky, partition_for_key
+from kohort.client.sender import Sender, SenderConfig
+from kohort.client.view import TopicView
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.ids import TopicPartition
+from kohort.net.sasl import Sasl
+from kohort.wire.compression import Compression, compress
+from kohort.wire.records import Record
+
+Headers = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None]
+
+_ACKS = {"all": -1, -1: -1, "-1": -1, 0: 0, "0": 0, 1: 1, "1": 1}
+
+
+class Producer:
+    """Writes records to topics of one cluster.
+
+    Times are milliseconds, sizes bytes. `acks` is "all", 1 or 0. `enable_idempotence` is on by default where acks is
+    "all", and needs that. `compression` is "gzip", "snappy", "lz4", "zstd" or None. `buffer_memory` bounds what waits
+    to be written: beyond it `send` waits, at most `max_block_ms`. `partitioner(key, partitions)` replaces Java's
+    choice for records with a key. Raises ValueError for settings that do not go together and CompressionUnavailable.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str],
+        *,
+        client_id: str = "kohort",
+        acks: str | int = "all",
+        enable_idempotence: bool | None = None,
+        linger_ms: float = 5,
+        batch_size: int = 65_536,
+        compression: str | Compression | None = None,
+        max_request_size: int = 1_048_576,
+        buffer_memory: int = 33_554_432,
+        max_block_ms: int = 60_000,
+        delivery_timeout_ms: int = 120_000,
+        request_timeout_ms: int = 30_000,
+        max_in_flight: int = 5,
+        partitioner: Callable[[bytes, int], int] = partition_for_key,
+        allow_auto_create_topics: bool = True,
+        tls: ssl.SSLContext | None = None,
+        sasl: Sasl | None = None,
+        random: Callable[[], float] = random_number,
+    ) -> None:
+        if acks not in _ACKS:
+            raise ValueError(f"acks={acks!r} is not 'all', 1 or 0")
+        is_idempotent = _ACKS[acks] == -1 if enable_idempotence is None else enable_idempotence
+        if is_idempotent and _ACKS[acks] != -1:
+            raise ValueError(f"enable_idempotence needs acks='all', not {acks!r}: drop one of the two")
+        if is_idempotent and not 1 <= max_in_flight <= 5:
+            raise ValueError(f"enable_idempotence allows max_in_flight of 1 to 5, not {max_in_flight}")
+        if delivery_timeout_ms < linger_ms + request_timeout_ms:
+            raise ValueError("delivery_timeout_ms must be at least linger_ms + request_timeout_ms")
+        codec = _compression(compression)
+        compress(codec, b"")
+        self._cluster = Cluster(
+            bootstrap_servers,
+            client_id=client_id,
+            request_timeout_ms=request_timeout_ms,
+            allow_auto_create_topics=allow_auto_create_topics,
+            tls=tls,
+            sasl=sasl,
+            random=random,
+        )
+        self._config = SenderConfig(
+            acks=_ACKS[acks],
+            is_idempotent=is_idempotent,
+            linger_s=linger_ms / 1000,
+            batch_bytes=batch_size,
+            max_request_bytes=max_request_size,
+            compression=codec,
+            delivery_timeout_s=delivery_timeout_ms / 1000,
+            request_timeout_ms=request_timeout_ms,
+            max_in_flight=max_in_flight,
+        )
+        self._max_block_s = max_block_ms / 1000
+        self._room = buffer_memory
+        self._buffer_memory = buffer_memory
+        self._blocked: deque[asyncio.Future[None]] = deque()
+        self._partitioner = partitioner
+        self._sticky = Sticky(batch_size, random)
+        self._sender: Sender | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Producer:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Connect. Raises `BrokerUnreachable`."""
+        await self._cluster.start()
+        self._sender = Sender(self._cluster, self._config, self._release)
+        self._task = asyncio.create_task(self._sender.run(), name="kohort sender")
+
+    async def stop(self, *, timeout_ms: int | None = None) -> None:
+        """Write what waits, for at most `timeout_ms` (the delivery timeout by default), and end everything."""
+        if self._sender is None or self._task is None:
+            await self._cluster.close()
+            return
+        try:
+            async with asyncio.timeout(self._config.delivery_timeout_s if timeout_ms is None else timeout_ms / 1000):
+                await self._sender.drained()
+        except TimeoutError:
+            pass
+        finally:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            text = "the producer was closed before the record was written"
+            await self._sender.stop(KafkaError(ErrorCode.REQUEST_TIMED_OUT, text))
+            self._sender = self._task = None
+            await self._cluster.close()
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+    ) -> Delivery:
+        """Put a record into a batch; await the `Delivery` returned for where it was written.
+
+        Without `partition` the key decides, without a key one partition is filled after another. `timestamp_ms` is
+        now by default. Raises `UnknownTopic`, `UnknownPartition`, MESSAGE_TOO_LARGE, or REQUEST_TIMED_OUT where the
+        buffer stayed full.
+        """
+        sender = self._sender
+        if sender is None:
+            raise RuntimeError("the producer is not started: use 'async with Producer(…)' or await start()")
+        if not isinstance(value, bytes | None):
+            raise TypeError(f"a record's value is bytes or None, not {type(value).__name__}")
+        if not isinstance(key, bytes | None):
+            raise TypeError(f"a record's key is bytes or None, not {type(key).__name__}")
+        if timestamp_ms is None:
+            timestamp_ms = time.time_ns() // 1_000_000
+        pairs = tuple(headers.items() if isinstance(headers, Mapping) else headers)
+        record = Record(0, timestamp_ms, key, value, pairs)
+        size = record_size(record)
+        if size > self._config.max_request_bytes:
+            text = f"a record of {size} bytes is larger than max_request_size={self._config.max_request_bytes}"
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
+        view = self._cluster.view.topics.get(topic)
+        if view is None or not view.partitions:
+            view = await self._cluster.topic(topic)
+        chosen = self._choose(view, key, partition, size)
+        if size > self._room:
+            await self._wait_for_room(size)
+        self._room -= size
+        batch, is_next = sender.append(chosen, record)
+        delivery = Delivery(batch, len(batch.records) - 1, timestamp_ms)
+        if is_next:
+            # A batch just became full. A caller that sends in a tight loop must let the sender run.
+            await asyncio.sleep(0)
+        return delivery
+
+    async def flush(self) -> None:
+        """Wait until every record sent so far is written or has failed."""
+        if self._sender is not None:
+            await self._sender.drained()
+
+    def _choose(self, view: TopicView, key: bytes | None, partition: int | None, size: int) -> TopicPartition:
+        if partition is not None:
+            chosen = TopicPartition(view.name, partition)
+            if partition not in view.partitions:
+                raise UnknownPartition(chosen, len(view.partitions))
+            return chosen
+        if key is not None:
+            return TopicPartition(view.name, self._partitioner(key, len(view.partitions)))
+        return TopicPartition(view.name, self._sticky.choose(view.name, view.partitions, size))
+
+    async def _wait_for_room(self, size: int) -> None:
+        if size > self._buffer_memory:
+            text = f"a record of {size} bytes does not fit into buffer_memory={self._buffer_memory}"
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + self._max_block_s
+        while size > self._room:
+            waiter: asyncio.Future[None] = loop.create_future()
+            self._blocked.append(waiter)
+            try:
+                async with asyncio.timeout_at(deadline_s):
+                    await waiter
+            except TimeoutError:
+                text = (
+                    f"buffer_memory={self._buffer_memory} stayed full for {self._max_block_s:g} s (max_block_ms):"
+                    " the brokers cannot be reached, or take less than is sent"
+                )
+                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from None
+
+    def _release(self, size: int) -> None:
+        self._room += size
+        while self._blocked:
+            waiter = self._blocked.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+def _compression(name: str | Compression | None) -> Compression:
+    if name is None:
+        return Compression.NONE
+    if isinstance(name, Compression):
+        return name
+    try:
+        return Compression[name.upper()]
+    except KeyError:
+        known = ", ".join(codec.name.lower() for codec in Compression)
+        raise ValueError(f"compression={name!r} is not one of {known}") from None
+
+
+__all__ = ["Delivery", "Producer", "RecordMetadata"]
