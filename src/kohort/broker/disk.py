@@ -22,6 +22,9 @@ from kohort.log.disk import Buffer, DiskFull, StorageError
 _SMALL_READ = 32 * 1024
 """Reads of unmapped bytes up to this size are copied: cheaper than a new map."""
 
+_MOST_BUFFERS = 512
+"""Of one system call; IOV_MAX is 1024 on Linux and macOS."""
+
 _FIRST_CHUNK, _LARGEST_CHUNK = 4 * 1024, 256 * 1024
 
 
@@ -67,27 +70,36 @@ class OsFile:
         for buffer in buffers:
             size += len(buffer)
         start = self._size
+        if size > _LARGEST_CHUNK:
+            # To copy this much costs more than to map it when somebody reads it.
+            self._write_all(buffers, size, start)
+            self._size = start + size
+            return start
         chunk = self._chunks[-1] if self._chunks else None
-        if chunk is None or chunk.used + size > len(chunk.buffer):
+        if chunk is None or chunk.start + chunk.used != start or chunk.used + size > len(chunk.buffer):
             chunk = self._disk.new_chunk(self, start, size, 2 * len(chunk.buffer) if chunk else _FIRST_CHUNK)
             self._chunks.append(chunk)
         at = chunk.used
         for buffer in buffers:
             chunk.buffer[at : at + len(buffer)] = buffer
             at += len(buffer)
-        self._write(chunk.view[chunk.used : at], start)
+        self._write_all([chunk.view[chunk.used : at]], size, start)
         chunk.used = at
         self._size = start + size
         return start
 
-    def _write(self, content: memoryview, position: int) -> None:
+    def _write_all(self, buffers: Sequence[Buffer], size: int, position: int) -> None:
         """Write everything or nothing: what part of it came to be is cut off again."""
-        descriptor = self._disk.descriptor(self)
-        written = 0
         try:
-            while written < len(content):
-                # A signal or a disk that fills up can end a write early.
-                written += os.pwrite(descriptor, content[written:] if written else content, position + written)
+            descriptor = self._disk.descriptor(self)
+        except OSError as error:
+            raise _storage_error(error, self.path) from error
+        try:
+            written = os.pwritev(descriptor, buffers[:_MOST_BUFFERS], position)
+            if written < size:  # a signal, a disk that fills up, or more buffers than one call takes
+                rest = memoryview(b"".join(buffers))
+                while written < size:
+                    written += os.pwrite(descriptor, rest[written:], position + written)
         except OSError as error:
             with suppress(OSError):  # else the next append overwrites it: appends know their position
                 os.ftruncate(descriptor, self._size)
