@@ -96,3 +96,4 @@ class Then:
 
 Effect = Append | Note | Reply | Park | Arm | Disarm | Then
 Effects = Iterable[Effect]
+"""A decision. One that comes as a tuple holds nothing but `Reply` and `Arm` (heartbeats are many)."""

@@ -73,11 +73,11 @@ def encode_events(events: Sequence[HardEvent], now_ms: int) -> bytes:
         parts: list[bytes] = []
         for delta, event in enumerate(events):
             if type(event) is OffsetCommitted:
-                key, value = offset_key(event.group_id, event.topic, event.partition), offset_value(event)
-                tail: bytes | None = value
+                key = _offset_key_head(event.group_id, event.topic) + _int(event.partition)
+                value: bytes | None = offset_value(event)
             else:
-                key, tail = record_of(event)
-            field = b"\x01" if tail is None else _varint(len(tail)) + tail
+                key, value = record_of(event)
+            field = b"\x01" if value is None else _varint(len(value)) + value
             body = b"\x00\x00%b%b%b%b\x00" % (_varint(delta), _varint(len(key)), key, field)
             parts += (_varint(len(body)), body)
     except (struct.error, UnencodableMessage, UnicodeEncodeError) as error:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from kohort.group.commands import AppendFailed, Command, ExpireOffsets, ForgetTopic, TimerFired, Unload
 from kohort.group.describe import DescribedGroup, ListedGroup, describe, list_groups
-from kohort.group.effects import Append, Arm, Disarm, Park, Parked, Reply, Then
-from kohort.group.events import Event, HardEvent, OffsetCommitted
+from kohort.group.effects import Append, Arm, Disarm, Effect, Effects, Note, Park, Parked, Reply, Then
+from kohort.group.events import HardEvent, OffsetCommitted
 from kohort.group.offsets import fetch_offset
 from kohort.group.results import Result
 from kohort.group.settings import GroupSettings
@@ -167,40 +167,57 @@ class Coordinator:
 
     def _run(self, hosted: OffsetsPartition, command: Command, ticket: Ticket | None, now_ms: int) -> None:
         """Carry out a command and everything that follows from it."""
-        waiting = [command]
-        while waiting:
-            command = waiting.pop(0)
-            happened: list[Event] = []
-            records: list[HardEvent] = []
-            answers: list[Reply | Park] = []
-            timing: list[Arm | Disarm] = []
-            followers: list[Command] = []
-            for effect in decide(hosted.shard, command, now_ms):
-                if isinstance(effect, Reply | Park):
-                    answers.append(effect)
-                elif isinstance(effect, Arm | Disarm):
-                    timing.append(effect)
-                elif isinstance(effect, Then):
-                    followers.append(effect.command)
-                elif isinstance(effect, Append):
-                    happened.append(effect.event)
-                    records.append(effect.event)
-                else:
-                    happened.append(effect.event)
-            if records and (error := self._append(hosted, records, now_ms)):
-                waiting.insert(0, AppendFailed(command, error))
-                continue
-            for event in happened:
-                apply(hosted.shard, event)
-                self._events.note(hosted.shard, event, now_ms)
-            if answers:
-                self._answer(hosted, answers, ticket)
-            for effect in timing:
-                if isinstance(effect, Arm):
-                    self._node.timers.arm(effect.timer, effect.deadline_ms, partial(self._fire, effect.timer))
-                else:
-                    self._node.timers.disarm(effect.timer)
-            waiting += followers
+        effects = decide(hosted.shard, command, now_ms)
+        if type(effects) is tuple and ticket is not None:
+            self._carry_out_quietly(effects, ticket)
+            return
+        followers = self._carry_out(hosted, command, effects, ticket, now_ms)
+        while followers:
+            command = followers.pop(0)
+            followers += self._carry_out(hosted, command, decide(hosted.shard, command, now_ms), ticket, now_ms)
+
+    def _carry_out_quietly(self, effects: tuple[Effect, ...], ticket: Ticket) -> None:
+        """Carry out a decision that comes as a tuple: it only answers and arms timers, as a heartbeat's does."""
+        for effect in effects:
+            if type(effect) is Reply:
+                ticket(effect.result)
+            elif type(effect) is Arm:
+                timer = effect.timer
+                self._node.timers.arm(timer, effect.deadline_ms, partial(self._fire, timer))
+
+    def _carry_out(
+        self, hosted: OffsetsPartition, command: Command, effects: Effects, ticket: Ticket | None, now_ms: int
+    ) -> list[Command]:
+        """Carry out one decision and return what is to be decided next."""
+        decision = effects if type(effects) is list else list(effects)
+        records = [effect.event for effect in decision if type(effect) is Append]
+        if records and (error := self._append(hosted, records, now_ms)):
+            failed = AppendFailed(command, error)
+            return self._carry_out(hosted, failed, decide(hosted.shard, failed, now_ms), ticket, now_ms)
+        shard, timers = hosted.shard, self._node.timers
+        ready: list[tuple[Ticket, Result]] = []
+        followers: list[Command] = []
+        for effect in decision:
+            if type(effect) is Append or type(effect) is Note:
+                event = effect.event
+                apply(shard, event)
+                if type(event) is not OffsetCommitted:
+                    self._events.note(shard, event, now_ms)
+            elif type(effect) is Reply:
+                waiting = ticket if effect.to is None else self._parked.pop(effect.to, None)
+                if waiting is not None:
+                    ready.append((waiting, effect.result))
+            elif type(effect) is Arm:
+                timers.arm(effect.timer, effect.deadline_ms, partial(self._fire, effect.timer))
+            elif type(effect) is Disarm:
+                timers.disarm(effect.timer)
+            elif type(effect) is Then:
+                followers.append(effect.command)
+            elif type(effect) is Park and ticket is not None:
+                self._parked[effect.at] = ticket
+        if ready:
+            self._answer(hosted, ready)
+        return followers
 
     def _append(self, hosted: OffsetsPartition, events: list[HardEvent], now_ms: int) -> ErrorCode:
         """Append the records of one decision; return what kept them out of the log, or NONE."""
@@ -214,24 +231,14 @@ class Coordinator:
             return error.code
         return ErrorCode.NONE
 
-    def _answer(self, hosted: OffsetsPartition, answers: list[Reply | Park], ticket: Ticket | None) -> None:
+    def _answer(self, hosted: OffsetsPartition, ready: list[tuple[Ticket, Result]]) -> None:
         """Let replies go, once the records before them are as durable as the log promises."""
-        ready: list[tuple[Ticket, Result]] = []
-        for answer in answers:
-            if isinstance(answer, Park):
-                if ticket is not None:
-                    self._parked[answer.at] = ticket
-            elif answer.to is not None:
-                if (parked := self._parked.pop(answer.to, None)) is not None:
-                    ready.append((parked, answer.result))
-            elif ticket is not None:
-                ready.append((ticket, answer.result))
-        if ready and hosted.partition.flushes:
+        if hosted.partition.flushes:
             held = partial(self._release, hosted, ready)
             if self._node.durability.when_durable(hosted.partition, held):
                 return
-        for waiting, result in ready:
-            waiting(result)
+        for ticket, result in ready:
+            ticket(result)
 
     def _release(self, hosted: OffsetsPartition, ready: list[tuple[Ticket, Result]], error: ErrorCode) -> None:
         """Let held replies go; after a failed flush they are errors, and what we believe is not what is stored."""
