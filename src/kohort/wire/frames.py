@@ -112,7 +112,13 @@ def decode_response(cls: type[MessageT], version: int, frame: Buffer) -> tuple[i
                 position = skip_tags(frame, position, count)
     except (IndexError, error) as cause:
         raise MalformedMessage(f"response header: {cause}") from cause
-    message, _ = decode(cls, version, frame, position)
+    try:
+        message, _ = decode(cls, version, frame, position)
+    except MalformedMessage:
+        # A broker that does not know the version of an ApiVersions request answers in version 0 (KIP-511).
+        if cls.API_KEY != Api.API_VERSIONS or version == 0:
+            raise
+        message, _ = decode(cls, 0, frame, position)
     return correlation_id, message
 
 

@@ -97,6 +97,15 @@ def test_an_api_versions_response_always_carries_header_v0(version: int) -> None
     assert decode_response(ApiVersionsResponse, version, frame[4:]) == (1, response)
 
 
+@pytest.mark.parametrize("version", list(ApiVersionsResponse.VERSIONS))
+@pytest.mark.parametrize("keys", [0, 1, 80])
+def test_a_refusal_in_version_0_is_read_whatever_version_was_asked_for(version: int, keys: int) -> None:
+    ranges = [ApiVersionsResponse.ApiKey(api_key=key, max_version=4) for key in range(keys)]
+    refusal = ApiVersionsResponse(error_code=35, api_keys=ranges)
+    (frame,) = encode_response(refusal, 0, 1)
+    assert decode_response(ApiVersionsResponse, version, frame[4:]) == (1, refusal)
+
+
 def test_an_api_versions_request_is_flexible_as_any_other() -> None:
     frame = encode_request(ApiVersionsRequest(client_software_name="kohort"), 3, 1, None)[4:]
     header, position = decode_request_header(frame)

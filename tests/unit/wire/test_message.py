@@ -8,6 +8,7 @@ import pickle
 import pytest
 
 from kohort.wire import messages
+from kohort.wire.message import nested_structs
 from kohort.wire.messages import (
     FetchResponse,
     HeartbeatRequest,
@@ -18,7 +19,8 @@ from kohort.wire.messages import (
     OffsetCommitKey,
     ProduceRequest,
 )
-from kohort.wire.schemas import schema_texts
+from kohort.wire.notation import Struct
+from kohort.wire.schemas import schema, schema_texts
 
 
 def test_a_class_knows_its_key_and_versions() -> None:
@@ -80,6 +82,16 @@ def test_every_schema_becomes_a_class() -> None:
     assert set(dir(messages)) == set(schema_texts())
     for name in schema_texts():
         assert getattr(messages, name).__name__ == name
+
+
+@pytest.mark.parametrize("name", list(schema_texts()))
+def test_names_of_fields_stay_apart_in_snake_case(name: str) -> None:
+    def check(struct: Struct) -> None:
+        assert len({field.name for field in struct.fields}) == len(struct.fields), struct.name
+        for nested in nested_structs(struct):
+            check(nested)
+
+    check(schema(name).struct)
 
 
 def test_an_unknown_message_is_an_attribute_error() -> None:
