@@ -228,6 +228,7 @@ class _Reader:
 
 def _out_of_range(wanted: _Range, start: int, end: int) -> str:
     return (
-        f"offset {wanted.position} of {wanted.partition} is out of range, the broker holds {start} to {end}: retention deleted the records, or the"
-        " topic was deleted and created again; start from an offset that exists, or keep records longer (retention.ms)"
+        f"offset {wanted.position} of {wanted.partition} is out of range, the broker holds {start} to {end}: retention"
+        " deleted the records, or the topic was deleted and created again; start from an offset that exists, or keep"
+        " records longer (retention.ms)"
     )
