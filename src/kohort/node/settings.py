@@ -45,249 +45,99 @@ class Setting(NamedTuple):
     """Of a topic setting: the broker settings that give its default, the first that is set wins."""
 
 
-_B, _S, _I, _L, _D, _A = Kind.BOOLEAN, Kind.STRING, Kind.INT, Kind.LONG, Kind.DOUBLE, Kind.LIST
+_B, _S, _I, _L, _D, _A, _P = (
+    Kind.BOOLEAN, Kind.STRING, Kind.INT, Kind.LONG, Kind.DOUBLE, Kind.LIST, Kind.PASSWORD,
+)  # fmt: skip
 _STORED = "Accepted and stored for tools; has no effect on one broker."
 _CLEANUP = ("delete", "compact")
 _CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 _TIMESTAMPS = ("CreateTime", "LogAppendTime")
+_PROTOCOLS = ("classic", "consumer", "streams", "share")
+_s = Setting
 
+# fmt: off
+_IDENTITY = [
+    _s("node.id", _I, "1", "The number of this broker in Metadata and DescribeCluster.", 0, INT_MAX),
+    _s("broker.rack", _S, None, "The rack that Metadata reports for this broker."),
+    _s("listeners", _S, "PLAINTEXT://127.0.0.1:9092", "Where to listen: PLAINTEXT://HOST:PORT, one listener."),
+    _s("advertised.listeners", _S, None, "Where clients shall connect to; the listener itself when not set."),
+    _s("kohort.sasl.plain.users", _P, None, "NAME:PASSWORD,…: when set, clients must pass SASL/PLAIN."),
+]
+_TOPICS = [
+    _s("auto.create.topics.enable", _B, "true", "Whether Metadata creates topics that clients ask for."),
+    _s("delete.topic.enable", _B, "true", "Whether DeleteTopics may delete."),
+    _s("num.partitions", _I, "1",
+       "Partitions of a topic that is created without a number.", 1, 100000, is_dynamic=True),
+    _s("default.replication.factor", _I, "1", "Replication factor of created topics; one broker holds one.", 1, 1),
+    _s("min.insync.replicas", _I, "1", _STORED, 1, INT_MAX, is_dynamic=True),
+    _s("compression.type", _S, "producer",
+       "Stored; batches stay as their producer compressed them.", choices=_CODECS, is_dynamic=True),
+    _s("message.max.bytes", _I, "1048588", "The largest record batch that Produce takes.", 0, INT_MAX, is_dynamic=True),
+]
+_LOGS = [
+    _s("log.segment.bytes", _I, "1073741824",
+       "A segment is closed when it reaches this size.", 1024, INT_MAX, is_dynamic=True),
+    _s("log.roll.ms", _L, None,
+       "A segment is closed at this age; log.roll.hours when not set.", 1, LONG_MAX, is_dynamic=True),
+    _s("log.roll.hours", _I, "168", "A segment is closed at this age.", 1, INT_MAX),
+    _s("log.retention.ms", _L, None,
+       "How long records are kept, -1 for ever; else log.retention.minutes.", -1, LONG_MAX, is_dynamic=True),
+    _s("log.retention.minutes", _I, None, "How long records are kept; else log.retention.hours.", -1, INT_MAX),
+    _s("log.retention.hours", _I, "168", "How long records are kept.", -1, INT_MAX),
+    _s("log.retention.bytes", _L, "-1", "How much a partition keeps, -1 without limit.", -1, LONG_MAX, is_dynamic=True),
+    _s("log.retention.check.interval.ms", _L, "300000", "How often retention is enforced.", 1, LONG_MAX),
+    _s("log.index.interval.bytes", _I, "4096", "Bytes between two index entries.", 0, INT_MAX, is_dynamic=True),
+    _s("log.index.size.max.bytes", _I, "10485760", _STORED, 4, INT_MAX, is_dynamic=True),
+    _s("log.cleanup.policy", _A, "delete",
+       "delete or compact; compaction itself is not done yet.", choices=_CLEANUP, is_dynamic=True),
+    _s("log.cleaner.delete.retention.ms", _L, "86400000", _STORED, 0, LONG_MAX, is_dynamic=True),
+    _s("log.cleaner.min.compaction.lag.ms", _L, "0", _STORED, 0, LONG_MAX, is_dynamic=True),
+    _s("log.cleaner.max.compaction.lag.ms", _L, str(LONG_MAX), _STORED, 1, LONG_MAX, is_dynamic=True),
+    _s("log.cleaner.min.cleanable.ratio", _D, "0.5", _STORED, 0, 1, is_dynamic=True),
+    _s("log.segment.delete.delay.ms", _L, "60000", _STORED, 0, LONG_MAX, is_dynamic=True),
+    _s("log.preallocate", _B, "false", _STORED, is_dynamic=True),
+    _s("unclean.leader.election.enable", _B, "false", _STORED, is_dynamic=True),
+    _s("log.flush.interval.messages", _L, str(LONG_MAX),
+       "Below its default, a reply waits for fsync; else the system decides.", 1, LONG_MAX, is_dynamic=True),
+    _s("log.flush.interval.ms", _L, None, _STORED, 0, LONG_MAX, is_dynamic=True),
+    _s("log.message.timestamp.type", _S, "CreateTime",
+       "Whose time records carry.", choices=_TIMESTAMPS, is_dynamic=True),
+    _s("log.message.timestamp.before.max.ms", _L, str(LONG_MAX),
+       "How old a batch may be when it arrives.", 0, LONG_MAX, is_dynamic=True),
+    _s("log.message.timestamp.after.max.ms", _L, "3600000",
+       "How far ahead of our clock a batch may be.", 0, LONG_MAX, is_dynamic=True),
+]
+_REQUESTS = [
+    _s("socket.request.max.bytes", _I, "104857600",
+       "The largest request; a larger one closes its connection.", 1, INT_MAX),
+    _s("connections.max.idle.ms", _L, "600000", "A connection that says nothing for so long is closed.", 1, LONG_MAX),
+    _s("max.connections", _I, str(INT_MAX),
+       "How many connections are open at once; more are closed at once.", 0, INT_MAX, is_dynamic=True),
+    _s("fetch.max.bytes", _I, "57671680", "The most that one Fetch answers, its first batch excepted.", 1024, INT_MAX),
+    _s("max.incremental.fetch.session.cache.slots", _I, "1000", "Fetch sessions (KIP-227) kept at most.", 0, INT_MAX),
+    _s("max.request.partition.size.limit", _I, "2000", "Partitions in one DescribeTopicPartitions answer.", 1, INT_MAX),
+    _s("producer.id.expiration.ms", _I, "86400000",
+       "How long an idle producer's sequence is remembered.", 1, INT_MAX, is_dynamic=True),
+]
+_GROUPS = [
+    _s("group.coordinator.rebalance.protocols", _A, "classic", "The group protocols in force.", choices=_PROTOCOLS),
+    _s("group.min.session.timeout.ms", _I, "6000",
+       "The shortest session timeout a classic member may ask for.", 1, INT_MAX),
+    _s("group.max.session.timeout.ms", _I, "1800000",
+       "The longest session timeout a classic member may ask for.", 1, INT_MAX),
+    _s("group.initial.rebalance.delay.ms", _I, "3000", "How long an empty group waits for more members.", 0, INT_MAX),
+    _s("group.max.size", _I, str(INT_MAX), "How many members a classic group may have.", 1, INT_MAX),
+    _s("offsets.topic.num.partitions", _I, "50", "Partitions of __consumer_offsets, when it is created.", 1, INT_MAX),
+    _s("offsets.topic.segment.bytes", _I, "104857600", "Segment size of __consumer_offsets.", 1, INT_MAX),
+    _s("offsets.topic.replication.factor", _I, "1",
+       "Replication factor of __consumer_offsets; one broker holds one.", 1, 1),
+    _s("offset.metadata.max.bytes", _I, "4096", "The longest metadata text of a committed offset.", 0, INT_MAX),
+    _s("offsets.retention.minutes", _I, "10080", "How long the offsets of an empty group are kept.", 1, INT_MAX),
+    _s("offsets.retention.check.interval.ms", _L, "600000", "How often expired offsets are looked for.", 1, LONG_MAX),
+]
+# fmt: on
 
-def _broker() -> list[Setting]:
-    s = Setting
-    return [
-        s("node.id", _I, "1", "The number of this broker in Metadata and DescribeCluster.", 0, INT_MAX),
-        s("broker.rack", _S, None, "The rack that Metadata reports for this broker."),
-        s("listeners", _S, "PLAINTEXT://127.0.0.1:9092", "Where to listen: PLAINTEXT://HOST:PORT, one listener."),
-        s("advertised.listeners", _S, None, "Where clients shall connect to; the listener itself when not set."),
-        s("kohort.sasl.plain.users", Kind.PASSWORD, None, "NAME:PASSWORD,…: when set, clients must pass SASL/PLAIN."),
-        # topics
-        s("auto.create.topics.enable", _B, "true", "Whether Metadata creates topics that clients ask for."),
-        s("delete.topic.enable", _B, "true", "Whether DeleteTopics may delete."),
-        s("num.partitions", _I, "1", "Partitions of a topic that is created without a number.", 1, 100_000, (), True),
-        s("default.replication.factor", _I, "1", "Replication factor of created topics; one broker holds one.", 1, 1),
-        s("min.insync.replicas", _I, "1", _STORED, 1, INT_MAX, (), True),
-        s(
-            "compression.type",
-            _S,
-            "producer",
-            "Stored; batches stay as their producer compressed them.",
-            None,
-            None,
-            _CODECS,
-            True,
-        ),
-        s("message.max.bytes", _I, "1048588", "The largest record batch that Produce takes.", 0, INT_MAX, (), True),
-        # logs
-        s(
-            "log.segment.bytes",
-            _I,
-            "1073741824",
-            "A segment is closed when it reaches this size.",
-            1024,
-            INT_MAX,
-            (),
-            True,
-        ),
-        s(
-            "log.roll.ms",
-            _L,
-            None,
-            "A segment is closed at this age; log.roll.hours when not set.",
-            1,
-            LONG_MAX,
-            (),
-            True,
-        ),
-        s("log.roll.hours", _I, "168", "A segment is closed at this age.", 1, INT_MAX),
-        s(
-            "log.retention.ms",
-            _L,
-            None,
-            "How long records are kept, -1 for ever; else log.retention.minutes.",
-            -1,
-            LONG_MAX,
-            (),
-            True,
-        ),
-        s("log.retention.minutes", _I, None, "How long records are kept; else log.retention.hours.", -1, INT_MAX),
-        s("log.retention.hours", _I, "168", "How long records are kept.", -1, INT_MAX),
-        s("log.retention.bytes", _L, "-1", "How much a partition keeps, -1 without limit.", -1, LONG_MAX, (), True),
-        s("log.retention.check.interval.ms", _L, "300000", "How often retention is enforced.", 1, LONG_MAX),
-        s("log.index.interval.bytes", _I, "4096", "Bytes between two index entries.", 0, INT_MAX, (), True),
-        s("log.index.size.max.bytes", _I, "10485760", _STORED, 4, INT_MAX, (), True),
-        s(
-            "log.cleanup.policy",
-            _A,
-            "delete",
-            "delete or compact; compaction itself is not done yet.",
-            None,
-            None,
-            _CLEANUP,
-            True,
-        ),
-        s("log.cleaner.delete.retention.ms", _L, "86400000", _STORED, 0, LONG_MAX, (), True),
-        s("log.cleaner.min.compaction.lag.ms", _L, "0", _STORED, 0, LONG_MAX, (), True),
-        s("log.cleaner.max.compaction.lag.ms", _L, str(LONG_MAX), _STORED, 1, LONG_MAX, (), True),
-        s("log.cleaner.min.cleanable.ratio", _D, "0.5", _STORED, 0, 1, (), True),
-        s("log.segment.delete.delay.ms", _L, "60000", _STORED, 0, LONG_MAX, (), True),
-        s("log.preallocate", _B, "false", _STORED, None, None, (), True),
-        s("unclean.leader.election.enable", _B, "false", _STORED, None, None, (), True),
-        s(
-            "log.flush.interval.messages",
-            _L,
-            str(LONG_MAX),
-            "Below its default, a reply waits for fsync; else the system decides when to write.",
-            1,
-            LONG_MAX,
-            (),
-            True,
-        ),
-        s("log.flush.interval.ms", _L, None, _STORED, 0, LONG_MAX, (), True),
-        s("log.message.timestamp.type", _S, "CreateTime", "Whose time records carry.", None, None, _TIMESTAMPS, True),
-        s(
-            "log.message.timestamp.before.max.ms",
-            _L,
-            str(LONG_MAX),
-            "How old a batch may be when it arrives.",
-            0,
-            LONG_MAX,
-            (),
-            True,
-        ),
-        s(
-            "log.message.timestamp.after.max.ms",
-            _L,
-            "3600000",
-            "How far ahead of our clock a batch may be.",
-            0,
-            LONG_MAX,
-            (),
-            True,
-        ),
-        # requests
-        s(
-            "socket.request.max.bytes",
-            _I,
-            "104857600",
-            "The largest request; a larger one closes its connection.",
-            1,
-            INT_MAX,
-        ),
-        s(
-            "connections.max.idle.ms",
-            _L,
-            "600000",
-            "A connection that says nothing for so long is closed.",
-            1,
-            LONG_MAX,
-        ),
-        s(
-            "max.connections",
-            _I,
-            str(INT_MAX),
-            "How many connections are open at once; more are closed at once.",
-            0,
-            INT_MAX,
-            (),
-            True,
-        ),
-        s(
-            "fetch.max.bytes",
-            _I,
-            "57671680",
-            "The most that one Fetch answers, its first batch excepted.",
-            1024,
-            INT_MAX,
-        ),
-        s(
-            "max.incremental.fetch.session.cache.slots",
-            _I,
-            "1000",
-            "Fetch sessions (KIP-227) kept at most.",
-            0,
-            INT_MAX,
-        ),
-        s(
-            "max.request.partition.size.limit",
-            _I,
-            "2000",
-            "Partitions in one DescribeTopicPartitions answer.",
-            1,
-            INT_MAX,
-        ),
-        s(
-            "producer.id.expiration.ms",
-            _I,
-            "86400000",
-            "How long an idle producer's sequence is remembered.",
-            1,
-            INT_MAX,
-            (),
-            True,
-        ),
-        # groups
-        s(
-            "group.coordinator.rebalance.protocols",
-            _A,
-            "classic",
-            "The group protocols in force.",
-            None,
-            None,
-            ("classic", "consumer", "streams", "share"),
-        ),
-        s(
-            "group.min.session.timeout.ms",
-            _I,
-            "6000",
-            "The shortest session timeout a classic member may ask for.",
-            1,
-            INT_MAX,
-        ),
-        s(
-            "group.max.session.timeout.ms",
-            _I,
-            "1800000",
-            "The longest session timeout a classic member may ask for.",
-            1,
-            INT_MAX,
-        ),
-        s(
-            "group.initial.rebalance.delay.ms",
-            _I,
-            "3000",
-            "How long an empty group waits for more members.",
-            0,
-            INT_MAX,
-        ),
-        s("group.max.size", _I, str(INT_MAX), "How many members a classic group may have.", 1, INT_MAX),
-        s(
-            "offsets.topic.num.partitions",
-            _I,
-            "50",
-            "Partitions of __consumer_offsets, when it is created.",
-            1,
-            INT_MAX,
-        ),
-        s("offsets.topic.segment.bytes", _I, "104857600", "Segment size of __consumer_offsets.", 1, INT_MAX),
-        s(
-            "offsets.topic.replication.factor",
-            _I,
-            "1",
-            "Replication factor of __consumer_offsets; one broker holds one.",
-            1,
-            1,
-        ),
-        s("offset.metadata.max.bytes", _I, "4096", "The longest metadata text of a committed offset.", 0, INT_MAX),
-        s("offsets.retention.minutes", _I, "10080", "How long the offsets of an empty group are kept.", 1, INT_MAX),
-        s(
-            "offsets.retention.check.interval.ms",
-            _L,
-            "600000",
-            "How often expired offsets are looked for.",
-            1,
-            LONG_MAX,
-        ),
-    ]
+BROKER: dict[str, Setting] = {setting.name: setting for setting in (*_IDENTITY, *_TOPICS, *_LOGS, *_REQUESTS, *_GROUPS)}
 
 
 def _topic() -> list[Setting]:
@@ -321,7 +171,6 @@ def _topic() -> list[Setting]:
     ]
 
 
-BROKER: dict[str, Setting] = {setting.name: setting for setting in _broker()}
 TOPIC: dict[str, Setting] = {setting.name: setting for setting in _topic()}
 
 UNIT_MS = {"hours": HOUR_MS, "minutes": 60_000, "ms": 1}

@@ -52,7 +52,9 @@ def _create(
         names = ",".join(config.name for config in topic.configs if config.value is None)
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {names}")
     node.topics.check_new(topic.name, partitions, configs)
-    result = CreateTopicsResponse.Topic(name=topic.name, num_partitions=partitions, replication_factor=1)
+    result = CreateTopicsResponse.Topic(
+        name=topic.name, error_message=None, num_partitions=partitions, replication_factor=1
+    )
     if not validate_only:
         created = node.topics.create(topic.name, partitions, configs, request.now_ms)
         result.topic_id = created.topic_id

@@ -23,7 +23,9 @@ def handle(node: Node, request: Request, message: DescribeConfigsRequest) -> Des
     """Describe each resource on its own; settings that do not exist are left out, as in Kafka."""
     results = []
     for resource in message.resources:
-        result = _Result(resource_type=resource.resource_type, resource_name=resource.resource_name, configs=[])
+        result = _Result(
+            error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name, configs=[]
+        )
         try:
             topic = find_resource(node, resource.resource_type, resource.resource_name)
             wanted = resource.configuration_keys

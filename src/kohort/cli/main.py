@@ -1,0 +1,40 @@
+"""The entry of the command line: `kohort VERB …`. Each verb is a module beside this one, imported only when it is typed.
+
+A module has `register(verbs)`, which adds its parser and sets `run`, a function of the parsed arguments that
+returns the exit status.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+
+VERBS = ("broker", "topics", "produce", "consume", "groups", "demo")
+"""The verbs in the order of the help, each named as its module. A module that is not there is left out."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status: 0, 1 when it failed, 2 when it was typed wrongly."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    parser = argparse.ArgumentParser(prog="kohort", description="Kafka's consumer groups in Python.")
+    parser.add_argument("--version", action="store_true", help="print the version")
+    verbs = parser.add_subparsers(metavar="VERB")
+    wanted = arguments[:1] if arguments and arguments[0] in VERBS else VERBS
+    for verb in wanted:
+        name = f"kohort.cli.{verb}"
+        if find_spec(name) is not None:
+            import_module(name).register(verbs)
+    parsed = parser.parse_args(arguments)
+    if parsed.version:
+        from kohort import __version__
+
+        print(f"kohort {__version__}")
+        return 0
+    if not hasattr(parsed, "run"):
+        parser.print_help()
+        return 2
+    status: int = parsed.run(parsed)
+    return status
