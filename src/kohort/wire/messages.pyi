@@ -45,6 +45,29 @@ class DescribeConfigsResponse(Response):
     throttle_time_ms: int = 0
     results: list[Result] = ...
 
+class AlterConfigsRequest(Request[AlterConfigsResponse]):
+    class Resource(Value):
+        class Config(Value):
+            name: str = ""
+            value: str | None = ""
+
+        resource_type: int = 0
+        resource_name: str = ""
+        configs: list[Config] = ...
+
+    resources: list[Resource] = ...
+    validate_only: bool = False
+
+class AlterConfigsResponse(Response):
+    class Response(Value):
+        error_code: int = 0
+        error_message: str | None = ""
+        resource_type: int = 0
+        resource_name: str = ""
+
+    throttle_time_ms: int = 0
+    responses: list[Response] = ...
+
 class IncrementalAlterConfigsRequest(Request[IncrementalAlterConfigsResponse]):
     class Resource(Value):
         class Config(Value):

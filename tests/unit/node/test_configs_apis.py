@@ -1,4 +1,4 @@
-"""DescribeConfigs, IncrementalAlterConfigs and ListConfigResources."""
+"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and ListConfigResources."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from tests.unit.node.desk import Desk, Peer, batch, only, produce
 from kohort.model.errors import ErrorCode
 from kohort.node.settings import BROKER, TOPIC
 from kohort.wire.messages import (
+    AlterConfigsRequest,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
     IncrementalAlterConfigsRequest,
@@ -170,3 +171,29 @@ def test_list_config_resources_names_topics_and_the_broker() -> None:
     assert [(row.resource_name, row.resource_type) for row in found] == [("orders", 2), ("1", 4)]
     wrong = peer.call(ListConfigResourcesRequest(resource_types=[99]), 1)
     assert wrong.error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_alter_configs_names_the_whole_set_and_what_it_omits_is_removed() -> None:
+    desk = Desk()
+    desk.create("orders")
+    peer = desk.connect()
+
+    def replace(kind: int, name: str, **configs: str) -> int:
+        resource = AlterConfigsRequest.Resource(
+            resource_type=kind,
+            resource_name=name,
+            configs=[
+                AlterConfigsRequest.Resource.Config(name=key.replace("_", "."), value=text)
+                for key, text in configs.items()
+            ],
+        )
+        (result,) = peer.call(AlterConfigsRequest(resources=[resource]), 2).responses
+        return result.error_code
+
+    assert replace(TOPIC_TYPE, "orders", retention_ms="5000", segment_bytes="1048576") == 0
+    assert replace(TOPIC_TYPE, "orders", retention_ms="6000") == 0
+    assert value_of(peer, TOPIC_TYPE, "orders", "retention.ms") == ("6000", 1)
+    assert value_of(peer, TOPIC_TYPE, "orders", "segment.bytes") == ("1073741824", 5)
+    assert replace(TOPIC_TYPE, "orders", retention_ms="soon") == ErrorCode.INVALID_CONFIG
+    assert replace(TOPIC_TYPE, "nothing", retention_ms="5000") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert value_of(peer, TOPIC_TYPE, "orders", "retention.ms") == ("6000", 1)

@@ -1,0 +1,73 @@
+"""AlterConfigs: the whole set of a resource's settings; what is not named goes back to its default.
+
+Deprecated since IncrementalAlterConfigs (KIP-339), and still the only one that aiokafka and older clients send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kohort.model.errors import ErrorCode
+from kohort.node.apis import k44_incremental_alter_configs as incremental
+from kohort.node.connection import Request
+from kohort.node.node import Node
+from kohort.node.resources import BROKER, TOPIC
+from kohort.wire.apis import Api
+from kohort.wire.messages import AlterConfigsRequest, AlterConfigsResponse, IncrementalAlterConfigsRequest
+
+API = Api.ALTER_CONFIGS
+_Change = IncrementalAlterConfigsRequest.Resource.Config
+_Result = AlterConfigsResponse.Response
+
+
+def handle(node: Node, request: Request, message: AlterConfigsRequest) -> AlterConfigsResponse:
+    """Set what each resource names and remove the rest, as one incremental change per resource."""
+    resources = []
+    for resource in message.resources:
+        named = {config.name for config in resource.configs}
+        removed = sorted(set(_present(node, resource.resource_type, resource.resource_name)) - named)
+        changes = [
+            _Change(name=each.name, config_operation=incremental.SET, value=each.value) for each in resource.configs
+        ]
+        changes += [_Change(name=name, config_operation=incremental.DELETE, value=None) for name in removed]
+        resources.append(
+            IncrementalAlterConfigsRequest.Resource(
+                resource_type=resource.resource_type, resource_name=resource.resource_name, configs=changes
+            )
+        )
+    change = IncrementalAlterConfigsRequest(resources=resources, validate_only=message.validate_only)
+    done = incremental.handle(node, request, change)
+    return AlterConfigsResponse(
+        responses=[
+            _Result(
+                error_code=each.error_code,
+                error_message=each.error_message,
+                resource_type=each.resource_type,
+                resource_name=each.resource_name,
+            )
+            for each in done.responses
+        ]
+    )
+
+
+def refuse(message: AlterConfigsRequest, code: ErrorCode, text: str, version: int) -> AlterConfigsResponse:
+    """Say an error about every resource."""
+    return AlterConfigsResponse(
+        responses=[
+            _Result(
+                error_code=code,
+                error_message=text,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in message.resources
+        ]
+    )
+
+
+def _present(node: Node, resource_type: int, name: str) -> Iterable[str]:
+    """Return the settings that a resource has of its own; one that is not there is refused later, by its name."""
+    topic = node.topics.get(name) if resource_type == TOPIC else None
+    if topic is not None:
+        return topic.config.texts
+    return node.config.dynamic if resource_type == BROKER else ()
