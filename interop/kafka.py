@@ -76,7 +76,7 @@ class ApacheKafka:
             "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{controller}",
             "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-            "log.dirs": str(self.data),
+            "log.dirs": str(self.logs),
         }
         lines = [f"{key}={value}" for key, value in {**DEFAULTS, **listeners, **self.settings}.items()]
         properties.write_text("\n".join(lines) + "\n")
@@ -93,7 +93,7 @@ class ApacheKafka:
         return self
 
     @property
-    def data(self) -> Path:
+    def logs(self) -> Path:
         """The folder of the partition logs."""
         return self.directory / "data"
 

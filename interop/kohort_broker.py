@@ -38,7 +38,7 @@ class KohortBroker:
         # On its old port, so that clients find it again.
         port = self.bootstrap.rpartition(":")[2] or "0"
         program = Path(sys.executable).parent / "kohort"
-        command = [str(program), "broker", "--data", str(self.data), "--port", port]
+        command = [str(program), "broker", "--data", str(self.logs), "--port", port]
         for key, value in self.settings.items():
             command += ["--set", f"{key}={value}"]
         self.child = Child(command, self.directory / f"broker-{self._starts}.log")
@@ -50,7 +50,7 @@ class KohortBroker:
         return self
 
     @property
-    def data(self) -> Path:
+    def logs(self) -> Path:
         """The folder of the partition logs."""
         return self.directory / "data"
 

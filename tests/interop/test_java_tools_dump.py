@@ -26,7 +26,7 @@ ROW = re.compile(r"^\| offset: (\d+) .*? key: (\S+) payload: (.*)$", re.MULTILIN
 class Stopped:
     """What a broker left behind, and what is known to be in it."""
 
-    data: Path
+    logs: Path
     written: dict[Position, Pair]
     committed: dict[int, int]
     group: str
@@ -68,7 +68,7 @@ def stopped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
                 group.leave(member)
             committed = group.committed()
         broker.stop()
-        yield Stopped(broker.data, written, committed, group.name)
+        yield Stopped(broker.logs, written, committed, group.name)
     finally:
         broker.stop()
         broker.remove()
@@ -82,7 +82,7 @@ def dump(*files: Path, options: tuple[str, ...] = ()) -> str:
 @pytest.mark.capability("Java tools", "DumpLogSegments on data segments and indexes")
 def test_every_record_is_in_the_segments(stopped: Stopped) -> None:
     for partition in (0, 1):
-        files = sorted((stopped.data / f"{TOPIC}-{partition}").glob("*.log"))
+        files = sorted((stopped.logs / f"{TOPIC}-{partition}").glob("*.log"))
         assert len(files) > 1, "one segment only: nothing was rolled"
         text = dump(*files, options=("--print-data-log", "--deep-iteration", "--max-message-size", "10000000"))
         assert "isvalid: false" not in text
@@ -94,7 +94,7 @@ def test_every_record_is_in_the_segments(stopped: Stopped) -> None:
 @pytest.mark.capability("Java tools", "DumpLogSegments on data segments and indexes")
 def test_indexes_point_into_their_segments(stopped: Stopped) -> None:
     for partition in (0, 1):
-        folder = stopped.data / f"{TOPIC}-{partition}"
+        folder = stopped.logs / f"{TOPIC}-{partition}"
         for suffix in ("index", "timeindex"):
             files = sorted(folder.glob(f"*.{suffix}"))
             assert len(files) == len(list(folder.glob("*.log")))
@@ -107,7 +107,7 @@ def test_indexes_point_into_their_segments(stopped: Stopped) -> None:
 
 @pytest.mark.capability("Java tools", "DumpLogSegments on __consumer_offsets")
 def test_committed_offsets_are_in_the_group_log(stopped: Stopped) -> None:
-    files = [file for file in sorted(stopped.data.glob("__consumer_offsets-*/*.log")) if file.stat().st_size]
+    files = [file for file in sorted(stopped.logs.glob("__consumer_offsets-*/*.log")) if file.stat().st_size]
     text = dump(*files, options=("--offsets-decoder",))
     offsets: dict[int, int] = {}
     states: list[dict[str, object]] = []
