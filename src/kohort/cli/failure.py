@@ -11,7 +11,6 @@ import os
 import sys
 from collections.abc import Callable, Coroutine, Iterable
 from difflib import get_close_matches
-from functools import wraps
 from typing import Any
 
 from kohort.cli.output import OutputClosed, flush, remark
@@ -71,18 +70,21 @@ def run_against(bootstrap: str, work: Callable[[], Coroutine[Any, Any, int]]) ->
 
 
 def sentence_of(error: KafkaError, bootstrap: str) -> str:
-    """Return what the cluster answered, and what it means for the user."""
-    if error.code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT):
+    """Return what went wrong and what it means for the user."""
+    if error.code is ErrorCode.BROKER_NOT_AVAILABLE:
         return unreachable(bootstrap, error)
+    if type(error) is not KafkaError:
+        return error.text  # the client's own errors are sentences already
     return f"{bootstrap} answered {error.code.name}: {error.text}"
 
 
 def unreachable(bootstrap: str, error: BaseException) -> str:
     """Return the sentence for a cluster that does not answer."""
-    reason = str(error) or type(error).__name__
+    attempts: Iterable[tuple[str, str]] = getattr(error, "attempts", ())
+    reason = "; ".join(dict.fromkeys(why for _, why in attempts)) or str(error) or type(error).__name__
     return (
-        f"no broker answers at {bootstrap} ({reason}); "
-        "start one with `kohort broker`, or name another with --bootstrap-server or KOHORT_BOOTSTRAP"
+        f"no broker answers at {bootstrap} ({reason}): start one with `kohort broker --data DIR`, "
+        "or name another with --bootstrap-server or KOHORT_BOOTSTRAP"
     )
 
 
@@ -91,17 +93,3 @@ def closed_pipe() -> int:
     # What is still buffered cannot be written; without this the interpreter would complain at exit.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
-
-
-def usage_checked(run: Callable[..., int]) -> Callable[..., int]:
-    """Let a command's own `run` raise CommandFailed before it talks to a cluster."""
-
-    @wraps(run)
-    def checked(*arguments: Any) -> int:
-        try:
-            return run(*arguments)
-        except CommandFailed as failure:
-            remark(failure.sentence)
-            return failure.status
-
-    return checked

@@ -24,7 +24,7 @@ class Rule(Enum):
 
 
 class Move(NamedTuple):
-    """One partition's step of a plan. `committed` is None where nothing was; `bounded` says the log's end stopped it."""
+    """One partition's step of a plan. `committed` is None where nothing was; `bounded` is true at a log's end."""
 
     partition: TopicPartition
     committed: int | None

@@ -1,4 +1,4 @@
-"""The entry of the command line: `kohort VERB …`. Each verb is a module beside this one, imported only when it is typed.
+"""The entry of the command line. Each verb is a module beside this one, imported only when it is typed.
 
 A module has `register(verbs)`, which adds its parser and sets `run`, a function of the parsed arguments that
 returns the exit status.
@@ -19,14 +19,14 @@ VERBS = ("broker", "topics", "produce", "consume", "groups", "demo")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status: 0, 1 when it failed, 2 when it was typed wrongly."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    parser = argparse.ArgumentParser(prog="kohort", description="Kafka's consumer groups in Python.")
-    parser.add_argument("--version", action="store_true", help="print the version")
-    verbs = parser.add_subparsers(metavar="VERB")
-    wanted = arguments[:1] if arguments and arguments[0] in VERBS else VERBS
-    for verb in wanted:
-        name = f"kohort.cli.{verb}"
-        if find_spec(name) is not None:
-            import_module(name).register(verbs)
+    if arguments and not arguments[0].startswith("-") and arguments[0] not in VERBS:
+        from difflib import get_close_matches
+
+        near = get_close_matches(arguments[0], VERBS, n=1)
+        advice = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(VERBS)}"
+        print(f"kohort: there is no verb {arguments[0]!r}: {advice}", file=sys.stderr)
+        return 2
+    parser = parser_for(arguments)
     parsed = parser.parse_args(arguments)
     if parsed.version:
         from kohort import __version__
@@ -36,5 +36,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not hasattr(parsed, "run"):
         parser.print_help()
         return 2
-    status: int = parsed.run(parsed)
+    try:
+        status: int = parsed.run(parsed)
+    except KeyboardInterrupt:
+        return 130
     return status
+
+
+def parser_for(arguments: Sequence[str]) -> argparse.ArgumentParser:
+    """Return the parser of a command line; of the verb that it names only, where it names one."""
+    parser = argparse.ArgumentParser(prog="kohort", description="Kafka's consumer groups in Python.")
+    parser.add_argument("--version", action="store_true", help="print the version")
+    verbs = parser.add_subparsers(metavar="VERB")
+    wanted = arguments[:1] if arguments and arguments[0] in VERBS else VERBS
+    for verb in wanted:
+        name = f"kohort.cli.{verb}"
+        if find_spec(name) is not None:
+            import_module(name).register(verbs)
+    return parser

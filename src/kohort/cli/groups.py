@@ -1,0 +1,281 @@
+"""`kohort groups list|describe|delete|reset-offsets`: who is in a group, and how far it has read."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kohort.cli import output
+from kohort.cli.failure import USAGE, CommandFailed, unknown
+from kohort.cli.group_reset import Move, NothingToShift, Reach, Rule, changes, plan
+from kohort.cli.options import add_cluster, add_json, chosen, moment_ms, number, topic_or_partitions, verb
+from kohort.cli.topics import with_admin
+from kohort.model.assignment import by_topic
+from kohort.model.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from kohort.client import Admin
+    from kohort.client.admin import GroupDescription, MemberDescription
+
+RESET_EXAMPLES = """
+kohort groups reset-offsets readers --topic flights --to-earliest
+kohort groups reset-offsets readers --topic flights:0,3 --to-datetime 2026-01-31T12:00:00Z --execute
+kohort groups reset-offsets readers --all-topics --shift-by -100 --execute
+"""
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `groups` and its verbs to the command line."""
+    parser = verbs.add_parser("groups", help="list, describe and delete groups, and reset their offsets")
+    inner = parser.add_subparsers(metavar="VERB", required=True)
+    listing = verb(inner, "list", "list groups", run=run_list, examples="kohort groups list --json")
+    example = "kohort groups describe readers\nkohort groups describe readers --members"
+    describe = verb(inner, "describe", "show a group's offsets and members", run=run_describe, examples=example)
+    describe.add_argument("--offsets", action="store_true", help="committed offsets and lag (the default)")
+    describe.add_argument("--members", action="store_true", help="members and what they are assigned")
+    example = "kohort groups delete readers"
+    delete = verb(inner, "delete", "delete a group and its offsets", run=run_delete, examples=example)
+    reset = verb(
+        inner,
+        "reset-offsets",
+        "move the committed offsets of a group without members",
+        run=run_reset,
+        examples=RESET_EXAMPLES,
+    )
+    add_reset_options(reset)
+    for each in (describe, delete, reset):
+        each.add_argument("group", metavar="GROUP")
+    for each in (listing, describe, delete, reset):
+        add_json(each)
+        add_cluster(each)
+
+
+def add_reset_options(parser: argparse.ArgumentParser) -> None:
+    """Add what reset-offsets aims at, and whether it writes."""
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument(
+        "--topic", metavar="TOPIC[:P,P]", type=topic_or_partitions, action="append", help="which partitions; may repeat"
+    )
+    which.add_argument("--all-topics", action="store_true", help="every partition that has a committed offset")
+    aim = parser.add_mutually_exclusive_group(required=True)
+    aim.add_argument("--to-earliest", dest="aim", action="store_const", const=(Rule.EARLIEST, 0))
+    aim.add_argument("--to-latest", dest="aim", action="store_const", const=(Rule.LATEST, 0))
+    aim.add_argument(
+        "--to-offset", dest="aim", metavar="N", type=lambda text: (Rule.OFFSET, number(0, "an offset")(text))
+    )
+    aim.add_argument("--to-datetime", dest="aim", metavar="ISO", type=lambda text: (Rule.TIME, moment_ms(text)))
+    aim.add_argument(
+        "--shift-by", dest="aim", metavar="N", type=lambda text: (Rule.SHIFT, number(-(1 << 63), "a distance")(text))
+    )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--dry-run", action="store_true", help="only show what would be written (the default)")
+    what.add_argument("--execute", action="store_true", help="write the offsets")
+
+
+def aim_of(rule: Rule, read: Callable[[str], int]) -> Callable[[str], tuple[Rule, int]]:
+    """Return the type of an option that gives a rule its number."""
+    return lambda text: (rule, read(text))
+
+
+def run_list(args: argparse.Namespace) -> int:
+    """List groups."""
+    return with_admin(args, show_groups)
+
+
+def run_describe(args: argparse.Namespace) -> int:
+    """Show one group."""
+    return with_admin(args, describe)
+
+
+def run_delete(args: argparse.Namespace) -> int:
+    """Delete a group."""
+    return with_admin(args, delete)
+
+
+async def show_groups(args: argparse.Namespace, admin: Admin) -> None:
+    """Print the groups by name."""
+    groups = sorted(await admin.list_groups(), key=lambda group: group.group_id)
+    rows = [(group.group_id, group.group_type, group.state, group.protocol_type or None) for group in groups]
+    columns = ["group", "type", "state", "protocol_type"]
+    if args.json:
+        output.put_json([dict(zip(columns, row, strict=True)) for row in rows])
+        return
+    output.put(output.table(["group", "type", "state", "protocol type"], rows))
+    if not rows:
+        output.remark("there are no groups: a group begins when its first member joins")
+
+
+async def existing(admin: Admin, group_id: str) -> GroupDescription:
+    """Return a group's description. Raises CommandFailed, with the nearest name, where there is none."""
+    known = [group.group_id for group in await admin.list_groups()]
+    if group_id not in known:
+        raise unknown("group", group_id, known, "a group begins when its first member joins")
+    return (await admin.describe_groups([group_id]))[group_id]
+
+
+async def describe(args: argparse.Namespace, admin: Admin) -> None:
+    """Print a group's state, its offsets, its members, as asked."""
+    group = await existing(admin, args.group)
+    wants_offsets = args.offsets or not args.members
+    offsets = await offset_rows(admin, group) if wants_offsets else []
+    if args.json:
+        document: dict[str, Any] = {
+            "group": group.group_id,
+            "state": group.state,
+            "protocol_type": group.protocol_type,
+            "protocol": group.protocol,
+            "members": [member_json(member) for member in group.members],
+        }
+        if wants_offsets:
+            document["offsets"] = offsets
+        output.put_json(document)
+        return
+    count = len(group.members)
+    assignor = f", assignor {group.protocol}" if group.protocol else ""
+    output.put(f"{group.group_id}: {group.state}, {count} member{'s' * (count != 1)}{assignor}")
+    if wants_offsets:
+        output.put("")
+        empty = "nothing is committed and nothing assigned"
+        output.put(output.table(OFFSET_COLUMNS, [list(row.values()) for row in offsets], empty=empty))
+    if args.members:
+        output.put("")
+        rows = [
+            (member.member_id, member.instance_id, member.client_id, member.client_host, assigned(member))
+            for member in group.members
+        ]
+        columns = ["member", "instance", "client", "host", "assigned"]
+        output.put(output.table(columns, rows, empty="no members"))
+
+
+OFFSET_COLUMNS = ["topic", "partition", "committed", "end", "lag", "member"]
+
+
+async def offset_rows(admin: Admin, group: GroupDescription) -> list[dict[str, Any]]:
+    """Return a row for each partition that is committed or assigned, sorted."""
+    committed = {held: entry.offset for held, entry in (await admin.group_offsets(group.group_id)).items()}
+    owners = {held: member.member_id for member in group.members for held in member.assignment}
+    wanted = sorted(committed.keys() | owners.keys())
+    topics = {topic.name: len(topic.partitions) for topic in await admin.list_topics()}
+    there = [held for held in wanted if held.partition < topics.get(held.topic, 0)]
+    ends = await ends_of(admin, there, "latest")
+    return [
+        {
+            "topic": held.topic,
+            "partition": held.partition,
+            "committed": committed.get(held),
+            "end": ends.get(held),
+            "lag": max(ends[held] - committed[held], 0) if held in ends and held in committed else None,
+            "member": owners.get(held),
+        }
+        for held in wanted
+    ]
+
+
+async def ends_of(admin: Admin, partitions: Iterable[TopicPartition], which: str) -> dict[TopicPartition, int]:
+    """Return the "earliest" or "latest" offsets of partitions."""
+    found = await admin.list_offsets(dict.fromkeys(partitions, which))
+    return {held: entry.offset for held, entry in found.items() if entry is not None}
+
+
+def assigned(member: MemberDescription) -> str | None:
+    """Return an assignment as `topic:0,1 other:3`."""
+    return (
+        " ".join(f"{topic}:{','.join(map(str, held))}" for topic, held in by_topic(member.assignment).items()) or None
+    )
+
+
+def member_json(member: MemberDescription) -> dict[str, Any]:
+    """Return a member's documented fields."""
+    return {
+        "member": member.member_id,
+        "instance": member.instance_id,
+        "client": member.client_id,
+        "host": member.client_host,
+        "assigned": by_topic(member.assignment),
+    }
+
+
+async def delete(args: argparse.Namespace, admin: Admin) -> None:
+    """Delete a group that has no members."""
+    group = await existing(admin, args.group)
+    require_no_members(group, "deleted")
+    await admin.delete_group(args.group)
+    if args.json:
+        output.put_json({"group": args.group, "deleted": True})
+    else:
+        output.put(f"deleted {args.group}")
+
+
+def require_no_members(group: GroupDescription, what: str) -> None:
+    """Refuse, naming how many there are, what only an empty group allows."""
+    if count := len(group.members):
+        who = "a member" if count == 1 else f"{count} members"
+        raise CommandFailed(f"group {group.group_id} has {who} and cannot be {what}: stop them first")
+
+
+def run_reset(args: argparse.Namespace) -> int:
+    """Show where the offsets of a group would go, and with --execute write them."""
+    return with_admin(args, reset)
+
+
+async def reset(args: argparse.Namespace, admin: Admin) -> None:
+    """Plan, print the plan, and write it when told to."""
+    known = {group.group_id for group in await admin.list_groups()}
+    if args.group in known:
+        require_no_members(await existing(admin, args.group), "reset")
+    committed = {held: entry.offset for held, entry in (await admin.group_offsets(args.group)).items()}
+    partitions = await partitions_meant(args, admin, committed)
+    moves = await planned(args.aim, admin, partitions, committed)
+    if args.execute and (writes := changes(moves)):
+        await admin.reset_offsets(args.group, {move.partition: move.offset for move in writes})
+    if args.json:
+        columns = ["topic", "partition", "committed", "new", "bounded"]
+        rows = [(*move.partition, move.committed, move.offset, move.bounded) for move in moves]
+        listed = [dict(zip(columns, row, strict=True)) for row in rows]
+        output.put_json({"group": args.group, "executed": args.execute, "offsets": listed})
+        return
+    rows = [(*move.partition, move.committed, move.offset) for move in moves]
+    output.put(output.table(["topic", "partition", "committed", "new"], rows))
+    if bounded := [str(move.partition) for move in moves if move.bounded]:
+        output.remark(f"kept inside the log: {', '.join(bounded)}")
+    if not args.execute:
+        output.remark("nothing was changed: add --execute to write these offsets")
+
+
+async def partitions_meant(
+    args: argparse.Namespace, admin: Admin, committed: Mapping[TopicPartition, int]
+) -> list[TopicPartition]:
+    """Return the partitions that the options name. Raises CommandFailed for one that does not exist."""
+    if args.all_topics:
+        if not committed:
+            raise CommandFailed(f"group {args.group} has committed nothing: name the partitions with --topic")
+        named = [(topic, frozenset(held)) for topic, held in by_topic(committed).items()]
+    else:
+        named = args.topic
+    topics = {topic.name: len(topic.partitions) for topic in await admin.list_topics()}
+    found, missing_topics, missing = chosen(named, topics)
+    if missing_topics:
+        raise unknown("topic", missing_topics[0], topics)
+    if missing:
+        topic, partition = missing[0]
+        raise CommandFailed(f"topic {topic} has partitions 0 to {topics[topic] - 1}, so there is no {partition}", USAGE)
+    return found
+
+
+async def planned(
+    aim: tuple[Rule, int], admin: Admin, partitions: list[TopicPartition], committed: Mapping[TopicPartition, int]
+) -> list[Move]:
+    """Ask the cluster how far the partitions reach, and return the plan."""
+    rule, value = aim
+    earliest = await ends_of(admin, partitions, "earliest")
+    latest = await ends_of(admin, partitions, "latest")
+    at_time: dict[TopicPartition, int | None] = {}
+    if rule is Rule.TIME:
+        found = await admin.list_offsets(dict.fromkeys(partitions, value))
+        at_time = {held: None if entry is None else entry.offset for held, entry in found.items()}
+    reaches = {held: Reach(earliest[held], latest[held]) for held in partitions}
+    try:
+        return plan(rule, value, reaches, committed, at_time)
+    except NothingToShift as error:
+        raise CommandFailed(str(error)) from None

@@ -1,0 +1,169 @@
+"""`kohort topics create|list|describe|delete`: what topics there are, and how far each partition reaches."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kohort.cli import output
+from kohort.cli.failure import run_against, unknown
+from kohort.cli.options import add_cluster, add_json, number, setting, verb
+from kohort.model.ids import TopicPartition, topic_id_text
+
+if TYPE_CHECKING:
+    from kohort.client import Admin
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `topics` and its verbs to the command line."""
+    parser = verbs.add_parser("topics", help="create, list, describe and delete topics")
+    inner = parser.add_subparsers(metavar="VERB", required=True)
+    example = "kohort topics create flights --partitions 12 --config retention.ms=86400000"
+    create = verb(inner, "create", "create a topic", run=run_create, examples=example)
+    create.add_argument(
+        "--partitions",
+        metavar="N",
+        type=number(1, "a number of partitions"),
+        help="how many partitions (default: the broker's num.partitions)",
+    )
+    create.add_argument(
+        "--config", metavar="NAME=VALUE", type=setting, action="append", default=[], help="a topic setting; may repeat"
+    )
+    listing = verb(inner, "list", "list topics", run=run_list, examples="kohort topics list --json")
+    listing.add_argument("--internal", action="store_true", help="also those that brokers keep for themselves")
+    example = "kohort topics describe flights"
+    describe = verb(inner, "describe", "show a topic's partitions", run=run_describe, examples=example)
+    example = "kohort topics delete flights"
+    delete = verb(inner, "delete", "delete a topic and its records", run=run_delete, examples=example)
+    for each in (create, describe, delete):
+        each.add_argument("name", metavar="NAME")
+    for each in (create, listing, describe, delete):
+        add_json(each)
+        add_cluster(each)
+
+
+def with_admin(args: argparse.Namespace, work: Any) -> int:
+    """Run a coroutine function of (args, admin) against the cluster."""
+
+    async def session() -> int:
+        from kohort.client import Admin
+
+        async with Admin(bootstrap_servers=args.bootstrap_server) as admin:
+            return int(await work(args, admin) or 0)
+
+    return run_against(args.bootstrap_server, session)
+
+
+async def require_topics(admin: Admin, names: Sequence[str]) -> dict[str, int]:
+    """Return partition counts of topics. Raises CommandFailed, with the nearest name, where one does not exist."""
+    known = {topic.name: topic for topic in await admin.list_topics()}
+    for name in names:
+        if name not in known:
+            visible = [topic.name for topic in known.values() if not topic.is_internal]
+            raise unknown("topic", name, visible, f"create it with `kohort topics create {name}`")
+    return {name: len(known[name].partitions) for name in names}
+
+
+def run_create(args: argparse.Namespace) -> int:
+    """Create a topic."""
+    return with_admin(args, create)
+
+
+def run_list(args: argparse.Namespace) -> int:
+    """List topics."""
+    return with_admin(args, show_topics)
+
+
+def run_describe(args: argparse.Namespace) -> int:
+    """Show one topic."""
+    return with_admin(args, describe)
+
+
+def run_delete(args: argparse.Namespace) -> int:
+    """Delete a topic."""
+    return with_admin(args, delete)
+
+
+async def create(args: argparse.Namespace, admin: Admin) -> None:
+    """Create a topic and say what it became."""
+    await admin.create_topic(args.name, partitions=args.partitions, configs=dict(args.config))
+    count = (await require_topics(admin, [args.name]))[args.name]
+    if args.json:
+        output.put_json({"name": args.name, "partitions": count})
+    else:
+        output.put(f"created {args.name} with {count} partition{'s' * (count != 1)}")
+
+
+async def show_topics(args: argparse.Namespace, admin: Admin) -> None:
+    """Print the topics by name."""
+    topics = sorted(await admin.list_topics(), key=lambda topic: topic.name)
+    topics = [topic for topic in topics if args.internal or not topic.is_internal]
+    if args.json:
+        output.put_json(
+            [
+                {
+                    "name": topic.name,
+                    "topic_id": topic_id_text(topic.topic_id),
+                    "internal": topic.is_internal,
+                    "partitions": len(topic.partitions),
+                }
+                for topic in topics
+            ]
+        )
+        return
+    rows = [(topic.name, len(topic.partitions)) for topic in topics]
+    output.put(output.table(["topic", "partitions"], rows))
+    if not rows:
+        output.remark("there are no topics: create one with `kohort topics create NAME`")
+
+
+async def describe(args: argparse.Namespace, admin: Admin) -> None:
+    """Print a topic's partitions and the settings that are its own."""
+    counts = await require_topics(admin, [args.name])
+    topic = (await admin.describe_topics([args.name]))[args.name]
+    partitions = [TopicPartition(args.name, number) for number in range(counts[args.name])]
+    earliest = await admin.list_offsets(dict.fromkeys(partitions, "earliest"))
+    latest = await admin.list_offsets(dict.fromkeys(partitions, "latest"))
+    configs = await own_configs(admin, args.name)
+    described = [
+        {
+            "partition": held.partition,
+            "leader": topic.partitions[held.partition].leader,
+            "earliest": earliest[held].offset,
+            "latest": latest[held].offset,
+        }
+        for held in partitions
+    ]
+    if args.json:
+        output.put_json(
+            {
+                "name": topic.name,
+                "topic_id": topic_id_text(topic.topic_id),
+                "internal": topic.is_internal,
+                "partitions": described,
+                "configs": configs,
+            }
+        )
+        return
+    records = sum(row["latest"] - row["earliest"] for row in described)
+    output.put(f"{topic.name}: {len(described)} partitions, {records:,} offsets, id {topic_id_text(topic.topic_id)}")
+    for name, value in configs.items():
+        output.put(f"  {name}={value}")
+    output.put("")
+    output.put(output.table(list(described[0]), [list(row.values()) for row in described]))
+
+
+async def own_configs(admin: Admin, name: str) -> dict[str, str | None]:
+    """Return the settings that were given to this topic, not its defaults."""
+    return {}
+
+
+async def delete(args: argparse.Namespace, admin: Admin) -> None:
+    """Delete a topic that exists."""
+    await require_topics(admin, [args.name])
+    await admin.delete_topic(args.name)
+    if args.json:
+        output.put_json({"name": args.name, "deleted": True})
+    else:
+        output.put(f"deleted {args.name}")

@@ -1,0 +1,103 @@
+"""Runs the `console` blocks of a document as a reader would type them, and gives back what really came out.
+
+`kohort broker …` is started on a free port and kept running; everything else is a shell command in the same
+directory. What differs from run to run (ports, ids, times) is written the way the documents write it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ADDRESS = "127.0.0.1:9092"
+
+
+class Step(NamedTuple):
+    """One command of a document and the output written under it."""
+
+    line: int
+    command: str
+    output: str
+
+
+def steps(document: str) -> Iterator[Step]:
+    """Yield the commands of a document's `console` blocks in order."""
+    for block in re.finditer(r"^```console\n(.*?)^```", document, flags=re.MULTILINE | re.DOTALL):
+        first = document[: block.start(1)].count("\n") + 1
+        lines = block.group(1).splitlines()
+        starts = [at for at, line in enumerate(lines) if line.startswith("$ ")]
+        for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+            command = [lines[start][2:]]
+            at = start + 1
+            while command[-1].endswith("\\"):
+                command.append(lines[at])
+                at += 1
+            yield Step(first + start, "\n".join(command), "\n".join(lines[at:end]))
+
+
+class Console:
+    """A directory, an environment and at most one broker that runs in it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.environment = {
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "COLUMNS": "100",
+        }
+        self.environment.pop("KOHORT_BOOTSTRAP", None)
+        self.broker: subprocess.Popen[str] | None = None
+
+    def run(self, command: str) -> str:
+        """Run a command and return its output, stdout and stderr as they came."""
+        if command.startswith("kohort broker "):
+            return self.normal(self.start_broker(command))
+        outcome = subprocess.run(
+            ["bash", "-c", command],
+            cwd=self.directory,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return self.normal(outcome.stdout.rstrip("\n"))
+
+    def start_broker(self, command: str) -> str:
+        """Start a broker on a free port and return the line that it prints."""
+        self.close()
+        self.broker = subprocess.Popen(
+            [*command.removesuffix(" &").split(), "--port", "0"],
+            cwd=self.directory,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert self.broker.stdout is not None
+        ready = self.broker.stdout.readline().rstrip("\n")
+        self.environment["KOHORT_BOOTSTRAP"] = ready.rpartition(" ")[2]
+        return ready
+
+    def normal(self, output: str) -> str:
+        """Return output with what differs from run to run as the documents write it."""
+        if address := self.environment.get("KOHORT_BOOTSTRAP"):
+            output = output.replace(address, ADDRESS)
+        output = re.sub(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "5f0f…", output)
+        output = re.sub(r"\bid [\w-]{22}\b", "id 6hN1…", output)
+        return re.sub(r"\bin \d+\.\d s\b", "in 0.1 s", output)
+
+    def close(self) -> None:
+        """Stop the broker."""
+        if self.broker is not None:
+            self.broker.terminate()
+            self.broker.wait(timeout=10)
+            assert self.broker.stdout is not None
+            self.broker.stdout.close()
+            self.broker = None
