@@ -1,10 +1,11 @@
-"""The same bytes as others write: kio and kafka-python read ours and write them again, byte for byte."""
+"""The same bytes as others write: Kafka's own classes, kio and kafka-python read ours and write them again."""
 
 from __future__ import annotations
 
 import importlib
 import io
 import pkgutil
+import subprocess
 from collections.abc import Callable
 from functools import cache
 from random import Random
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from tests.properties.random_messages import message_versions, random_message
 
+from interop import jars
 from kohort.wire import codec
 from kohort.wire.message import Message
 from kohort.wire.messages import ApiVersionsResponse
@@ -101,3 +103,31 @@ def test_a_peer_reads_our_bytes_and_writes_the_same(peer: Peer) -> None:
         pytest.skip(f"{peer.__name__} is not installed")
     assert not different, "\n".join(different)
     assert len(compared) >= 60, compared
+
+
+def test_kafka_reads_our_bytes_and_writes_the_same(java: str) -> None:
+    """Every message in every version, with the extremes of every type, through the classes that Kafka ships."""
+    lines, names = [], []
+    for cls, version in message_versions():
+        for seed in SEEDS:
+            message = random_message(cls, version, Random(f"{cls.__name__} v{version} {seed}"))
+            lines.append(f"{cls.__name__} {version} {codec.encode(message, version).hex()}")
+            names.append(f"{cls.__name__} v{version}, seed {seed}")
+    # The newest classes come first; what they need besides is in the broker's jars.
+    path = f"{jars.compiled('Rewriter')}:{jars.class_path('schemas-pom.xml')}:{jars.class_path()}"
+    done = subprocess.run(
+        [java, "-cp", path, "Rewriter"],
+        input="\n".join(lines) + "\n",
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=True,
+    )
+    answers = done.stdout.splitlines()
+    assert len(answers) == len(lines), done.stderr
+    different = [
+        f"{name}:\n  {line.rpartition(' ')[2]}\n  {answer}"
+        for name, line, answer in zip(names, lines, answers, strict=True)
+        if line.rpartition(" ")[2] != answer
+    ]
+    assert not different, f"{len(different)} of {len(lines)}\n" + "\n".join(different[:20])

@@ -126,8 +126,9 @@ def _has_length(field: Field) -> bool:
 
 def _their_default(field: dict[str, Any], name: str, is_array: bool, is_struct: bool) -> object:
     """Return the value that Kafka's generated class starts with."""
-    text = field.get("default", "")
-    if text in ("null", None) or name == "records":
+    # A JSON null is no default at all, unlike the text "null".
+    text = field.get("default") or ""
+    if text == "null" or name == "records":
         return None
     if is_array or is_struct:
         return ()

@@ -136,7 +136,7 @@ class DecoderSource:
             marker = self._new("marker")
             self._unpacked("b", marker)
             self._flush()
-            self._line(f"if {marker} < 0:")
+            self._line(f"if {marker} {'== 0' if field.tag is not None else '< 0'}:")
             self._line(f"{_INDENT}{target} = None")
             self._line("else:")
             self._depth += 1

@@ -11,7 +11,7 @@ import struct
 from typing import Any
 
 from kohort.wire import primitives
-from kohort.wire.message import is_present
+from kohort.wire.message import default_of, is_present
 from kohort.wire.notation import FIXED, Field, MessageSchema, Struct
 
 _INDENT = "    "
@@ -100,7 +100,9 @@ class EncoderSource:
         if field.is_array:
             self._array(field, value, is_flexible, is_nullable)
         elif isinstance(field.element, Struct):
-            self._struct(field.element, value, is_nullable)
+            # Kafka's generated code marks a null struct by 0 inside of a tagged field, by -1 elsewhere.
+            null = _NULL if field.tag is not None else "b'\\xff'"
+            self._struct(field.element, value, null if is_nullable else None)
         elif field.is_fixed:
             self._packed(FIXED[str(field.element)], value)
         else:
@@ -108,15 +110,15 @@ class EncoderSource:
                 value = f"({value} or {None if is_nullable else repr('')})"
             self._sized(str(field.element), value, is_flexible, is_nullable)
 
-    def _struct(self, shape: Struct, value: str, is_nullable: bool) -> None:
+    def _struct(self, shape: Struct, value: str, null: str | None) -> None:
         name = self._new("struct")
-        if not is_nullable:
+        if null is None:
             self._line(f"{name} = {value}")
             self._fields(shape, name)
             return
         self._flush()
         self._line(f"{name} = {value}")
-        self._line(f"if {name} is None: {self._list}.append(b'\\xff')")
+        self._line(f"if {name} is None: {self._list}.append({null})")
         self._line("else:")
         self._depth += 1
         self._part("b'\\x01'")
@@ -226,9 +228,10 @@ class EncoderSource:
         """Return the condition under which a tagged field is written."""
         if field.default is None:
             return f"{value} is not None"
+        null = f"{value} is None or " if self._version in field.nullable else ""
         if field.is_array:
-            return value
+            return null + value
         if not isinstance(field.element, Struct):
             return f"{value} != {field.default!r}"
-        leaves = [f"{value}.{leaf.name} != {leaf.default!r}" for leaf in field.element.fields]
-        return f"{value} is not None and ({' or '.join(leaves)})"
+        leaves = " or ".join(f"{value}.{leaf.name} != {default_of(leaf)}" for leaf in field.element.fields)
+        return null + leaves if null else f"{value} is not None and ({leaves})"

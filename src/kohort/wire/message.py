@@ -103,8 +103,9 @@ def default_of(field: Field) -> str:
     if field.is_array:
         return "[]"
     assert isinstance(field.element, Struct), "only arrays and structs have the default ()"
-    # A tagged struct is there or not: its defaults mean "not", and building them would cost every message.
-    return "None" if field.tag is not None else f"{field.element.name}()"
+    # A tagged struct is there or not: its defaults mean "not", and building them would cost every message. Where null
+    # is a value of its own, the two stay apart, as in Kafka.
+    return "None" if field.tag is not None and not field.nullable else f"{field.element.name}()"
 
 
 def _struct_class(

@@ -579,7 +579,7 @@ class ConsumerGroupMemberMetadataValue(Message):
     subscribed_topic_regex: str | None = ""
     rebalance_timeout_ms: int = -1
     server_assignor: str | None = ""
-    classic_member_metadata: ClassicMemberMetadata | None = None
+    classic_member_metadata: ClassicMemberMetadata | None = ...
 
 class ConsumerGroupTargetAssignmentMetadataKey(Message):
     group_id: str = ""
@@ -607,12 +607,12 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message):
     class AssignedPartition(Value):
         topic_id: bytes = ...
         partitions: list[int] = ...
-        assignment_epochs: list[int] | None = None
+        assignment_epochs: list[int] | None = ...
 
     class PartitionPendingRevocation(Value):
         topic_id: bytes = ...
         partitions: list[int] = ...
-        assignment_epochs: list[int] | None = None
+        assignment_epochs: list[int] | None = ...
 
     member_epoch: int = 0
     previous_member_epoch: int = 0
@@ -711,7 +711,7 @@ class StreamsGroupMetadataValue(Message):
     epoch: int = 0
     metadata_hash: int = 0
     validated_topology_epoch: int = -1
-    last_assignment_configs: list[LastAssignmentConfig] | None = None
+    last_assignment_configs: list[LastAssignmentConfig] | None = ...
     stored_description_topology_epoch: int = -1
     failed_description_topology_epoch: int = -1
 
@@ -774,32 +774,32 @@ class StreamsGroupCurrentMemberAssignmentValue(Message):
     class ActiveTask(Value):
         subtopology_id: str = ""
         partitions: list[int] = ...
-        assignment_epochs: list[int] | None = None
+        assignment_epochs: list[int] | None = ...
 
     class StandbyTask(Value):
         subtopology_id: str = ""
         partitions: list[int] = ...
-        assignment_epochs: list[int] | None = None
+        assignment_epochs: list[int] | None = ...
 
     class WarmupTask(Value):
         subtopology_id: str = ""
         partitions: list[int] = ...
-        assignment_epochs: list[int] | None = None
+        assignment_epochs: list[int] | None = ...
 
     class ActiveTaskPendingRevocation(Value):
         subtopology_id: str = ""
         partitions: list[int] = ...
-        assignment_epochs: list[int] | None = None
+        assignment_epochs: list[int] | None = ...
 
     class StandbyTaskPendingRevocation(Value):
         subtopology_id: str = ""
         partitions: list[int] = ...
-        assignment_epochs: list[int] | None = None
+        assignment_epochs: list[int] | None = ...
 
     class WarmupTaskPendingRevocation(Value):
         subtopology_id: str = ""
         partitions: list[int] = ...
-        assignment_epochs: list[int] | None = None
+        assignment_epochs: list[int] | None = ...
 
     member_epoch: int = 0
     previous_member_epoch: int = 0

@@ -12,8 +12,10 @@ from kohort.wire.codec import UnencodableMessage, UnsupportedVersion
 from kohort.wire.message import Message
 from kohort.wire.messages import (
     ApiVersionsResponse,
+    ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
+    ConsumerGroupMemberMetadataValue,
     FetchRequest,
     FetchResponse,
     HeartbeatRequest,
@@ -223,6 +225,30 @@ class TestTaggedFields:
     def test_a_tagged_field_is_dropped_before_flexible_versions(self) -> None:
         value = TransactionLogValue(client_transaction_version=2)
         assert codec.decode(TransactionLogValue, 0, codec.encode(value, 0))[0].client_transaction_version == 0
+
+    def test_null_and_absent_differ_where_a_tagged_struct_is_nullable(self) -> None:
+        """As in Kafka's generated classes: an absent struct is one of defaults, so null is sent as null."""
+        metadata = ConsumerGroupMemberMetadataValue.ClassicMemberMetadata
+        for sent, tags in [
+            (None, "01 00 01 00"),
+            (metadata(), "00"),
+            (metadata(session_timeout_ms=7), "01 00 07 01 00000007 01 00"),
+        ]:
+            value = ConsumerGroupMemberMetadataValue(classic_member_metadata=sent)
+            blob = codec.encode(value, 0)
+            assert codec.decode(ConsumerGroupMemberMetadataValue, 0, blob) == (value, len(blob))
+            assert blob[11:] == bytes.fromhex(tags)
+
+    def test_null_and_empty_differ_where_a_tagged_list_is_nullable(self) -> None:
+        partitions = ConsumerGroupCurrentMemberAssignmentValue.AssignedPartition
+        for epochs, tags in [(None, "01 00 01 00"), ([], "00"), ([5], "01 00 05 02 00000005")]:
+            value = ConsumerGroupCurrentMemberAssignmentValue(
+                assigned_partitions=[partitions(assignment_epochs=epochs)],
+            )
+            blob = codec.encode(value, 0)
+            read, _ = codec.decode(ConsumerGroupCurrentMemberAssignmentValue, 0, blob)
+            assert read == value
+            assert blob[27:-2] == bytes.fromhex(tags)
 
     def test_unknown_tagged_fields_are_skipped_wherever_they_are(self) -> None:
         blob = bytes.fromhex("02 67 00000005 02 6d 00" + "02 05 03 aabbcc 8001 00")
