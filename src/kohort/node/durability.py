@@ -62,7 +62,7 @@ class Durability:
             self.woken[waiter] = None
 
     def when_durable(self, partition: Partition, released: Released) -> bool:
-        """Call `released` once what a partition was given is durable; return False, and never call, when it already is."""
+        """Call `released` once what a partition was given is durable; return False, and never call, if it is."""
         if partition not in self._dirty:
             return False
         self._held.append((partition, released))

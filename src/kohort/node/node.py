@@ -56,6 +56,7 @@ class Node:
         self.connections: set[Connection] = set()
         self.coordinator: Any = None
         self._routes = Routes()
+        self._known = self._routes.known
         self._touched: dict[Connection, None] = {}
 
     # -- life
@@ -145,7 +146,7 @@ class Node:
         except (FrameTooLarge, MalformedMessage) as error:
             self.reject(connection, describe_garbage(chunk) or str(error))
             return
-        if connection.backlog or connection.is_blocked:
+        if connection.backlog or connection.is_paused or (connection.outstanding and connection.is_blocked):
             connection.backlog.extend(frames)
             connection.update_throttle()
             return
@@ -208,7 +209,7 @@ class Node:
     def _dispatch(self, connection: Connection, frame: bytes) -> None:
         try:
             api_key, version, correlation_id, length = _HEAD(frame)
-            route = self._routes.get(api_key, version)
+            route = self._known.get(api_key << 16 | version) or self._routes.get(api_key, version)
             if route is None:
                 self._turn_away(connection, api_key, version, correlation_id, frame)
                 return

@@ -60,8 +60,10 @@ class Partition:
 
     def append(self, batches: Sequence[Buffer], now_ms: int) -> Appended:
         """Append whole, checked batches. Raises StorageError; then nothing was appended."""
-        appended = self.log.append(batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
-        self._topics.durability.appended(self, sum(map(len, batches)))
+        log = self._log or self.log
+        appended = log.append(batches, leader_epoch=self._topics.epoch - self.created_epoch, now_ms=now_ms)
+        if self.flushes or self.waiters:
+            self._topics.durability.appended(self, sum(map(len, batches)))
         return appended
 
     def reconfigure(self) -> None:

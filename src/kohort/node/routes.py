@@ -37,13 +37,14 @@ class Routes:
     """The routes met so far, by API key and version."""
 
     def __init__(self) -> None:
-        self._routes: dict[int, Route] = {}
+        self.known: dict[int, Route] = {}
+        """By `api_key << 16 | version`."""
 
     def get(self, api_key: int, version: int) -> Route | None:
         """Return the route, or None when this broker does not serve the API in that version."""
-        route = self._routes.get(api_key << 16 | version)
+        route = self.known.get(api_key << 16 | version)
         if route is None and is_served(api_key, version):
-            route = self._routes[api_key << 16 | version] = Route(Api(api_key), version)
+            route = self.known[api_key << 16 | version] = Route(Api(api_key), version)
         return route
 
 

@@ -7,6 +7,7 @@ node the client believes it talks to (KIP-1242). A request newer than v5 is answ
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from kohort.model.errors import ErrorCode
 from kohort.node.connection import Request
@@ -30,7 +31,7 @@ def handle(node: Node, request: Request, message: ApiVersionsRequest) -> ApiVers
     stray_node = message.node_id not in (-1, node.config.node_id)
     if request.api_version >= 5 and (stray_cluster or stray_node):
         return refuse(message, ErrorCode.REBOOTSTRAP_REQUIRED, "", request.api_version)
-    response = ApiVersionsResponse(api_keys=_ranges(served()))
+    response = ApiVersionsResponse(api_keys=_everything())
     if is_served(Api.CONSUMER_GROUP_HEARTBEAT, 0) and "consumer" in node.config.group_coordinator_rebalance_protocols:
         feature = ApiVersionsResponse.SupportedFeature(name="group.version", min_version=0, max_version=1)
         final = ApiVersionsResponse.FinalizedFeature(name="group.version", min_version_level=1, max_version_level=1)
@@ -44,6 +45,11 @@ def refuse(message: ApiVersionsRequest | None, code: ErrorCode, text: str, versi
     """Say an error; with UNSUPPORTED_VERSION the range of ApiVersions itself lets the client step down."""
     ranges = _ranges([API]) if code == ErrorCode.UNSUPPORTED_VERSION else []
     return ApiVersionsResponse(error_code=code, api_keys=ranges)
+
+
+@cache
+def _everything() -> list[ApiVersionsResponse.ApiKey]:
+    return _ranges(served())
 
 
 def _ranges(apis: list[Api]) -> list[ApiVersionsResponse.ApiKey]:
