@@ -185,19 +185,28 @@ class Cluster:
 
     # Requests
 
-    async def connection(self, broker: Broker) -> Connection:
-        """Return the shared connection to a broker. Raises `KafkaError`."""
-        return await self._pool.connection(broker.host, broker.port)
+    async def connection(self, broker: Broker, *, lane: str = "") -> Connection:
+        """Return the connection to a broker that all requests of a lane share. Raises `KafkaError`."""
+        return await self._pool.connection(broker.host, broker.port, lane)
 
     async def open_apart(self, broker: Broker) -> Connection:
         """Open a connection that nobody else uses. Raises `KafkaError`."""
         return await self._pool.open_apart(broker.host, broker.port)
 
     async def call(
-        self, broker: Broker, request: Request[ResponseT], *, highest: int | None = None, timeout_ms: int | None = None
+        self,
+        broker: Broker,
+        request: Request[ResponseT],
+        *,
+        highest: int | None = None,
+        timeout_ms: int | None = None,
+        lane: str = "",
     ) -> ResponseT:
-        """Send a request to a broker and return its answer. Raises `KafkaError` where none came."""
-        connection = await self.connection(broker)
+        """Send a request to a broker and return its answer. Raises `KafkaError` where none came.
+
+        A request that the broker may hold back, such as Fetch, goes by a `lane` of its own.
+        """
+        connection = await self.connection(broker, lane=lane)
         return await connection.call(request, highest=highest, timeout_ms=timeout_ms or self.request_timeout_ms)
 
     async def call_any(self, request: Request[ResponseT], *, timeout_ms: int | None = None) -> ResponseT:

@@ -16,6 +16,7 @@ from kohort.client.errors import CommitFailed, RebalanceInProgress
 from kohort.client.group_requests import GroupRequests
 from kohort.client.listener import CallbackAbandoned, RebalanceListener
 from kohort.client.offsets import REFUSALS, OffsetAndMetadata, commit_offsets, fetch_committed
+from kohort.client.pulse import Pulse
 from kohort.client.retry import retry
 from kohort.client.view import ClusterView
 from kohort.member import ClassicMember, Identity, MemberConfig, State, effects, inputs
@@ -74,13 +75,19 @@ class Membership:
         self._driver: asyncio.Task[None] | None = None
         self._unwatch: Callable[[], None] | None = None
         self._watched: frozenset[str] = frozenset()
-        self._changed = asyncio.Event()
+        self._changed = Pulse()
+        self._sleeping_until_ms: int | None = None
+        self.on_change: Callable[[], None] | None = None
         self._callback_error: Exception | None = None
 
     # For the user
 
     async def start(self) -> None:
         """Begin to join; returns at once. `joined` waits for the first assignment."""
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin to join, from inside a running loop."""
         assert self._driver is None, "a membership starts once"
         self._watch(self._topics)
         self._unwatch = self._cluster.watch(self._take_view)
@@ -131,6 +138,14 @@ class Membership:
         """How many rebalances this member has completed."""
         return self._member.rebalances
 
+    def metrics(self) -> dict[str, float]:
+        """Return numbers about this membership by Kafka's names."""
+        return {
+            "rebalance-total": self._member.rebalances,
+            "failed-rebalance-total": self._member.failed_rebalances,
+            "generation": self.generation,
+        }
+
     async def joined(self, *, timeout_ms: int | None = None) -> Partitions:
         """Wait until the member is stable; return what it owns. Raises `KafkaError` where it failed, TimeoutError."""
         await self.wait_for(lambda: self.state is State.STABLE, timeout_ms=timeout_ms)
@@ -165,11 +180,11 @@ class Membership:
 
     def enter_poll(self) -> None:
         """Say that the user came for records."""
-        self._inbox.put_nowait(inputs.PollEntered())
+        self._step_now(inputs.PollEntered())
 
     def return_poll(self) -> None:
         """Say that the user went off with records and must be back within the poll interval."""
-        self._inbox.put_nowait(inputs.PollReturned())
+        self._step_now(inputs.PollReturned())
 
     async def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, timeout_ms: int | None = None
@@ -215,17 +230,29 @@ class Membership:
 
     async def _drive(self) -> None:
         while self._member.state is not State.CLOSED:
-            event = await self._next_input()
-            for effect in self._member.step(event, _now_ms()):
-                self._carry_out(effect)
-            self._wake()
+            self._step(await self._next_input())
+
+    def _step(self, event: inputs.Input) -> None:
+        for effect in self._member.step(event, _now_ms()):
+            self._carry_out(effect)
+        self._wake()
+
+    def _step_now(self, event: inputs.Input) -> None:
+        """Take what happens for every batch without the way through the inbox."""
+        if self._driver is None:
+            return
+        self._step(event)
+        deadline_ms = self._member.next_deadline_ms()
+        if deadline_ms is not None and (self._sleeping_until_ms is None or deadline_ms < self._sleeping_until_ms):
+            self._inbox.put_nowait(inputs.Tick())
 
     def _wake(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
+        self._changed.beat()
+        if self.on_change is not None:
+            self.on_change()
 
     async def _next_input(self) -> inputs.Input:
-        deadline_ms = self._member.next_deadline_ms()
+        deadline_ms = self._sleeping_until_ms = self._member.next_deadline_ms()
         if deadline_ms is None:
             return await self._inbox.get()
         try:

@@ -25,7 +25,7 @@ class _Peer:
 
 
 class Pool:
-    """Connections by (host, port)."""
+    """Connections by address and lane. Brokers answer each connection in order, so what waits has a lane of its own."""
 
     def __init__(
         self,
@@ -41,15 +41,15 @@ class Pool:
         self._connect_timeout_ms = connect_timeout_ms
         self._tls = tls
         self._sasl = sasl
-        self._peers: dict[tuple[str, int], _Peer] = {}
+        self._peers: dict[tuple[str, int, str], _Peer] = {}
         self._apart: set[Connection] = set()
         self._is_closed = False
 
-    async def connection(self, host: str, port: int) -> Connection:
+    async def connection(self, host: str, port: int, lane: str = "") -> Connection:
         """Return the open connection to an address. Raises `KafkaError` where it cannot be opened."""
-        peer = self._peers.get((host, port))
+        peer = self._peers.get((host, port, lane))
         if peer is None:
-            peer = self._peers[host, port] = _Peer(Waits(self._random, initial_ms=50))
+            peer = self._peers[host, port, lane] = _Peer(Waits(self._random, initial_ms=50))
         if peer.connection is not None and not peer.connection.is_closed:
             return peer.connection
         async with peer.lock:

@@ -235,7 +235,7 @@ class Sender:
         data = list(topics.values())
         request = ProduceRequest(acks=config.acks, timeout_ms=config.request_timeout_ms, topic_data=data)
         highest = _NEWEST_BY_NAME if NO_TOPIC_ID in names else None
-        connection = await self._cluster.connection(leader)
+        connection = await self._cluster.connection(leader, lane="produce")
         if config.acks == 0:
             await connection.send(request, highest=highest)
             return {batch.partition: (None, -1, -1) for batch in batches}

@@ -1,0 +1,70 @@
+"""What a consumer does around a rebalance, before and after its user's own callbacks.
+
+Revoked: wait for the user, commit what it has finished, tell it, forget the partitions. Assigned: follow the
+partitions, tell it, look their positions up. Lost: as revoked, but nothing may be committed any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from kohort.client.fetcher import Fetcher
+from kohort.client.listener import RebalanceListener
+from kohort.client.tracked import TrackedPartition
+from kohort.client.turns import Turns
+from kohort.model.assignment import Partitions
+
+
+class ConsumerRebalance(RebalanceListener):
+    """Stands between a membership and a consumer's user. `commit` commits what is finished of some partitions."""
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        turns: Turns,
+        *,
+        commit: Callable[[Partitions], Awaitable[None]],
+        is_member: Callable[[], bool],
+        looked_for: Callable[[], None],
+    ) -> None:
+        self.user = RebalanceListener()
+        self._fetcher = fetcher
+        self._turns = turns
+        self._commit = commit
+        self._is_member = is_member
+        self._looked_for = looked_for
+
+    async def on_partitions_revoked(self, partitions: Partitions) -> None:
+        self._stop_handing_out(partitions)
+        async with self._turns.callback(waits=True, is_too_late=lambda: not self._is_member()):
+            try:
+                await self._commit(partitions)
+                await self.user.on_partitions_revoked(partitions)
+            finally:
+                self._forget(partitions)
+
+    async def on_partitions_assigned(self, partitions: Partitions) -> None:
+        async with self._turns.callback():
+            for partition in sorted(partitions):
+                self._fetcher.tracked[partition] = TrackedPartition(partition)
+            try:
+                await self.user.on_partitions_assigned(partitions)
+            finally:
+                self._looked_for()
+
+    async def on_partitions_lost(self, partitions: Partitions) -> None:
+        self._stop_handing_out(partitions)
+        try:
+            async with self._turns.callback(waits=True):
+                await self.user.on_partitions_lost(partitions)
+        finally:
+            self._forget(partitions)
+
+    def _stop_handing_out(self, partitions: Partitions) -> None:
+        for partition in partitions:
+            if (tracked := self._fetcher.tracked.get(partition)) is not None:
+                tracked.is_leaving = True
+
+    def _forget(self, partitions: Partitions) -> None:
+        for partition in partitions:
+            self._fetcher.tracked.pop(partition, None)
