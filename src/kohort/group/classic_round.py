@@ -23,6 +23,9 @@ from kohort.group.timers import join_timer, sync_timer
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 
+NAMED = 5
+"""How many members a cause names before it only counts them."""
+
 RETRY_EMPTY_MS = 1_000
 """When to try again to store that a group is empty, after its record could not be appended."""
 
@@ -74,12 +77,12 @@ def end_gathering(group: ClassicGroup, now_ms: int) -> Effects:
         yield Note(InitialDelayExtended(group.group_id, delay_ms, remaining_ms, cause))
         yield Arm(join_timer(group.group_id), now_ms + delay_ms)
         return
-    missing = [member_id for member_id in group.members if member_id not in group.awaiting_join]
+    missing = sorted(member_id for member_id in group.members if member_id not in group.awaiting_join)
     if group.is_initial:
         cause = Cause(CauseKind.INITIAL_DELAY_OVER, now_ms)
     else:
-        cause = Cause(CauseKind.REBALANCE_TIMEOUT, now_ms, detail=f"{len(missing)} members did not rejoin")
-    for member_id in sorted(missing):
+        cause = Cause(CauseKind.REBALANCE_TIMEOUT, now_ms, detail=_named("did not rejoin", missing))
+    for member_id in missing:
         member = group.members[member_id]
         if member.instance_id is None:
             yield from remove(group, member_id, _missed(group, member_id, now_ms))
@@ -157,10 +160,16 @@ def expire_syncs(group: ClassicGroup, generation: int, now_ms: int) -> Effects:
     for member_id in silent:
         detail = f"no SyncGroup in generation {generation} within {group.members[member_id].rebalance_timeout_ms} ms"
         yield from remove(group, member_id, Cause(CauseKind.SYNC_TIMEOUT, now_ms, member_id, detail))
-    cause = Cause(CauseKind.SYNC_TIMEOUT, now_ms, silent[0], f"{len(silent)} members sent no SyncGroup")
+    cause = Cause(CauseKind.SYNC_TIMEOUT, now_ms, silent[0], _named("sent no SyncGroup", silent))
     yield Then(OpenRound(group.group_id, cause))
 
 
 def _missed(group: ClassicGroup, member_id: str, now_ms: int) -> Cause:
     detail = f"did not rejoin within {group.max_rebalance_timeout_ms()} ms"
     return Cause(CauseKind.REBALANCE_TIMEOUT, now_ms, member_id, detail)
+
+
+def _named(what: str, member_ids: list[str]) -> str:
+    """Return who did it, the first few by name."""
+    more = f" and {len(member_ids) - NAMED} more" if len(member_ids) > NAMED else ""
+    return f"{what}: {', '.join(member_ids[:NAMED])}{more}" if member_ids else ""

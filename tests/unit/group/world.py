@@ -1,0 +1,265 @@
+"""A coordinator in a test's hands: it carries out decisions with a clock, timers and a log of its own.
+
+After every command it checks the invariants of `kohort.group.invariants`, that exactly the requests that must wait
+are parked, and that whatever a group waits for has a timer. `given(...)` states one decision without carrying it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from kohort.group.classic_group import ClassicGroup
+from kohort.group.commands import (
+    AppendFailed,
+    Command,
+    CommitOffsets,
+    Heartbeat,
+    Join,
+    Leave,
+    Leaving,
+    Loaded,
+    OffsetToCommit,
+    Protocols,
+    Sync,
+    TimerFired,
+)
+from kohort.group.effects import Append, Arm, Disarm, Effect, Note, Park, Parked, Reply, Then
+from kohort.group.events import Event, HardEvent
+from kohort.group.invariants import missing_timers, violations, waiting
+from kohort.group.results import JoinResult, Result, SyncResult
+from kohort.group.settings import GroupSettings
+from kohort.group.shard import Shard, apply, decide
+from kohort.group.timers import Timer, join_timer
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import NO_TOPIC_ID
+
+NOW = 1_000_000
+RANGE: Protocols = (("range", b"topics"),)
+SESSION_MS = 10_000
+REBALANCE_MS = 60_000
+
+
+class Answer:
+    """What became of one request: waiting until `result` is there."""
+
+    def __init__(self) -> None:
+        self.results: list[Result] = []
+
+    @property
+    def is_waiting(self) -> bool:
+        return not self.results
+
+    @property
+    def result(self) -> Any:
+        assert len(self.results) == 1, f"one request has one answer, not {len(self.results)}"
+        return self.results[0]
+
+    @property
+    def error(self) -> ErrorCode:
+        return self.result.error  # type: ignore[no-any-return]
+
+
+class World:
+    """One shard, carried through time."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.settings = GroupSettings(**{"initial_rebalance_delay_ms": 0, "topics_of": topics_of, **settings})
+        self.shard = Shard(self.settings)
+        self.now_ms = NOW
+        self.timers: dict[Timer, int] = {}
+        self.parked: dict[Parked, Answer] = {}
+        self.answers: list[Answer] = []
+        self.log: list[list[HardEvent]] = []
+        self.events: list[Event] = []
+        self.append_error: ErrorCode | None = None
+        self.ids = 0
+
+    # -- carrying out
+
+    def submit(self, command: Command) -> Answer:
+        answer = Answer()
+        self._run(command, answer)
+        self._check()
+        return answer
+
+    def _run(self, command: Command, answer: Answer | None) -> None:
+        followers = [command]
+        while followers:
+            command = followers.pop(0)
+            effects = list(decide(self.shard, command, self.now_ms))
+            records = [effect.event for effect in effects if isinstance(effect, Append)]
+            if records and self.append_error is not None:
+                followers.insert(0, AppendFailed(command, self.append_error))
+                continue
+            if records:
+                self.log.append(records)
+            for effect in effects:
+                if isinstance(effect, Append | Note):
+                    apply(self.shard, effect.event)
+                    self.events.append(effect.event)
+            for effect in effects:
+                self._answer(effect, answer)
+            followers += [effect.command for effect in effects if isinstance(effect, Then)]
+
+    def _answer(self, effect: Effect, answer: Answer | None) -> None:
+        match effect:
+            case Reply(result, None):
+                assert answer is not None, "a timer has nobody to answer"
+                answer.results.append(result)
+            case Reply(result, to):
+                self.parked.pop(to).results.append(result)
+            case Park(at):
+                assert at not in self.parked, "one request waits in one place"
+                assert answer is not None, "only a request can wait"
+                self.parked[at] = answer
+            case Arm(timer, deadline_ms):
+                self.timers[timer] = deadline_ms
+            case Disarm(timer):
+                self.timers.pop(timer, None)
+
+    def _check(self) -> None:
+        assert not violations(self.shard), violations(self.shard)
+        assert waiting(self.shard) == set(self.parked), "exactly those who must wait are parked"
+        assert not missing_timers(self.shard, set(self.timers)), "whatever is awaited has a deadline"
+
+    def advance(self, by_ms: int) -> None:
+        """Let time pass; timers fire in the order of their deadlines."""
+        end_ms = self.now_ms + by_ms
+        while due := sorted((at, timer) for timer, at in self.timers.items() if at <= end_ms):
+            self.now_ms, timer = due[0]
+            del self.timers[timer]
+            self._run(TimerFired(timer), None)
+            self._check()
+        self.now_ms = end_ms
+
+    def restart(self) -> None:
+        """Lose everything but the log, and load it again."""
+        self.shard, self.timers, self.parked = fold(self.log, self.settings), {}, {}
+        for group_id in sorted(self.shard.groups):
+            self._run(Loaded(group_id), None)
+        self._check()
+
+    # -- asking
+
+    def group(self, group_id: str = "g") -> ClassicGroup:
+        return self.shard.groups[group_id]
+
+    def join(self, member_id: str = "", **changes: Any) -> Answer:
+        self.ids += 1
+        join = Join("g", member_id, None, "c", "/h", SESSION_MS, REBALANCE_MS, "consumer", RANGE, f"m{self.ids}")
+        return self.submit(replace(join, **changes))
+
+    def enter(self, **changes: Any) -> tuple[str, Answer]:
+        """Join in two steps; return the member id and the waiting second join."""
+        answer = self.join(**changes)
+        assert answer.error is ErrorCode.MEMBER_ID_REQUIRED
+        return answer.result.member_id, self.join(answer.result.member_id, **changes)
+
+    def sync(self, member_id: str, generation: int | None = None, **changes: Any) -> Answer:
+        sync = Sync("g", member_id, None, self.group().generation if generation is None else generation)
+        return self.submit(replace(sync, **changes))
+
+    def heartbeat(self, member_id: str, generation: int | None = None, instance_id: str | None = None) -> ErrorCode:
+        at = self.group().generation if generation is None else generation
+        return self.submit(Heartbeat("g", member_id, instance_id, at)).error
+
+    def leave(self, *members: Leaving) -> Answer:
+        return self.submit(Leave("g", members))
+
+    def commit(self, member_id: str = "", generation: int = -1, **changes: Any) -> Answer:
+        offsets = [OffsetToCommit("t", 0, 7, -1, "", NO_TOPIC_ID)]
+        return self.submit(replace(CommitOffsets("g", member_id, None, generation, offsets), **changes))
+
+    def stable(self, count: int = 2, **changes: Any) -> list[str]:
+        """Bring `count` members into a Stable group; return their ids, the leader's first."""
+        entered = [self.enter(**changes) for _ in range(count)]
+        self.gather()
+        assert not any(join.is_waiting for _, join in entered)
+        return self.settle(member_id for member_id, _ in entered)
+
+    def gather(self) -> None:
+        """Let the join timer run out, as often as it is extended."""
+        while (deadline_ms := self.timers.get(join_timer("g"))) is not None:
+            self.advance(deadline_ms - self.now_ms)
+
+    def settle(self, member_ids: Iterable[str]) -> list[str]:
+        """Sync all members; return their ids, the leader's first."""
+        leader = self.group().leader
+        assert leader is not None
+        ids = sorted(member_ids, key=lambda member_id: (member_id != leader, member_id))
+        for member_id in reversed(ids):
+            assignments = tuple((each, f"for {each}".encode()) for each in ids) if member_id == leader else ()
+            self.sync(member_id, assignments=assignments)
+        return ids
+
+
+def topics_of(metadata: bytes) -> frozenset[str] | None:
+    """Read comma-separated topics; metadata that begins with an exclamation mark cannot be read."""
+    return None if metadata.startswith(b"!") else frozenset(metadata.decode().split(","))
+
+
+def fold(log: Iterable[Iterable[HardEvent]], settings: GroupSettings) -> Shard:
+    """Return the shard that a log leads to."""
+    shard = Shard(settings)
+    for records in log:
+        for event in records:
+            apply(shard, event)
+    return shard
+
+
+def hard_state(shard: Shard) -> dict[str, Any]:
+    """Return what of a shard its log can hold: offsets, and those groups that are as they were stored."""
+    return {
+        "groups": {group_id: hard_group(group) for group_id, group in shard.groups.items() if group.is_stored},
+        "offsets": {
+            (group_id, topic, partition): committed._replace(member_id="")
+            for group_id, held in shard.offsets.items()
+            for (topic, partition), committed in held.items()
+        },
+    }
+
+
+def hard_group(group: ClassicGroup) -> tuple[Any, ...]:
+    """Return what a stored group's record says."""
+    members = tuple(
+        (
+            member_id,
+            member.instance_id,
+            member.client_id,
+            member.session_timeout_ms,
+            member.rebalance_timeout_ms,
+            member.metadata(group.protocol_name),
+            member.assignment,
+        )
+        for member_id, member in sorted(group.members.items())
+    )
+    return (group.phase, group.generation, group.protocol_type, group.protocol_name, group.leader, members)
+
+
+def joined(answer: Answer) -> JoinResult:
+    """Return a join's result, which must be there and good."""
+    assert answer.error is ErrorCode.NONE, answer.result
+    return answer.result  # type: ignore[no-any-return]
+
+
+def synced(answer: Answer) -> SyncResult:
+    """Return a sync's result, which must be there and good."""
+    assert answer.error is ErrorCode.NONE, answer.result
+    return answer.result  # type: ignore[no-any-return]
+
+
+class given:  # noqa: N801
+    """`given(events).when(command).then(effects)`: one decision, word by word."""
+
+    def __init__(self, *events: Event, **settings: Any) -> None:
+        self.shard = fold([events], GroupSettings(**settings))  # type: ignore[list-item]
+        self.effects: list[Effect] = []
+
+    def when(self, command: Command, at_ms: int = NOW) -> given:
+        self.effects = list(decide(self.shard, command, at_ms))
+        return self
+
+    def then(self, *effects: Effect) -> None:
+        assert self.effects == list(effects)
