@@ -12,6 +12,7 @@ import signal
 import time
 from collections.abc import Callable, Generator
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kohort.client.decode_arrow import warm
@@ -46,7 +47,9 @@ class GroupStream:
     itself instead of having the executors read it. `group` are fields of `GroupSettings`: `auto_offset_reset`
     ("latest", "earliest", "none"), `session_timeout_ms`, `rebalance_timeout_ms`, `heartbeat_interval_ms`,
     `group_instance_id`, `client_id`, `client_rack`, `assignors`. `listener` hears of rebalances; its callbacks run in
-    another thread, after a running round has been committed. Joins the group when entered or first used.
+    another thread, after a running round has been committed. `finished(round, is_committed)` is called after each
+    round; one that is not committed was lost to a rebalance, and its rows are read again by their next owner. Joins
+    the group when entered or first used.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class GroupStream:
         rows_on_driver: int = ROWS_ON_DRIVER,
         bytes_on_driver: int = BYTES_ON_DRIVER,
         listener: RebalanceListener | None = None,
+        finished: Callable[[Round, bool], object] | None = None,
         **group: Any,
     ) -> None:
         if not topics:
@@ -73,6 +77,7 @@ class GroupStream:
         self._bytes_on_driver = bytes_on_driver
         self._settings = GroupSettings(bootstrap_servers, group_id, topics, **group)
         self._listener = listener
+        self._finished = finished
         self._gate: RoundGate | None = None
         self._thread: LoopThread | None = None
         self._is_stopping = False
@@ -194,27 +199,33 @@ class GroupStream:
 
     def _one(self, thread: LoopThread, gate: RoundGate, planned: Round) -> Generator[tuple[DataFrame, Round]]:
         began = time.perf_counter()
-        done, is_done = planned, False
+        is_committed = False
         try:
             frame, done = self._frame(planned)
-            if done.ranges:
-                yield frame, done
-            is_done = True
+            yield frame, done
+            is_committed = self._commit(thread, gate, done, began)
         except KafkaError as error:
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE or self._settings.auto_offset_reset == "none":
                 raise
             # Retention was faster: the next round starts where the policy says, as a consumer would.
             log.warning("group %s: %s", self._settings.group_id, error.text)
-            return
         finally:
-            if not is_done:
-                thread.call(gate.finish(planned, commit=False))
+            thread.wake(partial(gate.close, planned, is_committed=is_committed))
+
+    def _commit(self, thread: LoopThread, gate: RoundGate, done: Round, began: float) -> bool:
+        """Commit a round and return whether the group took it."""
         try:
-            thread.call(gate.finish(done))
-        except CommitFailed:
+            thread.call(gate.commit(done))
+        except CommitFailed as refusal:
+            log.warning("group %s: round %d is lost: %s", self._settings.group_id, done.number, refusal.text)
             self.metrics.lose(done)
+            is_committed = False
         else:
             self.metrics.count(done, time.perf_counter() - began)
+            is_committed = True
+        if self._finished is not None:
+            self._finished(done, is_committed)
+        return is_committed
 
     def _frame(self, planned: Round) -> tuple[DataFrame, Round]:
         if planned.size > self._rows_on_driver:

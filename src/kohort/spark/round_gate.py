@@ -2,7 +2,7 @@
 
 The law: a round's offsets are committed with the generation in which it began, or not at all. A
 revocation waits for the round, bounded by the rebalance timeout; what was lost, or outlived that
-bound, is refused at `finish`. It runs in one event loop, so nothing here needs a lock; it knows no Spark.
+bound, is refused at `commit`. It runs in one event loop, so nothing here needs a lock; it knows no Spark.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from kohort.assign import RangeAssignor
 from kohort.assign.spec import Assignor
 from kohort.client.cluster import Cluster
 from kohort.client.errors import CommitFailed
+from kohort.client.list_offsets import EARLIEST, LATEST, list_ends
 from kohort.client.listener import RebalanceListener
 from kohort.client.membership import Membership
 from kohort.client.offsets import OffsetAndMetadata
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
-from kohort.spark.log_ends import beginning_offsets, end_offsets
 from kohort.spark.rounds import Round, plan
 
 log = logging.getLogger(__name__)
@@ -135,7 +135,7 @@ class RoundGate(RebalanceListener):
         """Wait until owned partitions hold new records, and open a round over `most` offsets or fewer.
 
         Returns None when `timeout_s` passed or the gate is interrupted. Raises KafkaError where the membership or a
-        listener failed. Every round must be closed by `finish`.
+        listener failed. Every round must be closed by `close`.
         """
         loop = asyncio.get_running_loop()
         deadline = None if timeout_s is None else loop.time() + timeout_s
@@ -159,28 +159,24 @@ class RoundGate(RebalanceListener):
             wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
         return None
 
-    async def finish(self, done: Round, *, commit: bool = True) -> None:
-        """Close a round; with `commit`, commit what it read in the generation in which it began.
+    async def commit(self, done: Round) -> None:
+        """Commit what an open round read, in the generation in which it began.
 
         Raises CommitFailed when the member lost the partitions meanwhile; the next owner reads the rows again.
         """
-        partitions = {each.partition for each in done.ranges}
-        try:
-            if commit:
-                member = self._member
-                if member.generation != done.generation or not partitions <= self.owned:
-                    raise CommitFailed(ErrorCode.ILLEGAL_GENERATION, member.member_id, done.generation)
-                offsets = {partition: OffsetAndMetadata(offset) for partition, offset in done.next_offsets.items()}
-                await member.commit(offsets)
-                self._positions.update(done.next_offsets)
-        except KafkaError:
-            self._forget(partitions)
-            raise
-        else:
-            if not commit:
-                self._forget(partitions)
-        finally:
-            self._idle.set()
+        partitions, member = {each.partition for each in done.ranges}, self._member
+        # Whoever joined again has a new identity, with which the group would take a commit for what it lost.
+        if member.generation != done.generation or not partitions <= self.owned:
+            raise CommitFailed(ErrorCode.ILLEGAL_GENERATION, member.member_id, done.generation)
+        offsets = {partition: OffsetAndMetadata(offset) for partition, offset in done.next_offsets.items()}
+        await member.commit(offsets)
+        self._positions.update(done.next_offsets)
+
+    def close(self, done: Round, *, is_committed: bool) -> None:
+        """Close a round, so that a revocation may go on. What was not committed will be read again."""
+        if not is_committed:
+            self._forget(each.partition for each in done.ranges)
+        self._idle.set()
 
     # Callbacks of the membership
 
@@ -235,7 +231,7 @@ class RoundGate(RebalanceListener):
             if tenure != self._tenure:
                 return {}
             self._positions |= found
-        ends = await end_offsets(self._cluster, owned)
+        ends = await list_ends(self._cluster, owned, LATEST)
         if tenure == self._tenure:
             self._ends = ends
         return {partition: (self._positions[partition], end) for partition, end in ends.items()}
@@ -243,7 +239,8 @@ class RoundGate(RebalanceListener):
     async def _starting_positions(self, partitions: Partitions) -> dict[TopicPartition, int]:
         """Return committed offsets, or what `auto_offset_reset` says where there is none or the log has moved on."""
         committed = await self._member.committed(partitions)
-        first, last = await beginning_offsets(self._cluster, partitions), await end_offsets(self._cluster, partitions)
+        first = await list_ends(self._cluster, partitions, EARLIEST)
+        last = await list_ends(self._cluster, partitions, LATEST)
         found = {partition: each.offset for partition, each in committed.items()}
         for partition in partitions:
             position = found.get(partition)

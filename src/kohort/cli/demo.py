@@ -1,0 +1,131 @@
+"""`kohort demo`: real flights through our broker and group into two Spark workers, one of them killed on the way.
+
+Exit status 1 when a row is lost, counted twice or added up wrongly, or when a process fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kohort.cli import output
+from kohort.cli.failure import FAILED, INTERRUPTED, USAGE
+from kohort.cli.options import add_json, number, verb
+from kohort.model.errors import KafkaError
+
+if TYPE_CHECKING:
+    from kohort.demo.story import Meter
+    from kohort.demo.summary import Summary
+
+QUICK_ROWS = 60_000
+
+EXAMPLES = """
+kohort demo
+kohort demo --quick --out build/quick
+kohort demo --rows 100000 --json
+"""
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `demo` to the command line."""
+    summary = "send real flights through a group of Spark workers, kill one, and account for every row"
+    parser = verb(verbs, "demo", summary, run=run, examples=EXAMPLES)
+    parser.add_argument("--out", metavar="DIR", type=Path, default=Path("build/demo"), help="default: build/demo")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--rows", metavar="N", type=number(20_000, "a number of flights"), help="default: all 336,776")
+    size.add_argument("--quick", action="store_true", help=f"{QUICK_ROWS:,} flights, the same story")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Play the demo, write its report, and return the exit status."""
+    try:
+        from kohort.demo.flights import ALL_FLIGHTS, FlightsMissing, source_file
+        from kohort.demo.plots import timeline
+        from kohort.demo.report import page
+        from kohort.demo.story import ChildFailed, Play, Script, Stalled
+        from kohort.demo.summary import summarize
+        from kohort.spark.session import require_spark
+
+        require_spark()
+    except ImportError as missing:
+        output.remark(f"the demo needs more packages ({missing}): run: pip install 'kohort[demo]'")
+        return USAGE
+    try:
+        source_file()
+        script = Script(args.out.resolve(), **sizes(args, ALL_FLIGHTS))
+        story = asyncio.run(Play(script, Terminal(is_quiet=args.json)).perform())
+        summary = summarize(story)
+    except FlightsMissing as missing:
+        output.remark(str(missing))
+        return USAGE
+    except (ChildFailed, Stalled, KafkaError, OSError) as failure:
+        output.remark(str(failure))
+        return FAILED
+    except KeyboardInterrupt:
+        output.remark("stopped; every process of the demo has ended")
+        return INTERRUPTED
+    report = args.out / "report.html"
+    picture = timeline(story, summary.owned, summary.unowned, summary.rebalances)
+    report.write_text(page(summary, picture), encoding="utf-8")
+    if args.json:
+        output.put_json({**summary.to_json(), "report": str(report)})
+    else:
+        tell(summary, report)
+    return 0 if summary.proof.holds else FAILED
+
+
+def sizes(args: argparse.Namespace, everything: int) -> dict[str, int]:
+    """Return the fields of `Script` that the options choose; smaller demos have smaller rounds."""
+    rows = QUICK_ROWS if args.quick else min(args.rows or everything, everything)
+    script: dict[str, int] = {"rows": rows}
+    if rows < everything:
+        script["max_rows_per_round"] = max(500, 8_000 * rows // everything)
+        script["rows_per_s"] = max(1_000, 6_000 * rows // everything)
+    return script
+
+
+def tell(summary: Summary, report: Path) -> None:
+    """Print what came of it."""
+    proof, deliveries = summary.proof, summary.proof.deliveries
+    output.put("")
+    columns = ["rebalance", "at", "cause", "member", "detail", "generation", "partitions", "duration", "unowned"]
+    output.put(output.table(columns, summary.rebalance_rows()))
+    output.put("")
+    facts = [
+        ("flights sent", f"{proof.sent_rows:,}"),
+        ("rows delivered", f"{deliveries.rows:,}"),
+        ("rows read again after the kill", f"{deliveries.repeated_rows:,}"),
+        ("rows lost", f"{proof.lost_rows:,}"),
+        ("rows counted twice", f"{proof.doubled_rows:,}"),
+        ("unowned partition-seconds", f"{sum(summary.unowned_s):.1f}"),
+        ("totals equal to the source file's", f"{proof.groups} of {proof.groups}" if proof.holds else "no"),
+        ("report", str(report)),
+    ]
+    for label, value in facts:
+        output.put(f"{label:34} {value}")
+    for difference in proof.differences[:50]:
+        output.remark(difference)
+
+
+@dataclass
+class Terminal:
+    """Shows the demo's progress; sentences go to stderr when stdout is for JSON."""
+
+    is_quiet: bool
+
+    def say(self, sentence: str) -> None:
+        """Print a sentence."""
+        if self.is_quiet:
+            output.remark(sentence)
+        else:
+            output.put(f"· {sentence}")
+            output.flush()
+
+    def meter(self, title: str, total: int | None, unit: str) -> AbstractContextManager[Meter]:
+        """Show a bar once the step has taken two seconds."""
+        return output.Meter(title, total=total, unit=unit)

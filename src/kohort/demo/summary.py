@@ -1,0 +1,183 @@
+"""The demo's figures, worked out once, for the terminal, the report and JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from kohort.demo.flights import NOTHING, Totals, add_up, read_flights
+from kohort.demo.journal import Entry
+from kohort.demo.proof import Proof, count_deliveries, prove
+from kohort.demo.rebalances import (
+    Gap,
+    Rebalance,
+    Tenure,
+    gaps,
+    read_rebalances,
+    tenures,
+    unowned_partition_s,
+)
+from kohort.demo.result import Result, list_parts, read_result, resolve
+from kohort.demo.story import GROUP, VICTIM, Story
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Everything the demo has to say."""
+
+    story: Story
+    proof: Proof
+    result: Result
+    rebalances: tuple[Rebalance, ...]
+    owned: tuple[Tenure, ...]
+    unowned: tuple[Gap, ...]
+    unowned_s: tuple[float, ...] = field(default=())
+
+    @property
+    def started_ms(self) -> int:
+        """When the first rebalance was opened."""
+        return self.rebalances[0].opened_ms if self.rebalances else self.story.samples[0].at_ms
+
+    @property
+    def takeover_s(self) -> float:
+        """Seconds from the kill until the survivor owned a partition of the dead worker."""
+        died_ms = min(self.story.deaths.values())
+        after = [gap.until_ms for gap in self.unowned if gap.from_ms == died_ms]
+        return (min(after) - died_ms) / 1000 if after else float("nan")
+
+    @property
+    def narrative(self) -> str:
+        """The course of events in three sentences."""
+        story, deliveries = self.story, self.proof.deliveries
+        died_s = (min(story.deaths.values()) - self.started_ms) / 1000
+        return (
+            f"{story.preloaded:,} flights were in the topic when two PySpark applications joined the group "
+            f"{GROUP!r}; the others arrived while they ran. After {died_s:.1f} s worker {VICTIM} was killed in the "
+            f"middle of a round. The other took its partitions over {self.takeover_s:.1f} s later, when the session "
+            f"had timed out, and was handed {deliveries.repeated_rows:,} rows again; then worker {VICTIM} was started "
+            "anew and got its share back."
+        )
+
+    def rebalance_rows(self) -> list[tuple[Any, ...]]:
+        """Number, when, cause, member, detail, generation, partitions, duration, unowned partition-seconds."""
+        return [
+            (
+                number,
+                f"{(each.assigned_ms - self.started_ms) / 1000:.1f} s",
+                each.cause,
+                each.member,
+                each.detail,
+                each.generation,
+                ", ".join(f"{worker} {count}" for worker, count in sorted(each.assignments.items())),
+                f"{each.duration_ms:,} ms",
+                f"{unowned:.1f}",
+            )
+            for number, (each, unowned) in enumerate(zip(self.rebalances, self.unowned_s, strict=True), 1)
+        ]
+
+    def delivery_rows(self) -> list[tuple[Any, ...]]:
+        """Per run of a worker: rounds and rows committed, rounds and rows that others read again."""
+        found = []
+        for worker, run in sorted({(entry.worker, entry.run) for entry in self.story.entries}):
+            mine = [entry for entry in self.story.entries if (entry.worker, entry.run) == (worker, run)]
+            done = [entry for entry in mine if entry.kind == "committed"]
+            closed = {entry.round_number for entry in done}
+            lost = [entry for entry in mine if entry.kind == "began" and entry.round_number not in closed]
+            name = f"{worker}, run {run}"
+            found.append((name, len(done), f"{_rows(done):,}", len(lost), f"{_rows(lost):,}"))
+        return found
+
+    def delay_rows(self) -> list[tuple[Any, ...]]:
+        """Per origin: flights, cancelled ones, mean delays."""
+        origins: dict[str, Totals] = {}
+        for group, totals in self.result.totals.items():
+            origins[group.origin] = origins.get(group.origin, NOTHING).plus(totals)
+        return [
+            (
+                origin,
+                f"{each.flights:,}",
+                f"{each.cancelled:,}",
+                f"{each.departure_delay_min / max(each.departed, 1):.2f} min",
+                f"{each.arrival_delay_min / max(each.arrived, 1):.2f} min",
+            )
+            for origin, each in sorted(origins.items())
+        ]
+
+    def speed_rows(self) -> list[tuple[str, str]]:
+        """What was fast and how fast."""
+        rounds = self.round_ms()
+        return [
+            ("loading, with acks=all and idempotence", f"{self.story.preloaded / self.story.load_s:,.0f} flights/s"),
+            ("rounds committed", f"{len(rounds):,}"),
+            ("median round, from first row to commit", f"{median(rounds):,.0f} ms" if rounds else "-"),
+        ]
+
+    def round_ms(self) -> list[int]:
+        """Milliseconds of every committed round."""
+        began: dict[tuple[str, int, int], int] = {}
+        took: list[int] = []
+        for entry in self.story.entries:
+            key = entry.worker, entry.run, entry.round_number
+            if entry.kind == "began":
+                began[key] = entry.at_ms
+            elif entry.kind == "committed":
+                took.append(entry.at_ms - began[key])
+        return took
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the figures as JSON can say them."""
+        proof, deliveries = self.proof, self.proof.deliveries
+        return {
+            "holds": proof.holds,
+            "rows_sent": proof.sent_rows,
+            "rows_delivered": deliveries.rows,
+            "rows_read_again": deliveries.repeated_rows,
+            "rows_lost": proof.lost_rows,
+            "rows_counted_twice": proof.doubled_rows,
+            "rows_of_rounds_cut_off": deliveries.open_rows,
+            "rows_of_rounds_refused": deliveries.refused_rows,
+            "rounds": deliveries.rounds,
+            "groups": proof.groups,
+            "files": proof.files,
+            "files_superseded": proof.superseded_files,
+            "takeover_s": round(self.takeover_s, 3),
+            "unowned_partition_s": round(sum(self.unowned_s), 3),
+            "rebalances": [
+                {
+                    "cause": each.cause,
+                    "member": each.member,
+                    "detail": each.detail,
+                    "generation": each.generation,
+                    "assignments": dict(each.assignments),
+                    "duration_ms": each.duration_ms,
+                    "unowned_partition_s": round(unowned, 3),
+                }
+                for each, unowned in zip(self.rebalances, self.unowned_s, strict=True)
+            ],
+            "differences": list(proof.differences),
+        }
+
+
+def _rows(entries: list[Entry]) -> int:
+    return sum(entry.rows for entry in entries)
+
+
+def summarize(story: Story) -> Summary:
+    """Read the result, compute the same totals from the source file, and hold everything against each other."""
+    chains = resolve(list_parts(story.result_directory), story.ends)
+    result = read_result(story.result_directory, chains)
+    proof = prove(
+        placed=story.placed,
+        ends=story.ends,
+        deliveries=count_deliveries(story.entries, story.ends),
+        chains=chains,
+        result=result,
+        expected=add_up(read_flights(story.script.rows)),
+    )
+    owned = tenures(story.entries, story.deaths)
+    unowned = gaps(owned)
+    rebalances = read_rebalances(story.events, GROUP)
+    following = [*rebalances[1:], None]
+    seconds = [unowned_partition_s(each, after, unowned) for each, after in zip(rebalances, following, strict=True)]
+    return Summary(story, proof, result, tuple(rebalances), tuple(owned), tuple(unowned), tuple(seconds))

@@ -1,0 +1,140 @@
+"""One worker of the demo: a PySpark application that shares the topic with others by being a member of their group.
+
+Run as `python -m kohort.demo.worker` with the fields of `Task` as one JSON argument. It adds up the
+delays of each round's flights and writes them to Parquet before the round is committed.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kohort.client.listener import RebalanceListener
+from kohort.demo.flights import Totals
+from kohort.demo.journal import Journal
+from kohort.demo.result import GROUP_COLUMNS, Part, write_part
+from kohort.model.assignment import Partitions
+from kohort.spark.columns import ARROW_SCHEMA, spark_schema
+from kohort.spark.group_stream import GroupStream
+from kohort.spark.rounds import Round
+from kohort.spark.session import build
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+_FIELDS = "origin string, carrier string, month int, dep_time int, dep_delay int, arr_delay int"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What one run of a worker is told. Paths are directories; times are milliseconds."""
+
+    worker: str
+    run: int
+    bootstrap_servers: str
+    topic: str
+    group_id: str
+    result: str
+    journal: str
+    max_rows_per_round: int
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+
+    def to_json(self) -> str:
+        """Return the argument for `python -m kohort.demo.worker`."""
+        return json.dumps(asdict(self))
+
+
+class Notes(RebalanceListener):
+    """Writes what happens to the worker's partitions into its journal."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    async def on_partitions_revoked(self, partitions: Partitions) -> None:
+        """Note a revocation; the running round has been committed by now."""
+        self._journal.note("revoked", partitions=partitions)
+
+    async def on_partitions_assigned(self, partitions: Partitions) -> None:
+        """Note an assignment."""
+        self._journal.note("assigned", partitions=partitions)
+
+    async def on_partitions_lost(self, partitions: Partitions) -> None:
+        """Note a loss."""
+        self._journal.note("lost", partitions=partitions)
+
+
+def delays(frame: DataFrame) -> pa.Table:
+    """Return the totals of a round's flights per partition, origin, carrier and month."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    flight = F.from_json(F.col("value").cast("string"), _FIELDS).alias("flight")
+    flights = frame.select("partition", flight).select("partition", "flight.*")
+    totals = flights.groupBy("partition", *GROUP_COLUMNS).agg(
+        F.count("*").alias("flights"),
+        F.sum(F.col("dep_time").isNull().cast("long")).alias("cancelled"),
+        F.count("dep_delay").alias("departed"),
+        F.coalesce(F.sum("dep_delay"), F.lit(0)).alias("departure_delay_min"),
+        F.count("arr_delay").alias("arrived"),
+        F.coalesce(F.sum("arr_delay"), F.lit(0)).alias("arrival_delay_min"),
+    )
+    return totals.toArrow()
+
+
+def write_round(directory: Path, each: Round, totals: pa.Table) -> None:
+    """Write one file per range of the round."""
+    import pyarrow.compute as pc
+
+    for (_, number), start, stop in each.ranges:
+        mine = totals.filter(pc.equal(totals["partition"], number)).select([*GROUP_COLUMNS, *Totals._fields])
+        write_part(directory, Part(number, start, stop, each.generation, each.number), mine)
+
+
+def work(task: Task) -> None:
+    """Be a worker until SIGTERM."""
+    journal = Journal(Path(task.journal), task.worker, task.run)
+    result = Path(task.result)
+    # A small job is faster as one plan than re-planned stage by stage.
+    spark = build(f"flights-{task.worker}", master="local[1]", conf={"spark.sql.adaptive.enabled": False})
+    # The first job of a session is slow: better before the group waits for its round.
+    delays(spark.createDataFrame(ARROW_SCHEMA.empty_table(), schema=spark_schema()))
+    journal.note("started")
+
+    def add_up(frame: DataFrame, each: Round) -> None:
+        journal.note_round("began", each)
+        write_round(result, each, delays(frame))
+        journal.note_round("written", each)
+
+    stream = GroupStream(
+        spark,
+        task.topic,
+        bootstrap_servers=task.bootstrap_servers,
+        group_id=task.group_id,
+        client_id=f"worker-{task.worker}",
+        auto_offset_reset="earliest",
+        max_rows_per_round=task.max_rows_per_round,
+        session_timeout_ms=task.session_timeout_ms,
+        heartbeat_interval_ms=task.heartbeat_interval_ms,
+        listener=Notes(journal),
+        finished=lambda each, is_committed: journal.note_round("committed" if is_committed else "refused", each),
+    )
+    with stream.stop_on(signal.SIGTERM, signal.SIGINT):
+        stream.run(add_up)
+    journal.note("stopped")
+    spark.stop()
+
+
+def main() -> None:
+    """Run the task in the first argument."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    work(Task(**json.loads(sys.argv[1])))
+
+
+if __name__ == "__main__":
+    main()
