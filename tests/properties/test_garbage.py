@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from struct import pack
 from typing import Any
 
@@ -30,16 +31,17 @@ class Failures(logging.Handler):
 
 
 FAILURES = Failures()
-logging.getLogger("kohort").addHandler(FAILURES)
 
 PAIRS = [(api, version) for api in served() for version in VERSIONS[api]]
 
 
 @pytest.fixture(scope="module")
-def desk() -> Desk:
+def desk() -> Iterator[Desk]:
     desk = Desk(group_initial_rebalance_delay_ms=0)
     desk.create("orders", 2)
-    return desk
+    logging.getLogger("kohort").addHandler(FAILURES)
+    yield desk
+    logging.getLogger("kohort").removeHandler(FAILURES)
 
 
 def hear_out(desk: Desk, *chunks: bytes) -> None:

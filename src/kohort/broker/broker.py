@@ -52,7 +52,7 @@ class Broker:
         self.address = (self._host, self._port)
         """Where the broker listens, with the real port once it has started."""
         self._disk = OsDisk(self.data_dir)
-        self._server: Server | None = None
+        self.server: Server | None = None
 
     async def start(self) -> None:
         """Replay the data directory and listen. Raises StorageError, also when another broker has it, and OSError."""
@@ -61,8 +61,8 @@ class Broker:
         try:
             self.node = Node(self.config, self._disk, os.urandom, clock.now_ms())
             self.node.start(clock.now_ms())
-            self._server = Server(self.node, clock)
-            _, port = await self._server.start(self._host, self._port)
+            self.server = Server(self.node, clock)
+            _, port = await self.server.start(self._host, self._port)
         except BaseException:
             self._disk.unlock()
             raise
@@ -71,17 +71,17 @@ class Broker:
 
     async def stop(self) -> None:
         """Close connections and files so that the next start has nothing to recover."""
-        assert self._server is not None, "the broker runs"
+        assert self.server is not None, "the broker runs"
         assert self.node is not None, "the broker runs"
-        await self._server.stop()
-        self.node.stop(self._server.clock.now_ms())
+        await self.server.stop()
+        self.node.stop(self.server.clock.now_ms())
         self._disk.unlock()
 
     def kill(self) -> None:
         """Drop everything as it is, as `kill -9` would: nothing is flushed and nothing is said."""
-        assert self._server is not None, "the broker runs"
-        self._server.abandon()
-        for client in list(self._server.clients):
+        assert self.server is not None, "the broker runs"
+        self.server.abandon()
+        for client in list(self.server.clients):
             client.abort()
         self._disk.unlock()
 

@@ -44,6 +44,7 @@ class Request:
         "node",
         "response",
         "route",
+        "size",
     )
 
     def __init__(self, node: Node, connection: Connection, route: Route, correlation_id: int, message: Any) -> None:
@@ -59,6 +60,8 @@ class Request:
         """Called when the client goes away before the answer; a handler that parks may set it."""
         self.response: Any = None
         self.buffers: list[Buffer] | None = None
+        self.size = 0
+        """Bytes in `buffers`."""
 
     @property
     def api_version(self) -> int:
@@ -107,6 +110,7 @@ class Connection:
         "is_throttled",
         "last_ms",
         "out",
+        "out_bytes",
         "outstanding",
         "peer_host",
         "principal",
@@ -142,6 +146,7 @@ class Connection:
         self.is_throttled = False
         self.last_ms = now_ms
         self.out: list[Buffer] = []
+        self.out_bytes = 0
         self.outstanding: deque[Request] = deque()
         self.backlog: deque[bytes] = deque()
 
@@ -149,6 +154,17 @@ class Connection:
     def is_blocked(self) -> bool:
         """Whether no further request may start: one is parked, or the client does not read what we send."""
         return self.is_paused or any(request.blocks for request in self.outstanding)
+
+    def add_out(self, request: Request) -> None:
+        """Put an answered request's response behind those that will leave next."""
+        self.out += request.buffers or ()
+        self.out_bytes += request.size
+
+    def send_out(self) -> None:
+        """Let the responses go that are ready."""
+        out, self.out = self.out, []
+        self.out_bytes = 0
+        self.send(out)
 
     def update_throttle(self) -> None:
         """Ask the socket to stop or to go on reading, by how many frames wait."""

@@ -33,6 +33,9 @@ log = logging.getLogger("kohort.node")
 _HEAD = Struct(">hhih").unpack_from
 _REPLY_HEAD = Struct(">ii").pack
 _JOIN_BYTES = 16 << 10
+SEND_BYTES = 64 << 10
+"""Replies of one batch of requests leave together up to this size; then the client must keep up."""
+
 _BEFORE_LOGIN = frozenset({Api.API_VERSIONS, Api.SASL_HANDSHAKE, Api.SASL_AUTHENTICATE})
 
 
@@ -159,9 +162,8 @@ class Node:
         if connection.is_closed:
             return
         log.warning("closed connection from %s: %s", connection.peer_host, reason)
-        out, connection.out = connection.out, []
-        if out:
-            connection.send(out)
+        if connection.out:
+            connection.send_out()
         self._forget(connection)
         connection.close(reason)
 
@@ -175,7 +177,7 @@ class Node:
         self._write(request)
         outstanding = connection.outstanding
         while outstanding and outstanding[0].buffers is not None:
-            connection.out.extend(outstanding.popleft().buffers or ())
+            connection.add_out(outstanding.popleft())
         self._touched[connection] = None
 
     def refusal(self, request: Request, code: int, text: str | None = None) -> Any:
@@ -187,7 +189,7 @@ class Node:
         """Send one last response, behind those that are ready, and close the connection."""
         request.response = response
         self._write(request)
-        request.connection.out.extend(request.buffers or ())
+        request.connection.add_out(request)
         self.reject(request.connection, reason)
 
     # -- inside
@@ -198,13 +200,14 @@ class Node:
             self._dispatch(connection, frame)
             if connection.is_closed:
                 return
+            if connection.out_bytes > SEND_BYTES:
+                connection.send_out()
             if (connection.outstanding or connection.is_paused) and connection.is_blocked:
                 connection.backlog.extend(waiting)
                 connection.update_throttle()
                 break
         if connection.out:
-            out, connection.out = connection.out, []
-            connection.send(out)
+            connection.send_out()
 
     def _dispatch(self, connection: Connection, frame: bytes) -> None:
         try:
@@ -233,7 +236,7 @@ class Node:
             if connection.outstanding:
                 connection.outstanding.append(request)
             else:
-                connection.out.extend(request.buffers or ())
+                connection.add_out(request)
 
     def _handle(self, request: Request, message: Any) -> Any:
         try:
@@ -265,7 +268,7 @@ class Node:
         if connection.outstanding:
             connection.outstanding.append(request)
         else:
-            connection.out.extend(request.buffers or ())
+            connection.add_out(request)
 
     def _write(self, request: Request) -> None:
         route = request.route
@@ -285,6 +288,7 @@ class Node:
             parts[0] = _REPLY_HEAD(size + 1, request.correlation_id) + b"\0"
         else:
             parts[0] = _REPLY_HEAD(size, request.correlation_id)
+        request.size = size
         request.buffers = [b"".join(parts)] if size < _JOIN_BYTES else parts
 
     def _settle(self) -> None:
@@ -298,8 +302,7 @@ class Node:
             if connection.is_closed:
                 continue
             if connection.out:
-                out, connection.out = connection.out, []
-                connection.send(out)
+                connection.send_out()
             if connection.backlog and not connection.is_blocked:
                 frames, connection.backlog = connection.backlog, deque()
                 self._serve(connection, frames)

@@ -1,0 +1,128 @@
+"""`kohort broker` as a process of its own."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.integration.test_broker import Wire
+from tests.unit.node.desk import batch, create, fetch, only, produce
+
+from kohort.wire.messages import DescribeConfigsRequest
+
+COMMAND = [sys.executable, "-m", "kohort.cli", "broker"]
+
+
+@contextmanager
+def running(*options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run a broker until the block ends; yield the process and its address."""
+    with subprocess.Popen(
+        [*COMMAND, "--port", "0", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert line.startswith("kohort broker ready on "), process.communicate(timeout=10)[1]
+            yield process, line.split()[-1]
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def refused(*options: str) -> tuple[int, str]:
+    """Run a broker that must not start; return its exit status and what it said."""
+    done = subprocess.run([*COMMAND, *options], capture_output=True, text=True, timeout=30, check=False)
+    assert done.stdout == ""
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_the_broker_clean(tmp_path: Path, number: signal.Signals) -> None:
+    with running("--data", str(tmp_path)) as (process, address):
+        with Wire(address) as wire:
+            assert only(wire.call(produce("orders", batch(b"x")), 9)).error_code == 3
+            wire.call(create("orders"), 7)
+            assert only(wire.call(produce("orders", batch(b"x")), 9)).error_code == 0
+            process.send_signal(number)
+            assert process.wait(timeout=10) == 0
+    with running("--data", str(tmp_path)) as (_, address), Wire(address) as wire:
+        assert only(wire.call(fetch("orders"), 11)).high_watermark == 1
+
+
+def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    acknowledged = 0
+    for round_number in range(3):
+        with running("--data", str(tmp_path)) as (process, address), Wire(address) as wire:
+            if round_number == 0:
+                wire.call(create("orders"), 7)
+            for _ in range(100):
+                result = only(wire.call(produce("orders", batch(b"x" * 200)), 9))
+                assert (result.error_code, result.base_offset) == (0, acknowledged)
+                acknowledged += 1
+            process.kill()
+            process.wait(timeout=10)
+    with running("--data", str(tmp_path)) as (_, address), Wire(address) as wire:
+        assert only(wire.call(fetch("orders"), 11)).high_watermark == acknowledged
+
+
+def test_settings_come_from_a_file_and_the_command_line_wins(tmp_path: Path) -> None:
+    properties = tmp_path / "server.properties"
+    properties.write_text("# a comment\nnum.partitions = 4\nlog.retention.hours: 1\n\n")
+    toml = tmp_path / "server.toml"
+    toml.write_text("num.partitions = 4\n[log.retention]\nhours = 1\n")
+    for file in (properties, toml):
+        options = ["--data", str(tmp_path / file.suffix), "--config", str(file), "--set", "num.partitions=6"]
+        with running(*options) as (_, address), Wire(address) as wire:
+            resource = DescribeConfigsRequest.Resource(
+                resource_type=4, resource_name="1", configuration_keys=["num.partitions", "log.retention.hours"]
+            )
+            (result,) = wire.call(DescribeConfigsRequest(resources=[resource]), 4).results
+        assert {config.name: config.value for config in result.configs} == {
+            "num.partitions": "6",
+            "log.retention.hours": "1",
+        }
+
+
+def test_a_second_broker_on_the_same_directory_exits_with_one_sentence(tmp_path: Path) -> None:
+    with running("--data", str(tmp_path)):
+        status, said = refused("--data", str(tmp_path), "--port", "0")
+    assert (status, said) == (1, f"kohort broker: another broker uses this directory ({tmp_path})\n")
+
+
+def test_a_port_in_use_exits_with_one_sentence(tmp_path: Path) -> None:
+    with running("--data", str(tmp_path / "one")) as (_, address):
+        port = address.rpartition(":")[2]
+        status, said = refused("--data", str(tmp_path / "two"), "--port", port)
+    assert (status, said) == (1, f"kohort broker: port {port} on 127.0.0.1 is in use by another process\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--set", "num.partition=3"], "unknown setting 'num.partition'; did you mean 'num.partitions'?"),
+        (["--set", "num.partitions=many"], "expected an int from 1 to 100000"),
+        (["--set", "nonsense"], "'nonsense' is not KEY=VALUE"),
+        (["--port", "70000"], "'70000' is not a port"),
+        (["--advertised", "nowhere"], "invalid value 'nowhere' for advertised.listeners"),
+        (["--config", "/nowhere/x.properties"], "cannot read /nowhere/x.properties: No such file or directory"),
+        (["--set", "listeners=SSL://:1"], "invalid value 'SSL://:1' for listeners"),
+    ],
+)
+def test_a_wrong_option_exits_with_2_and_says_why(tmp_path: Path, options: list[str], sentence: str) -> None:
+    status, said = refused("--data", str(tmp_path), *options)
+    assert status == 2
+    assert sentence in said
+    assert "Traceback" not in said
+
+
+def test_a_directory_that_cannot_be_made_exits_with_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    status, said = refused("--data", str(tmp_path / "file" / "below"), "--port", "0")
+    assert status == 1
+    assert said.startswith("kohort broker: ")
+    assert "Traceback" not in said
