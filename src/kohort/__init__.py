@@ -1,3 +1,68 @@
 """kohort: Kafka's consumer-group system in Python."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from kohort.assign import RangeAssignor, RoundRobinAssignor
+    from kohort.client import (
+        Admin,
+        Batch,
+        CommitFailed,
+        Consumer,
+        OffsetAndMetadata,
+        Producer,
+        RebalanceListener,
+        RecordMetadata,
+    )
+    from kohort.model.errors import ErrorCode, KafkaError
+    from kohort.model.ids import TopicPartition
+
+# Imported when first asked for: `import kohort` costs nothing, and a broker does not load the client.
+_HOME_OF = {
+    "Admin": "kohort.client",
+    "Batch": "kohort.client",
+    "CommitFailed": "kohort.client",
+    "Consumer": "kohort.client",
+    "ErrorCode": "kohort.model.errors",
+    "KafkaError": "kohort.model.errors",
+    "OffsetAndMetadata": "kohort.client",
+    "Producer": "kohort.client",
+    "RangeAssignor": "kohort.assign",
+    "RebalanceListener": "kohort.client",
+    "RecordMetadata": "kohort.client",
+    "RoundRobinAssignor": "kohort.assign",
+    "TopicPartition": "kohort.model.ids",
+}
+
+__all__ = [
+    "Admin",
+    "Batch",
+    "CommitFailed",
+    "Consumer",
+    "ErrorCode",
+    "KafkaError",
+    "OffsetAndMetadata",
+    "Producer",
+    "RangeAssignor",
+    "RebalanceListener",
+    "RecordMetadata",
+    "RoundRobinAssignor",
+    "TopicPartition",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOME_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -56,6 +56,11 @@ class ClusterView:
     brokers: Mapping[int, Broker] = field(default_factory=dict)
     topics: Mapping[str, TopicView] = field(default_factory=dict)
 
+    @staticmethod
+    def read(answer: MetadataResponse) -> ClusterView:
+        """Return what one metadata answer shows."""
+        return read_view(answer, ClusterView())
+
     def leader(self, partition: TopicPartition) -> Broker | None:
         """Return the partition's leader, or None where there is none or it is not known."""
         topic = self.topics.get(partition.topic)
