@@ -72,6 +72,8 @@ class World:
         self.parked: dict[Parked, Answer] = {}
         self.answers: list[Answer] = []
         self.log: list[list[HardEvent]] = []
+        self.stored: list[dict[str, Any]] = []
+        """The hard state after each entry of the log, as the live shard had it."""
         self.events: list[Event] = []
         self.append_error: ErrorCode | None = None
         self.ids = 0
@@ -95,10 +97,15 @@ class World:
                 continue
             if records:
                 self.log.append(records)
+            hard = dict(self.stored[-1]) if self.stored else {}
             for effect in effects:
                 if isinstance(effect, Append | Note):
                     apply(self.shard, effect.event)
                     self.events.append(effect.event)
+                if isinstance(effect, Append):
+                    hard |= hard_state(self.shard, effect.event.group_id)
+            if records:
+                self.stored.append(hard)
             for effect in effects:
                 self._answer(effect, answer)
             followers += [effect.command for effect in effects if isinstance(effect, Then)]
@@ -209,15 +216,13 @@ def fold(log: Iterable[Iterable[HardEvent]], settings: GroupSettings) -> Shard:
     return shard
 
 
-def hard_state(shard: Shard) -> dict[str, Any]:
-    """Return what of a shard its log can hold: offsets, and those groups that are as they were stored."""
+def hard_state(shard: Shard, group_id: str) -> dict[str, Any]:
+    """Return what a log can hold of one group: its record and its offsets, None for what there is not."""
+    group = shard.groups.get(group_id)
+    offsets = {key: committed._replace(member_id="") for key, committed in shard.offsets.get(group_id, {}).items()}
     return {
-        "groups": {group_id: hard_group(group) for group_id, group in shard.groups.items() if group.is_stored},
-        "offsets": {
-            (group_id, topic, partition): committed._replace(member_id="")
-            for group_id, held in shard.offsets.items()
-            for (topic, partition), committed in held.items()
-        },
+        f"group {group_id}": hard_group(group) if group is not None and group.is_stored else None,
+        f"offsets {group_id}": offsets,
     }
 
 

@@ -1,0 +1,231 @@
+"""A classic group under any sequence of requests, timers, failures and restarts.
+
+`World` checks the invariants after each step. Here: one round at a time, generations dense, assignments as the leader
+gave them, one member per instance, and whoever waits is answered in the end.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.unit.group.world import Answer, World, fold, hard_state
+
+from kohort.group.classic_group import Phase
+from kohort.group.commands import DeleteGroup, ExpireOffsets, Leaving
+from kohort.group.events import GenerationFormed, GroupDeleted, GroupStored, RoundOpened
+from kohort.group.results import JoinResult, SyncResult
+from kohort.model.errors import ErrorCode
+
+OFFERS = [
+    (("range", b"t"),),
+    (("range", b"t,u"),),
+    (("range", b"t"), ("sticky", b"t")),
+    (("sticky", b"t"), ("range", b"t")),
+    (("sticky", b"t"),),
+]
+INSTANCES = [None, None, "i", "j"]
+MEANT_FOR_NOBODY = b""
+
+
+class Client:
+    """One sender of requests, and what it believes."""
+
+    def __init__(self, instance_id: str | None) -> None:
+        self.instance_id = instance_id
+        self.member_id = ""
+        self.generation = -1
+        self.join: Answer | None = None
+        self.sync: Answer | None = None
+
+    @property
+    def is_free(self) -> bool:
+        return self.join is None and self.sync is None
+
+
+class ClassicGroupMachine(RuleBasedStateMachine):
+    clients_at_most = 5
+
+    @initialize(delay_ms=st.sampled_from([0, 3_000]), max_size=st.sampled_from([2, 4, 2**31 - 1]))
+    def begin(self, delay_ms: int, max_size: int) -> None:
+        self.world = World(initial_rebalance_delay_ms=delay_ms, max_size=max_size)
+        self.clients: list[Client] = []
+        self.assigned: dict[tuple[int, str], bytes] = {}
+        self.seen = 0
+        self.generation = 0
+        self.has_round = False
+
+    # -- what clients do
+
+    @precondition(lambda self: len(self.clients) < self.clients_at_most)
+    @rule(instance_id=st.sampled_from(INSTANCES))
+    def appear(self, instance_id: str | None) -> None:
+        self.clients.append(Client(instance_id))
+
+    def free(self, position: int) -> Client | None:
+        found = [client for client in self.clients if client.is_free]
+        return found[position % len(found)] if found else None
+
+    @rule(position=st.integers(0, 9), offer=st.sampled_from(OFFERS), is_two_step=st.booleans())
+    def join(self, position: int, offer: Any, is_two_step: bool) -> None:
+        if client := self.free(position):
+            member_id, instance_id = client.member_id, client.instance_id
+            client.join = self.world.join(member_id, instance_id=instance_id, protocols=offer, is_two_step=is_two_step)
+            self.hear()
+
+    @rule(position=st.integers(0, 9))
+    def sync(self, position: int) -> None:
+        client = self.free(position)
+        if client is None or client.generation < 0:
+            return
+        group = self.world.shard.groups.get("g")
+        assignments: tuple[tuple[str, bytes], ...] = ()
+        if group is not None and group.leader == client.member_id:
+            assignments = tuple((each, f"{client.generation} {each}".encode()) for each in group.members)
+        client.sync = self.world.sync(
+            client.member_id, client.generation, instance_id=client.instance_id, assignments=assignments
+        )
+        self.hear()
+
+    @rule(position=st.integers(0, 9))
+    def heartbeat(self, position: int) -> None:
+        client = self.free(position)
+        if client is not None and client.generation >= 0:
+            error = self.world.heartbeat(client.member_id, client.generation, client.instance_id)
+            self.believe(client, error)
+
+    @rule(position=st.integers(0, 9))
+    def commit(self, position: int) -> None:
+        client = self.free(position)
+        if client is not None and client.generation >= 0:
+            error = self.world.commit(client.member_id, client.generation, instance_id=client.instance_id).error
+            if error is ErrorCode.NONE:
+                assert self.world.shard.offsets["g"]["t", 0].member_id == client.member_id
+            self.believe(client, error)
+
+    @rule(position=st.integers(0, 9), by_admin=st.booleans())
+    def leave(self, position: int, by_admin: bool) -> None:
+        if client := self.free(position):
+            member_id = "" if by_admin else client.member_id
+            self.world.leave(Leaving(member_id, client.instance_id))
+            self.clients.remove(client)
+            self.hear()
+
+    @rule(position=st.integers(0, 9))
+    def crash(self, position: int) -> None:
+        """The client is gone without a word; what it waited for is answered to nobody."""
+        if self.clients:
+            del self.clients[position % len(self.clients)]
+
+    # -- what else happens
+
+    @rule(by_ms=st.sampled_from([1, 1_000, 3_000, 9_999, 10_000, 60_000]))
+    def pass_time(self, by_ms: int) -> None:
+        self.world.advance(by_ms)
+        self.hear()
+
+    @rule(error=st.sampled_from([None, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.MESSAGE_TOO_LARGE]))
+    def fail_or_heal_the_log(self, error: ErrorCode | None) -> None:
+        self.world.append_error = error
+
+    @rule()
+    def delete(self) -> None:
+        self.world.submit(DeleteGroup("g"))
+
+    @rule()
+    def expire(self) -> None:
+        self.world.submit(ExpireOffsets("g"))
+
+    @rule()
+    def restart(self) -> None:
+        self.follow()
+        self.world.restart()
+        for client in self.clients:
+            client.join = client.sync = None
+        group = self.world.shard.groups.get("g")
+        self.generation = group.generation if group is not None else 0
+        self.has_round = group is not None and group.phase is Phase.PREPARING_REBALANCE
+        self.seen = len(self.world.events)
+        self.assigned = {}
+
+    # -- what clients hear
+
+    def hear(self) -> None:
+        self.follow()
+        for client in self.clients:
+            if client.join is not None and not client.join.is_waiting:
+                join, client.join = client.join.result, None
+                assert isinstance(join, JoinResult)
+                if join.error is ErrorCode.NONE:
+                    client.member_id, client.generation = join.member_id, join.generation
+                    assert bool(join.members) <= (join.leader == join.member_id)
+                elif join.error is ErrorCode.MEMBER_ID_REQUIRED:
+                    client.member_id = join.member_id
+                else:
+                    self.believe(client, join.error)
+            if client.sync is not None and not client.sync.is_waiting:
+                sync, client.sync = client.sync.result, None
+                assert isinstance(sync, SyncResult)
+                if sync.error is ErrorCode.NONE:
+                    self.check_assignment(client, sync)
+                else:
+                    self.believe(client, sync.error)
+
+    def check_assignment(self, client: Client, sync: SyncResult) -> None:
+        """A member gets one assignment in a generation, and the one that its leader made for it."""
+        known = self.assigned.setdefault((client.generation, client.member_id), sync.assignment)
+        assert sync.assignment == known
+        generation, _, _ = sync.assignment.partition(b" ")
+        assert sync.assignment == MEANT_FOR_NOBODY or int(generation) == client.generation
+
+    def believe(self, client: Client, error: ErrorCode) -> None:
+        if error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_MAX_SIZE_REACHED):
+            client.member_id, client.generation = "", -1
+        elif error is ErrorCode.ILLEGAL_GENERATION:
+            client.generation = -1
+
+    def follow(self) -> None:
+        """Check each new event against a group that knows only its generation and whether a round runs."""
+        events = self.world.events
+        for event in events[self.seen :]:
+            match event:
+                case RoundOpened():
+                    assert not self.has_round, "one round at a time"
+                    assert event.generation == self.generation
+                    self.has_round = True
+                case GenerationFormed():
+                    assert self.has_round
+                    assert event.generation == self.generation + 1, "generations are dense"
+                    self.generation, self.has_round = event.generation, False
+                case GroupStored(members=(), generation=generation) if generation:
+                    assert self.has_round
+                    assert generation == self.generation + 1, "an emptied group is a generation of its own"
+                    self.generation, self.has_round = generation, False
+                case GroupStored():
+                    assert event.generation == self.generation
+                case GroupDeleted():
+                    self.generation, self.has_round = 0, False
+        self.seen = len(events)
+
+    @invariant()
+    def log_is_the_hard_state(self) -> None:
+        if self.world.log and len(self.world.log) == len(self.world.stored):
+            assert hard_state(fold(self.world.log, self.world.settings), "g") == self.world.stored[-1]
+
+    def teardown(self) -> None:
+        """With a healthy log and silent clients every wait ends, and nobody is left."""
+        if not hasattr(self, "world"):
+            return
+        self.world.append_error = None
+        for _ in range(12):
+            self.world.advance(120_000)
+            self.follow()
+        assert not self.world.parked, "whoever waits is answered in the end"
+        assert not self.world.timers
+        assert all(group.phase is Phase.EMPTY for group in self.world.shard.groups.values())
+
+
+ClassicGroupMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+test_classic_group_keeps_its_promises = ClassicGroupMachine.TestCase
