@@ -139,6 +139,23 @@ def test_a_broker_without_a_directory_leaves_nothing_behind() -> None:
     assert not directory.exists()
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are counted in /proc")
+def test_stopping_and_killing_give_every_open_file_back(broker: EmbeddedBroker) -> None:
+    def open_files() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    broker.stop()
+    before = open_files()
+    for end in (broker.stop, broker.kill) * 3:
+        broker.start()
+        with Wire(broker.bootstrap_servers) as wire:
+            wire.call(create("orders", 5), 7)
+            wire.call(produce("orders", batch(b"x")), 9)
+            wire.call(fetch("orders"), 11)
+        end()
+    assert open_files() == before
+
+
 GARBAGE = [
     b"GET / HTTP/1.1\r\n\r\n",
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",

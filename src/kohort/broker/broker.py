@@ -64,7 +64,7 @@ class Broker:
             self.server = Server(self.node, clock)
             _, port = await self.server.start(self._host, self._port)
         except BaseException:
-            self._disk.unlock()
+            self._disk.close()
             raise
         self.address = (self._host, port)
         self.node.advertised = self._advertised or (_reachable(self._host), port)
@@ -75,7 +75,7 @@ class Broker:
         assert self.node is not None, "the broker runs"
         await self.server.stop()
         self.node.stop(self.server.clock.now_ms())
-        self._disk.unlock()
+        self._disk.close()
 
     def kill(self) -> None:
         """Drop everything as it is, as `kill -9` would: nothing is flushed and nothing is said."""
@@ -83,7 +83,7 @@ class Broker:
         self.server.abandon()
         for client in list(self.server.clients):
             client.abort()
-        self._disk.unlock()
+        self._disk.close()
 
 
 def _reachable(host: str) -> str:

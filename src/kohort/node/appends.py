@@ -9,8 +9,6 @@ from kohort.node.partition import Partition
 from kohort.wire.compression import Compression
 from kohort.wire.records import BatchHeader, TimestampType, check_batch, read_header
 
-_CREATE_TIME = "CreateTime"
-
 
 def append_produced(partition: Partition, records: Buffer | None, now_ms: int, *, allows_zstd: bool) -> Appended:
     """Check what a client produced and append it. Raises KafkaError with the code Kafka gives, and StorageError.
@@ -19,18 +17,16 @@ def append_produced(partition: Partition, records: Buffer | None, now_ms: int, *
     """
     header = _one_batch(records)
     assert records is not None
-    config = partition.topic.config
-    if len(records) > config.get("max.message.bytes"):
-        text = (
-            f"The batch of {len(records)} bytes is larger than max.message.bytes ({config.get('max.message.bytes')})."
-        )
+    config = partition.log.config
+    if len(records) > config.max_message_bytes:
+        text = f"The batch of {len(records)} bytes is larger than max.message.bytes ({config.max_message_bytes})."
         raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
-    if len(records) > config.get("segment.bytes"):
-        text = f"The batch of {len(records)} bytes is larger than segment.bytes ({config.get('segment.bytes')})."
+    if len(records) > config.segment_bytes:
+        text = f"The batch of {len(records)} bytes is larger than segment.bytes ({config.segment_bytes})."
         raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, text)
     check_batch(records)
     _check_shape(header, allows_zstd)
-    if config.get("message.timestamp.type") == _CREATE_TIME:
+    if config.message_timestamp_type == "CreateTime":
         _check_timestamps(partition, header, now_ms)
     if header.producer_id >= 0:
         duplicate = partition.log.producers.check(header)
@@ -69,12 +65,11 @@ def _check_shape(header: BatchHeader, allows_zstd: bool) -> None:
 def _check_timestamps(partition: Partition, header: BatchHeader, now_ms: int) -> None:
     if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "A producer may not set the broker's timestamp type.")
-    get = partition.topic.config.get
     ahead_ms = header.max_timestamp - now_ms
-    if ahead_ms > get("message.timestamp.after.max.ms"):
+    if ahead_ms > partition.max_ahead_ms:
         text = f"A timestamp is {ahead_ms} ms ahead of the broker's clock; message.timestamp.after.max.ms forbids it."
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, text)
     behind_ms = now_ms - header.base_timestamp
-    if header.base_timestamp >= 0 and behind_ms > get("message.timestamp.before.max.ms"):
+    if header.base_timestamp >= 0 and behind_ms > partition.max_behind_ms:
         text = f"A timestamp is {behind_ms} ms behind the broker's clock; message.timestamp.before.max.ms forbids it."
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, text)

@@ -28,6 +28,8 @@ class Partition:
         "flushes",
         "index",
         "is_deleted",
+        "max_ahead_ms",
+        "max_behind_ms",
         "topic",
         "waiters",
     )
@@ -41,8 +43,10 @@ class Partition:
         self.created_epoch = created_epoch
         self.directory = f"{topic.name}-{index}"
         self.is_deleted = False
-        self.flushes = topic.config.get("flush.messages") < LONG_MAX
-        """Whether a reply waits for fsync."""
+        self.flushes = False
+        """Whether a reply waits for fsync. This and the limits are known once the log is open."""
+        self.max_ahead_ms = self.max_behind_ms = 0
+        """How far from our clock a producer's timestamps may be."""
         self.waiters: dict[Waiter, None] = {}
 
     @property
@@ -55,7 +59,7 @@ class Partition:
         """The open log. Raises StorageError."""
         if self._log is None:
             now_ms, topic_id = self._topics.now_ms(), self.topic.topic_id
-            self._log = PartitionLog.open(self._disk, self.directory, self._log_config(), now_ms, topic_id=topic_id)
+            self._log = PartitionLog.open(self._disk, self.directory, self._configure(), now_ms, topic_id=topic_id)
         return self._log
 
     def append(self, batches: Sequence[Buffer], now_ms: int) -> Appended:
@@ -68,9 +72,8 @@ class Partition:
 
     def reconfigure(self) -> None:
         """Take over changed settings of the topic or the broker."""
-        self.flushes = self.topic.config.get("flush.messages") < LONG_MAX
         if self._log is not None:
-            self._log.config = self._log_config()
+            self._log.config = self._configure()
 
     def delete(self) -> None:
         """Close the log and remove its files. Those who wait for records are woken and find it gone."""
@@ -88,8 +91,11 @@ class Partition:
             log, self._log = self._log, None
             log.close()
 
-    def _log_config(self) -> LogConfig:
+    def _configure(self) -> LogConfig:
         get = self.topic.config.get
+        self.flushes = get("flush.messages") < LONG_MAX
+        self.max_ahead_ms = get("message.timestamp.after.max.ms")
+        self.max_behind_ms = get("message.timestamp.before.max.ms")
         return LogConfig(
             segment_bytes=get("segment.bytes"),
             segment_ms=get("segment.ms"),

@@ -26,9 +26,7 @@ def handle(node: Node, request: Request, message: IncrementalAlterConfigsRequest
     results = []
     twice = Counter((resource.resource_type, resource.resource_name) for resource in message.resources)
     for resource in message.resources:
-        result = _Result(
-            error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
-        )
+        result = _Result(error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name)
         try:
             if twice[resource.resource_type, resource.resource_name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
