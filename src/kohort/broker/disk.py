@@ -185,6 +185,7 @@ class OsDisk:
         self._chunk_bytes = 0
         self._tail_bytes = tail_bytes
         self._lock = -1
+        self._is_abandoned = False
 
     def open(self, path: str, *, create: bool = False) -> OsFile:
         full = self._full(path)
@@ -254,6 +255,20 @@ class OsDisk:
             os.close(self._lock)
             self._lock = -1
 
+    def close(self) -> None:
+        """Close every file, and give the root back. Files reopen when they are used again; views stay valid."""
+        while self._open:
+            self.release(next(iter(self._open)))
+        while self._chunks:
+            self._chunks.popleft().file._chunks.clear()
+        self._chunk_bytes = 0
+        self.unlock()
+
+    def abandon(self) -> None:
+        """Close as a killed process does: whoever still holds a file of this disk can no longer change anything."""
+        self._is_abandoned = True
+        self.close()
+
     # -- what the files share
 
     def descriptor(self, file: OsFile) -> int:
@@ -262,6 +277,8 @@ class OsDisk:
         if descriptor >= 0:
             self._open.move_to_end(file)
             return descriptor
+        if self._is_abandoned:
+            raise OSError(errno.EBADF, "the disk was abandoned")
         file._descriptor = os.open(self._full(file.path), os.O_RDWR | os.O_CLOEXEC)
         self._register(file)
         return file._descriptor
@@ -296,6 +313,8 @@ class OsDisk:
         self._chunk_bytes -= len(chunk.buffer)
 
     def _full(self, path: str) -> str:
+        if self._is_abandoned:
+            raise StorageError(errno.EBADF, "the disk was abandoned", path)
         if path.startswith("/") or "\0" in path or any(part in ("", ".", "..") for part in path.split("/")):
             raise StorageError(errno.EINVAL, "a path must be relative and stay below the root", path)
         return self._prefix + path
