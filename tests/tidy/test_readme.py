@@ -7,9 +7,9 @@ import shlex
 import tomllib
 
 import pytest
+from tests.tidy.tree import Tree
 
 from kohort.cli.main import parser_for
-from tests.tidy.tree import Tree
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SHOWN = re.compile(r"^<!-- (examples/[\w./-]+) -->\n+```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -46,11 +46,8 @@ def test_every_kohort_command_of_a_document_can_be_parsed(tree: Tree) -> None:
         for line in commands(tree, path):
             for part in re.split(r"\s(?:\||&&|>)\s", line.removesuffix(" &").removesuffix("\\")):
                 words = shlex.split(part, comments=True)
-                if words[:1] == ["kohort"]:
-                    try:
-                        parser_for(words[1:]).parse_args(words[1:])
-                    except SystemExit as refusal:
-                        assert refusal.code == 0, f"{path}: {line}"
+                if words[:1] == ["kohort"] and "--help" not in words:
+                    parser_for(words[1:]).parse_args(words[1:])  # exits, naming what is wrong, where it cannot
 
 
 def test_every_extra_that_a_document_installs_exists(tree: Tree) -> None:

@@ -19,7 +19,8 @@ def is_reexport(node: ast.stmt) -> bool:
         case ast.Expr(value=ast.Constant(value=str())):
             return True
         case ast.Assign(targets=[ast.Name()]) | ast.AnnAssign(target=ast.Name()):
-            return all(not isinstance(inner, ast.Call | ast.Lambda) for inner in ast.walk(node))
+            calls = (inner for inner in ast.walk(node) if isinstance(inner, ast.Call))
+            return all(isinstance(call.func, ast.Attribute) and call.func.attr == "items" for call in calls)
         case ast.FunctionDef(name=name):
             return name in LAZY
         case ast.If(test=ast.Name(id="TYPE_CHECKING"), body=body):

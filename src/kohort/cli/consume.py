@@ -18,7 +18,6 @@ from kohort.cli.failure import USAGE, run_against
 from kohort.cli.lines import Incoming, as_format, as_json, as_value
 from kohort.cli.options import add_cluster, number, verb
 from kohort.cli.topics import require_topics
-from kohort.model.ids import TopicPartition
 
 if TYPE_CHECKING:
     from kohort.client import Batch, Consumer
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 Writer = Callable[[str, int, Incoming], bytes]
 
 POLL_MS = 500
-COMMIT_EVERY_S = 5.0
+POLL_RECORDS = 10_000
 JOIN_S = 10.0
 
 EXAMPLES = """
@@ -77,45 +76,39 @@ async def follow(args: argparse.Namespace, write: Writer) -> int:
     stop = asyncio.Event()
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
-    async with Admin(bootstrap_servers=args.bootstrap_server) as admin:
-        counts = await require_topics(admin, args.topics)
+    async with Admin(args.bootstrap_server) as admin:
+        await require_topics(admin, args.topics)
+    # Auto-commit takes a batch as finished when poll is called again: when it has been written and flushed.
     consumer = Consumer(
-        *(args.topics if args.group else ()),
+        *dict.fromkeys(args.topics),
         bootstrap_servers=args.bootstrap_server,
         group_id=args.group,
         auto_offset_reset="earliest" if args.from_beginning else "latest",
-        enable_auto_commit=False,
     )
     async with consumer:
-        if not args.group:
-            consumer.assign([TopicPartition(name, n) for name in args.topics for n in range(counts[name])])
-        reader = Reader(consumer, write, args.max, args.timeout_ms, commits=bool(args.group))
-        await reader.run(stop)
+        await Reader(consumer, write, args.max, args.timeout_ms).run(stop)
     return 0
 
 
 class Reader:
-    """One run of `consume`: what was written, and what of it is committed."""
+    """One run of `consume`: how much was written, and when something last came."""
 
-    def __init__(
-        self, consumer: Consumer, write: Writer, limit: int | None, timeout_ms: int | None, *, commits: bool
-    ) -> None:
+    def __init__(self, consumer: Consumer, write: Writer, limit: int | None, timeout_ms: int | None) -> None:
         self.consumer = consumer
         self.write = write
         self.limit = limit
         self.timeout_s = None if timeout_ms is None else timeout_ms / 1000
-        self.commits = commits
         self.count = 0
-        self.written: dict[TopicPartition, int] = {}
-        self.started = self.heard = self.committed_at = time.monotonic()
+        self.started = self.heard = time.monotonic()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Write until the limit, the silence or `stop`; then commit."""
+        """Write until the limit, the silence or `stop`. Raises OutputClosed."""
         stopped = asyncio.ensure_future(stop.wait())
         try:
             with output.Meter("consuming", total=self.limit) as meter:
                 while self.count != self.limit and not self.is_silent():
-                    poll = asyncio.ensure_future(self.consumer.poll(timeout_ms=POLL_MS))
+                    room = POLL_RECORDS if self.limit is None else min(self.limit - self.count, POLL_RECORDS)
+                    poll = asyncio.ensure_future(self.consumer.poll(self.patience_ms(), room))
                     await asyncio.wait({poll, stopped}, return_when=asyncio.FIRST_COMPLETED)
                     if not poll.done():
                         poll.cancel()
@@ -123,11 +116,15 @@ class Reader:
                     meter.advance(self.put(poll.result()))
                     if stop.is_set():
                         break
-                    if time.monotonic() - self.committed_at >= COMMIT_EVERY_S:
-                        await self.commit()
         finally:
             stopped.cancel()
-            await self.commit()
+
+    def patience_ms(self) -> int:
+        """Return how long one poll may wait: not beyond the silence that ends the command."""
+        if self.timeout_s is None:
+            return POLL_MS
+        left_s = self.heard + self.timeout_s - time.monotonic()
+        return max(1, min(POLL_MS, round(left_s * 1000)))
 
     def is_silent(self) -> bool:
         """Say whether nothing has come for the time allowed. Joining a group is no silence, within JOIN_S."""
@@ -137,28 +134,13 @@ class Reader:
         return self.timeout_s is not None and now - self.heard >= self.timeout_s
 
     def put(self, batches: list[Batch]) -> int:
-        """Write batches up to the limit and return the number of records; they count as written once flushed."""
+        """Write batches and return the number of their records."""
         before = self.count
-        reached: dict[TopicPartition, int] = {}
         for batch in batches:
-            records = batch.records if self.limit is None else batch.records[: self.limit - self.count]
-            if records:
-                topic, partition = batch.partition
-                output.put_bytes(b"".join(self.write(topic, partition, record) for record in records))
-                self.count += len(records)
-                reached[batch.partition] = records[-1].offset + 1
-        if reached:
+            topic, partition = batch.partition
+            output.put_bytes(b"".join(self.write(topic, partition, record) for record in batch))
+            self.count += len(batch)
+        if batches:
             output.flush()
-            self.written |= reached
             self.heard = time.monotonic()
         return self.count - before
-
-    async def commit(self) -> None:
-        """Commit what was written, for the partitions that are still ours."""
-        self.committed_at = time.monotonic()
-        if not self.commits:
-            return
-        ours = {held: offset for held, offset in self.written.items() if held in self.consumer.assignment()}
-        self.written.clear()
-        if ours:
-            await self.consumer.commit(ours)

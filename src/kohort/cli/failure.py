@@ -73,9 +73,9 @@ def sentence_of(error: KafkaError, bootstrap: str) -> str:
     """Return what went wrong and what it means for the user."""
     if error.code is ErrorCode.BROKER_NOT_AVAILABLE:
         return unreachable(bootstrap, error)
-    if type(error) is not KafkaError:
-        return error.text  # the client's own errors are sentences already
-    return f"{bootstrap} answered {error.code.name}: {error.text}"
+    if error.text == error.code.text:
+        return f"{bootstrap} answered {error.code.name}: {error.text}"
+    return error.text  # the client says what was wanted, and why it was not done
 
 
 def unreachable(bootstrap: str, error: BaseException) -> str:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kohort.cli import output
 from kohort.cli.failure import USAGE, CommandFailed, unknown
 from kohort.cli.group_reset import Move, NothingToShift, Reach, Rule, changes, plan
-from kohort.cli.options import add_cluster, add_json, chosen, moment_ms, number, topic_or_partitions, verb
-from kohort.cli.topics import with_admin
+from kohort.cli.options import Named, add_cluster, add_json, chosen, moment_ms, number, topic_or_partitions, verb
+from kohort.cli.topics import ends_of, with_admin
 from kohort.model.assignment import by_topic
 from kohort.model.ids import TopicPartition
 
 if TYPE_CHECKING:
     from kohort.client import Admin
-    from kohort.client.admin import GroupDescription, MemberDescription
+    from kohort.client.group_views import GroupDescription, MemberDescription
 
 RESET_EXAMPLES = """
 kohort groups reset-offsets readers --topic flights --to-earliest
@@ -122,6 +122,7 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
     if args.json:
         document: dict[str, Any] = {
             "group": group.group_id,
+            "type": group.group_type,
             "state": group.state,
             "protocol_type": group.protocol_type,
             "protocol": group.protocol,
@@ -133,19 +134,17 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
         return
     count = len(group.members)
     assignor = f", assignor {group.protocol}" if group.protocol else ""
-    output.put(f"{group.group_id}: {group.state}, {count} member{'s' * (count != 1)}{assignor}")
+    output.put(f"{group.group_id}: {group.group_type}, {group.state}, {count} member{'s' * (count != 1)}{assignor}")
     if wants_offsets:
-        output.put("")
         empty = "nothing is committed and nothing assigned"
-        output.put(output.table(OFFSET_COLUMNS, [list(row.values()) for row in offsets], empty=empty))
+        output.put("\n" + output.table(OFFSET_COLUMNS, [list(row.values()) for row in offsets], empty=empty))
     if args.members:
-        output.put("")
         rows = [
             (member.member_id, member.instance_id, member.client_id, member.client_host, assigned(member))
             for member in group.members
         ]
         columns = ["member", "instance", "client", "host", "assigned"]
-        output.put(output.table(columns, rows, empty="no members"))
+        output.put("\n" + output.table(columns, rows, empty="no members"))
 
 
 OFFSET_COLUMNS = ["topic", "partition", "committed", "end", "lag", "member"]
@@ -170,12 +169,6 @@ async def offset_rows(admin: Admin, group: GroupDescription) -> list[dict[str, A
         }
         for held in wanted
     ]
-
-
-async def ends_of(admin: Admin, partitions: Iterable[TopicPartition], which: str) -> dict[TopicPartition, int]:
-    """Return the "earliest" or "latest" offsets of partitions."""
-    found = await admin.list_offsets(dict.fromkeys(partitions, which))
-    return {held: entry.offset for held, entry in found.items() if entry is not None}
 
 
 def assigned(member: MemberDescription) -> str | None:
@@ -235,8 +228,8 @@ async def reset(args: argparse.Namespace, admin: Admin) -> None:
         listed = [dict(zip(columns, row, strict=True)) for row in rows]
         output.put_json({"group": args.group, "executed": args.execute, "offsets": listed})
         return
-    rows = [(*move.partition, move.committed, move.offset) for move in moves]
-    output.put(output.table(["topic", "partition", "committed", "new"], rows))
+    shown = [(*move.partition, move.committed, move.offset) for move in moves]
+    output.put(output.table(["topic", "partition", "committed", "new"], shown))
     if bounded := [str(move.partition) for move in moves if move.bounded]:
         output.remark(f"kept inside the log: {', '.join(bounded)}")
     if not args.execute:
@@ -250,7 +243,7 @@ async def partitions_meant(
     if args.all_topics:
         if not committed:
             raise CommandFailed(f"group {args.group} has committed nothing: name the partitions with --topic")
-        named = [(topic, frozenset(held)) for topic, held in by_topic(committed).items()]
+        named: list[Named] = [(topic, frozenset(held)) for topic, held in by_topic(committed).items()]
     else:
         named = args.topic
     topics = {topic.name: len(topic.partitions) for topic in await admin.list_topics()}

@@ -7,6 +7,7 @@ returns the exit status.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -14,6 +15,8 @@ from importlib.util import find_spec
 
 VERBS = ("broker", "topics", "produce", "consume", "groups", "demo")
 """The verbs in the order of the help, each named as its module. A module that is not there is left out."""
+
+TRACEBACK_VARIABLE = "KOHORT_TRACEBACK"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,6 +43,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         status: int = parsed.run(parsed)
     except KeyboardInterrupt:
         return 130
+    except Exception as error:
+        if os.environ.get(TRACEBACK_VARIABLE):
+            raise
+        print(
+            f"kohort: a fault of kohort itself: {type(error).__name__}: {error} "
+            f"(set {TRACEBACK_VARIABLE}=1 to see where)",
+            file=sys.stderr,
+        )
+        return 1
     return status
 
 

@@ -16,6 +16,9 @@ from kohort.model.ids import TopicPartition
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE = "KOHORT_BOOTSTRAP"
 
+Named = tuple[str, frozenset[int] | None]
+"""What an option names: a topic, and some of its partitions or None for all."""
+
 
 def add_cluster(parser: ArgumentParser) -> None:
     """Add --bootstrap-server, whose default comes from the environment."""
@@ -85,7 +88,7 @@ def setting(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def topic_or_partitions(text: str) -> tuple[str, frozenset[int] | None]:
+def topic_or_partitions(text: str) -> Named:
     """Return the topic of `TOPIC` or `TOPIC:0,1`, and its partitions, or None for all of them."""
     topic, colon, listed = text.partition(":")
     if not topic:
@@ -113,7 +116,7 @@ def moment_ms(text: str) -> int:
 
 
 def chosen(
-    named: list[tuple[str, frozenset[int] | None]], existing: dict[str, int]
+    named: list[Named], existing: dict[str, int]
 ) -> tuple[list[TopicPartition], list[str], list[TopicPartition]]:
     """Resolve `TOPIC[:p]` against topics and their partition counts.
 

@@ -71,7 +71,7 @@ async def send(args: argparse.Namespace, read: Callable[[bytes], Outgoing]) -> i
     """Send every line of stdin; return the exit status."""
     from kohort.client import Admin, Producer
 
-    async with Admin(bootstrap_servers=args.bootstrap_server) as admin:
+    async with Admin(args.bootstrap_server) as admin:
         await require_topics(admin, [args.topic])
     producer = Producer(
         bootstrap_servers=args.bootstrap_server,

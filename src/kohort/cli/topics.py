@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kohort.cli import output
@@ -49,7 +49,7 @@ def with_admin(args: argparse.Namespace, work: Any) -> int:
     async def session() -> int:
         from kohort.client import Admin
 
-        async with Admin(bootstrap_servers=args.bootstrap_server) as admin:
+        async with Admin(args.bootstrap_server) as admin:
             return int(await work(args, admin) or 0)
 
     return run_against(args.bootstrap_server, session)
@@ -120,18 +120,27 @@ async def show_topics(args: argparse.Namespace, admin: Admin) -> None:
 
 async def describe(args: argparse.Namespace, admin: Admin) -> None:
     """Print a topic's partitions and the settings that are its own."""
-    counts = await require_topics(admin, [args.name])
+    await require_topics(admin, [args.name])
     topic = (await admin.describe_topics([args.name]))[args.name]
-    partitions = [TopicPartition(args.name, number) for number in range(counts[args.name])]
-    earliest = await admin.list_offsets(dict.fromkeys(partitions, "earliest"))
-    latest = await admin.list_offsets(dict.fromkeys(partitions, "latest"))
+    partitions = [TopicPartition(args.name, number) for number in sorted(topic.partitions)]
+    earliest = await ends_of(admin, partitions, "earliest")
+    latest = await ends_of(admin, partitions, "latest")
+    described: list[dict[str, int]] = [
+        {
+            "partition": held.partition,
+            "leader": topic.partitions[held.partition].leader,
+            "earliest": earliest[held],
+            "latest": latest[held],
+        }
+        for held in partitions
+    ]
     configs = await own_configs(admin, args.name)
     described = [
         {
             "partition": held.partition,
             "leader": topic.partitions[held.partition].leader,
-            "earliest": earliest[held].offset,
-            "latest": latest[held].offset,
+            "earliest": earliest[held],
+            "latest": latest[held],
         }
         for held in partitions
     ]
@@ -150,13 +159,21 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
     output.put(f"{topic.name}: {len(described)} partitions, {records:,} offsets, id {topic_id_text(topic.topic_id)}")
     for name, value in configs.items():
         output.put(f"  {name}={value}")
-    output.put("")
-    output.put(output.table(list(described[0]), [list(row.values()) for row in described]))
+    output.put("\n" + output.table(list(described[0]), [list(row.values()) for row in described]))
+
+
+async def ends_of(admin: Admin, partitions: Iterable[TopicPartition], which: str) -> dict[TopicPartition, int]:
+    """Return the "earliest" or "latest" offset of each partition."""
+    found = await admin.list_offsets(dict.fromkeys(partitions, which))
+    return {held: entry.offset for held, entry in found.items() if entry is not None}
 
 
 async def own_configs(admin: Admin, name: str) -> dict[str, str | None]:
     """Return the settings that were given to this topic, not its defaults."""
-    return {}
+    from kohort.client.admin import ConfigSource, ResourceType
+
+    configs = await admin.describe_configs(ResourceType.TOPIC, name)
+    return {key: configs[key].value for key in sorted(configs) if configs[key].source is ConfigSource.DYNAMIC_TOPIC}
 
 
 async def delete(args: argparse.Namespace, admin: Admin) -> None:
