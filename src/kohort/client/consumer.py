@@ -7,47 +7,34 @@ Heartbeats and rebalances go on in the background; callbacks run while the user 
 from __future__ import annotations
 
 import asyncio
-import logging
 import ssl
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import partial
 from random import random as random_number
 
 from kohort.assign.range import RangeAssignor
 from kohort.assign.spec import Assignor
 from kohort.client.batch import Batch
 from kohort.client.cluster import Cluster
-from kohort.client.fetcher import FetchConfig, Fetcher
-from kohort.client.list_offsets import (
-    EARLIEST,
-    LATEST,
-    READ_COMMITTED,
-    READ_UNCOMMITTED,
-    OffsetAndTimestamp,
-    list_ends,
-    list_offsets,
-)
+from kohort.client.fetcher import FetchConfig
+from kohort.client.list_offsets import READ_COMMITTED, READ_UNCOMMITTED
 from kohort.client.listener import RebalanceListener
 from kohort.client.membership import Membership
-from kohort.client.offsets import OffsetAndMetadata, commit_offsets, fetch_committed
-from kohort.client.positions import Positions, reset_policy
-from kohort.client.pulse import Pulse
+from kohort.client.positions import reset_policy
+from kohort.client.reading import Reading
 from kohort.client.rebalance import ConsumerRebalance
 from kohort.client.tracked import TrackedPartition
 from kohort.client.turns import Turns
 from kohort.client.view import ClusterView
+from kohort.member.strategy import strategy_for
 from kohort.model.assignment import Partitions
-from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.net.sasl import Sasl
 
-log = logging.getLogger(__name__)
-
 _ISOLATION = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
 
-Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
 
-
-class Consumer:
+class Consumer(Reading):
     """Reads topics of one cluster. Settings have Kafka's names, meanings and defaults; times are milliseconds.
 
     With a `group_id` the topics' partitions are shared with the group's other members; without one this consumer reads
@@ -90,31 +77,7 @@ class Consumer:
             raise ValueError("heartbeat_interval_ms must be less than session_timeout_ms, a third of it at most")
         if group_id == "":
             raise ValueError("group_id is empty: name a group, or pass None to read without one")
-        self.group_id = group_id
-        self._topics = tuple(topics)
-        self._assignors = tuple(assignors)
-        self._policy = reset_policy(auto_offset_reset)
-        self._isolation = _ISOLATION[isolation_level]
-        self._is_auto_committing = enable_auto_commit and group_id is not None
-        self._auto_commit_interval_s = auto_commit_interval_ms / 1000
-        self._group_instance_id = group_instance_id
-        self._session_timeout_ms = session_timeout_ms
-        self._heartbeat_interval_ms = heartbeat_interval_ms
-        self._max_poll_interval_ms = max_poll_interval_ms
-        self._max_poll_records = max_poll_records
-        self._client_rack = client_rack
-        self._listener = listener or RebalanceListener()
-        self._fetch_config = FetchConfig(
-            min_bytes=fetch_min_bytes,
-            max_wait_ms=fetch_max_wait_ms,
-            max_bytes=fetch_max_bytes,
-            max_partition_bytes=max_partition_fetch_bytes,
-            isolation=self._isolation,
-            rack=client_rack,
-            check_crcs=check_crcs,
-            reset_policy=self._policy,
-        )
-        self._cluster = Cluster(
+        cluster = Cluster(
             bootstrap_servers,
             client_id=client_id,
             request_timeout_ms=request_timeout_ms,
@@ -123,13 +86,49 @@ class Consumer:
             sasl=sasl,
             random=random,
         )
-        self._pulse = Pulse()
+        config = FetchConfig(
+            min_bytes=fetch_min_bytes,
+            max_wait_ms=fetch_max_wait_ms,
+            max_bytes=fetch_max_bytes,
+            max_partition_bytes=max_partition_fetch_bytes,
+            isolation=_ISOLATION[isolation_level],
+            rack=client_rack,
+            check_crcs=check_crcs,
+            reset_policy=reset_policy(auto_offset_reset),
+        )
+        super().__init__(cluster, group_id, config, enable_auto_commit=enable_auto_commit)
+        strategy_for(assignors)  # refuses what does not go together
+        self._join = partial(
+            Membership,
+            cluster,
+            assignors=tuple(assignors),
+            session_timeout_ms=session_timeout_ms,
+            rebalance_timeout_ms=max_poll_interval_ms,
+            heartbeat_interval_ms=heartbeat_interval_ms,
+            max_poll_interval_ms=max_poll_interval_ms,
+            group_instance_id=group_instance_id,
+            client_rack=client_rack,
+        )
+        self._max_poll_records = max_poll_records
+        self._auto_commit_interval_s = auto_commit_interval_ms / 1000
+        self._begin_idle(topics, listener or RebalanceListener())
+
+    def _begin_idle(self, topics: tuple[str, ...], listener: RebalanceListener) -> None:
+        self._topics = topics
         self._turns = Turns(self._pulse)
-        self._membership: Membership | None = None
+        self._rebalance = ConsumerRebalance(
+            self._fetcher,
+            self._turns,
+            commit=self._commit_before_revocation,
+            is_member=lambda: self._membership is not None and bool(self._membership.member_id),
+            looked_for=self._positions.wake,
+        )
+        self._rebalance.user = listener
         self._manual: Partitions = frozenset()
         self._is_started = self._is_stopping = self._is_polling = False
         self._next_commit_s = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
+        self._unfollow: Callable[[], None] | None = None
 
     async def __aenter__(self) -> Consumer:
         await self.start()
@@ -142,22 +141,6 @@ class Consumer:
     async def start(self) -> None:
         """Connect, and begin to join the group or to read. Raises `BrokerUnreachable`, `UnknownTopic`."""
         await self._cluster.start()
-        self._fetcher = Fetcher(self._cluster, self._fetch_config, self._pulse.beat)
-        self._positions = Positions(
-            self._cluster,
-            self._fetcher.tracked.values,
-            None if self.group_id is None else self.committed,
-            policy=self._policy,
-            isolation=self._isolation,
-            found=self._arrived,
-        )
-        self._rebalance = ConsumerRebalance(
-            self._fetcher,
-            self._turns,
-            commit=self._commit_before_revocation,
-            is_member=lambda: self._membership is not None and bool(self._membership.member_id),
-            looked_for=self._positions.wake,
-        )
         self._is_started = True
         self._spawn(self._positions.run(), "positions")
         try:
@@ -202,11 +185,10 @@ class Consumer:
             await self.unsubscribe()
             return
         if listener is not None:
-            self._listener = listener
+            self._rebalance.user = listener
         if not self._is_started:
             return
         if self._membership is not None:
-            self._rebalance.user = self._listener
             self._membership.subscribe(self._topics)
         else:
             self._fetcher.tracked.clear()
@@ -221,8 +203,8 @@ class Consumer:
         self._finish_handed_out()
         self._turns.user_returned()
         if self._membership is not None:
-            membership, self._membership = self._membership, None
-            await membership.stop("the consumer unsubscribed from all topics")
+            await self._membership.stop("the consumer unsubscribed from all topics")
+            self._membership = None
         self._fetcher.tracked.clear()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -240,10 +222,6 @@ class Consumer:
         self._cluster.track({partition.topic for partition in self._manual})
         self._cluster.want_refresh()
         self._positions.wake()
-
-    def assignment(self) -> Partitions:
-        """Return the partitions that this consumer reads."""
-        return frozenset(self._fetcher.tracked) if self._is_started else self._manual
 
     # Records
 
@@ -312,9 +290,9 @@ class Consumer:
         for entry in list(tracked.values()):
             if entry.is_paused or entry.is_leaving or not entry.ahead:
                 continue
-            was_full = entry.ahead_bytes >= self._fetch_config.max_partition_bytes
+            was_full = entry.ahead_bytes >= self._config.max_partition_bytes
             batch = entry.hand_out(limit)
-            has_room |= was_full and entry.ahead_bytes < self._fetch_config.max_partition_bytes
+            has_room |= was_full and entry.ahead_bytes < self._config.max_partition_bytes
             if batch is None:
                 continue
             batches.append(batch)
@@ -337,88 +315,6 @@ class Consumer:
                 self._fetcher.wake()
                 raise error
 
-    # Positions and offsets
-
-    def position(self, partition: TopicPartition) -> int | None:
-        """Return the offset of the next record to be returned, None while it is looked up. Raises KeyError."""
-        return self._entry(partition).position
-
-    def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Read on at this offset. Raises KeyError where the partition is not assigned."""
-        if offset < 0:
-            raise ValueError(f"offset {offset} is negative: use seek_to_beginning or seek_to_end")
-        self._entry(partition).move(offset)
-        self._fetcher.wake()
-
-    def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
-        """Read on at the first offset of these partitions, of all by default."""
-        self._seek_to(partitions, EARLIEST)
-
-    def seek_to_end(self, partitions: Iterable[TopicPartition] | None = None) -> None:
-        """Read on after the last record of these partitions, of all by default."""
-        self._seek_to(partitions, LATEST)
-
-    def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Return no records of these partitions until `resume`."""
-        for partition in partitions:
-            self._entry(partition).is_paused = True
-
-    def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Return records of these partitions again."""
-        for partition in partitions:
-            self._entry(partition).is_paused = False
-        self._arrived()
-
-    def paused(self) -> Partitions:
-        """Return the partitions that are paused."""
-        return frozenset(entry.partition for entry in self._fetcher.tracked.values() if entry.is_paused)
-
-    async def commit(self, offsets: Offsets | None = None) -> None:
-        """Commit these offsets, by default the position of every partition: all that was returned so far.
-
-        Raises `CommitFailed` where the group has moved on, `PartitionErrors`, RuntimeError without a group.
-        """
-        if offsets is None:
-            offsets = {
-                entry.partition: OffsetAndMetadata(entry.position, "", entry.leader_epoch)
-                for entry in self._fetcher.tracked.values()
-                if entry.position is not None and not entry.is_reset_due
-            }
-        await self._commit(
-            {
-                partition: OffsetAndMetadata(offset) if isinstance(offset, int) else offset
-                for partition, offset in offsets.items()
-            }
-        )
-
-    async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the group's committed offsets; what was never committed is left out. Raises `KafkaError`."""
-        return await fetch_committed(self._cluster, self._group(), partitions)
-
-    async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the first offset that each partition holds. Raises `KafkaError`."""
-        return await list_ends(self._cluster, partitions, EARLIEST)
-
-    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the offset after the last record of each partition that may be read. Raises `KafkaError`."""
-        return await list_ends(self._cluster, partitions, LATEST, self._isolation)
-
-    async def offsets_for_times(
-        self, times_ms: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return each partition's first offset at or after a time, None where there is none. Raises `KafkaError`."""
-        return await list_offsets(self._cluster, times_ms, isolation=self._isolation)
-
-    def metrics(self) -> dict[str, float]:
-        """Return numbers about the membership and, as `lag TOPIC-N`, the records that each partition is behind."""
-        numbers: dict[str, float] = {"assigned-partitions": len(self.assignment())}
-        if self._membership is not None:
-            numbers |= self._membership.metrics()
-        for entry in self._fetcher.tracked.values() if self._is_started else ():
-            if entry.high_watermark is not None and entry.position is not None:
-                numbers[f"lag {entry.partition}"] = max(0, entry.high_watermark - entry.position)
-        return numbers
-
     # The inside
 
     async def _begin(self, topics: tuple[str, ...]) -> None:
@@ -426,22 +322,9 @@ class Consumer:
             for topic in topics:
                 await self._cluster.topic(topic)
             self._follow(self._cluster.view)
-            self._cluster.watch(self._follow)
+            self._unfollow = self._unfollow or self._cluster.watch(self._follow)
             return
-        self._rebalance.user = self._listener
-        self._membership = Membership(
-            self._cluster,
-            self.group_id,
-            topics=topics,
-            assignors=self._assignors,
-            session_timeout_ms=self._session_timeout_ms,
-            rebalance_timeout_ms=self._max_poll_interval_ms,
-            heartbeat_interval_ms=self._heartbeat_interval_ms,
-            max_poll_interval_ms=self._max_poll_interval_ms,
-            group_instance_id=self._group_instance_id,
-            listener=self._rebalance,
-            client_rack=self._client_rack,
-        )
+        self._membership = self._join(self.group_id, topics=topics, listener=self._rebalance)
         self._membership.on_change = self._pulse.beat
         self._membership.begin()
 
@@ -453,69 +336,6 @@ class Consumer:
                 if partition not in self._fetcher.tracked:
                     self._fetcher.tracked[partition] = TrackedPartition(partition)
                     self._positions.wake()
-
-    def _arrived(self) -> None:
-        self._fetcher.wake()
-        self._pulse.beat()
-
-    def _finish_handed_out(self) -> None:
-        for entry in self._fetcher.tracked.values():
-            entry.take_as_consumed()
-
-    def _seek_to(self, partitions: Iterable[TopicPartition] | None, end: int) -> None:
-        for partition in self.assignment() if partitions is None else partitions:
-            entry = self._entry(partition)
-            entry.move(None)
-            entry.is_reset_due = True
-            entry.reset_to = end
-        self._positions.wake()
-
-    def _entry(self, partition: TopicPartition) -> TrackedPartition:
-        entry = self._fetcher.tracked.get(partition) if self._is_started else None
-        if entry is None:
-            raise KeyError(f"{partition} is not assigned to this consumer")
-        return entry
-
-    def _group(self) -> str:
-        if self.group_id is None:
-            raise RuntimeError("this consumer has no group: pass group_id to commit offsets")
-        return self.group_id
-
-    async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        group_id = self._group()
-        if self._membership is not None:
-            await self._membership.commit(offsets)
-        else:
-            await commit_offsets(self._cluster, group_id, offsets)
-
-    def _finished(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        entries = (self._fetcher.tracked.get(partition) for partition in partitions)
-        return {
-            entry.partition: OffsetAndMetadata(entry.consumed, "", entry.consumed_epoch)
-            for entry in entries
-            if entry is not None and entry.consumed is not None and entry.consumed != entry.committed
-        }
-
-    async def _auto_commit(self) -> None:
-        offsets = self._finished(self._fetcher.tracked)
-        if self._membership is not None and not self._membership.generation >= 0:
-            return
-        try:
-            await self._commit(offsets)
-        except KafkaError as error:
-            log.warning("auto-commit: %s", error.text)
-        else:
-            for partition, entry in offsets.items():
-                if partition in self._fetcher.tracked:
-                    self._fetcher.tracked[partition].committed = entry.offset
-
-    async def _commit_before_revocation(self, partitions: Partitions) -> None:
-        if not self._is_auto_committing:
-            return
-        try:
-            await self._commit(self._finished(partitions))
-        except KafkaError as error:
-            log.warning("the records since the last commit will be read again: %s", error.text)
 
     def _spawn(self, work: Coroutine[object, object, None], name: str) -> None:
         task = asyncio.create_task(work, name=f"kohort consumer {name}")

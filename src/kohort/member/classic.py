@@ -17,12 +17,10 @@ from kohort.member.effects import Callback, Effect
 from kohort.member.failures import failure_text
 from kohort.member.identity import NO_GENERATION, NOBODY, Identity
 from kohort.member.session import Backoff, Session
-from kohort.member.state import BEATING, MOVED, MemberConfig, State
+from kohort.member.state import BEATING, MOVED, POLL_EXPIRED, MemberConfig, State
 from kohort.member.strategy import Transition, offer, strategy_for
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.errors import ErrorCode
-
-POLL_EXPIRED = "consumer poll timeout has expired."
 
 
 class ClassicMember:
@@ -261,11 +259,11 @@ class ClassicMember:
         if session.poll_ms is not None and now_ms >= session.poll_ms:
             self._expire_poll()
         if self._is_beating:
-            if session.session_ms is not None and now_ms >= session.session_ms:
+            if session.is_silent(now_ms):
                 # The coordinator may have moved or hang; the group alone decides whether this member is out.
                 session.mark_heard(now_ms)
                 self._do(effects.Rediscover(ErrorCode.COORDINATOR_NOT_AVAILABLE))
-            if self._beat_as is None and session.heartbeat_ms is not None and now_ms >= session.heartbeat_ms:
+            if self._beat_as is None and session.is_heartbeat_due(now_ms):
                 session.mark_heartbeat_sent(now_ms)
                 self._beat_as = self.identity
                 self._do(effects.Heartbeat(self.identity))

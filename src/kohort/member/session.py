@@ -63,6 +63,14 @@ class Session:
         self.heartbeat_ms = None
         self.session_ms = None
 
+    def is_heartbeat_due(self, now_ms: int) -> bool:
+        """Return whether the next heartbeat may leave."""
+        return self.heartbeat_ms is not None and now_ms >= self.heartbeat_ms
+
+    def is_silent(self, now_ms: int) -> bool:
+        """Return whether the coordinator has not been heard for a whole session."""
+        return self.session_ms is not None and now_ms >= self.session_ms
+
     def mark_poll_entered(self) -> None:
         """The user is here: no poll deadline runs."""
         self.poll_ms = None

@@ -46,3 +46,6 @@ MOVED = frozenset(
         ErrorCode.REQUEST_TIMED_OUT,
     }
 )
+
+# KIP-62's words, as Java's client sends them with LeaveGroup.
+POLL_EXPIRED = "consumer poll timeout has expired."
