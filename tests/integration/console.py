@@ -101,3 +101,26 @@ class Console:
             assert self.broker.stdout is not None
             self.broker.stdout.close()
             self.broker = None
+
+
+def rewritten(document: str, directory: Path) -> str:
+    """Return a document with what its commands print now."""
+    console = Console(directory)
+    lines = document.split("\n")
+    try:
+        written = [(step, console.run(step.command)) for step in steps(document)]
+    finally:
+        console.close()
+    for step, printed in reversed(written):
+        start = step.line + step.command.count("\n") + 1
+        old = step.output.count("\n") + 1 if step.output else 0
+        lines[start - 1 : start - 1 + old] = printed.split("\n") if printed else []
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    import tempfile
+
+    for name in sys.argv[1:]:
+        with tempfile.TemporaryDirectory() as scratch:
+            Path(name).write_text(rewritten(Path(name).read_text(encoding="utf-8"), Path(scratch)), encoding="utf-8")

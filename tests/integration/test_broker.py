@@ -196,7 +196,17 @@ def test_garbage_is_answered_by_closing_the_connection(broker: EmbeddedBroker, c
         assert wire.is_closed()
 
 
-def test_a_reader_that_stops_reading_costs_no_more_than_one_answer(broker: EmbeddedBroker) -> None:
+@pytest.mark.parametrize("loop", ["the fast one", "asyncio's own"])
+def test_a_reader_that_stops_reading_costs_no_more_than_one_answer(
+    tmp_path: Path, loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if loop == "asyncio's own":
+        monkeypatch.setattr("kohort.net.loop.uvloop", None)
+    with EmbeddedBroker(tmp_path) as broker:
+        _sleep_over_fifty_answers(broker)
+
+
+def _sleep_over_fifty_answers(broker: EmbeddedBroker) -> None:
     with Wire(broker.bootstrap_servers) as writer, Wire(broker.bootstrap_servers) as sleeper:
         writer.call(create("orders", max_message_bytes="10000000"), 7)
         for _ in range(8):

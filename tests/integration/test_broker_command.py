@@ -43,13 +43,12 @@ def refused(*options: str) -> tuple[int, str]:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_the_broker_clean(tmp_path: Path, number: signal.Signals) -> None:
-    with running("--data", str(tmp_path)) as (process, address):
-        with Wire(address) as wire:
-            assert only(wire.call(produce("orders", batch(b"x")), 9)).error_code == 3
-            wire.call(create("orders"), 7)
-            assert only(wire.call(produce("orders", batch(b"x")), 9)).error_code == 0
-            process.send_signal(number)
-            assert process.wait(timeout=10) == 0
+    with running("--data", str(tmp_path)) as (process, address), Wire(address) as wire:
+        assert only(wire.call(produce("orders", batch(b"x")), 9)).error_code == 3
+        wire.call(create("orders"), 7)
+        assert only(wire.call(produce("orders", batch(b"x")), 9)).error_code == 0
+        process.send_signal(number)
+        assert process.wait(timeout=10) == 0
     with running("--data", str(tmp_path)) as (_, address), Wire(address) as wire:
         assert only(wire.call(fetch("orders"), 11)).high_watermark == 1
 

@@ -62,12 +62,13 @@ class Broker:
             self.node = Node(self.config, self._disk, os.urandom, clock.now_ms())
             self.node.start(clock.now_ms())
             self.server = Server(self.node, clock)
-            _, port = await self.server.start(self._host, self._port)
+            port = await self.server.bind(self._host, self._port)
+            self.address = (self._host, port)
+            self.node.advertised = self._advertised or (_reachable(self._host), port)
+            await self.server.serve()
         except BaseException:
             self._disk.close()
             raise
-        self.address = (self._host, port)
-        self.node.advertised = self._advertised or (_reachable(self._host), port)
 
     async def stop(self) -> None:
         """Close connections and files so that the next start has nothing to recover."""

@@ -38,12 +38,22 @@ class Server:
         self._timer_ms = 0
         self._is_flush_due = False
 
-    async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Listen, and return the address with the real port. Raises OSError."""
-        self._server = await self._loop.create_server(lambda: Client(self), host, port, backlog=BACKLOG)
-        address = self._server.sockets[0].getsockname()
+    async def bind(self, host: str, port: int) -> int:
+        """Take the address, without listening yet, and return the real port. Raises OSError."""
+        # A name with several addresses would get another port for each of them when any port will do.
+        found = await self._loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        _, _, _, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
+        self._server = await self._loop.create_server(
+            lambda: Client(self), address[0], port, backlog=BACKLOG, start_serving=False
+        )
+        real: int = self._server.sockets[0].getsockname()[1]
+        return real
+
+    async def serve(self) -> None:
+        """Listen on the address that was taken."""
+        assert self._server is not None, "bind comes first"
+        await self._server.start_serving()
         self.watch()
-        return address[0], address[1]
 
     async def stop(self) -> None:
         """Stop listening and close every connection after what it still has to send."""
