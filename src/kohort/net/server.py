@@ -88,13 +88,17 @@ class Server:
 
     def _tick(self) -> None:
         self._timer = None
-        self.node.tick(self.clock.now_ms())
-        self.watch()
+        try:
+            self.node.tick(self.clock.now_ms())
+        finally:
+            self.watch()  # one timer that fails must not stop the others
 
     def _flush(self) -> None:
         self._is_flush_due = False
-        self.node.flush(self.clock.now_ms())
-        self.watch()
+        try:
+            self.node.flush(self.clock.now_ms())
+        finally:
+            self.watch()
 
 
 class Client(asyncio.Protocol):

@@ -7,6 +7,7 @@ are woken once per batch of input, not once per append.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,6 +16,8 @@ from kohort.model.errors import ErrorCode
 
 if TYPE_CHECKING:
     from kohort.node.partition import Partition
+
+log = logging.getLogger("kohort.node")
 
 Released = Callable[[ErrorCode], None]
 """Called when appended records are as durable as promised, or with the error that kept them from it."""
@@ -73,7 +76,10 @@ class Durability:
         while self.woken:
             waiter = next(iter(self.woken))
             del self.woken[waiter]
-            waiter.complete(now_ms)
+            try:
+                waiter.complete(now_ms)
+            except Exception:
+                log.exception("a waiting fetch failed")
 
     def flush(self) -> None:
         """Flush the logs that promised it, then release in order what waited for them."""
@@ -84,9 +90,13 @@ class Durability:
             for partition, size in dirty.items():
                 try:
                     partition.log.flush()
-                except StorageError:
+                except StorageError as error:
+                    log.error("flush of %s: %s", partition.directory, error)
                     failed[partition] = ErrorCode.KAFKA_STORAGE_ERROR
                 else:
                     self.grown(partition, size)
             for partition, released in held:
-                released(failed.get(partition, ErrorCode.NONE))
+                try:
+                    released(failed.get(partition, ErrorCode.NONE))
+                except Exception:
+                    log.exception("a reply that waited for %s failed", partition.directory)

@@ -112,6 +112,7 @@ class Topics:
             "epoch": self.epoch,
             "at_ms": now_ms,
         }
+        self._clear(name, 0, partitions)
         self._write([entry], now_ms)
         self._changed(name)
         return self._topics[name]
@@ -119,16 +120,17 @@ class Topics:
     def grow(self, topic: Topic, partitions: int, now_ms: int) -> None:
         """Give a topic more partitions."""
         entry = {"type": "grow", "name": topic.name, "partitions": partitions, "epoch": self.epoch, "at_ms": now_ms}
+        self._clear(topic.name, len(topic.partitions), partitions)
         self._write([entry], now_ms)
         self._changed(topic.name)
 
     def delete(self, topic: Topic, now_ms: int) -> None:
         """Delete a topic and its files."""
         self._write([{"type": "delete", "name": topic.name, "at_ms": now_ms}], now_ms)
-        self._deleted.discard(topic.name)
+        self._changed(topic.name)
         for partition in topic.partitions:
             partition.delete()
-        self._changed(topic.name)
+            self._deleted.discard(partition.directory)
 
     def alter(self, topic: Topic, changes: Iterable[tuple[str, str | None]], now_ms: int) -> None:
         """Set or (None) remove settings of a topic that were checked before."""
@@ -187,6 +189,13 @@ class Topics:
         self._metadata.append(entries, now_ms)
         for entry in entries:
             self.apply(entry)
+
+    def _clear(self, name: str, first: int, end: int) -> None:
+        """Remove what a deletion that failed left where new partitions will be."""
+        if self._deleted:
+            for directory in self._deleted & {f"{name}-{index}" for index in range(first, end)}:
+                self._disk.remove_directory(directory)
+                self._deleted.discard(directory)
 
     def _extend(self, topic: Topic, partitions: int, epoch: int) -> None:
         for index in range(len(topic.partitions), partitions):

@@ -26,7 +26,7 @@ class Desk:
         self.node = Node(Config.parse(texts), self.disk, Random(7).randbytes, self.clock.now_ms())
         self.node.start(self.clock.now_ms())
 
-    def connect(self, client_id: str = "tester", host: str = "10.0.0.1") -> Peer:
+    def connect(self, client_id: str = "tester", host: str = "192.0.2.1") -> Peer:
         return Peer(self, client_id, host)
 
     def advance(self, by_ms: int) -> None:

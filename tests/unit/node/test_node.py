@@ -214,7 +214,7 @@ def test_a_handler_that_fails_answers_unknown_server_error_and_logs_it(
     answer = peer.call(MetadataRequest(topics=[]), 13)
     assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert peer.closed is None
-    assert "METADATA v13 from 10.0.0.1 failed" in caplog.text
+    assert "METADATA v13 from 192.0.2.1 failed" in caplog.text
 
 
 # -- SASL

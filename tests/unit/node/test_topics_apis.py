@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.unit.node.desk import Desk, Peer, batch, create, fetch, only, produce
 
+from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import NO_TOPIC_ID
 from kohort.wire.messages import (
@@ -283,3 +284,33 @@ def test_describe_cluster_shows_one_broker_that_is_the_controller(version: int) 
     if version >= 1:
         wrong = desk.connect().call(DescribeClusterRequest(endpoint_type=2), version)
         assert wrong.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
+
+
+def test_a_full_disk_creates_no_topic_and_describes_those_there_are() -> None:
+    desk = Desk()
+    desk.create("orders")
+    desk.disk.capacity = desk.disk.used
+    peer = desk.connect()
+    assert peer.call(create("new"), 7).topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    there, missing = metadata(peer, "orders", "new").topics
+    assert (there.error_code, missing.error_code) == (0, ErrorCode.KAFKA_STORAGE_ERROR)
+    desk.disk.capacity = None
+    assert peer.call(create("new"), 7).topics[0].error_code == 0
+
+
+def test_a_topic_recreated_after_a_deletion_that_failed_begins_empty() -> None:
+    desk = Desk()
+    desk.create("orders")
+    peer = desk.connect()
+    peer.call(produce("orders", batch(b"old")), 9)
+
+    def refuse_removal(operation: str, path: str) -> None:
+        if operation == "remove":
+            raise StorageError(5, "input/output error", path)
+
+    desk.disk.fault = refuse_removal
+    assert peer.call(delete("orders"), 4).responses[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    desk.disk.fault = None
+    assert desk.disk.exists("orders-0")
+    desk.create("orders")
+    assert only(peer.call(fetch("orders", max_wait_ms=0), 11)).high_watermark == 0

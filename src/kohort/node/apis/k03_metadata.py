@@ -6,6 +6,7 @@ topic id, v12 by id alone (KIP-516); v8-10 carry the cluster's authorized operat
 
 from __future__ import annotations
 
+from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import NO_TOPIC_ID
 from kohort.node.connection import Request
@@ -89,6 +90,8 @@ def _find(
             topic = _create(node, request, message, name)
     except KafkaError as error:
         return MetadataResponse.Topic(error_code=error.code, name=name, is_internal=name in INTERNAL)
+    except StorageError:
+        return MetadataResponse.Topic(error_code=ErrorCode.KAFKA_STORAGE_ERROR, name=name)
     return describe(topic, node.config.node_id)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.config import value_text
 from kohort.node.connection import Request
@@ -33,6 +34,8 @@ def handle(node: Node, request: Request, message: CreateTopicsRequest) -> Create
             results.append(_create(node, request, topic, message.validate_only))
         except KafkaError as error:
             results.append(_refusal(topic.name, error.code, error.text))
+        except StorageError as error:
+            results.append(_refusal(topic.name, ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
     return CreateTopicsResponse(topics=results)
 
 
