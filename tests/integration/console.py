@@ -1,6 +1,6 @@
 """Runs the `console` blocks of a document as a reader would type them, and gives back what really came out.
 
-`kohort broker …` is started on a free port and kept running; everything else is a shell command in the same
+`kohort broker … &` is started on a free port and kept running; everything else is a shell command in the same
 directory. What differs from run to run (ports, ids, times) is written the way the documents write it.
 """
 
@@ -55,7 +55,7 @@ class Console:
 
     def run(self, command: str) -> str:
         """Run a command and return its output, stdout and stderr as they came."""
-        if command.startswith("kohort broker "):
+        if command.startswith("kohort broker ") and command.endswith(" &"):
             return self.normal(self.start_broker(command))
         outcome = subprocess.run(
             ["bash", "-c", command],

@@ -21,7 +21,7 @@ class EmbeddedBroker:
     """One broker, from `start` (or `with`) to `stop`. It may be started again, on the same directory and port.
 
     Settings are Kafka's, with underscores for dots: `group_initial_rebalance_delay_ms=0`. Without `data_dir` the
-    broker uses a directory of its own that goes with it. Raises ConfigError for an unknown or ill-typed setting.
+    broker uses a directory of its own, which `stop` removes. Raises ConfigError for an unknown or ill-typed setting.
     """
 
     def __init__(

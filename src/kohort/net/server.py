@@ -44,7 +44,7 @@ class Server:
         found = await self._loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         _, _, _, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
         self._server = await self._loop.create_server(
-            lambda: Client(self), address[0], port, backlog=BACKLOG, start_serving=False
+            lambda: Client(self), str(address[0]), port, backlog=BACKLOG, start_serving=False
         )
         real: int = self._server.sockets[0].getsockname()[1]
         return real

@@ -8,7 +8,7 @@ not block the ones behind it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from kohort.wire.frames import FrameSplitter
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 Buffer = bytes | bytearray | memoryview
 
 BACKLOG_FRAMES = 64
-"""A connection with more waiting frames than this is not read from until they are served."""
+BACKLOG_BYTES = 1 << 20
+"""A connection with more waiting frames or bytes than these is not read from until they are served."""
 
 
 class Silence:
@@ -100,6 +101,7 @@ class Connection:
 
     __slots__ = (
         "backlog",
+        "backlog_bytes",
         "client_id",
         "client_id_bytes",
         "client_software",
@@ -149,6 +151,7 @@ class Connection:
         self.out_bytes = 0
         self.outstanding: deque[Request] = deque()
         self.backlog: deque[bytes] = deque()
+        self.backlog_bytes = 0
 
     @property
     def is_blocked(self) -> bool:
@@ -166,6 +169,19 @@ class Connection:
         self.out_bytes = 0
         self.send(out)
 
+    def queue(self, frames: Iterable[bytes]) -> None:
+        """Let frames wait behind the request that is under way."""
+        for frame in frames:
+            self.backlog.append(frame)
+            self.backlog_bytes += len(frame)
+        self.update_throttle()
+
+    def take_backlog(self) -> deque[bytes]:
+        """Return the frames that wait, to be served now."""
+        frames, self.backlog = self.backlog, deque()
+        self.backlog_bytes = 0
+        return frames
+
     def update_throttle(self) -> None:
         """Ask the socket to stop or to go on reading, by how many frames wait."""
         if self.throttle is None:
@@ -174,6 +190,6 @@ class Connection:
             if not self.backlog:
                 self.is_throttled = False
                 self.throttle(False)
-        elif len(self.backlog) > BACKLOG_FRAMES:
+        elif len(self.backlog) > BACKLOG_FRAMES or self.backlog_bytes > BACKLOG_BYTES:
             self.is_throttled = True
             self.throttle(True)

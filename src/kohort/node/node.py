@@ -9,7 +9,6 @@ only after the flush that keeps the promise.
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable
 from struct import Struct
 from typing import Any
@@ -150,8 +149,7 @@ class Node:
             self.reject(connection, describe_garbage(chunk) or str(error))
             return
         if connection.backlog or connection.is_paused or (connection.outstanding and connection.is_blocked):
-            connection.backlog.extend(frames)
-            connection.update_throttle()
+            connection.queue(frames)
             return
         self._serve(connection, frames)
         if self._touched or self.durability.woken:
@@ -203,8 +201,7 @@ class Node:
             if connection.out_bytes > SEND_BYTES:
                 connection.send_out()
             if (connection.outstanding or connection.is_paused) and connection.is_blocked:
-                connection.backlog.extend(waiting)
-                connection.update_throttle()
+                connection.queue(waiting)
                 break
         if connection.out:
             connection.send_out()
@@ -304,9 +301,9 @@ class Node:
             if connection.out:
                 connection.send_out()
             if connection.backlog and not connection.is_blocked:
-                frames, connection.backlog = connection.backlog, deque()
-                self._serve(connection, frames)
-            connection.update_throttle()
+                self._serve(connection, connection.take_backlog())
+            if connection.is_throttled:
+                connection.update_throttle()
 
     def _forget(self, connection: Connection) -> None:
         connection.is_closed = True

@@ -128,6 +128,19 @@ def test_reading_stops_while_too_many_requests_wait() -> None:
     assert len(peer.answers()) == BACKLOG_FRAMES + 2
 
 
+def test_reading_stops_while_too_many_bytes_wait() -> None:
+    desk = Desk()
+    desk.create("orders", 2)
+    peer = desk.connect()
+    peer.send(fetch("orders", max_wait_ms=500), 11)
+    for _ in range(3):
+        peer.send(produce("orders", batch(b"x" * 500_000), partition=1), 9)
+    assert peer.throttled == [True]
+    desk.advance(500)
+    assert peer.throttled == [True, False]
+    assert len(peer.answers()) == 4
+
+
 def test_a_client_that_does_not_read_is_not_served_until_it_does() -> None:
     desk = Desk()
     peer = desk.connect()
