@@ -6,25 +6,33 @@ rebalance timeout; offsets may be committed in `on_partitions_revoked`, and no l
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 
 from kohort.model.assignment import Partitions
 
-Callback = Callable[[Partitions], Awaitable[None]]
-
 
 class RebalanceListener:
-    """Subclass it and override what you need. An exception is raised again by the next `poll`."""
+    """Subclass it and override what you need, with `async def` or plain `def`.
 
-    async def on_partitions_revoked(self, partitions: Partitions) -> None:
+    A plain method of a listener of `kohort.sync` runs on the program's thread, any other on the loop's: it must not
+    block. An exception is raised again by the next `poll`.
+    """
+
+    def on_partitions_revoked(self, partitions: Partitions) -> Awaitable[None] | None:
         """These partitions are about to go to other members: finish with them. Empty where nothing was owned."""
 
-    async def on_partitions_assigned(self, partitions: Partitions) -> None:
+    def on_partitions_assigned(self, partitions: Partitions) -> Awaitable[None] | None:
         """These partitions are now this member's; nothing of them has been read yet."""
 
-    async def on_partitions_lost(self, partitions: Partitions) -> None:
+    def on_partitions_lost(self, partitions: Partitions) -> Awaitable[None] | None:
         """These partitions already belong to others: drop what is half done. Calls `on_partitions_revoked`."""
-        await self.on_partitions_revoked(partitions)
+        return self.on_partitions_revoked(partitions)
+
+
+async def finished(outcome: Awaitable[None] | None) -> None:
+    """Wait for what a listener's method returned."""
+    if outcome is not None:
+        await outcome
 
 
 class CallbackAbandoned(Exception):

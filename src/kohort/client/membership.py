@@ -14,7 +14,7 @@ from kohort.assign.spec import Assignor, GroupSpec, TopicSpec
 from kohort.client.cluster import Cluster
 from kohort.client.errors import CommitFailed, RebalanceInProgress
 from kohort.client.group_requests import GroupRequests
-from kohort.client.listener import CallbackAbandoned, RebalanceListener
+from kohort.client.listener import CallbackAbandoned, RebalanceListener, finished
 from kohort.client.offsets import REFUSALS, OffsetAndMetadata, commit_offsets, fetch_committed
 from kohort.client.pulse import Pulse
 from kohort.client.retry import retry
@@ -328,7 +328,7 @@ class Membership:
         }[callback]
         try:
             async with asyncio.timeout(self._config.rebalance_timeout_ms / 1000):
-                await run(partitions)
+                await finished(run(partitions))
         except CallbackAbandoned:
             return inputs.CallbackFinished(callback, is_abandoned=True)
         except Exception as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from kohort.client.fetcher import Fetcher
-from kohort.client.listener import RebalanceListener
+from kohort.client.listener import RebalanceListener, finished
 from kohort.client.tracked import TrackedPartition
 from kohort.client.turns import Turns
 from kohort.model.assignment import Partitions
@@ -39,7 +39,7 @@ class ConsumerRebalance(RebalanceListener):
         async with self._turns.callback(waits=True, is_too_late=lambda: not self._is_member()):
             try:
                 await self._commit(partitions)
-                await self.user.on_partitions_revoked(partitions)
+                await finished(self.user.on_partitions_revoked(partitions))
             finally:
                 self._forget(partitions)
 
@@ -48,7 +48,7 @@ class ConsumerRebalance(RebalanceListener):
             for partition in sorted(partitions):
                 self._fetcher.tracked[partition] = TrackedPartition(partition)
             try:
-                await self.user.on_partitions_assigned(partitions)
+                await finished(self.user.on_partitions_assigned(partitions))
             finally:
                 self._looked_for()
 
@@ -56,7 +56,7 @@ class ConsumerRebalance(RebalanceListener):
         self._stop_handing_out(partitions)
         try:
             async with self._turns.callback(waits=True):
-                await self.user.on_partitions_lost(partitions)
+                await finished(self.user.on_partitions_lost(partitions))
         finally:
             self._forget(partitions)
 

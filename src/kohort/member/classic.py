@@ -373,19 +373,7 @@ class ClassicMember:
     def _fail(self, code: ErrorCode, text: str | None = None) -> None:
         self.state = State.FATAL
         self._session.end()
-        config = self.config
-        self._do(
-            effects.Fail(
-                code,
-                text
-                or failure_text(
-                    code,
-                    instance_id=config.instance_id,
-                    protocols=tuple(self._assignors),
-                    session_timeout_ms=config.session_timeout_ms,
-                ),
-            )
-        )
+        self._do(effects.Fail(code, text or failure_text(code, self.config, self._assignors)))
 
     def _end(self) -> None:
         self.state = State.CLOSED

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
+from kohort.member.state import MemberConfig
 from kohort.model.errors import ErrorCode
 
 
-def failure_text(code: ErrorCode, *, instance_id: str | None, protocols: Sequence[str], session_timeout_ms: int) -> str:
+def failure_text(code: ErrorCode, config: MemberConfig, protocols: Iterable[str]) -> str:
     """Return the sentence for a fatal error code of JoinGroup, SyncGroup, Heartbeat or OffsetCommit."""
     match code:
         case ErrorCode.FENCED_INSTANCE_ID:
             return (
-                f"another member took over group.instance.id {instance_id!r}: this one is out of the group for good;"
-                " give every static member an id of its own and start it again"
+                f"another member took over group.instance.id {config.instance_id!r}: this one is out of the group for"
+                " good; give every static member an id of its own and start it again"
             )
         case ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
             return (
@@ -22,7 +23,7 @@ def failure_text(code: ErrorCode, *, instance_id: str | None, protocols: Sequenc
             )
         case ErrorCode.INVALID_SESSION_TIMEOUT:
             return (
-                f"the broker does not allow session_timeout_ms={session_timeout_ms}: stay between its"
+                f"the broker does not allow session_timeout_ms={config.session_timeout_ms}: stay between its"
                 " group.min.session.timeout.ms and group.max.session.timeout.ms"
             )
         case ErrorCode.GROUP_MAX_SIZE_REACHED:
@@ -31,7 +32,7 @@ def failure_text(code: ErrorCode, *, instance_id: str | None, protocols: Sequenc
             return "this user may not use the group: have READ on the group granted to it"
         case ErrorCode.INVALID_GROUP_ID:
             return "the group id is empty or invalid: pass a group_id"
-        case ErrorCode.UNSUPPORTED_VERSION if instance_id is not None:
+        case ErrorCode.UNSUPPORTED_VERSION if config.instance_id is not None:
             return "the broker is too old for static members: remove group_instance_id or use Kafka 2.3 or newer"
         case _:
             return code.text

@@ -18,7 +18,7 @@ from kohort.assign.spec import Assignor
 from kohort.client.cluster import Cluster
 from kohort.client.errors import CommitFailed
 from kohort.client.list_offsets import EARLIEST, LATEST, list_ends
-from kohort.client.listener import RebalanceListener
+from kohort.client.listener import RebalanceListener, finished
 from kohort.client.membership import Membership
 from kohort.client.offsets import OffsetAndMetadata
 from kohort.model.assignment import Partitions
@@ -191,19 +191,19 @@ class RoundGate(RebalanceListener):
         finally:
             self._is_revoking = False
             self._let_go(partitions)
-        await self._listener.on_partitions_revoked(partitions)
+        await finished(self._listener.on_partitions_revoked(partitions))
 
     async def on_partitions_assigned(self, partitions: Partitions) -> None:
         """Own them from now on; positions are looked up when the next round begins."""
         self.owned |= partitions
         self._tenure += 1
-        await self._listener.on_partitions_assigned(partitions)
+        await finished(self._listener.on_partitions_assigned(partitions))
         self._stirred.set()
 
     async def on_partitions_lost(self, partitions: Partitions) -> None:
         """Let go at once: others own them already, and the running round's commit is refused."""
         self._let_go(partitions)
-        await self._listener.on_partitions_lost(partitions)
+        await finished(self._listener.on_partitions_lost(partitions))
 
     # The inside
 

@@ -1,0 +1,262 @@
+"""Consumer, Producer and Admin for programs without an event loop: the same names, settings and methods, blocking.
+
+All clients of a process share one background thread with one loop, so heartbeats go on while the program works. The
+plain methods of a rebalance listener run on the program's own thread, while it waits in a method of its consumer.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Coroutine, Iterable
+from functools import update_wrapper
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+
+from kohort.client.accumulator import Delivery as _Delivery
+from kohort.client.accumulator import RecordMetadata
+from kohort.client.admin import Admin as _Admin
+from kohort.client.background import Runner
+from kohort.client.batch import Batch
+from kohort.client.consumer import Consumer as _Consumer
+from kohort.client.listener import RebalanceListener, finished
+from kohort.client.producer import Headers
+from kohort.client.producer import Producer as _Producer
+from kohort.model.assignment import Partitions
+
+P = ParamSpec("P")
+ClientT = TypeVar("ClientT")
+ResultT = TypeVar("ResultT")
+
+__all__ = ["Admin", "Consumer", "Delivery", "Producer", "RebalanceListener"]
+
+
+class _Blocking(Generic[ClientT]):
+    """An asyncio client and the runner that serves it."""
+
+    _client: ClientT
+    _runner: Runner
+
+
+def _made(
+    client: Callable[P, ClientT],
+) -> Callable[[Callable[[Any], None]], Callable[Concatenate[Any, P], None]]:
+    """Give a blocking client's initializer the settings of the asyncio client."""
+
+    def replaced(_: Callable[[Any], None]) -> Callable[Concatenate[Any, P], None]:
+        def initialize(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> None:
+            self._runner = Runner()
+            listener = kwargs.get("listener")
+            if isinstance(listener, RebalanceListener):
+                kwargs["listener"] = _OnCaller(listener, self._runner)
+            self._client = client(*args, **kwargs)
+
+        return update_wrapper(initialize, client.__init__)
+
+    return replaced
+
+
+def _blocking(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, ResultT]],
+) -> Callable[Concatenate[Any, P], ResultT]:
+    """Return a method that runs a coroutine of the client in the background and waits for its result."""
+
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> ResultT:
+        runner: Runner = self._runner
+        return runner.run(lambda: method(self._client, *args, **kwargs))
+
+    return update_wrapper(call, method)
+
+
+def _plain(method: Callable[Concatenate[Any, P], ResultT]) -> Callable[Concatenate[Any, P], ResultT]:
+    """Return a method that calls one of the client's on the loop's thread, where its state lives."""
+
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> ResultT:
+        async def on_loop() -> ResultT:
+            return method(self._client, *args, **kwargs)
+
+        runner: Runner = self._runner
+        return runner.run(on_loop)
+
+    return update_wrapper(call, method)
+
+
+class _OnCaller(RebalanceListener):
+    """Runs a listener's plain methods on the thread of whoever waits in the consumer."""
+
+    def __init__(self, listener: RebalanceListener, runner: Runner) -> None:
+        self._listener = listener
+        self._runner = runner
+
+    async def on_partitions_revoked(self, partitions: Partitions) -> None:
+        await self._run(self._listener.on_partitions_revoked, partitions)
+
+    async def on_partitions_assigned(self, partitions: Partitions) -> None:
+        await self._run(self._listener.on_partitions_assigned, partitions)
+
+    async def on_partitions_lost(self, partitions: Partitions) -> None:
+        await self._run(self._listener.on_partitions_lost, partitions)
+
+    async def _run(self, method: Callable[[Partitions], Any], partitions: Partitions) -> None:
+        if inspect.iscoroutinefunction(method):
+            await finished(method(partitions))
+        else:
+            await self._runner.on_caller(lambda: method(partitions))
+
+
+class Consumer(_Blocking[_Consumer]):
+    """`kohort.Consumer`, blocking. Use it with `with`; iterate it for batches, or `poll`."""
+
+    @_made(_Consumer)
+    def __init__(self) -> None:
+        """Replaced."""
+
+    start = _blocking(_Consumer.start)
+    unsubscribe = _blocking(_Consumer.unsubscribe)
+    assign = _plain(_Consumer.assign)
+    assignment = _plain(_Consumer.assignment)
+    poll = _blocking(_Consumer.poll)
+    position = _plain(_Consumer.position)
+    seek = _plain(_Consumer.seek)
+    seek_to_beginning = _plain(_Consumer.seek_to_beginning)
+    seek_to_end = _plain(_Consumer.seek_to_end)
+    pause = _plain(_Consumer.pause)
+    resume = _plain(_Consumer.resume)
+    paused = _plain(_Consumer.paused)
+    commit = _blocking(_Consumer.commit)
+    committed = _blocking(_Consumer.committed)
+    beginning_offsets = _blocking(_Consumer.beginning_offsets)
+    end_offsets = _blocking(_Consumer.end_offsets)
+    offsets_for_times = _blocking(_Consumer.offsets_for_times)
+    metrics = _plain(_Consumer.metrics)
+
+    def __enter__(self) -> Self:
+        with self._runner.kept():
+            self.start()
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self.stop(is_finished=error is None)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Batch:
+        try:
+            return self._runner.run(self._client.__anext__)
+        except StopAsyncIteration:
+            raise StopIteration from None
+
+    def subscribe(self, topics: Iterable[str], listener: RebalanceListener | None = None) -> None:
+        """Read these topics, and no others, from now on."""
+        theirs = None if listener is None else _OnCaller(listener, self._runner)
+        self._runner.run(lambda: self._client.subscribe(topics, theirs))
+
+    def stop(self, *, is_finished: bool = True) -> None:
+        """Commit, give the partitions back, leave the group and end everything; a second time does nothing."""
+        try:
+            self._runner.run(lambda: self._client.stop(is_finished=is_finished))
+        finally:
+            self._runner.close()
+
+
+class Delivery:
+    """One record's fate; `result` waits for it."""
+
+    __slots__ = ("_delivery", "_runner")
+
+    def __init__(self, delivery: _Delivery, runner: Runner) -> None:
+        self._delivery = delivery
+        self._runner = runner
+
+    def done(self) -> bool:
+        """Return whether the record's fate is known."""
+        return self._delivery.done()
+
+    def result(self) -> RecordMetadata:
+        """Wait until the record is written and return where. Raises the `KafkaError` of one that was not."""
+        if self._delivery.done():
+            return self._delivery.result()
+
+        async def on_loop() -> RecordMetadata:
+            return await self._delivery
+
+        return self._runner.run(on_loop)
+
+
+class Producer(_Blocking[_Producer]):
+    """`kohort.Producer`, blocking; threads may share one. Use it with `with`, which writes what waits at the end."""
+
+    @_made(_Producer)
+    def __init__(self) -> None:
+        """Replaced."""
+
+    start = _blocking(_Producer.start)
+    flush = _blocking(_Producer.flush)
+
+    def __enter__(self) -> Self:
+        with self._runner.kept():
+            self.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+    ) -> Delivery:
+        """Put a record into a batch; `result()` of what is returned waits until it is written. Raises as `Producer`."""
+        sent = self._runner.run(lambda: self._client.send(topic, value, key, partition, timestamp_ms, headers))
+        return Delivery(sent, self._runner)
+
+    def stop(self, *, timeout_ms: int | None = None) -> None:
+        """Write what waits, for at most `timeout_ms` (the delivery timeout by default), and end everything."""
+        try:
+            self._runner.run(lambda: self._client.stop(timeout_ms=timeout_ms))
+        finally:
+            self._runner.close()
+
+
+class Admin(_Blocking[_Admin]):
+    """`kohort.Admin`, blocking. Use it with `with`."""
+
+    @_made(_Admin)
+    def __init__(self) -> None:
+        """Replaced."""
+
+    start = _blocking(_Admin.start)
+    describe_cluster = _blocking(_Admin.describe_cluster)
+    list_topics = _blocking(_Admin.list_topics)
+    describe_topics = _blocking(_Admin.describe_topics)
+    create_topic = _blocking(_Admin.create_topic)
+    delete_topic = _blocking(_Admin.delete_topic)
+    create_partitions = _blocking(_Admin.create_partitions)
+    list_offsets = _blocking(_Admin.list_offsets)
+    delete_records = _blocking(_Admin.delete_records)
+    describe_configs = _blocking(_Admin.describe_configs)
+    alter_configs = _blocking(_Admin.alter_configs)
+    list_groups = _blocking(_Admin.list_groups)
+    describe_groups = _blocking(_Admin.describe_groups)
+    delete_group = _blocking(_Admin.delete_group)
+    group_offsets = _blocking(_Admin.group_offsets)
+    reset_offsets = _blocking(_Admin.reset_offsets)
+    delete_offsets = _blocking(_Admin.delete_offsets)
+
+    def __enter__(self) -> Self:
+        with self._runner.kept():
+            self.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End every connection."""
+        try:
+            self._runner.run(self._client.stop)
+        finally:
+            self._runner.close()
