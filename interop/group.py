@@ -14,7 +14,7 @@ from interop import jars
 from interop.process import Child
 
 ROOT = Path(__file__).resolve().parent.parent
-LIBRARIES = ("librdkafka", "kafka_python", "aiokafka")
+LIBRARIES = ("librdkafka", "kafka_python", "aiokafka")  # by others, in Python; beside them stand java and kohort
 Position = tuple[int, int]  # partition, offset
 Pair = tuple[str, str]  # key, value
 

@@ -90,7 +90,23 @@ def _aiokafka(bootstrap: str, topic: str, pairs: Sequence[Pair], codec: str, ide
     return asyncio.run(run())
 
 
-_BY_LIBRARY = {"librdkafka": _librdkafka, "kafka_python": _kafka_python, "aiokafka": _aiokafka}
+def _kohort(bootstrap: str, topic: str, pairs: Sequence[Pair], codec: str, idempotent: bool) -> Written:
+    from kohort import Producer
+
+    async def run() -> Written:
+        compression = None if codec == "none" else codec
+        async with Producer(bootstrap, compression=compression, enable_idempotence=idempotent) as producer:
+            sent = [(await producer.send(topic, value.encode(), key.encode()), (key, value)) for key, value in pairs]
+            written: Written = {}
+            for delivery, pair in sent:
+                place = await asyncio.wait_for(delivery, 20)
+                written[place.partition.partition, place.offset] = pair
+            return written
+
+    return asyncio.run(run())
+
+
+_BY_LIBRARY = {"librdkafka": _librdkafka, "kafka_python": _kafka_python, "aiokafka": _aiokafka, "kohort": _kohort}
 
 
 def produce(

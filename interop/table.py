@@ -38,6 +38,8 @@ def client_name(client: str) -> str:
     """Return a client's name with the version that ran."""
     if client in ("java", "Java tools"):
         return f"{'Java consumer' if client == 'java' else client} {kafka_version()}"
+    if client == "kohort":
+        return "kohort's own Consumer and Producer"
     package = PACKAGES.get(client)
     if package is None:
         return client

@@ -3,65 +3,76 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 
-from interop.members.report import Report, options
+from interop.members.report import Options, Report, options
 from kohort import Consumer
+from kohort.client.errors import CommitFailed
+from kohort.client.listener import RebalanceListener
+from kohort.model.assignment import Partitions
 from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
 
 
-class _Listener:
-    def __init__(self, report: Report) -> None:
+class _Member(RebalanceListener):
+    def __init__(self, chosen: Options, report: Report) -> None:
         self.report = report
         self.owned: set[int] = set()
+        self.positions: dict[TopicPartition, int] = {}
+        self.consumer = Consumer(
+            chosen.topic,
+            bootstrap_servers=chosen.bootstrap,
+            group_id=chosen.group,
+            group_instance_id=chosen.instance,
+            client_id="kohort",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            session_timeout_ms=chosen.session_ms,
+            heartbeat_interval_ms=min(1000, chosen.session_ms // 3),
+            fetch_max_wait_ms=100,
+            listener=self,
+        )
 
-    async def on_partitions_assigned(self, partitions: Iterable[TopicPartition]) -> None:
+    async def on_partitions_assigned(self, partitions: Partitions) -> None:
         self.owned.update(each.partition for each in partitions)
         self.report.owns(self.owned, "assigned")
 
-    async def on_partitions_revoked(self, partitions: Iterable[TopicPartition]) -> None:
+    async def on_partitions_revoked(self, partitions: Partitions) -> None:
+        await self.commit()
         self.owned.difference_update(each.partition for each in partitions)
         self.report.owns(self.owned, "revoked")
 
-    async def on_partitions_lost(self, partitions: Iterable[TopicPartition]) -> None:
+    async def on_partitions_lost(self, partitions: Partitions) -> None:
+        self.positions.clear()
         self.owned.difference_update(each.partition for each in partitions)
         self.report.owns(self.owned, "lost")
 
+    async def commit(self) -> None:
+        if not self.positions:
+            return
+        committing = dict(self.positions)
+        try:
+            await self.consumer.commit(committing)
+        except (KafkaError, CommitFailed) as error:
+            self.report.refused(error)
+        else:
+            self.report.committed({each.partition: offset for each, offset in committing.items()})
+            self.positions = {each: o for each, o in self.positions.items() if committing.get(each) != o}
+
+    async def run(self) -> None:
+        async with self.consumer:
+            while not self.report.is_over:
+                for batch in await self.consumer.poll(100):
+                    place = batch.partition.partition
+                    self.report.read(
+                        [(place, r.offset, bytes(r.key or b"").decode(), bytes(r.value or b"").decode()) for r in batch]
+                    )
+                    self.positions[batch.partition] = batch.next_offset
+                await self.commit()
+        self.report.line("left")
+
 
 async def _main() -> None:
-    chosen, report = options(), Report()
-    consumer = Consumer(
-        chosen.topic,
-        bootstrap_servers=chosen.bootstrap,
-        group_id=chosen.group,
-        group_instance_id=chosen.instance,
-        enable_auto_commit=False,
-        auto_offset_reset="earliest",
-        session_timeout_ms=chosen.session_ms,
-        heartbeat_interval_ms=min(1000, chosen.session_ms // 3),
-        fetch_max_wait_ms=100,
-        listener=_Listener(report),
-    )
-    async with consumer:
-        while not report.is_over:
-            positions = {}
-            rows = []
-            for batch in await consumer.poll(100):
-                rows += [
-                    (batch.partition.partition, r.offset, bytes(r.key or b"").decode(), bytes(r.value or b"").decode())
-                    for r in batch.records
-                ]
-                positions[batch.partition] = batch.next_offset
-            if rows:
-                report.read(rows)
-                try:
-                    await consumer.commit(positions)
-                except KafkaError as error:
-                    report.refused(error)
-                else:
-                    report.committed({each.partition: offset for each, offset in positions.items()})
-    report.line("left")
+    await _Member(options(), Report()).run()
 
 
 if __name__ == "__main__":

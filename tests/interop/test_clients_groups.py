@@ -10,7 +10,7 @@ from interop.producers import produce
 from interop import jars
 
 pytestmark = pytest.mark.timeout(150)
-MEMBERS = (*LIBRARIES, "java")
+MEMBERS = (*LIBRARIES, "java", "kohort")
 
 
 @pytest.fixture(params=MEMBERS)
@@ -120,8 +120,8 @@ def test_cooperative_join_takes_only_what_must_move(cooperative: str, broker: Br
 
 
 @pytest.mark.usefixtures("java")
-@pytest.mark.capability("all together", "four libraries in one group (range)")
-def test_four_libraries_share_one_group(broker: Broker, group: Group) -> None:
+@pytest.mark.capability("all together", "five libraries in one group (range)")
+def test_five_libraries_share_one_group(broker: Broker, group: Group) -> None:
     pytest.importorskip("confluent_kafka")
     members = [group.start(each, assignor="range") for each in MEMBERS]
     group.settle(60)

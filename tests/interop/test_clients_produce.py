@@ -8,12 +8,13 @@ from interop.group import LIBRARIES, Group, check_keys, keyed, merged
 from interop.producers import CODECS, produce
 
 pytestmark = pytest.mark.timeout(120)
-IMPORTS = {"librdkafka": "confluent_kafka", "kafka_python": "kafka", "aiokafka": "aiokafka"}
+PRODUCERS = (*LIBRARIES, "kohort")
+IMPORTS = {"kohort": "kohort", "librdkafka": "confluent_kafka", "kafka_python": "kafka", "aiokafka": "aiokafka"}
 
 
 @pytest.mark.parametrize("idempotent", [True, False], ids=["idempotent", "plain"])
 @pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("library", PRODUCERS)
 @pytest.mark.capability("{library}", "produce, {codec}")
 def test_producer_is_told_where_each_record_went(
     library: str, codec: str, idempotent: bool, broker: Broker, topic: str
@@ -25,13 +26,13 @@ def test_producer_is_told_where_each_record_went(
     assert sum(ends.values()) == len(written), "the offsets have a hole or start above 0"
 
 
-@pytest.mark.parametrize("reader", LIBRARIES)
+@pytest.mark.parametrize("reader", PRODUCERS)
 @pytest.mark.capability("{reader}", "read batches of every codec and producer")
 def test_every_codec_of_every_producer_is_read(reader: str, broker: Broker, group: Group) -> None:
     pytest.importorskip(IMPORTS[reader])
     written = merged(
         produce(library, broker.bootstrap, group.topic, keyed(60, 7), codec=codec)
-        for library in LIBRARIES
+        for library in PRODUCERS
         for codec in CODECS
     )
     group.start(reader)

@@ -53,7 +53,7 @@ def stopped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
                 *(produce("librdkafka", broker.bootstrap, TOPIC, pairs[n : n + 60]) for n in range(0, len(pairs), 60)),
                 *(
                     produce(library, broker.bootstrap, TOPIC, keyed(30, 30), codec=codec)
-                    for library in LIBRARIES
+                    for library in (*LIBRARIES, "kohort")
                     for codec in CODECS
                 ),
             ]
