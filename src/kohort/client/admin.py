@@ -87,11 +87,17 @@ class Admin(GroupAdmin):
         *,
         client_id: str = "kohort",
         request_timeout_ms: int = 30_000,
+        start_timeout_ms: int = 10_000,
         tls: ssl.SSLContext | None = None,
         sasl: Sasl | None = None,
     ) -> None:
         cluster = Cluster(
-            bootstrap_servers, client_id=client_id, request_timeout_ms=request_timeout_ms, tls=tls, sasl=sasl
+            bootstrap_servers,
+            client_id=client_id,
+            request_timeout_ms=request_timeout_ms,
+            start_timeout_ms=start_timeout_ms,
+            tls=tls,
+            sasl=sasl,
         )
         super().__init__(cluster)
         self._timeout_ms = request_timeout_ms
