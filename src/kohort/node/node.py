@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from struct import Struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kohort.log.disk import Disk, StorageError
 from kohort.model.errors import ErrorCode, KafkaError
@@ -26,6 +27,9 @@ from kohort.node.timers import Timers
 from kohort.wire.apis import Api
 from kohort.wire.codec import MalformedMessage
 from kohort.wire.frames import FrameTooLarge, decode_request_header
+
+if TYPE_CHECKING:
+    from kohort.node.coordinator import Coordinator
 
 log = logging.getLogger("kohort.node")
 
@@ -56,7 +60,6 @@ class Node:
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, random_bytes)
         self.users = config.sasl_users
         self.connections: set[Connection] = set()
-        self.coordinator: Any = None
         self._routes = Routes()
         self._known = self._routes.known
         self._touched: dict[Connection, None] = {}
@@ -67,16 +70,29 @@ class Node:
         """Replay what the disk holds and begin a new epoch. Raises StorageError."""
         self.now_ms = max(self.now_ms, now_ms)
         self.catalog.start(self.now_ms)
-        self._start_coordinator()
+        if self.topics.get("__consumer_offsets") is not None:
+            self._take_up_groups()
         self._every("retention", self.config.log_retention_check_interval_ms, self.catalog.enforce_retention)
         self._every("idle", max(1, min(60_000, self.config.connections_max_idle_ms // 4)), self._close_idle)
+
+    def _take_up_groups(self) -> Coordinator:
+        return self.coordinator
+
+    @cached_property
+    def coordinator(self) -> Coordinator:
+        """The groups of this node; taken up at start where there are any, else when first asked for."""
+        from kohort.node.coordinator import Coordinator
+
+        coordinator = Coordinator(self)
+        coordinator.start(self.now_ms)
+        return coordinator
 
     def stop(self, now_ms: int) -> None:
         """Flush and close everything; connections are the runtime's to close."""
         self.flush(now_ms)
         for connection in list(self.connections):
             self.drop_connection(connection, now_ms)
-        if self.coordinator is not None:
+        if "coordinator" in self.__dict__:
             self.coordinator.stop(self.now_ms)
         self.catalog.stop()
 
@@ -329,14 +345,6 @@ class Node:
             action(now_ms)
 
         self.timers.arm(name, self.now_ms + interval_ms, run)
-
-    def _start_coordinator(self) -> None:
-        try:
-            from kohort.node.coordinator import Coordinator
-        except ModuleNotFoundError:
-            return
-        self.coordinator = Coordinator(self)
-        self.coordinator.start(self.now_ms)
 
 
 def _read_client(connection: Connection, frame: bytes, length: int, route: Route) -> int:

@@ -97,8 +97,8 @@ def _find(
 
 def _create(node: Node, request: Request, message: MetadataRequest, name: str) -> Topic:
     allowed = message.allow_auto_topic_creation or request.api_version < 4
-    if name == "__consumer_offsets" and allowed and node.coordinator is not None:
-        return node.coordinator.ensure_topic(request.now_ms)  # type: ignore[no-any-return]
+    if name == "__consumer_offsets" and allowed:
+        return node.coordinator.ensure_topic(request.now_ms)
     if not (allowed and node.config.auto_create_topics_enable) or name in INTERNAL:
         node.topics.check_new(name, 1, {})
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
