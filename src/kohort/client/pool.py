@@ -20,6 +20,7 @@ class _Peer:
     def __init__(self, waits: Waits) -> None:
         self.connection: Connection | None = None
         self.lock = asyncio.Lock()
+        self.waiting = 0
         self.waits = waits
         self.not_before_s = 0.0
 
@@ -50,8 +51,16 @@ class Pool:
         peer = self._peers.get((host, port, lane))
         if peer is None:
             peer = self._peers[host, port, lane] = _Peer(Waits(self._random, initial_ms=50))
-        if peer.connection is not None and not peer.connection.is_closed:
+        # Whoever comes while others wait for the connection waits behind them: requests keep the order of their calls.
+        if not peer.waiting and peer.connection is not None and not peer.connection.is_closed:
             return peer.connection
+        peer.waiting += 1
+        try:
+            return await self._connect(peer, host, port)
+        finally:
+            peer.waiting -= 1
+
+    async def _connect(self, peer: _Peer, host: str, port: int) -> Connection:
         async with peer.lock:
             if peer.connection is not None and not peer.connection.is_closed:
                 return peer.connection

@@ -142,8 +142,10 @@ class _Stream(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._receiver = FrameReceiver(MAX_FRAME_BYTES)
         self._correlation_id = 0
-        self._room: asyncio.Event = asyncio.Event()
+        self._room = asyncio.Event()
         self._room.set()
+        self._queue = asyncio.Lock()
+        self._queued = 0
         self._why = ""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -216,8 +218,19 @@ class _Stream(asyncio.BufferedProtocol):
     async def _write(
         self, buffers: list[Buffer], waiter_id: int = -1, waiter: asyncio.Future[Buffer] | None = None
     ) -> None:
-        if not self._room.is_set():
-            await self._room.wait()
+        if self._queued or not self._room.is_set():
+            # Requests leave in the order they were made: a producer's sequence numbers depend on it.
+            self._queued += 1
+            try:
+                async with self._queue:
+                    await self._room.wait()
+                    self._write_now(buffers, waiter_id, waiter)
+            finally:
+                self._queued -= 1
+        else:
+            self._write_now(buffers, waiter_id, waiter)
+
+    def _write_now(self, buffers: list[Buffer], waiter_id: int, waiter: asyncio.Future[Buffer] | None) -> None:
         if self.is_closed or self._transport is None:
             raise self._lost()
         if waiter is not None:
