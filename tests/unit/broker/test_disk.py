@@ -207,7 +207,9 @@ def test_an_abandoned_disk_changes_nothing_any_more(disk: OsDisk, tmp_path: Path
     file.append([b"kept"])
     view = file.read(0, 4)
     disk.abandon()
-    OsDisk(tmp_path).lock()
+    other = OsDisk(tmp_path)
+    other.lock()
+    other.unlock()
     for attempt in (
         lambda: file.append([b"late"]),
         lambda: file.truncate(0),
