@@ -321,6 +321,7 @@ class Membership:
         callback, partitions = effect.callback, effect.partitions
         names = ", ".join(map(str, sorted(partitions))) or "nothing"
         log.info("group %s: %s %s: %s", self.group_id, callback, names, effect.cause)
+        self._watch(partition.topic for partition in partitions)
         run = {
             Callback.REVOKED: self._listener.on_partitions_revoked,
             Callback.ASSIGNED: self._listener.on_partitions_assigned,
@@ -338,8 +339,13 @@ class Membership:
 
     def _watch(self, topics: Iterable[str]) -> bool:
         """Follow these topics' metadata too; return whether any of them was not followed before."""
-        self._watched |= frozenset(topics)
-        return self._cluster.track(topics)
+        topics = frozenset(topics)
+        self._watched |= topics
+        is_new = self._cluster.track(topics)
+        if is_new:
+            # A follower never computes an assignment, and still has to find the leaders of what it is given.
+            self._cluster.want_refresh()
+        return is_new
 
     def _specs(self, topics: Iterable[str]) -> dict[str, TopicSpec]:
         view = self._cluster.view
