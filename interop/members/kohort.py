@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 from interop.members.report import Options, Report, options
 from kohort import Consumer
@@ -72,6 +73,7 @@ class _Member(RebalanceListener):
 
 
 async def _main() -> None:
+    logging.basicConfig(level=logging.INFO)  # on stderr, for the message of a failing test
     await _Member(options(), Report()).run()
 
 
