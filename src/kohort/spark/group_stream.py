@@ -96,13 +96,13 @@ class GroupStream:
         """Reach the cluster and begin to join the group. Raises KafkaError."""
         if self._thread is not None:
             return
+        warm()
         self._thread = LoopThread(f"kohort member of {self._settings.group_id}")
         try:
             self._gate = self._thread.call(_gate(self._settings, self._listener))
         except BaseException:
             self.close()
             raise
-        warm()
 
     def stop(self) -> None:
         """End after the running round, which is still committed. Signal handlers and other threads may call it."""

@@ -1,0 +1,85 @@
+"""The rows of offset ranges in Spark: the same from the driver and from the executors, in Spark's own columns."""
+
+from __future__ import annotations
+
+import pytest
+
+from kohort.spark.frames import frame_on_driver, frame_on_executors
+from kohort.spark.rounds import OffsetRange
+from kohort.wire.compression import Compression
+from kohort.wire.records import Record
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
+
+EDGES = [
+    Record(0, 1_700_000_000_123, b"key", b"value"),
+    Record(0, 1_700_000_000_124, None, b"no key"),
+    Record(0, 1_700_000_000_125, b"no value", None),
+    Record(0, 1_700_000_000_126, b"", b""),
+    Record(0, 1_700_000_000_127, b"with headers", b"value", (("trace", b"1"),)),
+]
+
+
+def rows_of(frame):
+    return sorted((row.asDict() for row in frame.collect()), key=lambda row: (row["partition"], row["offset"]))
+
+
+@pytest.fixture
+def ranges(topic):
+    """All codecs in one partition, nothing in the second, many rows in the third."""
+    for codec in Compression:
+        topic.produce(0, EDGES, codec)
+    for _ in range(4):
+        topic.produce(2, [Record(0, 5, b"%d" % number, b"x" * 50) for number in range(1000)])
+    return [OffsetRange(topic.partitions[0], 1, 24), OffsetRange(topic.partitions[2], 500, 3500)]
+
+
+def test_both_ways_give_the_same_rows(spark, topic, ranges):
+    small, done = frame_on_driver(spark, topic.bootstrap_servers, ranges, 1 << 30)
+    large = frame_on_executors(spark, topic.bootstrap_servers, ranges)
+    assert done == tuple(ranges)
+    assert rows_of(small) == rows_of(large)
+    assert small.schema == large.schema
+
+
+def test_rows_are_the_records_inside_the_ranges(spark, topic, ranges):
+    rows = rows_of(frame_on_driver(spark, topic.bootstrap_servers, ranges, 1 << 30)[0])
+    mine = [row for row in rows if row["partition"] == 0]
+    assert [row["offset"] for row in mine] == list(range(1, 24))
+    expected = (EDGES * len(Compression))[1:24]
+    assert [(row["key"], row["value"]) for row in mine] == [(each.key, each.value) for each in expected]
+    assert [row["timestamp"].timestamp() for row in mine] == [each.timestamp_ms / 1000 for each in expected]
+    assert {(row["topic"], row["timestampType"]) for row in mine} == {(topic.name, 0)}
+    assert [row["offset"] for row in rows if row["partition"] == 2] == list(range(500, 3500))
+
+
+def test_columns_are_those_of_sparks_own_kafka_source(spark, topic, ranges):
+    frame = frame_on_executors(spark, topic.bootstrap_servers, ranges)
+    assert [f"{name} {kind}" for name, kind in frame.dtypes] == [
+        "key binary",
+        "value binary",
+        "topic string",
+        "partition int",
+        "offset bigint",
+        "timestamp timestamp",
+        "timestampType int",
+    ]
+
+
+def test_large_ranges_are_cut_into_tasks(spark, topic):
+    topic.produce(1, [Record(0, 5, None, b"x")] * 25_000)
+    frame = frame_on_executors(spark, topic.bootstrap_servers, [OffsetRange(topic.partitions[1], 0, 25_000)])
+    assert frame.rdd.getNumPartitions() == 2
+    assert frame.count() == 25_000
+
+
+def test_no_ranges_are_no_rows(spark, topic):
+    assert frame_on_executors(spark, topic.bootstrap_servers, []).count() == 0
+
+
+def test_a_wrong_option_names_itself(spark, topic):
+    reader = spark.read.format("kohort").option("kafka.bootstrap.servers", topic.bootstrap_servers)
+    with pytest.raises(Exception, match="needs the option ranges"):
+        reader.load().count()
+    with pytest.raises(Exception, match=r"ranges are a JSON list"):
+        reader.option("ranges", "everything").load().count()

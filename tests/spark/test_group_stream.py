@@ -1,0 +1,233 @@
+"""`GroupStream` against a broker: which rows it hands over, what it commits, and what a rebalance does to a round."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+
+import pytest
+from tests.spark.cluster import Topic, wait_until_assigned
+
+from kohort.client.listener import RebalanceListener
+from kohort.model.errors import KafkaError
+from kohort.spark import GroupStream
+from kohort.wire.records import Record
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
+
+
+def stream_of(spark, topic: Topic, **settings) -> GroupStream:
+    settings = {"auto_offset_reset": "earliest", "heartbeat_interval_ms": 100} | settings
+    return GroupStream(
+        spark, topic.name, bootstrap_servers=topic.bootstrap_servers, group_id=topic.group_id, **settings
+    )
+
+
+def collect_into(rows: Counter):
+    return lambda frame, _: rows.update(bytes(row.value) for row in frame.select("value").collect())
+
+
+def is_caught_up(stream: GroupStream) -> bool:
+    return stream.is_caught_up
+
+
+def read_all(spark, topic: Topic, **settings) -> Counter:
+    rows: Counter = Counter()
+    with stream_of(spark, topic, **settings) as stream:
+        stream.run(collect_into(rows), until=is_caught_up, timeout_s=60)
+    return rows
+
+
+def test_every_row_is_handed_over_once_and_committed(spark, topic):
+    values = topic.fill(1000)
+    rows: Counter = Counter()
+    with stream_of(spark, topic, max_rows_per_round=300) as stream:
+        metrics = stream.run(collect_into(rows), until=is_caught_up, timeout_s=60)
+    assert rows == Counter(values)
+    assert (metrics.rounds, metrics.rows, metrics.lost_rounds) == (4, 1000, 0)
+    assert topic.committed() == {0: 334, 1: 333, 2: 333}
+
+
+def test_no_round_is_larger_than_the_limit(spark, topic):
+    topic.fill(100)
+    with stream_of(spark, topic, max_rows_per_round=40) as stream:
+        sizes = [(each.size, frame.count()) for frame, each in stream.rounds(until=is_caught_up, timeout_s=60)]
+    assert sizes == [(40, 40), (40, 40), (20, 20)]
+
+
+def test_the_next_application_goes_on_where_the_last_one_committed(spark, topic):
+    topic.fill(30)
+    read_all(spark, topic)
+    values = topic.fill(20)
+    assert read_all(spark, topic) == Counter(values)
+
+
+def test_an_empty_topic_makes_no_round(spark, topic):
+    with stream_of(spark, topic) as stream:
+        metrics = stream.run(collect_into(Counter()), until=is_caught_up, timeout_s=60)
+    assert metrics.rounds == 0
+    assert topic.committed() == {}
+
+
+def test_latest_reads_only_what_comes_after_the_start(spark, topic):
+    topic.fill(10)
+    rows: Counter = Counter()
+    with stream_of(spark, topic, auto_offset_reset="latest") as stream:
+        stream.run(collect_into(rows), until=is_caught_up, timeout_s=60)
+        values = topic.fill(6)
+        stream.run(collect_into(rows), until=lambda _: rows.total() == 6, timeout_s=60)
+    assert rows == Counter(values)
+
+
+def test_without_a_reset_policy_a_missing_offset_is_an_error_that_says_so(spark, topic):
+    topic.fill(1)
+    with (
+        stream_of(spark, topic, auto_offset_reset="none") as stream,
+        pytest.raises(KafkaError, match=r'no committed offset.*auto_offset_reset is "none"'),
+    ):
+        stream.run(collect_into(Counter()), timeout_s=60)
+
+
+def test_what_the_function_raises_leaves_its_round_uncommitted(spark, topic):
+    values = topic.fill(9)
+
+    def fail(*_):
+        raise ZeroDivisionError
+
+    with stream_of(spark, topic) as stream, pytest.raises(ZeroDivisionError):
+        stream.run(fail, timeout_s=60)
+    assert topic.committed() == {}
+    assert read_all(spark, topic) == Counter(values)
+
+
+def test_a_round_is_committed_only_when_the_next_is_asked_for(spark, topic):
+    topic.fill(90)
+    with stream_of(spark, topic, max_rows_per_round=30) as stream:
+        rounds = stream.rounds(timeout_s=60)
+        next(rounds)
+        assert topic.committed() == {}
+        next(rounds)
+        assert sum(topic.committed().values()) == 30
+        rounds.close()
+    assert sum(topic.committed().values()) == 30
+
+
+def test_a_revocation_waits_for_the_round_and_its_commit(spark, topic):
+    """A member that joins in the middle of a round gets its partitions after the commit, and no row comes twice."""
+    values = topic.fill(60)
+    rows: Counter = Counter()
+    seen: list[str] = []
+
+    class Told(RebalanceListener):
+        async def on_partitions_revoked(self, partitions):
+            if partitions:
+                seen.append("revoked")
+
+    def slow(frame, _):
+        neighbour = topic.join()
+        with pytest.raises(TimeoutError):
+            topic.run(neighbour.joined(timeout_ms=1000))
+        collect_into(rows)(frame, None)
+        seen.append("done")
+
+    stream = stream_of(
+        spark, topic, listener=Told(), finished=lambda _, is_committed: seen.append(f"committed {is_committed}")
+    )
+    with stream:
+        stream.run(slow, until=lambda _: bool(rows), timeout_s=60)
+        stream.run(collect_into(rows), until=lambda each: len(each.owned) in (1, 2), timeout_s=60)
+        topic.run(wait_until_assigned(topic.neighbours[0][1], 3 - len(stream.owned)))
+        assert seen[:3] == ["done", "committed True", "revoked"]
+        assert rows == Counter(values)
+        assert topic.committed() == {0: 20, 1: 20, 2: 20}
+
+
+def test_a_round_whose_member_was_removed_is_lost_and_read_again(spark, topic):
+    values = topic.fill(30)
+    rows: Counter = Counter()
+    outcomes: list[bool] = []
+
+    def once_removed(frame, each):
+        if not outcomes:
+            topic.remove_member(stream.member_id)
+        collect_into(rows)(frame, each)
+
+    stream = stream_of(spark, topic, finished=lambda _, is_committed: outcomes.append(is_committed))
+    with stream:
+        metrics = stream.run(once_removed, until=is_caught_up, timeout_s=60)
+    assert outcomes == [False, True]
+    assert (metrics.lost_rounds, metrics.lost_rows, metrics.rows) == (1, 30, 30)
+    assert rows == Counter(values * 2)
+    assert topic.committed() == {0: 10, 1: 10, 2: 10}
+
+
+def test_a_round_that_outlasts_the_rebalance_timeout_is_lost(spark, topic):
+    """The group does not wait for ever: a neighbour gets its share, and the late commit is refused."""
+    topic.fill(30)
+    outcomes: list[bool] = []
+
+    def too_slow(*_):
+        if not outcomes:
+            topic.run(topic.join().joined(timeout_ms=30_000))
+
+    stream = stream_of(
+        spark, topic, rebalance_timeout_ms=1000, finished=lambda _, is_committed: outcomes.append(is_committed)
+    )
+    with stream:
+        stream.run(too_slow, until=lambda _: bool(outcomes), timeout_s=60)
+    assert outcomes == [False]
+    assert topic.committed() == {}
+
+
+def test_sigterm_ends_the_run_after_the_committed_round_and_leaves_the_group(spark, topic):
+    topic.fill(90)
+
+    def terminated(*_):
+        signal.raise_signal(signal.SIGTERM)
+
+    before = signal.getsignal(signal.SIGTERM)
+    with stream_of(spark, topic, max_rows_per_round=30).stop_on(signal.SIGTERM) as stream:
+        metrics = stream.run(terminated, timeout_s=60)
+        assert topic.members() == 1
+    assert metrics.rounds == 1
+    assert sum(topic.committed().values()) == 30
+    assert topic.members() == 0
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_offsets_that_retention_has_overtaken_start_by_the_policy(spark, topic):
+    values = topic.fill(30)
+    read_all(spark, topic)
+    more = topic.fill(30)
+
+    async def delete(before):
+        from kohort.client import Admin
+
+        async with Admin(topic.bootstrap_servers) as admin:
+            await admin.delete_records(dict.fromkeys(topic.partitions, before))
+
+    topic.run(delete(15))
+    late = Counter(more) - Counter(value for number in range(3) for value in more[number::3][:5])
+    assert read_all(spark, topic) == late
+    assert not set(values) & set(late)
+
+
+def test_an_unreachable_broker_is_an_error_that_names_it(spark):
+    with pytest.raises(KafkaError, match=r"127\.0\.0\.1:1"):
+        GroupStream(spark, "t", bootstrap_servers="127.0.0.1:1", group_id="g").start()
+
+
+@pytest.mark.parametrize("wrong", [{"max_rows_per_round": 0}, {"session_timeout": 5}])
+def test_a_wrong_option_is_refused_before_anything_starts(spark, wrong):
+    with pytest.raises((ValueError, TypeError), match=r"max_rows_per_round|session_timeout"):
+        GroupStream(spark, "t", bootstrap_servers="127.0.0.1:1", group_id="g", **wrong)
+
+
+def test_a_round_of_large_rows_ends_early_and_the_rest_follows(spark, topic):
+    for _ in range(8):
+        topic.produce(0, [Record(0, 0, b"k", bytes(200_000))] * 3)
+    with stream_of(spark, topic, bytes_on_driver=1_500_000) as stream:
+        sizes = [frame.count() for frame, _ in stream.rounds(until=is_caught_up, timeout_s=60)]
+    assert sum(sizes) == 24
+    assert len(sizes) > 2
+    assert topic.committed() == {0: 24}
