@@ -60,6 +60,8 @@ class ClassicMember:
 
     def step(self, event: inputs.Input, now_ms: int) -> tuple[Effect, ...]:
         """Take one input at `now_ms` (any monotonic clock) and return what must be done, in order."""
+        if self.state is State.CLOSED:
+            return ()
         self._take(event, now_ms)
         self._advance(now_ms)
         asked, self._effects = tuple(self._effects), []
@@ -253,8 +255,6 @@ class ClassicMember:
     # What follows from where the member is
 
     def _advance(self, now_ms: int) -> None:
-        if self.state is State.CLOSED:
-            return
         session = self._session
         if session.poll_ms is not None and now_ms >= session.poll_ms:
             self._expire_poll()

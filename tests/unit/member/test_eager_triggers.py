@@ -1,0 +1,554 @@
+"""Every trigger of a rebalance for an EAGER member: what happens to its identity, and which callback runs."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.member.classic_script import TWO, Script, partitions, stable, stable_leader
+
+from kohort.assign import TopicSpec
+from kohort.assign.spec import MemberSpec
+from kohort.member import Identity, MemberConfig, State, effects, inputs
+from kohort.member.effects import Callback, Fail, Heartbeat, Join, Leave, Rediscover, RunCallback, Sync
+from kohort.model.assignment import Assignment
+from kohort.model.errors import ErrorCode
+from kohort.model.subscription import Subscription
+
+REVOKED, ASSIGNED, LOST = Callback.REVOKED, Callback.ASSIGNED, Callback.LOST
+EVERY_INTERVAL_MS = 3_000
+
+
+def heartbeat_says(script: Script, error: ErrorCode) -> list[effects.Effect]:
+    """Let a heartbeat leave and be answered."""
+    sent = script.wait(EVERY_INTERVAL_MS)
+    assert Heartbeat(script.member.identity) in sent
+    return script.heartbeat_answered(error)
+
+
+# The first join
+
+
+def test_a_member_without_topics_asks_for_nothing() -> None:
+    script = Script()
+    assert script.take(inputs.Tick()) == []
+    assert script.member.next_deadline_ms() is None
+
+
+def test_the_first_join_runs_no_callback_before_it() -> None:
+    [join] = Script().subscribe("t")
+    assert isinstance(join, Join)
+    assert join.identity == Identity(-1, "")
+    assert join.protocols == (("range", Subscription(("t",), generation=-1)),)
+
+
+def test_member_id_required_is_answered_with_the_same_join_under_that_id() -> None:
+    script = Script()
+    script.subscribe("t")
+    [join] = script.join_failed(ErrorCode.MEMBER_ID_REQUIRED, "m")
+    assert isinstance(join, Join)
+    assert join.identity == Identity(-1, "m")
+
+
+def test_a_follower_syncs_with_no_assignments_and_owns_what_it_is_given() -> None:
+    script = Script()
+    script.subscribe("t")
+    assert script.joined(5) == [Sync(Identity(5, "m"), "range", {})]
+    [assigned] = script.synced(TWO)
+    assert isinstance(assigned, RunCallback)
+    assert (assigned.callback, assigned.partitions) == (ASSIGNED, TWO)
+    assert script.member.owned == TWO
+    assert script.member.state is State.COMPLETING
+    assert script.finished(ASSIGNED) == []
+    assert script.member.state is State.STABLE
+
+
+def test_assigned_is_called_even_with_nothing() -> None:
+    script = Script()
+    script.subscribe("t")
+    script.joined(1)
+    script.synced(())
+    assert script.callbacks() == [(ASSIGNED, frozenset())]
+
+
+def test_a_leader_computes_and_syncs_every_assignment() -> None:
+    script = Script()
+    script.subscribe("t")
+    members = {"m": MemberSpec(Subscription(("t",))), "n": MemberSpec(Subscription(("u",)), "static")}
+    assert script.joined(1, leader="m", members=members) == [effects.Compute(Identity(1, "m"), "range", members, False)]
+    assert script.member.is_leader
+    made = {"m": Assignment(partitions(0)), "n": Assignment(partitions(0, topic="u"))}
+    computed = inputs.Computed(Identity(1, "m"), made, {"t": TopicSpec(1), "u": TopicSpec(1)})
+    assert script.take(computed) == [Sync(Identity(1, "m"), "range", made)]
+
+
+def test_a_static_leader_told_to_skip_takes_the_metadata_and_syncs_nothing() -> None:
+    script = Script(MemberConfig(instance_id="i"))
+    script.subscribe("t")
+    [compute] = script.joined(3, leader="m", members={"m": MemberSpec(Subscription(("t",)), "i")}, is_skip=True)
+    assert isinstance(compute, effects.Compute)
+    assert compute.skip
+    computed = inputs.Computed(Identity(3, "m"), {}, {"t": TopicSpec(2)})
+    assert script.take(computed) == [Sync(Identity(3, "m"), "range", {})]
+
+
+def test_a_leader_that_cannot_assign_leaves_and_says_why() -> None:
+    script = Script()
+    script.subscribe("t")
+    script.joined(1, leader="m", members={"m": MemberSpec(Subscription(("t",)))})
+    leave, fail = script.take(inputs.ComputeFailed(Identity(1, "m"), "ZeroDivisionError"))
+    assert isinstance(leave, Leave)
+    assert isinstance(fail, Fail)
+    assert "ZeroDivisionError" in fail.text
+
+
+# Triggers that keep the identity: everything owned is revoked, then the member joins as who it is
+
+
+def joins_again_as_itself(script: Script, asked: list[effects.Effect]) -> Join:
+    """Expect a revocation of all that is owned, and then a JoinGroup with nothing owned."""
+    [revoke] = [effect for effect in asked if not isinstance(effect, Rediscover)]
+    assert isinstance(revoke, RunCallback)
+    assert (revoke.callback, revoke.partitions) == (REVOKED, TWO)
+    assert script.member.owned == TWO, "owned until the callback has finished"
+    [join] = script.finished(REVOKED)
+    assert isinstance(join, Join)
+    assert join.identity == Identity(1, "m")
+    assert join.protocols[0][1].owned == ()
+    assert script.member.owned == frozenset()
+    return join
+
+
+def test_another_subscription_revokes_all_and_joins_again() -> None:
+    script = stable()
+    join = joins_again_as_itself(script, script.subscribe("t", "u"))
+    assert join.protocols[0][1].topics == ("t", "u")
+
+
+def test_the_same_topics_in_another_order_are_no_change() -> None:
+    script = stable(topics=("t", "u"))
+    assert script.subscribe("u", "t") == []
+
+
+def test_a_heartbeat_that_says_rebalance_in_progress_revokes_all_and_joins_again() -> None:
+    script = stable()
+    joins_again_as_itself(script, heartbeat_says(script, ErrorCode.REBALANCE_IN_PROGRESS))
+
+
+def test_a_commit_that_says_rebalance_in_progress_revokes_all_and_joins_again() -> None:
+    script = stable()
+    joins_again_as_itself(script, script.commit_answered(ErrorCode.REBALANCE_IN_PROGRESS))
+
+
+def test_a_leader_that_sees_another_partition_count_revokes_all_and_joins_again() -> None:
+    script = stable_leader()
+    join = joins_again_as_itself(script, script.take(inputs.MetadataChanged({"t": TopicSpec(3)})))
+    assert join.reason == "topic_metadata_change"
+
+
+def test_a_leader_that_sees_a_topic_vanish_joins_again() -> None:
+    script = stable_leader()
+    joins_again_as_itself(script, script.take(inputs.MetadataChanged({})))
+
+
+def test_a_leader_ignores_topics_that_nobody_in_the_group_reads() -> None:
+    script = stable_leader()
+    assert script.take(inputs.MetadataChanged({"t": TopicSpec(2), "other": TopicSpec(9)})) == []
+
+
+def test_a_follower_does_not_watch_the_metadata() -> None:
+    script = stable()
+    assert script.take(inputs.MetadataChanged({"t": TopicSpec(3)})) == []
+
+
+def test_metadata_that_changed_during_the_round_starts_the_next_one() -> None:
+    script = Script()
+    script.subscribe("t")
+    script.joined(1, leader="m", members={"m": MemberSpec(Subscription(("t",)))})
+    script.take(inputs.Computed(Identity(1, "m"), {"m": Assignment(TWO)}, {"t": TopicSpec(2)}))
+    script.take(inputs.MetadataChanged({"t": TopicSpec(3)}))
+    script.synced(TWO)
+    [revoke] = script.finished(ASSIGNED)
+    assert isinstance(revoke, RunCallback)
+    assert revoke.callback is REVOKED
+
+
+def test_a_subscription_that_changed_during_the_round_starts_the_next_one() -> None:
+    script = Script()
+    script.subscribe("t")
+    script.joined(1)
+    script.subscribe("t", "u")
+    script.synced(TWO)
+    [revoke] = script.finished(ASSIGNED)
+    assert isinstance(revoke, RunCallback)
+
+
+def test_a_rejoin_that_the_user_asked_for_carries_its_reason() -> None:
+    script = stable()
+    join = joins_again_as_itself(script, script.take(inputs.RejoinRequested("more cores")))
+    assert join.reason == "more cores"
+
+
+def test_revoked_is_called_even_where_nothing_is_owned() -> None:
+    script = stable(owned=frozenset())
+    [revoke] = script.subscribe("u")
+    assert isinstance(revoke, RunCallback)
+    assert (revoke.callback, revoke.partitions) == (REVOKED, frozenset())
+
+
+def test_an_assignment_of_topics_no_longer_wanted_is_dropped_without_callbacks() -> None:
+    script = Script()
+    script.subscribe("t", "u")
+    script.joined(1)
+    script.subscribe("u")
+    [revoke] = script.synced(partitions(0, topic="t"))
+    assert isinstance(revoke, RunCallback)
+    assert (revoke.callback, revoke.partitions) == (REVOKED, frozenset())
+    assert script.member.owned == frozenset()
+    assert ASSIGNED not in [callback for callback, _ in script.callbacks()]
+
+
+# Triggers that take the identity away: what was owned is lost
+
+
+def loses_all(script: Script, asked: list[effects.Effect], identity: Identity) -> None:
+    """Expect that all is reported lost, and a JoinGroup under `identity` after that."""
+    [lose] = asked
+    assert isinstance(lose, RunCallback)
+    assert (lose.callback, lose.partitions) == (LOST, TWO)
+    [join] = script.finished(LOST)
+    assert isinstance(join, Join)
+    assert join.identity == identity
+    assert script.member.owned == frozenset()
+
+
+def test_a_heartbeat_of_an_illegal_generation_loses_all_and_keeps_the_member_id() -> None:
+    script = stable()
+    loses_all(script, heartbeat_says(script, ErrorCode.ILLEGAL_GENERATION), Identity(-1, "m"))
+
+
+def test_a_heartbeat_of_an_unknown_member_loses_all_and_the_member_id() -> None:
+    script = stable()
+    loses_all(script, heartbeat_says(script, ErrorCode.UNKNOWN_MEMBER_ID), Identity(-1, ""))
+
+
+def test_a_commit_of_an_illegal_generation_loses_all_and_keeps_the_member_id() -> None:
+    script = stable()
+    loses_all(script, script.commit_answered(ErrorCode.ILLEGAL_GENERATION), Identity(-1, "m"))
+
+
+def test_a_commit_of_an_unknown_member_loses_all_and_the_member_id() -> None:
+    script = stable()
+    loses_all(script, script.commit_answered(ErrorCode.UNKNOWN_MEMBER_ID), Identity(-1, ""))
+
+
+@pytest.mark.parametrize("error", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION])
+def test_an_answer_to_an_older_generation_changes_nothing(error: ErrorCode) -> None:
+    script = stable()
+    old = script.member.identity
+    script.wait(EVERY_INTERVAL_MS)
+    script.commit_answered(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.finished(REVOKED)
+    script.joined(2)
+    script.synced(TWO)
+    script.finished(ASSIGNED)
+    script.forget()
+    assert script.heartbeat_answered(error, asked_as=old) == []
+    assert script.commit_answered(error, asked_as=old) == []
+    assert script.member.identity == Identity(2, "m")
+
+
+def test_identity_lost_while_the_revocation_runs_is_not_reported_twice() -> None:
+    script = stable()
+    script.subscribe("u")
+    script.commit_answered(ErrorCode.UNKNOWN_MEMBER_ID)
+    [join] = script.finished(REVOKED)
+    assert isinstance(join, Join)
+    assert join.identity == Identity(-1, "")
+    assert script.callbacks() == [(REVOKED, TWO)]
+
+
+def test_identity_lost_while_assigned_runs_is_reported_after_it() -> None:
+    script = Script()
+    script.subscribe("t")
+    script.joined(1)
+    script.synced(TWO)
+    script.commit_answered(ErrorCode.UNKNOWN_MEMBER_ID)
+    assert script.callbacks() == [(ASSIGNED, TWO)]
+    script.finished(ASSIGNED)
+    assert script.callbacks() == [(ASSIGNED, TWO), (LOST, TWO)]
+
+
+# Errors of JoinGroup and SyncGroup
+
+
+def joining_again() -> Script:
+    """Return a member of generation 1 that has revoked and waits for JoinGroup's answer."""
+    script = stable()
+    script.commit_answered(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.finished(REVOKED)
+    script.forget()
+    return script
+
+
+@pytest.mark.parametrize("error", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE])
+def test_a_coordinator_that_moved_is_looked_up_and_asked_with_the_old_id(error: ErrorCode) -> None:
+    script = joining_again()
+    assert script.join_failed(error) == [Rediscover(error)]
+    [join] = script.wait(150)
+    assert isinstance(join, Join)
+    assert join.identity == Identity(1, "m")
+    assert script.callbacks() == [], "preparation is not repeated"
+
+
+def test_a_connection_lost_in_sync_is_a_join_with_the_old_id() -> None:
+    script = joining_again()
+    script.joined(2)
+    assert script.sync_failed(ErrorCode.NETWORK_EXCEPTION) == [Rediscover(ErrorCode.NETWORK_EXCEPTION)]
+    [join] = script.wait(150)
+    assert isinstance(join, Join)
+    assert join.identity == Identity(2, "m")
+
+
+def test_a_loading_coordinator_is_asked_again_later() -> None:
+    script = joining_again()
+    assert script.join_failed(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) == []
+    assert script.wait(50) == []
+    [join] = script.wait(100)
+    assert isinstance(join, Join)
+
+
+@pytest.mark.parametrize("is_sync", [False, True])
+def test_rebalance_in_progress_is_joined_at_once(is_sync: bool) -> None:
+    script = joining_again()
+    if is_sync:
+        script.joined(2)
+        [join] = script.sync_failed(ErrorCode.REBALANCE_IN_PROGRESS)
+    else:
+        [join] = script.join_failed(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert isinstance(join, Join)
+    assert script.callbacks() == []
+
+
+def test_join_of_an_unknown_member_begins_anew() -> None:
+    [join] = joining_again().join_failed(ErrorCode.UNKNOWN_MEMBER_ID)
+    assert isinstance(join, Join)
+    assert join.identity == Identity(-1, "")
+
+
+def test_sync_of_an_illegal_generation_keeps_the_member_id() -> None:
+    script = joining_again()
+    script.joined(2)
+    [join] = script.sync_failed(ErrorCode.ILLEGAL_GENERATION)
+    assert isinstance(join, Join)
+    assert join.identity == Identity(-1, "m")
+
+
+def test_a_coordinator_that_keeps_refusing_is_not_asked_in_a_tight_loop() -> None:
+    script = joining_again()
+    script.join_failed(ErrorCode.UNKNOWN_MEMBER_ID)
+    waits = []
+    for _ in range(6):
+        script.join_failed(ErrorCode.UNKNOWN_MEMBER_ID)
+        deadline_ms = script.member.next_deadline_ms()
+        assert deadline_ms is not None
+        waits.append(deadline_ms - script.now_ms)
+        script.wait(waits[-1])
+    assert waits == [200, 400, 800, 1000, 1000, 1000]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        ErrorCode.INVALID_SESSION_TIMEOUT,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
+        ErrorCode.INVALID_GROUP_ID,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.UNSUPPORTED_VERSION,
+    ],
+)
+def test_what_no_retry_can_mend_ends_the_member_with_a_sentence(error: ErrorCode) -> None:
+    script = Script()
+    script.subscribe("t")
+    [fail] = script.join_failed(error)
+    assert isinstance(fail, Fail)
+    assert fail.code is error
+    assert script.member.state is State.FATAL
+    assert script.wait(100_000) == []
+
+
+# Heartbeats and the session
+
+
+def test_a_stable_member_sends_one_heartbeat_an_interval() -> None:
+    script = stable()
+    for _ in range(3):
+        assert script.wait(EVERY_INTERVAL_MS) == [Heartbeat(Identity(1, "m"))]
+        script.heartbeat_answered()
+
+
+def test_no_heartbeat_leaves_while_one_is_unanswered() -> None:
+    script = stable()
+    assert script.wait(EVERY_INTERVAL_MS) == [Heartbeat(Identity(1, "m"))]
+    assert script.wait(2 * EVERY_INTERVAL_MS) == []
+
+
+def test_heartbeats_go_on_while_a_revocation_takes_its_time() -> None:
+    script = stable()
+    script.subscribe("u")
+    assert script.wait(EVERY_INTERVAL_MS) == [Heartbeat(Identity(1, "m"))]
+    assert script.heartbeat_answered(ErrorCode.REBALANCE_IN_PROGRESS) == [], "the member is already on its way"
+
+
+def test_no_heartbeat_leaves_behind_a_join() -> None:
+    assert joining_again().wait(20_000) == []
+
+
+def test_a_heartbeat_without_an_answer_is_sent_again_soon_elsewhere() -> None:
+    script = stable()
+    asked = heartbeat_says(script, ErrorCode.NETWORK_EXCEPTION)
+    assert asked == [Rediscover(ErrorCode.NETWORK_EXCEPTION)]
+    assert script.wait(120) == [Heartbeat(Identity(1, "m"))]
+
+
+def test_a_silent_session_only_looks_the_coordinator_up() -> None:
+    script = stable()
+    asked = script.wait(45_000)
+    assert asked == [Heartbeat(Identity(1, "m")), Rediscover(ErrorCode.COORDINATOR_NOT_AVAILABLE)]
+    assert script.member.identity == Identity(1, "m")
+    assert script.callbacks() == []
+
+
+def test_a_fenced_static_member_is_out_for_good() -> None:
+    script = stable(MemberConfig(instance_id="i"))
+    [fail] = heartbeat_says(script, ErrorCode.FENCED_INSTANCE_ID)
+    assert isinstance(fail, Fail)
+    assert "'i'" in fail.text
+    assert script.member.identity == Identity(-1, "")
+    script.take(inputs.CloseRequested("bye"))
+    assert script.callbacks() == [(LOST, TWO)]
+    assert script.finished(LOST) == [effects.Ended()], "no LeaveGroup: the other member has the id"
+
+
+# The poll deadline
+
+POLLING = MemberConfig(max_poll_interval_ms=10_000)
+
+
+def test_a_user_that_does_not_come_back_leaves_the_group() -> None:
+    script = stable(POLLING)
+    script.take(inputs.PollReturned())
+    assert script.member.poll_deadline_ms == script.now_ms + 10_000
+    asked = script.wait(10_000)
+    assert Leave(Identity(1, "m"), "consumer poll timeout has expired.") in asked
+    assert script.callbacks() == [], "nothing is said before the user is back"
+    assert script.wait(60_000) == []
+
+
+def test_a_user_that_comes_back_late_lost_all_and_joins_as_a_new_member() -> None:
+    script = stable(POLLING)
+    script.take(inputs.PollReturned())
+    script.wait(10_000)
+    loses_all(script, script.take(inputs.PollEntered()), Identity(-1, ""))
+
+
+def test_a_static_member_past_the_poll_deadline_sends_no_leave() -> None:
+    script = stable(MemberConfig(max_poll_interval_ms=10_000, instance_id="i"))
+    script.take(inputs.PollReturned())
+    script.wait(10_000)
+    assert not any(isinstance(effect, Leave) for effect in script.asked)
+    assert script.member.identity == Identity(-1, "")
+
+
+def test_a_user_that_waits_in_poll_is_alive() -> None:
+    script = stable(POLLING)
+    script.take(inputs.PollReturned())
+    script.take(inputs.PollEntered())
+    assert script.member.poll_deadline_ms is None
+    assert not any(isinstance(effect, Leave) for effect in script.wait(60_000))
+
+
+def test_a_revocation_that_found_no_moment_before_the_poll_deadline_becomes_a_loss() -> None:
+    script = stable(POLLING)
+    script.take(inputs.PollReturned())
+    script.subscribe("u")
+    script.wait(10_000)
+    assert script.take(inputs.CallbackFinished(REVOKED, is_abandoned=True)) == []
+    assert script.member.owned == TWO
+    loses_all(script, script.take(inputs.PollEntered()), Identity(-1, ""))
+
+
+# Leaving
+
+
+def test_closing_revokes_and_leaves() -> None:
+    script = stable()
+    [revoke] = script.take(inputs.CloseRequested("bye"))
+    assert isinstance(revoke, RunCallback)
+    assert (revoke.callback, revoke.partitions) == (REVOKED, TWO)
+    assert script.finished(REVOKED) == [Leave(Identity(1, "m"), "bye")]
+    assert script.take(inputs.LeaveAnswered(Identity(1, "m"), ErrorCode.NONE)) == [effects.Ended()]
+    assert script.member.state is State.CLOSED
+
+
+def test_a_static_member_closes_without_leaving() -> None:
+    script = stable(MemberConfig(instance_id="i"))
+    script.take(inputs.CloseRequested("bye"))
+    assert script.finished(REVOKED) == [effects.Ended()]
+
+
+@pytest.mark.parametrize(("instance_id", "leave", "leaves"), [("i", True, True), (None, False, False)])
+def test_whoever_closes_may_say_whether_to_leave(instance_id: str | None, leave: bool, leaves: bool) -> None:
+    script = stable(MemberConfig(instance_id=instance_id))
+    script.take(inputs.CloseRequested("bye", leave=leave))
+    [asked] = script.finished(REVOKED)
+    assert isinstance(asked, Leave) is leaves
+
+
+def test_heartbeats_go_on_while_the_last_revocation_runs() -> None:
+    script = stable()
+    script.take(inputs.CloseRequested("bye"))
+    assert script.wait(EVERY_INTERVAL_MS) == [Heartbeat(Identity(1, "m"))]
+
+
+def test_closing_during_a_join_waits_for_no_answer() -> None:
+    script = joining_again()
+    assert script.take(inputs.CloseRequested("bye")) == [Leave(Identity(1, "m"), "bye")]
+
+
+def test_closing_during_a_revocation_lets_it_finish_first() -> None:
+    script = stable()
+    script.subscribe("u")
+    assert script.take(inputs.CloseRequested("bye")) == []
+    assert script.finished(REVOKED) == [Leave(Identity(1, "m"), "bye")]
+
+
+def test_a_member_forgotten_while_it_closes_sends_no_leave() -> None:
+    script = stable()
+    script.wait(EVERY_INTERVAL_MS)
+    script.take(inputs.CloseRequested("bye"))
+    script.heartbeat_answered(ErrorCode.UNKNOWN_MEMBER_ID)
+    assert script.finished(REVOKED) == [effects.Ended()], "there is no id left to leave with"
+
+
+def test_closing_past_the_poll_deadline_loses_all() -> None:
+    script = stable(POLLING)
+    script.take(inputs.PollReturned())
+    script.wait(10_000)
+    script.forget()
+    script.take(inputs.CloseRequested("bye"))
+    assert script.callbacks() == [(LOST, TWO)]
+    assert script.finished(LOST) == [effects.Ended()]
+
+
+def test_a_member_that_never_joined_closes_silently() -> None:
+    script = Script()
+    assert script.take(inputs.CloseRequested("bye")) == [effects.Ended()]
+
+
+def test_a_leave_that_gets_no_answer_ends_the_member_too() -> None:
+    script = stable()
+    script.take(inputs.CloseRequested("bye"))
+    script.finished(REVOKED)
+    unanswered = inputs.LeaveAnswered(Identity(1, "m"), ErrorCode.REQUEST_TIMED_OUT)
+    assert script.take(unanswered) == [effects.Ended()]
