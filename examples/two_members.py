@@ -1,4 +1,4 @@
-"""Two members of one group share a topic; one leaves in the middle, and the other goes on where it stopped."""
+"""Two members of one group share a topic; one leaves in the middle, and the other takes over where it stopped."""
 
 import asyncio
 
@@ -6,23 +6,27 @@ from kohort import Admin, Consumer, Producer
 from kohort.broker.embedded import EmbeddedBroker
 
 
-async def read(name: str, address: str, until: int, seen: list[int]) -> None:
-    async with Consumer("orders", group_id="billing", bootstrap_servers=address, auto_offset_reset="earliest") as me:
-        while len(seen) < until:
-            for batch in await me.poll(timeout_ms=100, max_records=50):
-                seen.extend(int(record.value) for record in batch)
-        print(f"{name} owned partitions {sorted(p.partition for p in me.assignment())} and leaves at {until}")
-
-
 async def main(address: str) -> None:
-    async with Admin(bootstrap_servers=address) as admin, Producer(bootstrap_servers=address) as producer:
+    seen: list[bytes] = []
+    settings = {"bootstrap_servers": address, "group_id": "billing", "auto_offset_reset": "earliest"}
+    async with Admin(address) as admin, Producer(address) as producer, Consumer("orders", **settings) as bob:
         await admin.create_topic("orders", partitions=4)
-        for number in range(1000):
-            await producer.send("orders", str(number).encode(), partition=number % 4)
-
-    seen: list[int] = []
-    await asyncio.gather(read("alice", address, 500, seen), read("bob", address, 1000, seen))
-    print(f"{len(seen)} orders read, {len(set(seen))} different ones")
+        async with Consumer("orders", **settings) as alice:
+            while not len(alice.assignment()) == len(bob.assignment()) == 2:
+                await asyncio.gather(alice.poll(timeout_ms=10), bob.poll(timeout_ms=10))
+            print("alice and bob have two partitions each")
+            for number in range(500):
+                await producer.send("orders", b"order %d" % number, key=b"customer %d" % (number % 50))
+            while len(seen) < 500:
+                for batch in await alice.poll(timeout_ms=10) + await bob.poll(timeout_ms=10):
+                    seen += [record.value for record in batch]
+        print(f"alice leaves, after {len(seen)} orders")
+        for number in range(500, 1000):
+            await producer.send("orders", b"order %d" % number, key=b"customer %d" % (number % 50))
+        while len(seen) < 1000:
+            seen += [record.value for batch in await bob.poll(timeout_ms=100) for record in batch]
+        print(f"bob has {len(bob.assignment())} partitions now")
+    print(f"{len(seen)} orders were read, {len(set(seen))} different ones")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from kohort.cli import output
 from kohort.cli.failure import USAGE, run_against
 from kohort.cli.lines import Incoming, as_format, as_json, as_value
 from kohort.cli.options import add_cluster, number, verb
-from kohort.cli.topics import require_topics
+from kohort.cli.topics import START_TIMEOUT_MS, require_topics
 
 if TYPE_CHECKING:
     from kohort.client import Batch, Consumer
@@ -76,7 +76,7 @@ async def follow(args: argparse.Namespace, write: Writer) -> int:
     stop = asyncio.Event()
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
-    async with Admin(args.bootstrap_server) as admin:
+    async with Admin(args.bootstrap_server, start_timeout_ms=START_TIMEOUT_MS) as admin:
         await require_topics(admin, args.topics)
     # Auto-commit takes a batch as finished when poll is called again: when it has been written and flushed.
     consumer = Consumer(

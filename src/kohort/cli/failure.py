@@ -81,7 +81,10 @@ def sentence_of(error: KafkaError, bootstrap: str) -> str:
 def unreachable(bootstrap: str, error: BaseException) -> str:
     """Return the sentence for a cluster that does not answer."""
     attempts: Iterable[tuple[str, str]] = getattr(error, "attempts", ())
-    reason = "; ".join(dict.fromkeys(why for _, why in attempts)) or str(error) or type(error).__name__
+    whys = [why.removeprefix(f"cannot connect to {address}: ") for address, why in attempts]
+    reason = "; ".join(dict.fromkeys(whys)) or str(error) or type(error).__name__
+    if "Connect call failed" in reason:
+        reason = "nothing listens there"  # asyncio's words for a refused connection
     return (
         f"no broker answers at {bootstrap} ({reason}): start one with `kohort broker --data DIR`, "
         "or name another with --bootstrap-server or KOHORT_BOOTSTRAP"

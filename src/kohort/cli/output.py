@@ -13,12 +13,6 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, TextIO
 
-try:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-except ImportError:  # the [cli] extra: without it progress is a line of text
-    Console = None
-
 SHOW_AFTER_S = 2.0
 REDRAW_S = 0.1
 
@@ -101,6 +95,7 @@ class Meter:
         self.count = 0
         self.started = time.monotonic()
         self.drawn = 0.0
+        self.is_plain = False
         self.bar: Any = None
         self.task: Any = None
 
@@ -126,18 +121,31 @@ class Meter:
         self._draw(now)
 
     def _draw(self, now: float) -> None:
-        if Console is None:
-            of = "" if self.total is None else f" of {self.total:,}"
-            self.stream.write(f"\r\x1b[K{self.title}: {self.count:,}{of} {self.unit}, {now - self.started:.0f} s")
-            self.stream.flush()
+        if self.bar is None and not self.is_plain:
+            self.bar = self._rich_bar()
+            self.is_plain = self.bar is None
+        if self.bar is not None:
+            self.bar.update(self.task, completed=self.count)
             return
-        if self.bar is None:
-            columns = (
-                [SpinnerColumn(), TextColumn("{task.description}"), TextColumn("{task.completed:,} " + self.unit)]
-                if self.total is None
-                else [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn(self.unit)]
-            )
-            self.bar = Progress(*columns, TimeElapsedColumn(), console=Console(file=self.stream), transient=True)
-            self.task = self.bar.add_task(self.title, total=self.total)
-            self.bar.start()
-        self.bar.update(self.task, completed=self.count)
+        of = "" if self.total is None else f" of {self.total:,}"
+        self.stream.write(f"\r\x1b[K{self.title}: {self.count:,}{of} {self.unit}, {now - self.started:.0f} s")
+        self.stream.flush()
+
+    def _rich_bar(self) -> Any:
+        """Return a bar that is shown, or None without the [cli] extra."""
+        try:  # here, because importing it takes longer than most commands
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+        except ImportError:
+            return None
+        what = TextColumn("{task.description}")
+        count = TextColumn("{task.completed:,} " + self.unit)
+        columns = (
+            (SpinnerColumn(), what, count)
+            if self.total is None
+            else (what, BarColumn(), TextColumn("{task.completed:,} of {task.total:,} " + self.unit))
+        )
+        bar = Progress(*columns, TimeElapsedColumn(), console=Console(file=self.stream), transient=True)
+        self.task = bar.add_task(self.title, total=self.total)
+        bar.start()
+        return bar

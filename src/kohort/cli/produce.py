@@ -21,7 +21,7 @@ from kohort.cli import output
 from kohort.cli.failure import FAILED, USAGE, CommandFailed, run_against
 from kohort.cli.lines import NotARecord, Outgoing, json_line, keyed_line, raw_line
 from kohort.cli.options import add_cluster, verb
-from kohort.cli.topics import require_topics
+from kohort.cli.topics import START_TIMEOUT_MS, require_topics
 from kohort.model.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ async def send(args: argparse.Namespace, read: Callable[[bytes], Outgoing]) -> i
     """Send every line of stdin; return the exit status."""
     from kohort.client import Admin, Producer
 
-    async with Admin(args.bootstrap_server) as admin:
+    async with Admin(args.bootstrap_server, start_timeout_ms=START_TIMEOUT_MS) as admin:
         await require_topics(admin, [args.topic])
     producer = Producer(
         bootstrap_servers=args.bootstrap_server,

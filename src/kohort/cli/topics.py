@@ -14,6 +14,9 @@ from kohort.model.ids import TopicPartition, topic_id_text
 if TYPE_CHECKING:
     from kohort.client import Admin
 
+START_TIMEOUT_MS = 2_000
+"""How long a command tries to reach a broker before it says that none answers."""
+
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `topics` and its verbs to the command line."""
@@ -49,7 +52,7 @@ def with_admin(args: argparse.Namespace, work: Any) -> int:
     async def session() -> int:
         from kohort.client import Admin
 
-        async with Admin(args.bootstrap_server) as admin:
+        async with Admin(args.bootstrap_server, start_timeout_ms=START_TIMEOUT_MS) as admin:
             return int(await work(args, admin) or 0)
 
     return run_against(args.bootstrap_server, session)

@@ -1,0 +1,22 @@
+"""The same clients without asyncio: a loop thread in the background, blocking calls in front."""
+
+from kohort.broker.embedded import EmbeddedBroker
+from kohort.sync import Admin, Consumer, Producer
+
+with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as broker:
+    address = broker.bootstrap_servers
+
+    with Admin(address) as admin:
+        admin.create_topic("greetings", partitions=1)
+
+    with Producer(address) as producer:
+        for word in ("hello", "hallo", "salut"):
+            producer.send("greetings", word.encode())
+
+    with Consumer("greetings", bootstrap_servers=address, group_id="readers", auto_offset_reset="earliest") as consumer:
+        seen = 0
+        while seen < 3:
+            for batch in consumer.poll(timeout_ms=1000):
+                for record in batch:
+                    print(record.offset, record.value.decode())
+                    seen += 1
