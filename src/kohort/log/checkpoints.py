@@ -21,10 +21,10 @@ CLEAN_SHUTDOWN = "clean-shutdown"
 UNDEFINED = (-1, -1)
 
 
-def write_topic_id(disk: Disk, directory: str, topic_id: bytes) -> None:
+def write_topic_id(disk: Disk, directory: str, topic_id: bytes, *, durable: bool) -> None:
     """Write `partition.metadata`."""
     text = f"version: 0\ntopic_id: {topic_id_text(topic_id)}"
-    replace_file(disk, f"{directory}/{PARTITION_METADATA}", text.encode())
+    replace_file(disk, f"{directory}/{PARTITION_METADATA}", text.encode(), durable=durable)
 
 
 def read_topic_id(disk: Disk, directory: str) -> bytes:

@@ -28,3 +28,8 @@ class LogConfig:
     def deletes(self) -> bool:
         """Whether retention by size and time applies."""
         return "delete" in self.cleanup_policy
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether an append is done only when it is on the medium."""
+        return self.flush_policy == "fsync"

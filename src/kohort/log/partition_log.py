@@ -66,8 +66,8 @@ class PartitionLog:
         self._log_end_offset = 0
         self._flushed_offset = 0
         self._unflushed: list[Segment] = []
-        self._snapshots = ProducerSnapshots(disk, directory)
-        self._epochs = LeaderEpochs(disk, directory, durable=config.flush_policy == "fsync")
+        self._snapshots = ProducerSnapshots(disk, directory, durable=config.is_durable)
+        self._epochs = LeaderEpochs(disk, directory, durable=config.is_durable)
         self._reader = Reader()
         self._is_marked_clean = False
         self._failure: StorageError | None = None
@@ -137,7 +137,7 @@ class PartitionLog:
         for segment in doubtful:
             self.recovery = recover(self._disk, self.directory, segment, visit)
             self._log_end_offset = self.recovery.end_offset
-            if self.config.flush_policy == "fsync":
+            if self.config.is_durable:
                 segment.log.flush()
         self._epochs.truncate_end(self._log_end_offset)
 
@@ -199,7 +199,7 @@ class PartitionLog:
     @property
     def high_watermark(self) -> int:
         """The end of what consumers may see: everything, or under `fsync` what is on the medium."""
-        return self._flushed_offset if self.config.flush_policy == "fsync" else self._log_end_offset
+        return self._flushed_offset if self.config.is_durable else self._log_end_offset
 
     @property
     def leader_epoch(self) -> int:
@@ -244,10 +244,10 @@ class PartitionLog:
         """Return the segment that takes the next append; the active one is rolled when it is full or old."""
         if not self._segments:
             self._disk.make_directory(self.directory)
-            if self.config.flush_policy == "fsync":
+            if self.config.is_durable:
                 self._disk.flush_directory(self.directory.rpartition("/")[0])
             if self.topic_id != NO_TOPIC_ID:
-                checkpoints.write_topic_id(self._disk, self.directory, self.topic_id)
+                checkpoints.write_topic_id(self._disk, self.directory, self.topic_id, durable=self.config.is_durable)
             return self._add_segment()
         active = self._segments[-1]
         first = active.first_timestamp if active.first_timestamp is not None else active.read_first_timestamp()
@@ -269,7 +269,7 @@ class PartitionLog:
     def _add_segment(self) -> Segment:
         segment = self._segment(self._log_end_offset)
         segment.create()
-        if self.config.flush_policy == "fsync":
+        if self.config.is_durable:
             self._disk.flush_directory(self.directory)
         self._segments.append(segment)
         self._bases.append(segment.base_offset)
@@ -278,7 +278,7 @@ class PartitionLog:
     def _roll(self) -> Segment:
         """End the active segment and begin the next."""
         self._unmark()
-        if self.config.flush_policy == "fsync":
+        if self.config.is_durable:
             self.flush()
         old = self._segments[-1]
         old.seal()
@@ -358,8 +358,7 @@ class PartitionLog:
         if not 0 <= before <= self.high_watermark:
             raise OffsetOutOfRange(f"offset {before} is not in {self._log_start_offset}..{self.high_watermark}")
         if before > self._log_start_offset:
-            durable = self.config.flush_policy == "fsync"
-            checkpoints.write_log_start_offset(self._disk, self.directory, before, durable=durable)
+            checkpoints.write_log_start_offset(self._disk, self.directory, before, durable=self.config.is_durable)
             self._log_start_offset = before
             self._epochs.truncate_start(before)
             self._delete_segments(bisect_right(self._bases, before) - 1)

@@ -176,9 +176,10 @@ class Producers:
 class ProducerSnapshots:
     """The snapshot files of one log, each named by the offset up to which it speaks."""
 
-    def __init__(self, disk: Disk, directory: str) -> None:
+    def __init__(self, disk: Disk, directory: str, *, durable: bool) -> None:
         self._disk = disk
         self._directory = directory
+        self._durable = durable
         self.offsets: list[int] = []
         """Of the files that exist, sorted."""
 
@@ -194,7 +195,7 @@ class ProducerSnapshots:
 
     def write(self, producers: Producers, offset: int, segment_bases: Iterable[int]) -> None:
         """Write a snapshot for `offset`; of the older ones only those that begin a segment stay."""
-        replace_file(self._disk, self._path(offset), producers.snapshot())
+        replace_file(self._disk, self._path(offset), producers.snapshot(), durable=self._durable)
         kept = {*segment_bases, offset}
         for old in self.offsets:
             if old not in kept:
