@@ -10,7 +10,7 @@ from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.unit.group.world import Answer, World, fold, hard_state
 
 from kohort.group.classic_group import Phase
@@ -24,10 +24,12 @@ OFFERS = [
     (("range", b"t,u"),),
     (("range", b"t"), ("sticky", b"t")),
     (("sticky", b"t"), ("range", b"t")),
-    (("sticky", b"t"),),
 ]
-INSTANCES = [None, None, "i", "j"]
-MEANT_FOR_NOBODY = b""
+CLIENTS = [None, None, "i", "j"]
+"""The instance ids of the clients."""
+
+positions = st.integers(0, len(CLIENTS) - 1)
+offers = st.sampled_from(OFFERS)
 
 
 class Client:
@@ -35,10 +37,15 @@ class Client:
 
     def __init__(self, instance_id: str | None) -> None:
         self.instance_id = instance_id
+        self.forget()
+
+    def forget(self) -> None:
         self.member_id = ""
         self.generation = -1
+        self.is_synced = False
         self.join: Answer | None = None
         self.sync: Answer | None = None
+        self.sync_generation = -1
 
     @property
     def is_free(self) -> bool:
@@ -46,12 +53,10 @@ class Client:
 
 
 class ClassicGroupMachine(RuleBasedStateMachine):
-    clients_at_most = 5
-
-    @initialize(delay_ms=st.sampled_from([0, 3_000]), max_size=st.sampled_from([2, 4, 2**31 - 1]))
+    @initialize(delay_ms=st.sampled_from([0, 3_000]), max_size=st.sampled_from([2, 3, 2**31 - 1]))
     def begin(self, delay_ms: int, max_size: int) -> None:
         self.world = World(initial_rebalance_delay_ms=delay_ms, max_size=max_size)
-        self.clients: list[Client] = []
+        self.clients = [Client(instance_id) for instance_id in CLIENTS]
         self.assigned: dict[tuple[int, str], bytes] = {}
         self.seen = 0
         self.generation = 0
@@ -59,65 +64,83 @@ class ClassicGroupMachine(RuleBasedStateMachine):
 
     # -- what clients do
 
-    @precondition(lambda self: len(self.clients) < self.clients_at_most)
-    @rule(instance_id=st.sampled_from(INSTANCES))
-    def appear(self, instance_id: str | None) -> None:
-        self.clients.append(Client(instance_id))
+    @rule(position=positions, offer=offers)
+    def live(self, position: int, offer: Any) -> None:
+        """Do what a member does next."""
+        self.step(self.clients[position], offer)
 
-    def free(self, position: int) -> Client | None:
-        found = [client for client in self.clients if client.is_free]
-        return found[position % len(found)] if found else None
+    @rule(offer=offers, first=positions)
+    def settle(self, offer: Any, first: int) -> None:
+        """Let a first round run its delay, so that everybody comes to its assignment."""
+        self.live_together(offer, first)
+        self.world.advance(6_000)
+        self.live_together(offer, first)
 
-    @rule(position=st.integers(0, 9), offer=st.sampled_from(OFFERS), is_two_step=st.booleans())
-    def join(self, position: int, offer: Any, is_two_step: bool) -> None:
-        if client := self.free(position):
-            member_id, instance_id = client.member_id, client.instance_id
-            client.join = self.world.join(member_id, instance_id=instance_id, protocols=offer, is_two_step=is_two_step)
+    @rule(offer=offers, first=positions)
+    def live_together(self, offer: Any, first: int) -> None:
+        """Every client does what it does next, until nobody has to."""
+        for _ in range(3):
+            for client in self.clients[first:] + self.clients[:first]:
+                self.step(client, offer)
+            self.world.advance(0)
             self.hear()
 
-    @rule(position=st.integers(0, 9))
-    def sync(self, position: int) -> None:
-        client = self.free(position)
-        if client is None or client.generation < 0:
+    def step(self, client: Client, offer: Any) -> None:
+        if not client.is_free:
             return
+        if client.generation < 0:
+            self.send_join(client, offer, is_two_step=True)
+        elif not client.is_synced:
+            self.send_sync(client)
+        else:
+            self.believe(client, self.world.heartbeat(client.member_id, client.generation, client.instance_id))
+
+    @rule(position=positions, offer=offers, is_two_step=st.booleans())
+    def join(self, position: int, offer: Any, is_two_step: bool) -> None:
+        """Join, whatever the reason: a change, a whim, an answer that was lost."""
+        self.send_join(self.clients[position], offer, is_two_step=is_two_step)
+
+    def send_join(self, client: Client, offer: Any, *, is_two_step: bool) -> None:
+        changes = {"instance_id": client.instance_id, "protocols": offer, "is_two_step": is_two_step}
+        client.join = self.world.join(client.member_id, **changes)
+        self.hear()
+
+    @rule(position=positions)
+    def sync(self, position: int) -> None:
+        if self.clients[position].generation >= 0:
+            self.send_sync(self.clients[position])
+
+    def send_sync(self, client: Client) -> None:
         group = self.world.shard.groups.get("g")
         assignments: tuple[tuple[str, bytes], ...] = ()
         if group is not None and group.leader == client.member_id:
             assignments = tuple((each, f"{client.generation} {each}".encode()) for each in group.members)
+        client.sync_generation = client.generation
         client.sync = self.world.sync(
             client.member_id, client.generation, instance_id=client.instance_id, assignments=assignments
         )
         self.hear()
 
-    @rule(position=st.integers(0, 9))
-    def heartbeat(self, position: int) -> None:
-        client = self.free(position)
-        if client is not None and client.generation >= 0:
-            error = self.world.heartbeat(client.member_id, client.generation, client.instance_id)
-            self.believe(client, error)
-
-    @rule(position=st.integers(0, 9))
+    @rule(position=positions)
     def commit(self, position: int) -> None:
-        client = self.free(position)
-        if client is not None and client.generation >= 0:
+        client = self.clients[position]
+        if client.generation >= 0:
             error = self.world.commit(client.member_id, client.generation, instance_id=client.instance_id).error
             if error is ErrorCode.NONE:
                 assert self.world.shard.offsets["g"]["t", 0].member_id == client.member_id
             self.believe(client, error)
 
-    @rule(position=st.integers(0, 9), by_admin=st.booleans())
+    @rule(position=positions, by_admin=st.booleans())
     def leave(self, position: int, by_admin: bool) -> None:
-        if client := self.free(position):
-            member_id = "" if by_admin else client.member_id
-            self.world.leave(Leaving(member_id, client.instance_id))
-            self.clients.remove(client)
-            self.hear()
+        client = self.clients[position]
+        self.world.leave(Leaving("" if by_admin else client.member_id, client.instance_id))
+        client.forget()
+        self.hear()
 
-    @rule(position=st.integers(0, 9))
+    @rule(position=positions)
     def crash(self, position: int) -> None:
-        """The client is gone without a word; what it waited for is answered to nobody."""
-        if self.clients:
-            del self.clients[position % len(self.clients)]
+        """The client is gone without a word, and another like it knows nothing."""
+        self.clients[position].forget()
 
     # -- what else happens
 
@@ -130,13 +153,9 @@ class ClassicGroupMachine(RuleBasedStateMachine):
     def fail_or_heal_the_log(self, error: ErrorCode | None) -> None:
         self.world.append_error = error
 
-    @rule()
-    def delete(self) -> None:
-        self.world.submit(DeleteGroup("g"))
-
-    @rule()
-    def expire(self) -> None:
-        self.world.submit(ExpireOffsets("g"))
+    @rule(command=st.sampled_from([DeleteGroup("g"), ExpireOffsets("g")]))
+    def tidy_up(self, command: Any) -> None:
+        self.world.submit(command)
 
     @rule()
     def restart(self) -> None:
@@ -144,6 +163,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         self.world.restart()
         for client in self.clients:
             client.join = client.sync = None
+            client.is_synced = False
         group = self.world.shard.groups.get("g")
         self.generation = group.generation if group is not None else 0
         self.has_round = group is not None and group.phase is Phase.PREPARING_REBALANCE
@@ -159,7 +179,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
                 join, client.join = client.join.result, None
                 assert isinstance(join, JoinResult)
                 if join.error is ErrorCode.NONE:
-                    client.member_id, client.generation = join.member_id, join.generation
+                    client.member_id, client.generation, client.is_synced = join.member_id, join.generation, False
                     assert bool(join.members) <= (join.leader == join.member_id)
                 elif join.error is ErrorCode.MEMBER_ID_REQUIRED:
                     client.member_id = join.member_id
@@ -168,6 +188,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
             if client.sync is not None and not client.sync.is_waiting:
                 sync, client.sync = client.sync.result, None
                 assert isinstance(sync, SyncResult)
+                client.is_synced = sync.error is ErrorCode.NONE
                 if sync.error is ErrorCode.NONE:
                     self.check_assignment(client, sync)
                 else:
@@ -175,15 +196,15 @@ class ClassicGroupMachine(RuleBasedStateMachine):
 
     def check_assignment(self, client: Client, sync: SyncResult) -> None:
         """A member gets one assignment in a generation, and the one that its leader made for it."""
-        known = self.assigned.setdefault((client.generation, client.member_id), sync.assignment)
+        known = self.assigned.setdefault((client.sync_generation, client.member_id), sync.assignment)
         assert sync.assignment == known
         generation, _, _ = sync.assignment.partition(b" ")
-        assert sync.assignment == MEANT_FOR_NOBODY or int(generation) == client.generation
+        assert not sync.assignment or int(generation) == client.sync_generation
 
     def believe(self, client: Client, error: ErrorCode) -> None:
         if error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_MAX_SIZE_REACHED):
             client.member_id, client.generation = "", -1
-        elif error is ErrorCode.ILLEGAL_GENERATION:
+        elif error in (ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS):
             client.generation = -1
 
     def follow(self) -> None:
@@ -212,7 +233,8 @@ class ClassicGroupMachine(RuleBasedStateMachine):
     @invariant()
     def log_is_the_hard_state(self) -> None:
         if self.world.log and len(self.world.log) == len(self.world.stored):
-            assert hard_state(fold(self.world.log, self.world.settings), "g") == self.world.stored[-1]
+            folded = hard_state(fold(self.world.log, self.world.settings), "g")
+            assert folded == {name: self.world.stored[-1].get(name) for name in folded}
 
     def teardown(self) -> None:
         """With a healthy log and silent clients every wait ends, and nobody is left."""

@@ -70,8 +70,8 @@ def end_gathering(group: ClassicGroup, now_ms: int) -> Effects:
     """The join timer fired: extend the delay of a first round that still grows, else go on without the missing."""
     if not group.is_gathering:
         return
-    if group.is_initial and group.has_newcomers and group.initial_remaining_ms:
-        delay_ms = min(group.initial_delay_ms, group.initial_remaining_ms)
+    delay_ms = min(group.initial_delay_ms, group.initial_remaining_ms)
+    if group.is_initial and group.has_newcomers and delay_ms:
         remaining_ms = max(group.initial_remaining_ms - group.initial_delay_ms, 0)
         cause = Cause(CauseKind.MEMBER_JOINED, now_ms, detail=f"{len(group.members)} members so far")
         yield Note(InitialDelayExtended(group.group_id, delay_ms, remaining_ms, cause))

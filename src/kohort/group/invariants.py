@@ -51,6 +51,8 @@ def _broken_by_phase(group: ClassicGroup) -> Iterator[str]:
             yield f"{phase} without a leader"
         if group.supported.get(group.protocol_name or "", 0) != len(group.members):
             yield f"{phase} with protocol {group.protocol_name}, which not every member offers"
+    if phase is Phase.PREPARING_REBALANCE and not group.is_initial and group.members and group.is_complete:
+        yield "gathering although everybody is here"
     if group.awaiting_join and phase is not Phase.PREPARING_REBALANCE:
         yield f"{phase} with joins waiting"
     if group.awaiting_sync and phase is not Phase.COMPLETING_REBALANCE:

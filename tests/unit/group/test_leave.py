@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.unit.group.world import World, joined
 
 from kohort.group.classic_group import Phase
-from kohort.group.commands import Leaving
+from kohort.group.commands import Leave, Leaving
 from kohort.group.events import MemberRemoved
 from kohort.group.results import LeaveResult, LeftMember
 from kohort.model.cause import CauseKind
@@ -46,8 +46,6 @@ def test_nobody_leaves_a_group_that_does_not_exist() -> None:
 
 
 def test_group_must_have_a_name() -> None:
-    from kohort.group.commands import Leave
-
     assert World().submit(Leave("", (Leaving("m"),))).error is ErrorCode.INVALID_GROUP_ID
 
 

@@ -26,7 +26,7 @@ from kohort.group.commands import (
     TimerFired,
 )
 from kohort.group.effects import Append, Arm, Disarm, Effect, Note, Park, Parked, Reply, Then
-from kohort.group.events import Event, HardEvent
+from kohort.group.events import Event, HardEvent, OffsetCommitted, OffsetDeleted
 from kohort.group.invariants import missing_timers, violations, waiting
 from kohort.group.results import JoinResult, Result, SyncResult
 from kohort.group.settings import GroupSettings
@@ -103,7 +103,10 @@ class World:
                     apply(self.shard, effect.event)
                     self.events.append(effect.event)
                 if isinstance(effect, Append):
-                    hard |= hard_state(self.shard, effect.event.group_id)
+                    # A record about offsets says nothing of the group, and the other way round.
+                    part = "offsets" if isinstance(effect.event, OffsetCommitted | OffsetDeleted) else "group"
+                    now = hard_state(self.shard, effect.event.group_id)
+                    hard |= {name: state for name, state in now.items() if name.startswith(part)}
             if records:
                 self.stored.append(hard)
             for effect in effects:
@@ -222,7 +225,7 @@ def hard_state(shard: Shard, group_id: str) -> dict[str, Any]:
     offsets = {key: committed._replace(member_id="") for key, committed in shard.offsets.get(group_id, {}).items()}
     return {
         f"group {group_id}": hard_group(group) if group is not None and group.is_stored else None,
-        f"offsets {group_id}": offsets,
+        f"offsets {group_id}": offsets or None,
     }
 
 
