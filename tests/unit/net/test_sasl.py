@@ -1,0 +1,102 @@
+"""SASL as a client speaks it, against the exchange of RFC 7677 and a broker that lies."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.net.sasl import Sasl, _scram, authenticate
+from kohort.wire.message import Request
+from kohort.wire.messages import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+
+USER = Sasl("SCRAM-SHA-256", "user", "pencil")
+NONCE = "rOprNGfwEbeRWgbNEkqO"
+CHALLENGE = "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+PROOF = "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
+VERDICT = "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+
+
+class Broker:
+    """A broker that says what the test wrote down."""
+
+    address = "h:1"
+
+    def __init__(self, *says: str, mechanisms: tuple[str, ...] = ("PLAIN", "SCRAM-SHA-256"), error: int = 0) -> None:
+        self.says = [line.encode() for line in says]
+        self.heard: list[bytes] = []
+        self.mechanisms = list(mechanisms)
+        self.error = error
+
+    async def call(self, request: Request[Any], *, highest: int | None = None) -> Any:
+        assert highest in (None, 1)
+        if isinstance(request, SaslHandshakeRequest):
+            code = 0 if request.mechanism in self.mechanisms else ErrorCode.UNSUPPORTED_SASL_MECHANISM
+            return SaslHandshakeResponse(error_code=code, mechanisms=self.mechanisms)
+        assert isinstance(request, SaslAuthenticateRequest)
+        self.heard.append(bytes(request.auth_bytes))
+        if self.error:
+            return SaslAuthenticateResponse(error_code=self.error, error_message="wrong password")
+        return SaslAuthenticateResponse(auth_bytes=self.says.pop(0) if self.says else b"")
+
+
+async def scripted(broker: Broker, sasl: Sasl) -> None:
+    async def exchange(token: bytes) -> bytes:
+        return bytes((await broker.call(SaslAuthenticateRequest(auth_bytes=token))).auth_bytes)
+
+    await _scram(exchange, sasl, NONCE)
+
+
+def test_scram_is_the_exchange_of_the_rfc() -> None:
+    broker = Broker(CHALLENGE, VERDICT)
+    asyncio.run(scripted(broker, USER))
+    assert broker.heard == [f"n,,n=user,r={NONCE}".encode(), PROOF.encode()]
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        (CHALLENGE, "v=AAAA"),
+        (CHALLENGE.replace("rOpr", "xxxx"), VERDICT),
+        (CHALLENGE.replace("4096", "1"), VERDICT),
+        ("nonsense", VERDICT),
+    ],
+    ids=["does not know the password", "not our nonce", "too few iterations", "no challenge"],
+)
+def test_a_broker_that_proves_nothing_is_refused(says: tuple[str, str]) -> None:
+    with pytest.raises(KafkaError) as refused:
+        asyncio.run(scripted(Broker(*says), USER))
+    assert refused.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+def test_plain_sends_user_and_password() -> None:
+    broker = Broker("")
+    asyncio.run(authenticate(broker, Sasl("PLAIN", "user", "pencil")))
+    assert broker.heard == [b"\0user\0pencil"]
+
+
+def test_a_mechanism_that_the_broker_lacks_is_named_with_those_it_has() -> None:
+    with pytest.raises(KafkaError, match="offers SASL PLAIN, not SCRAM-SHA-256"):
+        asyncio.run(authenticate(Broker(mechanisms=("PLAIN",)), USER))
+
+
+def test_a_refusal_says_who_was_refused_and_why() -> None:
+    broker = Broker(error=ErrorCode.SASL_AUTHENTICATION_FAILED)
+    with pytest.raises(KafkaError, match="refused user 'user': wrong password"):
+        asyncio.run(authenticate(broker, Sasl("PLAIN", "user", "pencil")))
+
+
+def test_an_unknown_mechanism_is_refused_before_anything_is_sent() -> None:
+    with pytest.raises(ValueError, match="SCRAM-SHA-512"):
+        Sasl("GSSAPI", "user", "pencil")
+
+
+def test_a_password_is_not_shown() -> None:
+    assert "pencil" not in repr(USER)
