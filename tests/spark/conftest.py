@@ -20,7 +20,7 @@ from kohort.spark import build
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Spark on two cores of this machine."""
-    session = build("kohort tests")
+    session = build("kohort tests", java_options="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     yield session
     session.stop()
 

@@ -40,9 +40,9 @@ def timeline(story: Story, owned: Sequence[Tenure], unowned: Sequence[Gap], reba
         _draw_ownership(top, owned, unowned, at_s, at_s(end_ms))
         _draw_lag(middle, story, at_s)
         _draw_rate(bottom, story, at_s)
-        _mark(top, (top, middle, bottom), story, rebalances, at_s)
         bottom.set_xlabel("seconds")
         bottom.set_xlim(0, at_s(end_ms) + 0.5)
+        _mark(top, (top, middle, bottom), story, rebalances, at_s)
         return _svg(figure)
 
 
@@ -66,13 +66,13 @@ def _draw_ownership(axes: Any, owned: Sequence[Tenure], unowned: Sequence[Gap], 
     axes.set_yticks(partitions)
     axes.set_ylim(max(partitions) + 0.6, -0.6)
     axes.set_ylabel("partition")
-    axes.set_title("Who owned each partition", loc="left", pad=42)
+    axes.set_title("Who owned each partition", loc="left", pad=44)
     owners = sorted({(tenure.worker, tenure.run) for tenure in owned}, key=lambda owner: (owner[1], owner[0]))
     handles = [
         Patch(color=colour(owner), label=_NAMES.get(owner, f"worker {owner[0]}, run {owner[1]}")) for owner in owners
     ]
     handles.append(Patch(facecolor="#f6dedb", edgecolor=UNOWNED, hatch="////", lw=0, label="nobody"))
-    axes.legend(handles=handles, loc="lower right", bbox_to_anchor=(1, 1.1), ncols=len(handles), frameon=False)
+    axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(-0.01, -0.02), ncols=len(handles), frameon=False)
 
 
 def _draw_lag(axes: Any, story: Story, at_s: Any) -> None:
@@ -102,30 +102,28 @@ def _draw_rate(axes: Any, story: Story, at_s: Any) -> None:
 
 
 def _mark(top: Any, panels: Sequence[Any], story: Story, rebalances: Sequence[Rebalance], at_s: Any) -> None:
-    """Draw a line through all panels at every kill and every rebalance; number the rebalances above the first."""
-    for number, each in enumerate(rebalances, 1):
+    """Draw a line through all panels at every rebalance and every kill, and say above the first what it was."""
+    moments = [(at_s(each.assigned_ms), f"{number} {each.cause}", False) for number, each in enumerate(rebalances, 1)]
+    moments += [(at_s(died_ms), "kill -9", True) for died_ms in story.deaths.values()]
+    for moment_s, _, is_kill in moments:
+        style = {"color": KILL, "lw": 1.4} if is_kill else {"color": REBALANCE, "lw": 0.9, "ls": (0, (3, 2))}
         for axes in panels:
-            axes.axvline(at_s(each.assigned_ms), color=REBALANCE, lw=0.9, ls=(0, (3, 2)), zorder=0)
+            axes.axvline(moment_s, zorder=3 if is_kill else 0, **style)
+    narrow = 0.14 * panels[0].get_xlim()[1]
+    free_from = [float("-inf")] * 3
+    for moment_s, text, is_kill in sorted(moments):
+        # A label that would run into the one before it goes one line higher.
+        level = next((each for each, free in enumerate(free_from) if moment_s >= free), len(free_from) - 1)
+        free_from[level] = moment_s + narrow
         top.annotate(
-            f"{number}  {each.cause}",
-            (at_s(each.assigned_ms), 1.01),
+            text,
+            (moment_s, 1),
             xycoords=("data", "axes fraction"),
-            rotation=30,
-            fontsize=8,
-            color=INK,
-            annotation_clip=False,
-        )
-    for died_ms in story.deaths.values():
-        for axes in panels:
-            axes.axvline(at_s(died_ms), color=KILL, lw=1.4)
-        top.annotate(
-            "kill -9",
-            (at_s(died_ms), 1.01),
-            xycoords=("data", "axes fraction"),
-            rotation=30,
-            fontsize=8,
-            weight="bold",
-            color=KILL,
+            xytext=(0, 4 + 12 * level),
+            textcoords="offset points",
+            fontsize=8.5,
+            weight="bold" if is_kill else "normal",
+            color=KILL if is_kill else INK,
             annotation_clip=False,
         )
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kohort.client.listener import RebalanceListener
-from kohort.demo.flights import Totals
+from kohort.demo.flights import Totals, encode, read_flights
 from kohort.demo.journal import Journal
 from kohort.demo.result import GROUP_COLUMNS, Part, write_part
 from kohort.model.assignment import Partitions
@@ -27,6 +27,9 @@ from kohort.spark.session import build
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
+
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Java options for an application of a minute: no time goes into optimizing what ends before it pays."""
 
 _FIELDS = "origin string, carrier string, month int, dep_time int, dep_delay int, arr_delay int"
 
@@ -96,14 +99,29 @@ def write_round(directory: Path, each: Round, totals: pa.Table) -> None:
         write_part(directory, Part(number, start, stop, each.generation, each.number), mine)
 
 
+def _sample() -> pa.Table:
+    """Return one flight as a round would hold it."""
+    import pyarrow as pa
+
+    key, value = encode(next(read_flights(1)))
+    row = {"key": key, "value": value, "topic": "", "partition": 0, "offset": 0, "timestampType": 0}
+    return pa.Table.from_pylist([row], schema=ARROW_SCHEMA)
+
+
 def work(task: Task) -> None:
     """Be a worker until SIGTERM."""
     journal = Journal(Path(task.journal), task.worker, task.run)
     result = Path(task.result)
     # A small job is faster as one plan than re-planned stage by stage.
-    spark = build(f"flights-{task.worker}", master="local[1]", conf={"spark.sql.adaptive.enabled": False})
+    spark = build(
+        f"flights-{task.worker}",
+        master="local[1]",
+        # A small job is faster as one plan than re-planned stage by stage.
+        conf={"spark.sql.adaptive.enabled": False, "spark.driver.memory": "768m"},
+        java_options=_SHORT_LIVED,
+    )
     # The first job of a session is slow: better before the group waits for its round.
-    delays(spark.createDataFrame(ARROW_SCHEMA.empty_table(), schema=spark_schema()))
+    delays(spark.createDataFrame(_sample(), schema=spark_schema()))
     journal.note("started")
 
     def add_up(frame: DataFrame, each: Round) -> None:

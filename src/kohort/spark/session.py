@@ -23,12 +23,18 @@ class SparkMissing(ImportError):
 
 
 def build(
-    app: str, *, master: str = "local[2]", conf: Mapping[str, str | int | bool] | None = None, log_level: str = "ERROR"
+    app: str,
+    *,
+    master: str = "local[2]",
+    conf: Mapping[str, str | int | bool] | None = None,
+    java_options: str = "",
+    log_level: str = "ERROR",
 ) -> SparkSession:
     """Return the running Spark session, or start one.
 
-    `app` is the application's name; `conf` are Spark settings, which win over ours. Raises SparkMissing when PySpark
-    or pyarrow is not installed, JavaMissing when there is no Java 17 or newer.
+    `app` is the application's name; `conf` are Spark settings, which win over ours; `java_options` are added to those
+    of the driver's Java. Raises SparkMissing when PySpark or pyarrow is not installed, JavaMissing when there is no
+    Java 17 or newer.
     """
     require_spark()
     # Spark starts its Python workers as `python3` from PATH unless told otherwise.
@@ -37,14 +43,14 @@ def build(
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(app).master(master)
-    for name, value in (settings(master, log_level) | dict(conf or {})).items():
+    for name, value in (settings(master, log_level, java_options) | dict(conf or {})).items():
         builder = builder.config(name, str(value).lower() if isinstance(value, bool) else str(value))
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel(log_level)
     return session
 
 
-def settings(master: str, log_level: str = "ERROR") -> dict[str, str | int | bool]:
+def settings(master: str, log_level: str = "ERROR", java_options: str = "") -> dict[str, str | int | bool]:
     """Return the settings that `build` uses for a master unless the caller overrides them."""
     chosen: dict[str, str | int | bool] = {
         "spark.ui.enabled": False,
@@ -58,8 +64,12 @@ def settings(master: str, log_level: str = "ERROR") -> dict[str, str | int | boo
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.sql.shuffle.partitions": cores(master),
-            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging} -Dkohort.log.level={log_level}",
+            "spark.driver.extraJavaOptions": (
+                f"-Dlog4j2.configurationFile={logging} -Dkohort.log.level={log_level} {java_options}".rstrip()
+            ),
         }
+    elif java_options:
+        chosen["spark.driver.extraJavaOptions"] = java_options
     return chosen
 
 
