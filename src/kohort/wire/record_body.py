@@ -93,79 +93,83 @@ def decode_records(
     Raises CorruptBatch, and IndexError when the bytes end too early.
     """
     records: list[Record] = []
-    push, new, read = records.append, _new_tuple, _read_varint
-    position, end = 0, len(payload)
+    push, new, read = records.append, _new_tuple, _read_unsigned
+    at, end = 0, len(payload)
     for _ in range(count):
-        # The one-byte case of each varint is written out: it is nearly every case, and a call costs more than it all.
-        size = payload[position]
-        position += 1
-        if size < 0x80:
-            size = size >> 1 ^ -(size & 1)
+        # Varints of one and two bytes are written out: nearly all are, and a call costs more than the rest of it.
+        if (size := payload[at]) < 0x80:
+            at += 1
+        elif (high := payload[at + 1]) < 0x80:
+            size, at = size & 0x7F | high << 7, at + 2
         else:
-            size, position = read(payload, position - 1)
-        record_end = position + size
-        if size < 6 or record_end > end:
-            raise CorruptBatch(f"batch at offset {base_offset}: a record of {size} bytes")
-        delta = payload[position + 1]  # the byte before it, the record's attributes, is unused
-        position += 2
-        if delta < 0x80:
-            timestamp = base_timestamp + (delta >> 1 ^ -(delta & 1))
+            size, at = read(payload, at)
+        record_end = at + (size >> 1)
+        if size & 1 or size < 12 or record_end > end:
+            raise CorruptBatch(f"batch at offset {base_offset}: a record of no possible size")
+        at += 1  # the record's attributes are unused
+        if (delta := payload[at]) < 0x80:
+            at += 1
+        elif (high := payload[at + 1]) < 0x80:
+            delta, at = delta & 0x7F | high << 7, at + 2
         else:
-            delta, position = read(payload, position - 1)
-            timestamp = base_timestamp + delta
-        offset = payload[position]
-        position += 1
-        if offset < 0x80:
-            offset = offset >> 1 ^ -(offset & 1)
+            delta, at = read(payload, at)
+        timestamp = base_timestamp + (delta >> 1 ^ -(delta & 1)) if append_time_ms is None else append_time_ms
+        if (delta := payload[at]) < 0x80:
+            at += 1
+        elif (high := payload[at + 1]) < 0x80:
+            delta, at = delta & 0x7F | high << 7, at + 2
         else:
-            offset, position = read(payload, position - 1)
-        size = payload[position]
-        position += 1
-        if size < 0x80:
-            size = size >> 1 ^ -(size & 1)
+            delta, at = read(payload, at)
+        offset = base_offset + (delta >> 1 ^ -(delta & 1))
+        if (size := payload[at]) < 0x80:
+            at += 1
+        elif (high := payload[at + 1]) < 0x80:
+            size, at = size & 0x7F | high << 7, at + 2
         else:
-            size, position = read(payload, position - 1)
+            size, at = read(payload, at)
         key: bytes | None = None
-        if size >= 0:
-            key = payload[position : position + size]
-            position += size
-        size = payload[position]
-        position += 1
-        if size < 0x80:
-            size = size >> 1 ^ -(size & 1)
+        if not size & 1:  # any negative length is null, as in Java
+            key = payload[at : (at := at + (size >> 1))]
+        if (size := payload[at]) < 0x80:
+            at += 1
+        elif (high := payload[at + 1]) < 0x80:
+            size, at = size & 0x7F | high << 7, at + 2
         else:
-            size, position = read(payload, position - 1)
+            size, at = read(payload, at)
         value: bytes | None = None
-        if size >= 0:
-            value = payload[position : position + size]
-            position += size
+        if not size & 1:
+            value = payload[at : (at := at + (size >> 1))]
         headers: tuple[tuple[str, bytes | None], ...] = ()
-        if payload[position]:
-            headers, position = _read_headers(payload, position, record_end)
+        if payload[at]:
+            headers, at = _read_headers(payload, at, record_end)
         else:
-            position += 1
-        if position != record_end:
+            at += 1
+        if at != record_end:
             raise CorruptBatch(f"batch at offset {base_offset}: a record's fields do not fill it")
-        if append_time_ms is not None:
-            timestamp = append_time_ms
-        push(new(Record, (base_offset + offset, timestamp, key, value, headers)))
-    if position != end:
-        raise CorruptBatch(f"batch at offset {base_offset}: {end - position} bytes after the last record")
+        push(new(Record, (offset, timestamp, key, value, headers)))
+    if at != end:
+        raise CorruptBatch(f"batch at offset {base_offset}: {end - at} bytes after the last record")
     return records
 
 
-def _read_varint(payload: bytes, position: int) -> tuple[int, int]:
-    """Read a zigzag varint of up to ten bytes. Raises CorruptBatch, and IndexError at the end of the bytes."""
+def _read_unsigned(payload: bytes, position: int) -> tuple[int, int]:
+    """Read a varint of up to ten bytes. Raises CorruptBatch, and IndexError at the end of the bytes."""
     value = shift = 0
     while True:
         byte = payload[position]
         position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80 and value < 1 << 64:
-            return value >> 1 ^ -(value & 1), position
+            return value, position
         shift += 7
         if shift > 63:
             raise CorruptBatch("a varint of more than 64 bits")
+
+
+def _read_varint(payload: bytes, position: int) -> tuple[int, int]:
+    """Read a zigzag varint, as `_read_unsigned` reads one without sign."""
+    value, position = _read_unsigned(payload, position)
+    return value >> 1 ^ -(value & 1), position
 
 
 def _read_headers(payload: bytes, position: int, end: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
