@@ -4,42 +4,65 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from interop.group import Pair, Position
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 Written = dict[Position, Pair]
 
 
-def _librdkafka(bootstrap: str, topic: str, pairs: Sequence[Pair], codec: str, idempotent: bool) -> Written:
-    from confluent_kafka import KafkaError, Message, Producer
+class LongProducer:
+    """An idempotent librdkafka producer that outlives one call, and what it was told of its records."""
 
-    producer = Producer(
-        {
-            "bootstrap.servers": bootstrap,
-            "compression.codec": codec,
-            "enable.idempotence": idempotent,
-            "acks": "all",
-            "linger.ms": 5,
-            "message.timeout.ms": 20000,
-        }
-    )
-    written: Written = {}
-    failed: list[str] = []
+    def __init__(self, bootstrap: str, topic: str, codec: str = "none", *, idempotent: bool = True) -> None:
+        from confluent_kafka import Producer
 
-    def delivered(error: KafkaError | None, message: Message) -> None:
+        self.topic = topic
+        self.written: Written = {}
+        self.failed: list[str] = []
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "compression.codec": codec,
+                "enable.idempotence": idempotent,
+                "acks": "all",
+                "linger.ms": 5,
+                "message.timeout.ms": 60000,
+                "reconnect.backoff.max.ms": 500,
+                "log_level": 2,
+            }
+        )
+
+    def send(self, pairs: Sequence[Pair]) -> None:
+        """Hand records over; they are on their way when this returns."""
+        for key, value in pairs:
+            self._producer.produce(self.topic, value.encode(), key.encode(), on_delivery=self._delivered)
+            self._producer.poll(0)
+
+    def flush(self) -> None:
+        """Wait until every record was acknowledged."""
+        left = self._producer.flush(60)
+        assert not left, f"{left} records undelivered"
+        assert not self.failed, self.failed[0]
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            failed.append(str(error))
-        else:
-            written[message.partition(), message.offset()] = (message.key().decode(), message.value().decode())
+            self.failed.append(str(error))
+            return
+        place = (message.partition(), message.offset())
+        assert place not in self.written, f"two records were given the offset {place}"
+        self.written[place] = (message.key().decode(), message.value().decode())
 
-    for key, value in pairs:
-        producer.produce(topic, value.encode(), key.encode(), on_delivery=delivered)
-        producer.poll(0)
-    left = producer.flush(30)
-    assert not left, f"{left} records undelivered"
-    assert not failed, failed[0]
-    return written
+
+def _librdkafka(bootstrap: str, topic: str, pairs: Sequence[Pair], codec: str, idempotent: bool) -> Written:
+    producer = LongProducer(bootstrap, topic, codec, idempotent=idempotent)
+    producer.send(pairs)
+    producer.flush()
+    return producer.written
 
 
 def _kafka_python(bootstrap: str, topic: str, pairs: Sequence[Pair], codec: str, idempotent: bool) -> Written:
