@@ -1,0 +1,80 @@
+"""Runs `kohort` commands in this process, or as a process of their own where signals and pipes matter."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from kohort.cli.main import main
+
+
+class Outcome(NamedTuple):
+    """How a command ended and what it said."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The one JSON document on stdout."""
+        return json.loads(self.out)
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """The words of each line on stdout."""
+        return [line.split() for line in self.out.splitlines()]
+
+
+class Commands:
+    """Commands against one cluster."""
+
+    def __init__(
+        self,
+        address: str,
+        capture: pytest.CaptureFixture[bytes],
+        directory: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        self.address = address
+        self.capture = capture
+        self.directory = directory
+        self.monkeypatch = monkeypatch
+
+    def __call__(self, *words: str, stdin: bytes = b"") -> Outcome:
+        """Run one command in this process."""
+        given = self.directory / "stdin"
+        given.write_bytes(stdin)
+        self.capture.readouterr()
+        with given.open() as file, self.monkeypatch.context() as patch:
+            patch.setattr(sys, "stdin", file)
+            patch.setenv("KOHORT_BOOTSTRAP", self.address)
+            patch.setenv("KOHORT_TRACEBACK", "1")
+            try:
+                status = main(list(words))
+            except SystemExit as refusal:
+                status = int(str(refusal.code))
+        out, err = self.capture.readouterr()
+        return Outcome(status, out.decode(), err.decode())
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        """Start one command as a process with pipes."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "kohort.cli", *words],
+            env={**os.environ, "KOHORT_BOOTSTRAP": self.address},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+
+def json_lines(records: Sequence[dict[str, Any]]) -> bytes:
+    """Return records as `produce --json` reads them."""
+    return b"".join(json.dumps(record).encode() + b"\n" for record in records)

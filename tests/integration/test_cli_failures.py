@@ -1,0 +1,81 @@
+"""Wrong command lines and clusters that do not answer: one sentence, the right exit status, no traceback."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from tests.integration.commands import Commands
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("topcs",),
+        ("topics",),
+        ("topics", "lst"),
+        ("topics", "list", "--bootstrap-server", "nowhere"),
+        ("topics", "list", "--bootstrap-server", "a:b"),
+        ("produce",),
+        ("produce", "t", "--acks", "2"),
+        ("produce", "t", "--compression", "zip"),
+        ("produce", "t", "--json", "--key-separator", ":"),
+        ("produce", "t", "--key-separator", ""),
+        ("produce", "no-such-topic"),
+        ("consume",),
+        ("consume", "no-such-topic"),
+        ("consume", "t", "--max", "0"),
+        ("consume", "t", "--timeout-ms", "soon"),
+        ("consume", "t", "--format", "{nothing}"),
+        ("consume", "t", "--json", "--format", "{key}"),
+        ("groups", "describe", "no-such-group"),
+        ("groups", "delete", "no-such-group"),
+        ("groups", "reset-offsets", "g", "--topic", "t"),
+        ("groups", "reset-offsets", "g", "--to-earliest"),
+        ("groups", "reset-offsets", "g", "--topic", "t", "--to-earliest", "--to-latest"),
+        ("groups", "reset-offsets", "g", "--topic", "no-such-topic", "--to-earliest"),
+        ("groups", "reset-offsets", "g", "--topic", "t", "--to-offset", "-1"),
+        ("groups", "reset-offsets", "g", "--topic", "t", "--to-datetime", "today"),
+    ],
+    ids=" ".join,
+)
+def test_a_wrong_command_line_is_exit_status_2_and_one_sentence(kohort: Commands, words: tuple[str, ...]) -> None:
+    kohort("topics", "create", "t")
+    outcome = kohort(*words)
+    assert outcome.status == 2
+    assert "Traceback" not in outcome.err
+    assert "kohort" in outcome.err.splitlines()[-1]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.mark.parametrize(
+    "words", [("topics", "list"), ("produce", "t"), ("consume", "t"), ("groups", "list")], ids=" ".join
+)
+def test_a_broker_that_does_not_answer_is_named_with_what_to_do(kohort: Commands, words: tuple[str, ...]) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    outcome = kohort(*words, "--bootstrap-server", address)
+    assert outcome.status == 1
+    assert outcome.err == (
+        f"kohort: no broker answers at {address} (nothing listens there): start one with `kohort broker --data DIR`, "
+        "or name another with --bootstrap-server or KOHORT_BOOTSTRAP\n"
+    )
+
+
+def test_a_name_that_does_not_resolve_is_named(kohort: Commands) -> None:
+    outcome = kohort("topics", "list", "--bootstrap-server", "broker.invalid:9092")
+    assert outcome.status == 1
+    assert outcome.err.startswith("kohort: no broker answers at broker.invalid:9092 (")
+
+
+def test_every_verb_has_help_with_an_example(kohort: Commands) -> None:
+    topics = [("topics", verb) for verb in ("create", "list", "describe", "delete")]
+    groups = [("groups", verb) for verb in ("list", "describe", "delete", "reset-offsets")]
+    for words in [("broker",), ("produce",), ("consume",), *topics, *groups]:
+        outcome = kohort(*words, "--help")
+        assert outcome.status == 0
+        assert "examples:\n" in outcome.out, words

@@ -1,0 +1,161 @@
+"""`kohort groups` on a running broker, with members that are alive and members that left."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from tests.integration.commands import Commands
+
+
+def made(kohort: Commands, name: str, count: int = 6, partitions: int = 2) -> None:
+    """Make a topic of `count` records, and a group of the same name that has read half of each partition."""
+    kohort("topics", "create", name, "--partitions", str(partitions))
+    lines = "".join(
+        f'{{"value": "{n}", "partition": {n % partitions}, "timestamp": {1_700_000_000_000 + n * 1000}}}\n'
+        for n in range(count)
+    )
+    assert kohort("produce", name, "--json", stdin=lines.encode()).status == 0
+    outcome = kohort("groups", "reset-offsets", name, "--topic", name, "--to-offset", str(count // 4), "--execute")
+    assert outcome.status == 0, outcome.err
+
+
+@contextmanager
+def member(kohort: Commands, topic: str, group: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a member that has written at least one record of the topic."""
+    process = kohort.start("consume", topic, "--group", group, "--from-beginning")
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        yield process
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+
+
+def committed(kohort: Commands, group: str) -> list[int | None]:
+    return [row["committed"] for row in kohort("groups", "describe", group, "--json").json["offsets"]]
+
+
+def test_a_group_without_members_shows_its_lag(kohort: Commands) -> None:
+    made(kohort, "lagging", count=8)
+    assert kohort("groups", "describe", "lagging").out == (
+        "lagging: classic, Empty, 0 members\n\n"
+        "TOPIC    PARTITION  COMMITTED  END  LAG  MEMBER\n"
+        "lagging          0          2    4    2       -\n"
+        "lagging          1          2    4    2       -\n"
+    )
+    assert ["lagging", "classic", "Empty"] in [row[:3] for row in kohort("groups", "list").rows]
+
+
+def test_a_live_member_is_shown_with_what_it_owns(kohort: Commands) -> None:
+    made(kohort, "lively")
+    with member(kohort, "lively", "lively"):
+        described = kohort("groups", "describe", "lively", "--json").json
+        (only,) = described["members"]
+        assert (described["state"], described["protocol"]) == ("Stable", "range")
+        assert only["assigned"] == {"lively": [0, 1]}
+        assert only["host"] == "/127.0.0.1"  # as Kafka writes a host without a name
+        assert [row["member"] for row in described["offsets"]] == [only["member"]] * 2
+        shown = kohort("groups", "describe", "lively", "--members")
+        assert "COMMITTED" not in shown.out
+        assert shown.rows[-1][-1] == "lively:0,1"
+        both = kohort("groups", "describe", "lively", "--members", "--offsets").out
+        assert "COMMITTED" in both
+        assert "ASSIGNED" in both
+
+
+def test_a_group_with_members_is_neither_deleted_nor_reset(kohort: Commands) -> None:
+    made(kohort, "busy")
+    with member(kohort, "busy", "busy"):
+        for words in (("delete", "busy"), ("reset-offsets", "busy", "--topic", "busy", "--to-earliest", "--execute")):
+            outcome = kohort("groups", *words)
+            assert outcome.status == 1
+            assert "group busy has a member and cannot be" in outcome.err
+            assert "stop them first" in outcome.err
+        assert kohort("groups", "describe", "busy", "--json").json["state"] == "Stable"
+
+
+def test_a_deleted_group_is_gone_with_its_offsets(kohort: Commands) -> None:
+    made(kohort, "going")
+    assert kohort("groups", "delete", "going").out == "deleted going\n"
+    outcome = kohort("groups", "describe", "goin")
+    assert (outcome.status, "going" in outcome.err.replace("'goin'", "")) == (2, False)
+
+
+@pytest.mark.parametrize(
+    ("aim", "offsets"),
+    [
+        (("--to-earliest",), [0, 0]),
+        (("--to-latest",), [4, 4]),
+        (("--to-offset", "3"), [3, 3]),
+        (("--to-offset", "99"), [4, 4]),
+        (("--shift-by", "-1"), [1, 1]),
+        (("--shift-by", "1000"), [4, 4]),
+        (("--to-datetime", "2023-11-14T22:13:23Z"), [2, 1]),
+        (("--to-datetime", "2030-01-01"), [4, 4]),
+    ],
+)
+def test_each_aim_moves_where_it_says_and_only_with_execute(
+    kohort: Commands, aim: tuple[str, ...], offsets: list[int]
+) -> None:
+    name = "aim" + "".join(aim).replace(":", "")
+    made(kohort, name, count=8)
+    plan = kohort("groups", "reset-offsets", name, "--topic", name, *aim)
+    assert [int(row[3]) for row in plan.rows[1:]] == offsets
+    assert plan.err.splitlines()[-1] == "kohort: nothing was changed: add --execute to write these offsets"
+    assert committed(kohort, name) == [2, 2]
+    done = kohort("groups", "reset-offsets", name, "--all-topics", *aim, "--execute", "--json").json
+    assert (done["executed"], [row["new"] for row in done["offsets"]]) == (True, offsets)
+    assert committed(kohort, name) == offsets
+
+
+def test_a_reset_may_name_partitions_and_a_group_that_does_not_exist_yet(kohort: Commands) -> None:
+    made(kohort, "ready")
+    outcome = kohort("groups", "reset-offsets", "newborn", "--topic", "ready:1", "--to-latest", "--execute")
+    assert outcome.rows == [["TOPIC", "PARTITION", "COMMITTED", "NEW"], ["ready", "1", "-", "3"]]
+    assert [(row["partition"], row["committed"]) for row in offsets_of(kohort, "newborn")] == [(1, 3)]
+
+
+def offsets_of(kohort: Commands, group: str) -> list[dict[str, int]]:
+    rows: list[dict[str, int]] = kohort("groups", "describe", group, "--json").json["offsets"]
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "sentence"),
+    [
+        (("--topic", "strict:2", "--to-earliest"), 2, "topic strict has partitions 0 to 1, so there is no 2"),
+        (("--topic", "strcit", "--to-earliest"), 2, "there is no topic 'strcit': did you mean 'strict'?"),
+        (("--all-topics", "--to-earliest"), 1, "group other has committed nothing: name the partitions with --topic"),
+        (("--topic", "strict", "--shift-by", "1"), 1, "strict-0 has no committed offset to shift"),
+    ],
+)
+def test_a_reset_that_cannot_be_planned_says_why(
+    kohort: Commands, words: tuple[str, ...], status: int, sentence: str
+) -> None:
+    made(kohort, "strict")
+    outcome = kohort("groups", "reset-offsets", "other", *words)
+    assert (outcome.status, outcome.out) == (status, "")
+    assert sentence in outcome.err
+
+
+def test_a_topic_that_was_deleted_still_shows_what_was_committed(kohort: Commands) -> None:
+    made(kohort, "fading")
+    kohort("topics", "delete", "fading")
+    outcome = kohort("groups", "describe", "fading")
+    assert outcome.status in (0, 2), "the broker may drop the offsets of a deleted topic, and the group with them"
+    assert "Traceback" not in outcome.err
+
+
+def test_json_of_groups_has_its_documented_fields(kohort: Commands) -> None:
+    made(kohort, "fields")
+    (listed,) = [group for group in kohort("groups", "list", "--json").json if group["group"] == "fields"]
+    assert list(listed) == ["group", "type", "state", "protocol_type"]
+    described = kohort("groups", "describe", "fields", "--json").json
+    assert list(described) == ["group", "type", "state", "protocol_type", "protocol", "members", "offsets"]
+    assert list(described["offsets"][0]) == ["topic", "partition", "committed", "end", "lag", "member"]
+    assert "offsets" not in kohort("groups", "describe", "fields", "--members", "--json").json
+    assert kohort("groups", "delete", "fields", "--json").json == {"group": "fields", "deleted": True}
