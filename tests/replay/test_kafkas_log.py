@@ -1,0 +1,75 @@
+"""Segments of `__consumer_offsets` that Apache Kafka 4.3.1 wrote, replayed.
+
+One partition each: a dynamic member that left, with one transaction committed and one aborted; a static member that
+is still there; a member of the consumer protocol, whose records are not ours to read yet.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kohort.group.classic_group import Phase
+from kohort.group.invariants import violations
+from kohort.group.settings import GroupSettings
+from kohort.group.shard import Shard, apply
+from kohort.log.offsets_topic import Replay, encode_events
+from kohort.wire.records import decode_batch, iter_batches
+
+SEGMENTS = Path(__file__).parent / "written_by_kafka"
+
+
+def replayed(name: str) -> tuple[Shard, Replay]:
+    shard, replay = Shard(GroupSettings()), Replay()
+    for _, batch in iter_batches((SEGMENTS / name).read_bytes()):
+        for event in replay.read(batch):
+            apply(shard, event)
+    assert not violations(shard)
+    return shard, replay
+
+
+def offsets(shard: Shard, group_id: str) -> dict[tuple[str, int], int]:
+    return {key: committed.offset for key, committed in shard.offsets[group_id].items()}
+
+
+def test_group_whose_members_left_is_empty_and_keeps_its_offsets() -> None:
+    shard, _ = replayed("dynamic-and-transactions.log")
+    group = shard.groups["dyn"]
+    assert (group.phase, group.generation, group.protocol_type) == (Phase.EMPTY, 2, "consumer")
+
+
+def test_committed_transaction_counts_and_the_aborted_one_does_not() -> None:
+    shard, _ = replayed("dynamic-and-transactions.log")
+    assert offsets(shard, "dyn") == {("t", 1): 42, ("t", 2): 7}
+
+
+def test_static_member_is_there_with_its_assignment() -> None:
+    shard, _ = replayed("static.log")
+    group = shard.groups["classic"]
+    (member,) = group.members.values()
+    assert (group.phase, group.generation, group.leader) == (Phase.STABLE, 1, member.member_id)
+    assert group.static_members == {"inst": member.member_id}
+    assert member.assignment.count(b"\x00\x01t") == 1
+    assert offsets(shard, "classic") == {("t", 1): 42}
+
+
+def test_records_of_the_consumer_protocol_are_counted_and_its_offsets_read() -> None:
+    shard, replay = replayed("kip-848.log")
+    assert replay.skipped == {3: 2, 5: 2, 6: 1, 7: 2, 8: 2}
+    assert offsets(shard, "kip848") == {("t", 1): 42}
+
+
+@pytest.mark.parametrize("name", ["dynamic-and-transactions.log", "static.log"])
+def test_our_bytes_for_the_same_events_are_kafkas_bytes(name: str) -> None:
+    compared = 0
+    for header, batch in iter_batches((SEGMENTS / name).read_bytes()):
+        if header.is_control:
+            continue
+        for record in decode_batch(batch):
+            event = Replay().event_of(record)
+            assert event is not None
+            (ours,) = decode_batch(encode_events([event], record.timestamp_ms))
+            assert (ours.key, ours.value) == (record.key, record.value)
+            compared += 1
+    assert compared >= 3
