@@ -109,7 +109,8 @@ class OsFile:
         end = min(position + size, self._size)
         if end <= position:
             return memoryview(b"")
-        for chunk in reversed(self._chunks):
+        chunks = self._chunks
+        for chunk in reversed(chunks) if chunks and chunks[0].start <= position else ():
             if chunk.start <= position:
                 if end <= chunk.start + chunk.used:
                     return chunk.view[position - chunk.start : end - chunk.start]

@@ -8,6 +8,7 @@ from tests.unit.log.workbench import DIRECTORY, append, batch, fill, names, open
 from kohort.log.config import LogConfig
 from kohort.log.disk import Disk
 from kohort.log.memory_disk import MemoryDisk
+from kohort.log.partition_log import Appended, PartitionLog
 from kohort.log.producers import CorruptSnapshot, Duplicate, Producers, sequence_after
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.wire.records import BatchHeader, ControlType, control_record, encode_batch, read_header
@@ -145,8 +146,8 @@ def test_a_damaged_snapshot_is_refused_and_changes_nothing(producers: Producers)
 # -- with a log
 
 
-def produce(log, sequence: int, count: int = 1, epoch: int = 0, now_ms: int = 0):
-    sent = batch(count, producer_id=9, producer_epoch=epoch, base_sequence=sequence)
+def produce(log: PartitionLog, sequence: int, count: int = 1, *, now_ms: int = 0) -> Duplicate | Appended:
+    sent = batch(count, producer_id=9, producer_epoch=0, base_sequence=sequence)
     duplicate = log.producers.check(read_header(sent))
     return duplicate or append(log, sent, now_ms=now_ms)
 

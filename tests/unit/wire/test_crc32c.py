@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from kohort.wire.crc32c import crc32c, plain_crc32c
@@ -19,17 +21,17 @@ from kohort.wire.crc32c import crc32c, plain_crc32c
         (bytes(reversed(range(32))), 0x113FDB5C),
     ],
 )
-def test_known_sums(checksum, content, expected):
+def test_known_sums(checksum: Callable[..., int], content: bytes, expected: int) -> None:
     assert checksum(content) == expected
     assert checksum(memoryview(content)) == expected
 
 
 @pytest.mark.parametrize("checksum", [crc32c, plain_crc32c])
-def test_a_sum_can_be_continued(checksum):
+def test_a_sum_can_be_continued(checksum: Callable[..., int]) -> None:
     assert checksum(b"6789", checksum(b"12345")) == checksum(b"123456789")
 
 
-def test_the_package_and_the_table_agree():
+def test_the_package_and_the_table_agree() -> None:
     content = bytes(at * 37 & 0xFF for at in range(10_000))
     for size in (0, 1, 7, 8, 9, 4096, 10_000):
         assert crc32c(content[:size]) == plain_crc32c(content[:size])

@@ -65,7 +65,7 @@ def with_payload(payload: bytes, count: int = 1, codec: Compression = Compressio
 
 
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name.lower())
-def test_javas_batches_are_read(codec):
+def test_javas_batches_are_read(codec: Compression) -> None:
     batch = JAVA[codec.name.lower()]
     header = check_batch(batch)
     assert header.compression is codec
@@ -79,12 +79,12 @@ def test_javas_batches_are_read(codec):
     assert decode_batch(batch) == ROWS
 
 
-def test_an_uncompressed_batch_is_byte_for_byte_javas():
+def test_an_uncompressed_batch_is_byte_for_byte_javas() -> None:
     ours = encode_batch(ROWS, base_offset=1000, leader_epoch=5, producer_id=4242, producer_epoch=3, base_sequence=17)
     assert ours == JAVA["none"]
 
 
-def test_a_control_batch_is_byte_for_byte_javas():
+def test_a_control_batch_is_byte_for_byte_javas() -> None:
     marker = control_record(ControlType.ABORT, 1700000000000, coordinator_epoch=11)
     ours = encode_batch(
         [marker], base_offset=7, leader_epoch=2, producer_id=99, producer_epoch=1, transactional=True, control=True
@@ -96,14 +96,14 @@ def test_a_control_batch_is_byte_for_byte_javas():
     assert control_type(decode_batch(ours)[0]) is ControlType.ABORT
 
 
-def test_log_append_time_is_every_records_time():
+def test_log_append_time_is_every_records_time() -> None:
     batch = JAVA["appendtime"]
     assert check_batch(batch).timestamp_type is TimestampType.LOG_APPEND_TIME
     assert [record.timestamp_ms for record in decode_batch(batch)] == [1700000009999]
     assert encode_batch([Record(0, 1700000000000, b"a", b"b")], log_append_time_ms=1700000009999) == batch
 
 
-def test_the_delete_horizon_changes_nothing_for_readers():
+def test_the_delete_horizon_changes_nothing_for_readers() -> None:
     batch = bytearray(JAVA["none"])
     batch[22] |= 0x40
     assert decode_batch(resealed(batch)) == ROWS
@@ -113,14 +113,14 @@ def test_the_delete_horizon_changes_nothing_for_readers():
 
 
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name.lower())
-def test_records_come_back(codec):
+def test_records_come_back(codec: Compression) -> None:
     rows = [Record(50 + n, 1000 - n, b"%d" % n, bytes(n * 40), (("n", b"%d" % n),) * (n % 3)) for n in range(100)]
     batch = encode_batch(rows, base_offset=50, compression=codec)
     assert check_batch(batch).compression is codec
     assert decode_batch(memoryview(batch)) == rows
 
 
-def test_offsets_count_from_the_base_unless_they_are_kept():
+def test_offsets_count_from_the_base_unless_they_are_kept() -> None:
     rows = [Record(9, 0, None, b"a"), Record(12, 0, None, b"b")]
     assert [row.offset for row in decode_batch(encode_batch(rows, base_offset=5))] == [5, 6]
     kept = encode_batch(rows, base_offset=5, keep_offsets=True)
@@ -128,27 +128,27 @@ def test_offsets_count_from_the_base_unless_they_are_kept():
     assert (check_batch(kept).last_offset, check_batch(kept).record_count) == (12, 2)
 
 
-def test_the_max_timestamp_is_the_largest_not_the_last():
+def test_the_max_timestamp_is_the_largest_not_the_last() -> None:
     header = read_header(encode_batch([Record(0, 5, None, None), Record(0, 9, None, None), Record(0, 7, None, None)]))
     assert (header.base_timestamp, header.max_timestamp) == (5, 9)
 
 
-def test_null_and_empty_are_different():
+def test_null_and_empty_are_different() -> None:
     rows = [Record(0, 0, None, b""), Record(1, 0, b"", None), Record(2, 0, b"", b"", (("", b""), ("", None)))]
     assert decode_batch(encode_batch(rows)) == rows
 
 
-def test_large_fields_and_far_timestamps():
+def test_large_fields_and_far_timestamps() -> None:
     rows = [Record(0, 0, b"k" * 5000, b"v" * 300_000), Record(1, 2**62, None, None), Record(2, -(2**62), None, None)]
     assert decode_batch(encode_batch(rows)) == rows
 
 
-def test_a_batch_without_records_is_not_written():
+def test_a_batch_without_records_is_not_written() -> None:
     with pytest.raises(ValueError, match="at least one record"):
         encode_batch([])
 
 
-def test_a_header_key_that_is_not_utf8_is_read_as_java_reads_it():
+def test_a_header_key_that_is_not_utf8_is_read_as_java_reads_it() -> None:
     good = encode_batch([Record(0, 0, None, None, (("ab", None),))])
     batch = bytearray(good)
     at = good.index(b"ab", HEADER_SIZE)
@@ -159,7 +159,7 @@ def test_a_header_key_that_is_not_utf8_is_read_as_java_reads_it():
 # -- patches
 
 
-def test_base_offset_and_leader_epoch_are_patched_outside_the_crc():
+def test_base_offset_and_leader_epoch_are_patched_outside_the_crc() -> None:
     batch = bytearray(encode_batch(ROWS))
     crc = read_header(batch).crc
     patch_batch(batch, 1 << 40, 12)
@@ -168,7 +168,7 @@ def test_base_offset_and_leader_epoch_are_patched_outside_the_crc():
     assert [row.offset for row in decode_batch(batch)] == [(1 << 40) + n for n in range(3)]
 
 
-def test_the_brokers_time_is_stamped_with_a_new_crc():
+def test_the_brokers_time_is_stamped_with_a_new_crc() -> None:
     batch = encode_batch(ROWS, compression=Compression.GZIP)
     stamped = stamp_append_time(batch, 1800000000000)
     header = check_batch(stamped)
@@ -181,7 +181,7 @@ def test_the_brokers_time_is_stamped_with_a_new_crc():
 # -- several batches
 
 
-def test_batches_are_told_apart_and_a_partial_one_at_the_end_is_left_out():
+def test_batches_are_told_apart_and_a_partial_one_at_the_end_is_left_out() -> None:
     first, second = encode_batch(ROWS), encode_batch(ROWS[:1], base_offset=3)
     for cut in range(1, len(second)):
         found = list(iter_batches(first + second[:-cut]))
@@ -190,7 +190,7 @@ def test_batches_are_told_apart_and_a_partial_one_at_the_end_is_left_out():
     assert list(iter_batches(b"")) == []
 
 
-def test_strict_reading_refuses_a_partial_batch():
+def test_strict_reading_refuses_a_partial_batch() -> None:
     batch = encode_batch(ROWS)
     assert len(list(iter_batches(batch, strict=True))) == 1
     for rest in (batch[:-1], batch + b"\x00", batch + batch[:30]):
@@ -201,20 +201,20 @@ def test_strict_reading_refuses_a_partial_batch():
 # -- damage
 
 
-def test_corruption_is_kafkas_error():
+def test_corruption_is_kafkas_error() -> None:
     with pytest.raises(CorruptBatch) as caught:
         read_header(b"")
     assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
 @pytest.mark.parametrize("size", [0, 1, 12, 60])
-def test_fewer_bytes_than_a_header_are_no_batch(size):
+def test_fewer_bytes_than_a_header_are_no_batch(size: int) -> None:
     with pytest.raises(CorruptBatch):
         read_header(encode_batch(ROWS)[:size])
 
 
 @pytest.mark.parametrize("magic", [0, 1, 3, -1])
-def test_other_formats_are_refused(magic):
+def test_other_formats_are_refused(magic: int) -> None:
     batch = bytearray(encode_batch(ROWS))
     struct.pack_into(">b", batch, 16, magic)
     for reader in (read_header, check_batch, decode_batch, lambda content: list(iter_batches(content))):
@@ -223,14 +223,14 @@ def test_other_formats_are_refused(magic):
 
 
 @pytest.mark.parametrize("length", [48, 0, -1, -(2**31)])
-def test_a_length_below_a_header_is_refused(length):
+def test_a_length_below_a_header_is_refused(length: int) -> None:
     batch = bytearray(encode_batch(ROWS))
     struct.pack_into(">i", batch, 8, length)
     with pytest.raises(CorruptBatch, match="length"):
         list(iter_batches(batch))
 
 
-def test_a_batch_of_another_size_than_it_says_is_refused():
+def test_a_batch_of_another_size_than_it_says_is_refused() -> None:
     batch = encode_batch(ROWS)
     for other in (batch[:-1], batch + b"\x00"):
         for reader in (check_batch, decode_batch):
@@ -238,7 +238,7 @@ def test_a_batch_of_another_size_than_it_says_is_refused():
                 reader(other)
 
 
-def test_every_flipped_bit_under_the_crc_is_found():
+def test_every_flipped_bit_under_the_crc_is_found() -> None:
     batch = encode_batch(ROWS[:1])
     for bit in range(17 * 8, len(batch) * 8):
         damaged = bytearray(batch)
@@ -248,19 +248,19 @@ def test_every_flipped_bit_under_the_crc_is_found():
 
 
 @pytest.mark.parametrize("count", [-1, 4, 2**31 - 1, -(2**31)])
-def test_more_records_than_offsets_or_fewer_than_none_are_refused(count):
+def test_more_records_than_offsets_or_fewer_than_none_are_refused(count: int) -> None:
     batch = bytearray(encode_batch(ROWS))
     struct.pack_into(">i", batch, 57, count)
     with pytest.raises(CorruptBatch, match="records"):
         check_batch(resealed(batch))
 
 
-def test_a_compacted_batch_may_be_empty():
+def test_a_compacted_batch_may_be_empty() -> None:
     assert check_batch(with_payload(b"", count=0)).record_count == 0
     assert decode_batch(with_payload(b"", count=0)) == []
 
 
-def test_an_unknown_compression_is_refused():
+def test_an_unknown_compression_is_refused() -> None:
     batch = bytearray(encode_batch(ROWS))
     batch[22] |= 7
     for reader in (check_batch, decode_batch):
@@ -288,24 +288,24 @@ def test_an_unknown_compression_is_refused():
     ],
 )
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name.lower())
-def test_malformed_records_are_refused(payload, codec):
+def test_malformed_records_are_refused(payload: bytes, codec: Compression) -> None:
     with pytest.raises(CorruptBatch):
         decode_batch(with_payload(payload, codec=codec))
 
 
-def test_a_huge_record_count_costs_nothing():
+def test_a_huge_record_count_costs_nothing() -> None:
     with pytest.raises(CorruptBatch):
         decode_batch(with_payload(b"\x0c\x00\x00\x00\x01\x01\x00", count=2**31 - 1))
 
 
-def test_a_bomb_in_a_batch_is_bounded():
+def test_a_bomb_in_a_batch_is_bounded() -> None:
     bomb = with_payload(bytes(8 << 20), codec=Compression.GZIP)
     assert len(bomb) < 10_000
     with pytest.raises(CorruptBatch, match=r"limit|more than"):
         decode_batch(bomb, limit=1 << 20)
 
 
-def test_a_control_record_of_a_newer_kind_is_unknown_and_one_without_key_corrupt():
+def test_a_control_record_of_a_newer_kind_is_unknown_and_one_without_key_corrupt() -> None:
     assert control_type(Record(0, 0, b"\x00\x00\x00\x01", None)) is ControlType.COMMIT
     assert control_type(Record(0, 0, b"\x00\x05\x00\x01new", None)) is ControlType.COMMIT
     assert control_type(Record(0, 0, b"\x00\x00\x00\x63", None)) is None
