@@ -127,16 +127,16 @@ def offsets_of(kohort: Commands, group: str) -> list[dict[str, int]]:
 @pytest.mark.parametrize(
     ("words", "status", "sentence"),
     [
-        (("--topic", "strict:2", "--to-earliest"), 2, "topic strict has partitions 0 to 1, so there is no 2"),
-        (("--topic", "strcit", "--to-earliest"), 2, "there is no topic 'strcit': did you mean 'strict'?"),
+        (("--topic", "planned:2", "--to-earliest"), 2, "topic planned has partitions 0 to 1, so there is no 2"),
+        (("--topic", "plannde", "--to-earliest"), 2, "there is no topic 'plannde': did you mean 'planned'?"),
         (("--all-topics", "--to-earliest"), 1, "group other has committed nothing: name the partitions with --topic"),
-        (("--topic", "strict", "--shift-by", "1"), 1, "strict-0 has no committed offset to shift"),
+        (("--topic", "planned", "--shift-by", "1"), 1, "planned-0 has no committed offset to shift"),
     ],
 )
 def test_a_reset_that_cannot_be_planned_says_why(
     kohort: Commands, words: tuple[str, ...], status: int, sentence: str
 ) -> None:
-    made(kohort, "strict")
+    made(kohort, "planned")
     outcome = kohort("groups", "reset-offsets", "other", *words)
     assert (outcome.status, outcome.out) == (status, "")
     assert sentence in outcome.err
