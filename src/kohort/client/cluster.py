@@ -55,7 +55,7 @@ class Cluster:
         request_timeout_ms: int = 30_000,
         metadata_max_age_ms: int = 300_000,
         connect_timeout_ms: int = 10_000,
-        start_timeout_ms: int = 10_000,
+        start_timeout_ms: int = 5_000,
         allow_auto_create_topics: bool = False,
         tls: ssl.SSLContext | None = None,
         sasl: Sasl | None = None,

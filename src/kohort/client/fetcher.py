@@ -46,13 +46,19 @@ class FetchConfig:
 
 
 class Fetcher:
-    """Fetches for the partitions in `tracked`. `arrived` is called when the user should look."""
+    """Fetches for the partitions in `tracked`.
 
-    def __init__(self, cluster: Cluster, config: FetchConfig, arrived: Callable[[], None]) -> None:
+    `arrived` is called when the user should look, `adrift` when a partition needs a new position.
+    """
+
+    def __init__(
+        self, cluster: Cluster, config: FetchConfig, *, arrived: Callable[[], None], adrift: Callable[[], None]
+    ) -> None:
         self.tracked: dict[TopicPartition, TrackedPartition] = {}
         self._cluster = cluster
         self._config = config
         self._arrived = arrived
+        self._adrift = adrift
         self._workers: dict[int, tuple[asyncio.Task[None], asyncio.Event]] = {}
         self._unwatch = cluster.watch(lambda _view: self.wake())
 
@@ -202,6 +208,7 @@ class Fetcher:
                 log.warning("%s: offset %d is out of range, so auto_offset_reset decides", tracked.partition, offset)
                 tracked.is_reset_due = True
                 tracked.reset_to = self._config.reset_policy
+                self._adrift()
             else:
                 text = (
                     f"offset {offset} of {tracked.partition} is out of range and auto_offset_reset is 'none':"

@@ -37,7 +37,7 @@ class Reading:
         self._is_auto_committing = enable_auto_commit and group_id is not None
         self._membership: Membership | None = None
         self._pulse = Pulse()
-        self._fetcher = Fetcher(cluster, config, self._pulse.beat)
+        self._fetcher = Fetcher(cluster, config, arrived=self._pulse.beat, adrift=self._look_up)
         self._positions = Positions(
             cluster,
             self._fetcher.tracked.values,
@@ -132,6 +132,9 @@ class Reading:
         return numbers
 
     # The inside
+
+    def _look_up(self) -> None:
+        self._positions.wake()
 
     def _arrived(self) -> None:
         self._fetcher.wake()

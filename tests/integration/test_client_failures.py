@@ -1,0 +1,157 @@
+"""Our client while brokers die and come back, and what it says when there is none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.integration.client_scenarios import PATIENCE_MS, create, member, produce, run
+
+from kohort.broker.embedded import EmbeddedBroker
+from kohort.client import Admin, BrokerUnreachable, Cluster, Consumer, Producer, read_ranges
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.ids import TopicPartition
+from kohort.wire.records import decode_batch, iter_batches
+
+ONLY = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(tmp_path / "kohort", group_initial_rebalance_delay_ms=0) as broker:
+        yield broker
+
+
+def test_records_are_written_once_and_in_order_over_a_crash(broker: EmbeddedBroker) -> None:
+    async def scenario(bootstrap: str, _: str) -> None:
+        await create(bootstrap, "t", 1)
+        async with Producer(bootstrap, batch_size=200, linger_ms=1) as producer:
+            sent = []
+            for at in range(600):
+                sent.append(await producer.send("t", b"%d" % at))
+                if at in (200, 400):
+                    await asyncio.to_thread(broker.kill)
+                    await asyncio.to_thread(broker.start)
+            offsets = [(await delivery).offset for delivery in sent]
+        async with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+            consumer.assign([ONLY])
+            values: list[bytes | None] = []
+            while len(values) < 600:
+                for batch in await consumer.poll(PATIENCE_MS):
+                    values += [record.value for record in batch]
+        assert values == [b"%d" % at for at in range(600)]
+        assert [offset for offset in offsets if offset >= 0] == [at for at in range(600) if offsets[at] >= 0]
+
+    run(scenario, broker.bootstrap_servers, "t")
+
+
+def test_a_member_survives_its_coordinator(broker: EmbeddedBroker) -> None:
+    async def scenario(bootstrap: str, _: str) -> None:
+        await create(bootstrap, "t", 2)
+        async with Cluster(bootstrap) as cluster:
+            first = member(cluster, "t")
+            await first.start()
+            await first.joined(timeout_ms=PATIENCE_MS)
+            identity = first.member_id
+            await asyncio.to_thread(broker.kill)
+            await asyncio.to_thread(broker.start)
+            second = member(cluster, "t")
+            await second.start()
+            await second.wait_for(lambda: len(second.assignment) == 1, timeout_ms=PATIENCE_MS)
+            await first.wait_for(lambda: len(first.assignment) == 1, timeout_ms=PATIENCE_MS)
+            assert first.member_id == identity, "the group's log knows the member"
+            await first.stop()
+            await second.stop()
+
+    run(scenario, broker.bootstrap_servers, "t")
+
+
+def test_a_consumer_reads_on_after_a_crash(broker: EmbeddedBroker) -> None:
+    async def scenario(bootstrap: str, _: str) -> None:
+        await create(bootstrap, "t", 1)
+        await produce(bootstrap, "t", 10)
+        settings = {"bootstrap_servers": bootstrap, "group_id": "g", "auto_offset_reset": "earliest"}
+        async with Consumer("t", heartbeat_interval_ms=100, **settings) as consumer:  # type: ignore[arg-type]
+            assert (await consumer.poll(PATIENCE_MS))[0].next_offset == 10
+            await asyncio.to_thread(broker.kill)
+            await asyncio.to_thread(broker.start)
+            await produce(bootstrap, "t", 10)
+            assert (await consumer.poll(PATIENCE_MS))[0].first_offset == 10
+
+    run(scenario, broker.bootstrap_servers, "t")
+
+
+def test_a_range_is_read_to_its_end_over_a_crash(broker: EmbeddedBroker) -> None:
+    asyncio.run(create(broker.bootstrap_servers, "t", 1))
+    asyncio.run(produce(broker.bootstrap_servers, "t", 2000))
+    offsets: list[int] = []
+    for number, (_, records, position) in enumerate(
+        read_ranges(broker.bootstrap_servers, [(ONLY, 0, 2000)], max_bytes=2048)
+    ):
+        if number == 1:
+            broker.kill()
+            broker.start()
+        decoded = [record.offset for _, view in iter_batches(records) for record in decode_batch(view)]
+        offsets += [offset for offset in decoded if offset >= position]
+    assert offsets == list(range(2000))
+
+
+def test_every_address_that_was_tried_is_named() -> None:
+    async def scenario(bootstrap: str, _: str) -> None:
+        cluster = Cluster(bootstrap, start_timeout_ms=1)
+        with pytest.raises(BrokerUnreachable) as unreachable:
+            await cluster.start()
+        assert [address for address, _ in unreachable.value.attempts] == ["127.0.0.1:1", "127.0.0.1:2"]
+        assert "127.0.0.1:1" in str(unreachable.value)
+        assert "check bootstrap_servers" in str(unreachable.value)
+
+    run(scenario, "127.0.0.1:1,127.0.0.1:2", "")
+
+
+def test_what_is_no_broker_is_said_to_be_none() -> None:
+    async def scenario(_: str, __: str) -> None:
+        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read(10)
+            writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            await writer.drain()
+            writer.close()
+            await writer.wait_closed()
+
+        server = await asyncio.start_server(talk, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(BrokerUnreachable, match="not Kafka's protocol"):
+            await Cluster(f"127.0.0.1:{port}", start_timeout_ms=1).start()
+        server.close()
+        await server.wait_closed()
+
+    run(scenario, "", "")
+
+
+def test_a_full_buffer_makes_send_wait_and_then_fail(broker: EmbeddedBroker) -> None:
+    async def scenario(bootstrap: str, _: str) -> None:
+        await create(bootstrap, "t", 1)
+        async with Producer(
+            bootstrap, buffer_memory=1000, max_block_ms=50, delivery_timeout_ms=400, request_timeout_ms=300
+        ) as producer:
+            await (await producer.send("t", bytes(100)))
+            await asyncio.to_thread(broker.kill)
+            waiting = [await producer.send("t", bytes(100)) for _ in range(8)]
+            with pytest.raises(KafkaError, match="buffer_memory=1000 stayed full"):
+                await producer.send("t", bytes(100))
+            with pytest.raises(KafkaError, match="not written within") as late:
+                await waiting[0]
+            assert late.value.code is ErrorCode.REQUEST_TIMED_OUT
+
+    run(scenario, broker.bootstrap_servers, "t")
+
+
+def test_an_admin_that_lost_its_broker_says_so(broker: EmbeddedBroker) -> None:
+    async def scenario(bootstrap: str, _: str) -> None:
+        async with Admin(bootstrap, request_timeout_ms=300) as admin:
+            await asyncio.to_thread(broker.kill)
+            with pytest.raises(BrokerUnreachable):
+                await admin.list_topics()
+
+    run(scenario, broker.bootstrap_servers, "t")
