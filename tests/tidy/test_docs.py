@@ -72,7 +72,9 @@ def test_every_document_is_reachable_from_the_readme(tree: Tree) -> None:
 
 
 def test_kips_and_tickets_are_spelled_so_that_they_can_be_searched(tree: Tree) -> None:
-    wrong = re.compile(r"\b(?:KIP(?!-\d{1,4}\b)[ _-]?\d+|Kip-\d+|kip-\d+|KAFKA(?!-\d{3,5}\b)[ -]\d+|Kafka-\d{3,5})\b")
+    wrong = re.compile(
+        r"\b(?:KIP(?!-\d{1,4}\b)[ _-]?\d+|Kip-\d+|kip-\d+(?!\.\w)|KAFKA(?!-\d{3,5}\b)[ -]\d+|Kafka-\d{3,5})\b"
+    )
     offences = [
         f"{path}:{number}: {match.group()}"
         for path in tree.files

@@ -57,7 +57,7 @@ def test_every_extra_that_a_document_installs_exists(tree: Tree) -> None:
             assert set(listed.split(",")) <= set(extras), f"{path}: kohort[{listed}]"
 
 
-@pytest.mark.parametrize("path", ["README.md", "docs/guide/clients.md", "docs/guide/testing.md"])
+@pytest.mark.parametrize("path", ["README.md", "docs/guide/clients.md", "docs/guide/spark.md", "docs/guide/testing.md"])
 def test_code_in_a_document_is_the_file_it_names(tree: Tree, path: str) -> None:
     shown = SHOWN.findall(tree.text(path))
     assert shown, f"{path} shows no example"
