@@ -27,6 +27,7 @@ check: .venv/dev ## format, lint, types, layers, tidy and unit tests: under a mi
 
 interop: .venv/interop ## real clients on our broker, our clients on a real Kafka
 	$(BIN)/python -m pytest -v -m interop tests/interop
+	$(BIN)/python -m interop.table
 
 bench: .venv/interop ## every figure beside its peer in the same run, into build/bench/
 	$(BIN)/python -m bench

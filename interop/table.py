@@ -81,7 +81,7 @@ def main() -> int:
     if not RESULTS.exists():
         print("nothing to write: run make interop first", file=sys.stderr)
         return 1
-    PAGE.write_text(page(json.loads(RESULTS.read_text())))
+    PAGE.write_text(page(list(json.loads(RESULTS.read_text()).values())))
     print(f"wrote {PAGE.relative_to(ROOT)}")
     return 0
 

@@ -21,7 +21,8 @@ _numbers = itertools.count(1)
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "capability(client, name): the cell of docs/interop.md that a test fills")
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(_Record(config.rootpath / "build" / "interop" / "results.json"))
+        is_whole = not config.option.keyword and all(Path(argument).is_dir() for argument in config.args)
+        config.pluginmanager.register(_Record(config.rootpath / "build" / "interop" / "results.json", is_whole))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -38,7 +39,7 @@ def _record(item: pytest.Item) -> None:
         return
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     client, name = (text.format(**parameters) for text in marker.args)
-    broker = parameters.get("broker", parameters.get("only", "kohort"))
+    broker = parameters.get("broker", parameters.get("stopped", "kohort"))
     item.user_properties += [("client", client), ("capability", name), ("broker", broker)]
 
 
@@ -123,16 +124,19 @@ def create_topic(bootstrap: str, name: str, partitions: int) -> None:
 class _Record:
     """Collects the outcome of every test that fills a cell, for `python -m interop.table`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, is_whole: bool) -> None:
         self.path = path
-        self.cells: list[dict[str, str]] = []
+        # A run of some of the tests replaces their own outcomes, and leaves those of the others.
+        earlier = not is_whole and path.exists()
+        self.cells: dict[str, dict[str, str]] = json.loads(path.read_text()) if earlier else {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         properties = dict(report.user_properties)
         if "capability" not in properties or (report.when != "call" and report.outcome == "passed"):
             return
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
-        self.cells.append({**properties, "outcome": report.outcome, "reason": reason.removeprefix("Skipped: ")})
+        cell = {**properties, "outcome": report.outcome, "reason": reason.removeprefix("Skipped: ")}
+        self.cells[report.nodeid] = cell
 
     def pytest_sessionfinish(self) -> None:
         if self.cells:

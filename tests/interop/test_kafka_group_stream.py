@@ -66,7 +66,7 @@ def is_caught_up(stream: GroupStream) -> bool:
 
 
 @pytest.mark.parametrize("rows_on_driver", [100_000, 0], ids=["driver", "executors"])
-@pytest.mark.capability("kohort.spark.GroupStream", "every row once, {rows_on_driver} rows decoded by the application")
+@pytest.mark.capability("kohort.spark.GroupStream", "every row once, and the next stream goes on")
 def test_stream_reads_every_row_once_and_the_next_goes_on(
     rows_on_driver: int, spark: SparkSession, broker: Broker, group: Group
 ) -> None:
