@@ -104,3 +104,22 @@ def test_a_long_segment_has_its_index_written_as_it_grows(disk: Disk) -> None:
     assert disk.open(f"{DIRECTORY}/{names(disk, '.index')[0]}").size == 256 * 8
     log.close()
     assert disk.open(f"{DIRECTORY}/{names(disk, '.index')[0]}").size == 299 * 8
+
+
+def test_what_follows_the_entries_of_a_file_is_replaced(disk: Disk) -> None:
+    """A broker that was killed leaves zeros behind its entries; ours go where they belong."""
+    log = open_log(disk, LogConfig(index_interval_bytes=300))
+    fill(log, 20)
+    log.close()
+    for suffix in (".index", ".timeindex"):
+        disk.open(f"{DIRECTORY}/{names(disk, suffix)[0]}").append([bytes(240)])
+    log = open_log(disk, LogConfig(index_interval_bytes=300))
+    fill(log, 20)
+    log.close()
+    fresh = [read_file(disk, f"{DIRECTORY}/{names(disk, suffix)[0]}") for suffix in (".index", ".timeindex")]
+    assert OffsetIndex.parse(memoryview(fresh[0]), log.size) is not None
+    assert TimeIndex.parse(memoryview(fresh[1])) is not None
+    assert not any(content.endswith(bytes(8)) for content in fresh)
+    offsets = [offset for offset, _ in struct.iter_unpack(">ii", fresh[0])]
+    assert offsets == sorted(set(offsets))
+    assert offsets[-1] > log.log_end_offset // 2

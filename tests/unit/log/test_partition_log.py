@@ -283,3 +283,13 @@ def test_lost_leader_epochs_come_back_from_the_batches(disk: Disk) -> None:
     append(log, leader_epoch=2)
     disk.remove(f"{DIRECTORY}/leader-epoch-checkpoint")
     assert open_log(disk).end_offset_for_epoch(1) == (1, 1)
+
+
+def test_a_flush_reaches_the_segments_that_were_rolled_since_the_last_one() -> None:
+    disk = MemoryDisk()
+    log = open_log(disk)
+    total = fill(log)
+    assert len(names(disk, ".log")) > 3
+    log.flush()
+    disk.lose_unflushed()
+    assert [row.offset for row in everything(open_log(disk))] == list(range(total))

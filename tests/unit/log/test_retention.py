@@ -144,3 +144,24 @@ def test_leader_epochs_begin_with_the_log(disk: Disk) -> None:
     assert read_file(disk, f"{DIRECTORY}/leader-epoch-checkpoint") == b"0\n2\n2 15\n5 30\n"
     assert log.end_offset_for_epoch(1) == (1, 15)
     assert log.end_offset_for_epoch(2) == (2, 30)
+
+
+def test_what_was_not_flushed_stays_when_a_topic_turns_to_fsync() -> None:
+    log = open_log(MemoryDisk(), replace(SMALL, retention_bytes=0))
+    total = fill(log)
+    log.config = replace(log.config, flush_policy="fsync")
+    assert log.high_watermark == 0
+    assert log.enforce_retention(0) == 0
+    log.flush()
+    assert log.enforce_retention(0) > 0
+    assert log.log_start_offset == log.high_watermark == total
+
+
+def test_an_empty_log_is_kept_as_it_is(disk: Disk) -> None:
+    log = open_log(disk, replace(SMALL, retention_bytes=0))
+    total = fill(log)
+    for _ in range(3):
+        log.enforce_retention(0)
+        assert bases(disk) == [total]
+    append(log)
+    assert [row.offset for row in everything(log)] == [total]
