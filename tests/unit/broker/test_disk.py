@@ -107,6 +107,18 @@ def test_every_range_reads_what_was_appended(disk: OsDisk, step: int) -> None:
     assert disk.open("f").read(1_000_000, 50_000) == content[1_000_000:1_050_000]
 
 
+def test_small_and_large_appends_may_take_turns(disk: OsDisk) -> None:
+    file, content, borders = disk.open("f", create=True), b"", [0]
+    for n, size in enumerate([100, 300_000, 200, 50, 400_000, 1, 3000, 300_000, 10]):
+        part = b"%d" % n * size
+        assert file.append([part[:7], part[7:]]) == len(content)
+        content += part
+        borders.append(len(content))
+        for position in (at + shift for at in borders for shift in (-5, -1, 0, 3) if 0 <= at + shift):
+            for length in (1, 8, 60_000):
+                assert file.read(position, length) == content[position : position + length]
+
+
 def test_views_outlive_growth_close_and_removal(disk: OsDisk) -> None:
     file = disk.open("f", create=True)
     file.append([b"x" * 500_000])

@@ -171,7 +171,7 @@ def test_what_a_crash_left_lying_about_is_swept_up(disk: Disk) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-@pytest.mark.parametrize("fault", ["missing", "empty", "cut", "zeros", "garbage", "beyond", "elsewhere"])
+@pytest.mark.parametrize("fault", ["missing", "empty", "cut", "zeros", "garbage", "beyond", "elsewhere", "misnamed"])
 def test_a_bad_index_costs_time_and_nothing_else(disk: Disk, suffix: str, fault: str) -> None:
     log = open_log(disk)
     total = fill(log)
@@ -185,6 +185,7 @@ def test_a_bad_index_costs_time_and_nothing_else(disk: Disk, suffix: str, fault:
         "zeros": content + bytes(100),  # as Kafka fills them up
         "garbage": b"\xa5" * 100,
         "beyond": struct.pack(">ii", 1, 1 << 30) if suffix == ".index" else struct.pack(">qi", 1 << 60, 5),
+        "misnamed": b"\x00\x00\x00\x00" + content[-4:] if suffix == ".index" else struct.pack(">qi", 1, 1),
         "elsewhere": struct.pack(">ii", 3, 17) if suffix == ".index" else struct.pack(">qi", 5, 1),
     }
     if fault != "missing":
@@ -193,7 +194,7 @@ def test_a_bad_index_costs_time_and_nothing_else(disk: Disk, suffix: str, fault:
     assert log.recovery is None
     assert [row.offset for row in everything(log)] == list(range(total))
     assert [row.offset for offset in range(total) for row in rows(log.read(offset, 1)) if row.offset == offset]
-    if fault not in ("beyond", "elsewhere") or suffix == ".index":
+    if fault not in ("beyond", "elsewhere", "misnamed") or suffix == ".index":
         for timestamp in range(1000, 1000 + total, 7):
             found = log.offset_for_timestamp(timestamp)
             assert found is not None
