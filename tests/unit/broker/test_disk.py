@@ -114,7 +114,7 @@ def test_small_and_large_appends_may_take_turns(disk: OsDisk) -> None:
         assert file.append([part[:7], part[7:]]) == len(content)
         content += part
         borders.append(len(content))
-        for position in (at + shift for at in borders for shift in (-5, -1, 0, 3) if 0 <= at + shift):
+        for position in (at + shift for at in borders for shift in (-5, -1, 0, 3) if at + shift >= 0):
             for length in (1, 8, 60_000):
                 assert file.read(position, length) == content[position : position + length]
 
