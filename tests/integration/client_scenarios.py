@@ -503,6 +503,7 @@ async def an_admin_moves_the_offsets_of_a_group_without_members_only(bootstrap: 
         assert [each.state for each in await admin.list_groups() if each.group_id == name] == ["Empty"]
         await admin.delete_offsets(name, [only])
         assert await admin.group_offsets(name) == {}
+        await admin.reset_offsets(name, {only: 1})  # brokers before 4.0 drop a group with its last offset
         await admin.delete_group(name)
         assert name not in [each.group_id for each in await admin.list_groups()]
 
