@@ -58,8 +58,10 @@ def run(args: argparse.Namespace) -> int:
     try:
         source_file()
         script = Script(args.out.resolve(), **sizes(args, ALL_FLIGHTS))
-        story = asyncio.run(Play(script, Terminal(is_quiet=args.json)).perform())
-        summary = summarize(story)
+        terminal = Terminal(is_quiet=args.json)
+        story = asyncio.run(Play(script, terminal).perform())
+        with terminal.meter("adding up the source file", script.rows, "flights") as meter:
+            summary = summarize(story, meter.advance)
     except FlightsMissing as missing:
         output.remark(str(missing))
         return USAGE

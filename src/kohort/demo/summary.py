@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from kohort.demo.flights import NOTHING, Totals, add_up, read_flights
+from kohort.demo.flights import NOTHING, Flight, Totals, add_up, read_flights
 from kohort.demo.journal import Entry
 from kohort.demo.proof import Proof, count_deliveries, prove
 from kohort.demo.rebalances import (
@@ -159,12 +160,22 @@ class Summary:
         }
 
 
+def _counted(flights: Iterator[Flight], counted: Callable[[int], object]) -> Iterator[Flight]:
+    for number, flight in enumerate(flights, 1):
+        if number % 1000 == 0:
+            counted(1000)
+        yield flight
+
+
 def _rows(entries: list[Entry]) -> int:
     return sum(entry.rows for entry in entries)
 
 
-def summarize(story: Story) -> Summary:
-    """Read the result, compute the same totals from the source file, and hold everything against each other."""
+def summarize(story: Story, counted: Callable[[int], object] = lambda _: None) -> Summary:
+    """Read the result, compute the same totals from the source file, and hold everything against each other.
+
+    `counted` hears of every thousand flights of the source file.
+    """
     chains = resolve(list_parts(story.result_directory), story.ends)
     result = read_result(story.result_directory, chains)
     proof = prove(
@@ -173,7 +184,7 @@ def summarize(story: Story) -> Summary:
         deliveries=count_deliveries(story.entries, story.ends),
         chains=chains,
         result=result,
-        expected=add_up(read_flights(story.script.rows)),
+        expected=add_up(_counted(read_flights(story.script.rows), counted)),
     )
     owned = tenures(story.entries, story.deaths)
     unowned = gaps(owned)

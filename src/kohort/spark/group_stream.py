@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 RoundFunction = Callable[["DataFrame", Round], object]
 
-ROWS_ON_DRIVER = 100_000
+ROWS_ON_DRIVER = 50_000
 """Rounds up to this many rows are decoded by the application itself: below it, that is faster than a job's tasks."""
 
 BYTES_ON_DRIVER = 64 << 20

