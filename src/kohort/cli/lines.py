@@ -96,7 +96,7 @@ def json_line(line: bytes) -> Outgoing:
         to_bytes(fields.get("value"), "value"),
         to_headers(fields.get("headers")),
         whole(fields.get("partition"), "partition"),
-        whole(fields.get("timestamp"), "timestamp"),
+        None if fields.get("timestamp") == -1 else whole(fields.get("timestamp"), "timestamp"),  # -1: it had none
     )
 
 

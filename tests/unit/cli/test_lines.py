@@ -78,6 +78,10 @@ def test_what_consume_prints_as_json_produce_reads_back_byte_for_byte() -> None:
     assert read == Outgoing(b"\xff\x00", "é\n".encode(), (("h", b"\x80"), ("h", None)), 3, 1_700_000_000_123)
 
 
+def test_a_record_that_had_no_timestamp_gets_one_when_it_is_sent_again() -> None:
+    assert json_line(as_json("t", 0, Consumed(timestamp_ms=-1))).timestamp_ms is None
+
+
 def test_a_consumed_record_as_json_has_its_documented_fields_in_order() -> None:
     assert list(json.loads(as_json("t", 0, Consumed()))) == [
         "topic", "partition", "offset", "timestamp", "key", "value", "headers",
