@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import NamedTuple
 
 from kohort.model.errors import KafkaError
@@ -150,13 +150,12 @@ class OutgoingPartition:
         self.made = 0
         self.not_before_s = 0.0
 
-    def append(self, record: Record, now_s: float, batch_bytes: int) -> OutgoingBatch:
-        """Add a record to the newest batch, or a new one; return the batch."""
-        size = record_size(record)
+    def append(self, record: Record, size: int, clock_s: Callable[[], float], batch_bytes: int) -> OutgoingBatch:
+        """Add a record of `size` bytes to the newest batch, or to a new one made now; return the batch."""
         batch = self.queue[-1] if self.queue else None
         if batch is None or batch.attempts or batch.size + size > batch_bytes:
             self.made += 1
-            batch = OutgoingBatch(self.partition, self.made, now_s)
+            batch = OutgoingBatch(self.partition, self.made, clock_s())
             self.queue.append(batch)
         batch.records.append(record)
         batch.size += size

@@ -150,13 +150,13 @@ class Producer:
         sender = self._sender
         if sender is None:
             raise RuntimeError("the producer is not started: use 'async with Producer(…)' or await start()")
-        if not isinstance(value, bytes | None):
+        if value is not None and not isinstance(value, bytes):
             raise TypeError(f"a record's value is bytes or None, not {type(value).__name__}")
-        if not isinstance(key, bytes | None):
+        if key is not None and not isinstance(key, bytes):
             raise TypeError(f"a record's key is bytes or None, not {type(key).__name__}")
         if timestamp_ms is None:
             timestamp_ms = time.time_ns() // 1_000_000
-        pairs = tuple(headers.items() if isinstance(headers, Mapping) else headers)
+        pairs = tuple(headers.items() if isinstance(headers, Mapping) else headers) if headers else ()
         record = Record(0, timestamp_ms, key, value, pairs)
         size = record_size(record)
         if size > self._config.max_request_bytes:
@@ -169,7 +169,7 @@ class Producer:
         if size > self._room:
             await self._wait_for_room(size)
         self._room -= size
-        batch, is_next = sender.append(chosen, record)
+        batch, is_next = sender.append(chosen, record, size)
         delivery = Delivery(batch, len(batch.records) - 1, timestamp_ms)
         if is_next:
             # A batch just became full. A caller that sends in a tight loop must let the sender run.

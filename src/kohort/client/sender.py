@@ -75,8 +75,8 @@ class Sender:
         self._identifying: asyncio.Task[None] | None = None
         self._waits: dict[TopicPartition, Waits] = {}
 
-    def append(self, partition: TopicPartition, record: Record) -> tuple[OutgoingBatch, bool]:
-        """Put a record into a batch; return the batch, and whether it is new and another one before it full."""
+    def append(self, partition: TopicPartition, record: Record, size: int) -> tuple[OutgoingBatch, bool]:
+        """Put a record of `size` bytes into a batch; return it, and whether it is new and the one before it full."""
         target = self._active.get(partition)
         if target is None:
             target = self._partitions.get(partition)
@@ -84,7 +84,7 @@ class Sender:
                 target = self._partitions[partition] = OutgoingPartition(partition)
             self._active[partition] = target
             self._idle.clear()
-        batch = target.append(record, self._loop.time(), self._config.batch_bytes)
+        batch = target.append(record, size, self._loop.time, self._config.batch_bytes)
         if len(batch.records) > 1:
             return batch, False
         self._wake.set()

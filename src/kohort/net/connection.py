@@ -52,7 +52,7 @@ class Connection:
         """
         address = f"{host}:{port}"
         loop = asyncio.get_running_loop()
-        stream = _Stream(address)
+        stream = _Stream(address, "" if tls is not None else " (is it a TLS listener, or no broker at all?)")
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 server_name = host if tls is not None else None
@@ -135,8 +135,9 @@ class Connection:
 class _Stream(asyncio.BufferedProtocol):
     """Bytes out, frames in, and who waits for which."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, doubt: str) -> None:
         self.address = address
+        self._doubt = doubt
         self.waiting: dict[int, asyncio.Future[Buffer]] = {}
         self.is_closed = False
         self._transport: asyncio.Transport | None = None
@@ -161,7 +162,7 @@ class _Stream(asyncio.BufferedProtocol):
         try:
             frames = self._receiver.received(nbytes)
         except MalformedMessage as cause:
-            self.end(f"it sent what is not Kafka's protocol: {cause}")
+            self.end(f"it sent what is not Kafka's protocol: {cause}{self._doubt}")
             return
         for frame in frames:
             waiter = self.waiting.pop(int.from_bytes(frame[:4], "big", signed=True), None)

@@ -19,7 +19,7 @@ def filled(records: int, batch_bytes: int = 200) -> OutgoingPartition:
     partition = OutgoingPartition(T0)
     partition.identity = ProducerId(9, 0)
     for at in range(records):
-        partition.append(RECORD, float(at), batch_bytes)
+        partition.append(RECORD, 100, lambda at=at: float(at), batch_bytes)  # type: ignore[misc]
     return partition
 
 
@@ -34,7 +34,7 @@ def test_a_record_larger_than_a_batch_gets_one_of_its_own() -> None:
 def test_a_batch_is_ready_when_it_is_full_or_has_waited() -> None:
     partition = filled(1)
     assert partition.ready_at(linger_s=5, batch_bytes=200) == 5.0
-    partition.append(RECORD, 1.0, 200)
+    partition.append(RECORD, 100, lambda: 1.0, 200)
     assert partition.ready_at(linger_s=5, batch_bytes=200) == 0.0
 
 
@@ -63,7 +63,7 @@ def test_a_batch_that_goes_back_keeps_its_place_and_its_number() -> None:
 def test_nothing_is_added_to_a_batch_that_was_sent() -> None:
     partition = filled(1)
     partition.put_back(partition.take())
-    partition.append(RECORD, 1.0, 200)
+    partition.append(RECORD, 100, lambda: 1.0, 200)
     assert [len(batch.records) for batch in partition.queue] == [1, 1]
 
 
