@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import sys
 
 import pytest
 
@@ -37,6 +38,16 @@ def test_progress_shows_on_a_terminal_once_it_takes_long(total: int | None) -> N
         meter.advance(42)
     assert "loading flights" in terminal.getvalue()
     assert "42" in terminal.getvalue()
+
+
+def test_progress_without_rich_is_a_line_of_text_that_is_wiped_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    terminal = Terminal()
+    with output.Meter("loading flights", total=1000, stream=terminal) as meter:
+        meter.started -= output.SHOW_AFTER_S
+        meter.advance(42)
+    assert "loading flights: 42 of 1,000 records, 2 s" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\r\x1b[K")
 
 
 def test_progress_is_silent_for_quick_work_and_away_from_a_terminal() -> None:
