@@ -47,7 +47,7 @@ def desk() -> Iterator[Desk]:
 def hear_out(desk: Desk, *chunks: bytes) -> None:
     """Send chunks on a connection of their own, let its waits end, and see that others are still served."""
     peer = desk.connect()
-    peer.connection.send = lambda buffers: None
+    peer.connection.send = lambda _: None
     for chunk in chunks:
         peer.feed(chunk)
     peer.leave()

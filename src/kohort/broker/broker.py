@@ -84,7 +84,7 @@ class Broker:
         self.server.abandon()
         for client in list(self.server.clients):
             client.abort()
-        self._disk.close()
+        self._disk.abandon()
 
 
 def _reachable(host: str) -> str:

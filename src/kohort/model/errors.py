@@ -242,7 +242,7 @@ _TEXTS = {
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: "The records were written to fewer in-sync replicas than required.",
     ErrorCode.INVALID_REQUIRED_ACKS: "The required acks value is invalid.",
     ErrorCode.ILLEGAL_GENERATION: "The generation of the request is not the group's generation.",
-    ErrorCode.INCONSISTENT_GROUP_PROTOCOL: "The protocol type or the protocols are not supported by all members of the group.",
+    ErrorCode.INCONSISTENT_GROUP_PROTOCOL: "The group does not support the protocol type or any of the protocols.",
     ErrorCode.INVALID_GROUP_ID: "The group id is invalid.",
     ErrorCode.UNKNOWN_MEMBER_ID: "The coordinator does not know this member.",
     ErrorCode.INVALID_SESSION_TIMEOUT: "The session timeout is outside the range that the broker allows.",

@@ -36,7 +36,7 @@ def parse_topic_id(text: str) -> bytes:
 
 
 def group_partition(group_id: str, partitions: int) -> int:
-    """Return the partition of `__consumer_offsets` that holds a group: Java's `String.hashCode`, made positive, modulo."""
+    """Return the partition of `__consumer_offsets` that holds a group: Java's `String.hashCode`, positive, modulo."""
     code = 0
     utf16 = group_id.encode("utf-16-be")
     for at in range(0, len(utf16), 2):

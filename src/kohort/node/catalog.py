@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterable
 
 from kohort.log.disk import Disk, StorageError
+from kohort.model.errors import KafkaError
 from kohort.model.ids import NO_TOPIC_ID, topic_id_text
 from kohort.node.config import Config, ConfigError
 from kohort.node.durability import Durability
@@ -90,7 +91,7 @@ class Catalog:
             for partition in topic.partitions:
                 try:
                     partition.log.enforce_retention(now_ms)
-                except StorageError as error:
+                except (StorageError, KafkaError) as error:
                     log.error("retention of %s: %s", partition.directory, error)
 
     def _apply(self, entry: Entry) -> None:
