@@ -189,6 +189,10 @@ class Cluster:
         """Return the connection to a broker that all requests of a lane share. Raises `KafkaError`."""
         return await self._pool.connection(broker.host, broker.port, lane)
 
+    def connected(self, broker: Broker, *, lane: str = "") -> Connection | None:
+        """Return what `connection` would without waiting, or None."""
+        return self._pool.connected(broker.host, broker.port, lane)
+
     async def open_apart(self, broker: Broker) -> Connection:
         """Open a connection that nobody else uses. Raises `KafkaError`."""
         return await self._pool.open_apart(broker.host, broker.port)

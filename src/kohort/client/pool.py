@@ -75,6 +75,13 @@ class Pool:
             peer.waits.reset()
             return peer.connection
 
+    def connected(self, host: str, port: int, lane: str = "") -> Connection | None:
+        """Return the connection to an address if it is open and nobody waits for it."""
+        peer = self._peers.get((host, port, lane))
+        if peer is None or peer.waiting or peer.connection is None or peer.connection.is_closed:
+            return None
+        return peer.connection
+
     async def open_apart(self, host: str, port: int) -> Connection:
         """Open a connection of the caller's own, for requests that others must not queue behind."""
         connection = await self._open(host, port)

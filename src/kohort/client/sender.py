@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from math import inf
 
@@ -19,6 +19,7 @@ from kohort.client.retry import Waits, is_worth_a_retry
 from kohort.client.view import Broker
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import NO_TOPIC_ID, TopicPartition
+from kohort.net.connection import Connection
 from kohort.wire.compression import Compression
 from kohort.wire.messages import InitProducerIdRequest, ProduceRequest, ProduceResponse
 from kohort.wire.records import Record, encode_batch
@@ -26,6 +27,7 @@ from kohort.wire.records import Record, encode_batch
 log = logging.getLogger(__name__)
 
 _NEWEST_BY_NAME = 12
+_LANE = "produce"
 _NO_LEADER_WAIT_S = 0.1
 _RESULT_MISSING = KafkaError(ErrorCode.NETWORK_EXCEPTION, "the broker's answer leaves a batch out")
 
@@ -73,6 +75,7 @@ class Sender:
         self._tasks: set[asyncio.Task[None]] = set()
         self._identity = NOBODY
         self._identifying: asyncio.Task[None] | None = None
+        self._connecting: set[Broker] = set()
         self._waits: dict[TopicPartition, Waits] = {}
 
     def append(self, partition: TopicPartition, record: Record, size: int) -> tuple[OutgoingBatch, bool]:
@@ -150,9 +153,39 @@ class Sender:
                 continue
             ready.setdefault(leader, []).append(partition)
         for leader, partitions in ready.items():
+            # Batches leave the queue for an open connection only: if each opened its own, one could overtake another.
+            connection = self._cluster.connected(leader, lane=_LANE)
+            if connection is None:
+                self._connect(leader)
+                continue
             while partitions and self._requests.get(leader, 0) < config.max_in_flight:
-                partitions = self._start(leader, partitions)
+                partitions = self._start(leader, connection, partitions)
         return next_s
+
+    def _connect(self, leader: Broker) -> None:
+        if leader not in self._connecting:
+            self._connecting.add(leader)
+            self._spawn(self._open(leader))
+
+    async def _open(self, leader: Broker) -> None:
+        """Open the connection to a leader; until that worked its batches wait where they are."""
+        try:
+            await self._cluster.connection(leader, lane=_LANE)
+        except KafkaError as error:
+            log.info("producing to %s: %s", leader.address, error)
+            self._cluster.want_refresh()
+            for partition in self._active.values():
+                if partition.queue and self._cluster.view.leader(partition.partition) == leader:
+                    partition.queue[0].error = error
+                    partition.not_before_s = self._loop.time() + _NO_LEADER_WAIT_S
+        finally:
+            self._connecting.discard(leader)
+            self._wake.set()
+
+    def _spawn(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.create_task(work, name="kohort produce")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _may_send(self, partition: OutgoingPartition) -> bool:
         config = self._config
@@ -179,7 +212,9 @@ class Sender:
             self._finish(batch, error=KafkaError(ErrorCode.REQUEST_TIMED_OUT, text + why))
         return partition.queue[0].created_s + timeout_s if partition.queue else inf
 
-    def _start(self, leader: Broker, partitions: list[OutgoingPartition]) -> list[OutgoingPartition]:
+    def _start(
+        self, leader: Broker, connection: Connection, partitions: list[OutgoingPartition]
+    ) -> list[OutgoingPartition]:
         """Put a batch of each partition into one request, as many as fit, and send it; return the others."""
         batches: list[OutgoingBatch] = []
         size = 0
@@ -188,14 +223,12 @@ class Sender:
             size += batch.size
             batches.append(batch)
         self._requests[leader] = self._requests.get(leader, 0) + 1
-        task = asyncio.create_task(self._deliver(leader, batches), name="kohort produce")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._spawn(self._deliver(leader, connection, batches))
         return partitions
 
-    async def _deliver(self, leader: Broker, batches: list[OutgoingBatch]) -> None:
+    async def _deliver(self, leader: Broker, connection: Connection, batches: list[OutgoingBatch]) -> None:
         try:
-            results = await self._produce(leader, batches)
+            results = await self._produce(connection, batches)
         except KafkaError as error:
             results = {batch.partition: (error, -1, -1) for batch in batches}
         except Exception as defect:
@@ -216,7 +249,7 @@ class Sender:
                 self._take_failure(partition, batch, failure)
 
     async def _produce(
-        self, leader: Broker, batches: list[OutgoingBatch]
+        self, connection: Connection, batches: list[OutgoingBatch]
     ) -> dict[TopicPartition, tuple[KafkaError | None, int, int]]:
         """Send one Produce request; return for each partition its error or None, base offset and append time."""
         config = self._config
@@ -235,7 +268,6 @@ class Sender:
         data = list(topics.values())
         request = ProduceRequest(acks=config.acks, timeout_ms=config.request_timeout_ms, topic_data=data)
         highest = _NEWEST_BY_NAME if NO_TOPIC_ID in names else None
-        connection = await self._cluster.connection(leader, lane="produce")
         if config.acks == 0:
             await connection.send(request, highest=highest)
             return {batch.partition: (None, -1, -1) for batch in batches}
