@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
@@ -77,7 +77,7 @@ Transportation Statistics.</footer>
 """
 
 
-_REBALANCES = ("#", "at", "cause", "member", "detail", "generation", "partitions", "duration", "unowned")
+_REBALANCES = ("#", "at", "cause", "member", "detail", "generation", "partitions", "duration", "unowned partition-s")
 _DELIVERIES = ("worker", "rounds committed", "rows committed", "rounds lost", "rows lost to others")
 _DELAYS = ("origin", "flights", "cancelled", "mean departure delay", "mean arrival delay")
 _SPEED = ("what", "figure")
@@ -89,7 +89,7 @@ def _table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
         "at",
         "generation",
         "duration",
-        "unowned",
+        "unowned partition-s",
         "flights",
         "cancelled",
         "figure",
@@ -111,8 +111,3 @@ def _differences(differences: Sequence[str]) -> str:
     if not differences:
         return ""
     return "<h2>What differs</h2><ul>" + "".join(f"<li>{escape(each)}</li>" for each in differences[:50]) + "</ul>"
-
-
-def numbers(summary: Summary) -> Mapping[str, Any]:
-    """Return the figures of the report for `--json`."""
-    return summary.to_json()

@@ -304,7 +304,7 @@ class Play:
     async def _until(self, holds: Callable[[], bool], otherwise: str, title: str = "") -> None:
         """Wait until `holds()`; raise ChildFailed when a process ends meanwhile, Stalled when it takes too long."""
         deadline = time.monotonic() + self.script.patience_s
-        with self.show.meter(title or "waiting", None, "looks") as meter:
+        with self.show.meter(title or "waiting", None, "checks") as meter:
             while not holds():
                 for child in self.children.values():
                     child.check()
