@@ -240,10 +240,8 @@ class ClassicMember:
             case State.COMPLETING:
                 is_rejoin = self._target is not None and self._target.is_rejoin
                 self._settle("need to revoke partitions and re-join" if is_rejoin else None)
-            case State.LEAVING:
-                self.owned = frozenset()
             case _:
-                pass
+                pass  # leaving goes on with what is still owned
 
     def _watch_metadata(self) -> None:
         # Only the leader watches (KIP-429): one member that notices is enough, all of them would be a stampede.

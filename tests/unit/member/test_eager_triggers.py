@@ -541,6 +541,16 @@ def test_closing_past_the_poll_deadline_loses_all() -> None:
     assert script.finished(LOST) == [effects.Ended()]
 
 
+def test_a_last_revocation_that_came_too_late_becomes_a_loss() -> None:
+    script = stable()
+    script.take(inputs.CloseRequested("bye"))
+    script.commit_answered(ErrorCode.UNKNOWN_MEMBER_ID)
+    [lose] = script.take(inputs.CallbackFinished(REVOKED, is_abandoned=True))
+    assert isinstance(lose, RunCallback)
+    assert (lose.callback, lose.partitions) == (LOST, TWO)
+    assert script.finished(LOST) == [effects.Ended()]
+
+
 def test_a_member_that_never_joined_closes_silently() -> None:
     script = Script()
     assert script.take(inputs.CloseRequested("bye")) == [effects.Ended()]
