@@ -156,7 +156,8 @@ class Connection:
     @property
     def is_blocked(self) -> bool:
         """Whether no further request may start: one is parked, or the client does not read what we send."""
-        return self.is_paused or any(request.blocks for request in self.outstanding)
+        # Nothing is served behind a request that blocks, so only the last can.
+        return self.is_paused or (bool(self.outstanding) and self.outstanding[-1].blocks)
 
     def add_out(self, request: Request) -> None:
         """Put an answered request's response behind those that will leave next."""

@@ -1,18 +1,28 @@
 """The group coordinator's runtime: it carries out what `kohort.group` decides.
 
 For each decision: its records are appended as one batch, then its events are applied, then replies leave, then timers
-are set, then what follows from it is decided. If the append fails nothing of the decision happens. It knows no
-protocol rule and no API version.
+are set, then what follows from it is decided. If the append fails nothing of the decision happens. Commits that come
+together share a batch of records: no commit's decision depends on another's. It knows no protocol rule and no API
+version.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kohort.group.commands import AppendFailed, Command, ExpireOffsets, ForgetTopic, TimerFired, Unload
+from kohort.group.commands import (
+    AppendFailed,
+    Command,
+    CommitOffsets,
+    ExpireOffsets,
+    ForgetTopic,
+    Heartbeat,
+    TimerFired,
+    Unload,
+)
 from kohort.group.describe import DescribedGroup, ListedGroup, describe, list_groups
 from kohort.group.effects import Append, Arm, Disarm, Effect, Effects, Note, Park, Parked, Reply, Then
 from kohort.group.events import HardEvent, OffsetCommitted
@@ -26,7 +36,7 @@ from kohort.log.offsets_topic import encode_events
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import group_partition
 from kohort.node.event_topic import EventTopic
-from kohort.node.offsets_partition import OffsetsPartition, Status, failure, refusal
+from kohort.node.offsets_partition import OffsetsPartition, Status, Ticket, failure, refusal
 from kohort.wire.codec import MalformedMessage
 from kohort.wire.consumer_protocol import subscribed_topics
 
@@ -43,8 +53,8 @@ RELOAD_MS = 1_000
 _PLACES = 100_000
 """How many group ids are remembered with their partition."""
 
-Ticket = Callable[[Result], None]
-"""Takes the answer of one request, now or later."""
+GATHERED = 256
+"""How many commits are appended together at most."""
 
 
 class Coordinator:
@@ -113,8 +123,10 @@ class Coordinator:
                 return
         if hosted.status is not Status.ACTIVE:
             ticket(refusal(command, hosted.error))
-            return
-        self._run(hosted, command, ticket, now_ms)
+        elif type(command) is CommitOffsets:
+            self._gather(hosted, command, ticket)
+        else:
+            self._run(hosted, command, ticket, now_ms)
 
     def partition_of(self, group_id: str) -> int:
         """Return the partition of `__consumer_offsets` that holds a group."""
@@ -133,6 +145,7 @@ class Coordinator:
     def list_groups(self, states: frozenset[str], types: frozenset[str]) -> Iterator[ListedGroup]:
         """Yield the groups of this node, partition by partition."""
         for hosted in self._partitions:
+            self._commit_gathered(hosted)
             if hosted.status is Status.ACTIVE:
                 yield from list_groups(hosted.shard, states, types)
 
@@ -154,7 +167,10 @@ class Coordinator:
     def _hosted(self, group_id: str) -> OffsetsPartition | None:
         if not self._partitions:
             return None
-        return self._partitions[self.partition_of(group_id)]
+        hosted = self._partitions[self.partition_of(group_id)]
+        if hosted.gathered:
+            self._commit_gathered(hosted)
+        return hosted
 
     def _place(self, group_id: str, now_ms: int) -> OffsetsPartition:
         self.ensure_topic(now_ms)
@@ -163,10 +179,42 @@ class Coordinator:
         hosted = self._places[group_id] = self._partitions[self.partition_of(group_id)]
         return hosted
 
+    # -- commits, which are many
+
+    def _gather(self, hosted: OffsetsPartition, command: CommitOffsets, ticket: Ticket) -> None:
+        """Keep a commit until this batch of input ends, or something else is asked of its partition."""
+        if not hosted.gathered:
+            self._node.durability.postpone(partial(self._commit_gathered, hosted))
+        hosted.gathered.append((command, ticket))
+        if len(hosted.gathered) >= GATHERED:
+            self._commit_gathered(hosted)
+
+    def _commit_gathered(self, hosted: OffsetsPartition) -> None:
+        """Carry out the commits that were gathered: as if each had been alone, with one append for all."""
+        gathered, hosted.gathered = hosted.gathered, []
+        if hosted.status is not Status.ACTIVE:
+            for command, ticket in gathered:
+                ticket(refusal(command, hosted.error))
+            return
+        shard, now_ms = hosted.shard, self._node.now_ms
+        # A first commit may make its group, on which the next one's decision then depends.
+        if len(gathered) > 1 and all(command.group_id in shard.groups for command, _ in gathered):
+            decisions = [list(decide(shard, command, now_ms)) for command, _ in gathered]
+            records = _records([effect for decision in decisions for effect in decision])
+            if not records or not self._append(hosted, records, now_ms):
+                for (_, ticket), decision in zip(gathered, decisions, strict=True):
+                    self._complete(hosted, decision, ticket, now_ms)
+                return
+            # What one of them cannot store must not cost the others.
+        for command, ticket in gathered:
+            self._run(hosted, command, ticket, now_ms)
+
     # -- running
 
     def _run(self, hosted: OffsetsPartition, command: Command, ticket: Ticket | None, now_ms: int) -> None:
         """Carry out a command and everything that follows from it."""
+        if hosted.gathered and type(command) is not Heartbeat:  # which neither changes what a commit finds nor sees it
+            self._commit_gathered(hosted)
         effects = decide(hosted.shard, command, now_ms)
         if type(effects) is tuple and ticket is not None:
             self._carry_out_quietly(effects, ticket)
@@ -189,11 +237,17 @@ class Coordinator:
         self, hosted: OffsetsPartition, command: Command, effects: Effects, ticket: Ticket | None, now_ms: int
     ) -> list[Command]:
         """Carry out one decision and return what is to be decided next."""
-        decision = effects if type(effects) is list else list(effects)
-        records = [effect.event for effect in decision if type(effect) is Append]
+        decision = list(effects)
+        records = _records(decision)
         if records and (error := self._append(hosted, records, now_ms)):
             failed = AppendFailed(command, error)
             return self._carry_out(hosted, failed, decide(hosted.shard, failed, now_ms), ticket, now_ms)
+        return self._complete(hosted, decision, ticket, now_ms)
+
+    def _complete(
+        self, hosted: OffsetsPartition, decision: list[Effect], ticket: Ticket | None, now_ms: int
+    ) -> list[Command]:
+        """Let a decision happen whose records are in the log, and return what is to be decided next."""
         shard, timers = hosted.shard, self._node.timers
         ready: list[tuple[Ticket, Result]] = []
         followers: list[Command] = []
@@ -271,9 +325,14 @@ class Coordinator:
         if self._node.topics.get(name) is not None:
             return
         for hosted in self._partitions:
+            self._commit_gathered(hosted)
             if hosted.status is Status.ACTIVE:
                 for group_id in sorted(hosted.shard.offsets):
                     self._run(hosted, ForgetTopic(group_id, name), None, self._node.now_ms)
+
+
+def _records(decision: list[Effect]) -> list[HardEvent]:
+    return [effect.event for effect in decision if type(effect) is Append]
 
 
 def _settings(node: Node) -> GroupSettings:

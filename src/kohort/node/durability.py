@@ -38,12 +38,27 @@ class Durability:
     def __init__(self) -> None:
         self._dirty: dict[Partition, int] = {}
         self._held: list[tuple[Partition, Released]] = []
+        self._postponed: list[Callable[[], None]] = []
         self.woken: dict[Waiter, None] = {}
 
     @property
     def is_waiting(self) -> bool:
         """Whether anything waits for `flush`."""
-        return bool(self._dirty)
+        return bool(self._dirty or self._postponed)
+
+    def postpone(self, action: Callable[[], None]) -> None:
+        """Run an action once at the end of this batch of input, before anything is flushed."""
+        self._postponed.append(action)
+
+    def run_postponed(self) -> None:
+        """Run what was postponed so far."""
+        while self._postponed:
+            postponed, self._postponed = self._postponed, []
+            for action in postponed:
+                try:
+                    action()
+                except Exception:
+                    log.exception("what was postponed failed")
 
     def appended(self, partition: Partition, size: int) -> None:
         """Note an append of so many bytes."""
@@ -83,6 +98,7 @@ class Durability:
 
     def flush(self) -> None:
         """Flush the logs that promised it, then release in order what waited for them."""
+        self.run_postponed()
         while self._dirty:
             dirty, self._dirty = self._dirty, {}
             held, self._held = self._held, []

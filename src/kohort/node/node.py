@@ -99,6 +99,7 @@ class Node:
     def tick(self, now_ms: int) -> None:
         """Run the timers that are due."""
         self.now_ms = max(self.now_ms, now_ms)
+        self.durability.run_postponed()  # what came in before a deadline counts before it
         self.timers.run_due(self.now_ms)
         self._settle()
 
@@ -189,6 +190,7 @@ class Node:
         if connection.is_closed:
             return
         self._write(request)
+        request.blocks = False
         outstanding = connection.outstanding
         while outstanding and outstanding[0].buffers is not None:
             connection.add_out(outstanding.popleft())
@@ -247,6 +249,7 @@ class Node:
             request.response = response
             self._write(request)
             if connection.outstanding:
+                request.blocks = False
                 connection.outstanding.append(request)
             else:
                 connection.add_out(request)
@@ -279,6 +282,7 @@ class Node:
         request.response = self.refusal(request, ErrorCode.UNSUPPORTED_VERSION)
         self._write(request)
         if connection.outstanding:
+            request.blocks = False
             connection.outstanding.append(request)
         else:
             connection.add_out(request)

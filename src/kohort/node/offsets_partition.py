@@ -7,7 +7,7 @@ its sender come again. It decides nothing.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from enum import Enum
 
@@ -46,6 +46,10 @@ LOAD_BYTES = 5 << 20
 """How much of the log is read at a time (Kafka's offsets.load.buffer.size)."""
 
 
+Ticket = Callable[[Result], None]
+"""Takes the answer of one request, now or later."""
+
+
 class Status(Enum):
     """Whether the groups of a partition can be asked."""
 
@@ -57,7 +61,7 @@ class Status(Enum):
 class OffsetsPartition:
     """The state and the log of one offsets partition. `problem` says why it failed."""
 
-    __slots__ = ("partition", "problem", "settings", "shard", "skipped", "status")
+    __slots__ = ("gathered", "partition", "problem", "settings", "shard", "skipped", "status")
 
     def __init__(self, partition: Partition, settings: GroupSettings) -> None:
         self.partition = partition
@@ -66,6 +70,8 @@ class OffsetsPartition:
         self.status = Status.LOADING
         self.problem = ""
         self.skipped = 0
+        self.gathered: list[tuple[CommitOffsets, Ticket]] = []
+        """Commits of this batch of input that are not decided yet."""
 
     @property
     def error(self) -> ErrorCode:

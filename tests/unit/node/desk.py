@@ -23,6 +23,8 @@ class Desk:
         self.clock = clock or ManualClock()
         texts = {name.replace("_", "."): str(value) for name, value in settings.items()}
         self.settings = settings
+        self.flushes_by_hand = False
+        """Whether the test says when a batch of input ends; else each chunk is one."""
         self.node = Node(Config.parse(texts), self.disk, Random(7).randbytes, self.clock.now_ms())
         self.node.start(self.clock.now_ms())
 
@@ -81,6 +83,8 @@ class Peer:
     def feed(self, chunk: bytes) -> None:
         """Send bytes as they are."""
         self._desk.node.receive(self.connection, chunk, self._desk.clock.now_ms())
+        if not self._desk.flushes_by_hand:
+            self._desk.node.flush(self._desk.clock.now_ms())
 
     def call(self, message: Any, version: int) -> Any:
         """Send a request and return its answer, which must come at once."""

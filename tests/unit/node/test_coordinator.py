@@ -270,6 +270,7 @@ def test_offsets_topic_that_cannot_be_created_leaves_no_coordinator() -> None:
 
 def test_reply_waits_for_the_flush_that_was_promised() -> None:
     desk = group_desk(log_flush_interval_messages=1)
+    desk.flushes_by_hand = True
     member = GroupMember(desk)
     find_coordinator(member.peer)
     desk.node.flush(desk.clock.now_ms())
@@ -284,12 +285,13 @@ def test_reply_waits_for_the_flush_that_was_promised() -> None:
 
 def test_failed_flush_answers_an_error_and_what_the_disk_holds_is_believed_again() -> None:
     desk = group_desk(log_flush_interval_messages=1)
+    desk.flushes_by_hand = True
     member = GroupMember(desk)
     find_coordinator(member.peer)
     desk.node.flush(desk.clock.now_ms())
 
     def refuse_flush(operation: str, path: str) -> None:
-        if operation == "flush" and "__consumer_offsets" in path:
+        if operation == "flush" and "__consumer_offsets" in path and path.endswith(".log"):
             raise StorageError(f"cannot flush {path}")
 
     member.peer.send(member.commit_request(offset=1), 9)

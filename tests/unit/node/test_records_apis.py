@@ -273,6 +273,7 @@ def test_a_full_disk_refuses_produce_and_goes_on_serving_reads() -> None:
 
 def test_with_fsync_the_reply_waits_for_the_flush_and_so_do_readers() -> None:
     desk = Desk(log_flush_interval_messages=1)
+    desk.flushes_by_hand = True
     desk.create("orders")
     writer, reader = desk.connect(), desk.connect()
     reader.send(fetch("orders"), 11)
@@ -289,6 +290,7 @@ def test_with_fsync_the_reply_waits_for_the_flush_and_so_do_readers() -> None:
 
 def test_a_failed_flush_is_an_error_for_those_who_wait_for_it() -> None:
     desk = Desk(log_flush_interval_messages=1)
+    desk.flushes_by_hand = True
     desk.create("orders")
     peer = desk.connect()
     peer.send(produce("orders", batch(b"a")), 9)
