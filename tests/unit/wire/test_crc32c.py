@@ -35,3 +35,9 @@ def test_the_package_and_the_table_agree() -> None:
     content = bytes(at * 37 & 0xFF for at in range(10_000))
     for size in (0, 1, 7, 8, 9, 4096, 10_000):
         assert crc32c(content[:size]) == plain_crc32c(content[:size])
+
+
+def test_extension_is_used_where_the_package_is_installed() -> None:
+    package = pytest.importorskip("crc32c")
+    assert crc32c is not plain_crc32c
+    assert crc32c(b"123456789", 7) == package.crc32c(b"123456789", 7)
