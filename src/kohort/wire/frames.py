@@ -129,24 +129,33 @@ class FrameSplitter:
     its length is seen; after an error the splitter must be thrown away with its connection.
     """
 
-    __slots__ = ("_limit", "_pending", "_wanted")
+    __slots__ = ("_head", "_limit", "_missing", "_pieces")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._pending = bytearray()
-        self._wanted = 4
+        self._head = b""
+        """The first bytes of a length, up to three."""
+        self._pieces: list[bytearray | memoryview] = []
+        self._missing = 0
+        """How many bytes the frame in `_pieces` lacks."""
 
     def feed(self, chunk: Buffer) -> list[bytes]:
         """Take bytes as they came; return the frames now whole. Raises `FrameTooLarge`, `MalformedMessage`."""
-        if self._pending:
-            self._pending += chunk
-            if len(self._pending) < self._wanted:
-                return []
-            # A view, so that a large frame is copied out once.
-            chunk = memoryview(self._pending)
-            self._pending = bytearray()
         frames: list[bytes] = []
-        position, end, self._wanted = 0, len(chunk), 4
+        position = 0
+        if self._missing:
+            position = self._missing
+            if len(chunk) < position:
+                self._keep(chunk)
+                self._missing -= len(chunk)
+                return frames
+            frames.append(b"".join((*self._pieces, memoryview(chunk)[:position])))
+            self._pieces.clear()
+            self._missing = 0
+        elif self._head:
+            chunk = self._head + bytes(chunk)
+            self._head = b""
+        end = len(chunk)
         while end - position >= 4:
             (length,) = _LENGTH.unpack_from(chunk, position)
             if length < 0:
@@ -155,13 +164,24 @@ class FrameSplitter:
                 raise FrameTooLarge(f"a frame of {length} bytes is over the limit of {self._limit}")
             stop = position + 4 + length
             if stop > end:
-                self._wanted = 4 + length
-                break
+                self._missing = stop - end
+                self._keep(memoryview(chunk)[position + 4 :] if type(chunk) is bytes else chunk[position + 4 :])
+                return frames
             frames.append(bytes(chunk[position + 4 : stop]))
             position = stop
         if position < end:
-            self._pending += chunk[position:]
+            self._head = bytes(chunk[position:])
         return frames
+
+    def _keep(self, piece: Buffer) -> None:
+        """Hold a piece of a frame: a large one as it is, so that a large frame is copied once, when it is whole."""
+        if len(piece) >= _WORTH_A_BUFFER:
+            view = memoryview(piece)
+            self._pieces.append(view if type(view.obj) is bytes else memoryview(bytes(piece)))
+        elif self._pieces and type(self._pieces[-1]) is bytearray:
+            self._pieces[-1] += piece  # one by one they would take more memory than the frame
+        else:
+            self._pieces.append(bytearray(piece))
 
 
 def _joined(parts: list[Buffer]) -> list[Buffer]:

@@ -165,6 +165,19 @@ class TestFrameSplitter:
         chunk[:] = bytes(len(chunk))
         assert tuple(frames) == self.FRAMES
 
+    @pytest.mark.parametrize("size", [1000, 4096, 5000, 40_000, 100_000])
+    @pytest.mark.parametrize("buffer", [bytes, bytearray, memoryview])
+    def test_large_frames_come_in_pieces_of_any_size(self, size: int, buffer: type) -> None:
+        large = tuple(bytes(at * 31 & 0xFF for at in range(length)) for length in (50_000, 4095, 4097, 90_000))
+        stream = b"".join(len(frame).to_bytes(4, "big") + frame for frame in large)
+        splitter = FrameSplitter(100_000)
+        frames = []
+        for at in range(0, len(stream), size):
+            chunk = bytearray(stream[at : at + size])
+            frames += splitter.feed(bytes(chunk) if buffer is bytes else buffer(chunk))
+            chunk[:] = bytes(len(chunk))
+        assert tuple(frames) == large
+
     def test_a_frame_over_the_limit_is_refused_when_its_length_is_seen(self) -> None:
         splitter = FrameSplitter(10)
         assert splitter.feed((10).to_bytes(4, "big") + bytes(10)) == [bytes(10)]
