@@ -92,7 +92,7 @@ class ClassicMember:
             case inputs.Subscribed(topics):
                 self.topics = tuple(dict.fromkeys(topics))
                 if set(self.topics) != set(self._joined_topics):
-                    self._want("subscription changed")
+                    self._want("subscription changed" if self._joined_topics else "first subscription")
             case inputs.PollEntered():
                 self._is_away = False
                 self._session.mark_poll_entered()
@@ -145,9 +145,8 @@ class ClassicMember:
                 else:
                     self._sync({})
             case ErrorCode.MEMBER_ID_REQUIRED:
-                # KIP-394: the same join again, now under the id that was given.
+                # KIP-394: the same join again, for the same reason, now under the id that was given.
                 self.identity = Identity(NO_GENERATION, answer.member_id)
-                self._rejoin = "need to re-join with the given member-id"
                 self._join()
             case _:
                 self._retry_round(answer.error, now_ms)
