@@ -12,9 +12,12 @@ from pathlib import Path
 
 from interop import jars
 from interop.process import Child
+from kohort.model.errors import KafkaError
+from kohort.sync import Consumer
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARIES = ("librdkafka", "kafka_python", "aiokafka")  # by others, in Python; beside them stand java and kohort
+EVENTS = "__kohort_group_events"
 Position = tuple[int, int]  # partition, offset
 Pair = tuple[str, str]  # key, value
 
@@ -129,7 +132,8 @@ class Group:
                 return
             for member in self.members:
                 assert member.child.is_running, f"{member.library} ended by itself: {member.complaint()}"
-            assert time.monotonic() < deadline, f"{what}: not within {timeout_s} s\n{self.state()}"
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{what}: not within {timeout_s} s\n{self.state()}\n{self.events()}")
             time.sleep(0.02)
 
     def state(self) -> str:
@@ -139,6 +143,15 @@ class Group:
             f"refused {m.refusals}, changes {m.changes[-4:]}, said {m.complaint()[-600:]}"
             for m in self.gone + self.members
         )
+
+    def events(self) -> str:
+        """Return what our coordinator recorded of the group, for a message; nothing where the broker is another's."""
+        try:
+            with Consumer(EVENTS, bootstrap_servers=self.bootstrap, auto_offset_reset="earliest") as consumer:
+                records = [record for batch in consumer.poll(timeout_ms=3000, max_records=10_000) for record in batch]
+        except KafkaError as error:
+            return str(error)
+        return "\n".join(str(r.value) for r in records if r.key == self.name.encode())
 
     def settle(self, timeout_s: float = 40) -> None:
         """Wait until every partition has one owner and everybody owns something, where there is enough for all."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata, TopicPartition
@@ -88,4 +89,5 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
 
 
 if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO)  # on stderr, for the message of a failing test
     _Member(options(), Report()).run()

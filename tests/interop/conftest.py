@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from interop.brokers import BROKERS, Broker
 from interop.group import Group
 from interop.kafka import ApacheKafka
 from interop.kohort_broker import KohortBroker
+from interop.waiting import eventually
 
 from interop import jars
 
@@ -108,17 +109,17 @@ def group(broker: Broker, name: str, topic: str, tmp_path: Path) -> Iterator[Gro
         yield members
 
 
-@pytest.fixture
-def make_topic(broker: Broker) -> Callable[[str, int], None]:
-    """Create further topics."""
-    return lambda name, partitions: create_topic(broker.bootstrap, name, partitions)
-
-
 def create_topic(bootstrap: str, name: str, partitions: int) -> None:
     """Create a topic with the one client library that is always there to do it, and wait until it is known."""
     confluent = pytest.importorskip("confluent_kafka.admin", reason="confluent-kafka is not installed")
     admin = confluent.AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([confluent.NewTopic(name, partitions, 1)])[name].result(20)
+
+    def led() -> int:
+        return sum(each.leader >= 0 for each in admin.list_topics(name, timeout=10).topics[name].partitions.values())
+
+    # Apache Kafka answers before its brokers know the topic, and a member that joins in between owns nothing.
+    eventually(led, partitions)
 
 
 class _Record:

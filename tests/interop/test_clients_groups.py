@@ -92,7 +92,8 @@ def test_static_member_comes_back_to_its_own_partitions(library: str, broker: Br
     written = produce("librdkafka", broker.bootstrap, group.topic, keyed(300, 17))
     group.drain(written)
     assert back.owned == held
-    assert [len(member.changes) for member in members[1:]] == changes, "a restart of a static member moved partitions"
+    now = [len(member.changes) for member in members[1:]]
+    assert now == changes, f"a restart of a static member moved partitions\n{group.events()}"
     group.check(written)
 
 
