@@ -89,7 +89,11 @@ class ApacheKafka:
         log = f"-Dlog4j2.configurationFile={jars.HERE / 'log4j2.properties'}"
         command = [java, f"-Xms{self.heap}", f"-Xmx{self.heap}", *collector, log, "-cp", class_path]
         self.child = Child([*command, "kafka.Kafka", str(properties)], self.directory / "broker.log")
-        self.ready_ms = 1000 * self.child.wait_for(lambda text: READY in text, "Apache Kafka", self.wait_s)
+        try:
+            self.ready_ms = 1000 * self.child.wait_for(lambda text: READY in text, "Apache Kafka", self.wait_s)
+        except RuntimeError:
+            self.remove()
+            raise
         return self
 
     @property

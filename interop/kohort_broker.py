@@ -42,7 +42,11 @@ class KohortBroker:
         for key, value in self.settings.items():
             command += ["--set", f"{key}={value}"]
         self.child = Child(command, self.directory / f"broker-{self._starts}.log")
-        ready = self.child.wait_for(lambda text: READY.search(text) is not None, "kohort broker", self.wait_s)
+        try:
+            ready = self.child.wait_for(lambda text: READY.search(text) is not None, "kohort broker", self.wait_s)
+        except RuntimeError:
+            self.remove()
+            raise
         self.ready_ms = 1000 * ready
         found = READY.search(self.child.text())
         assert found is not None
