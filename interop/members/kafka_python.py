@@ -44,6 +44,8 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
             fetch_max_wait_ms=100,
             **extra,
         )
+        # A leader that learns its topic while it assigns rejoins, and now and then never syncs: it learns it before.
+        self.consumer.partitions_for_topic(chosen.topic)
         self.consumer.subscribe([chosen.topic], listener=self)
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
