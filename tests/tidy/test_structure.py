@@ -20,7 +20,7 @@ def is_reexport(node: ast.stmt) -> bool:
             return True
         case ast.Assign(targets=[ast.Name()]) | ast.AnnAssign(target=ast.Name()):
             calls = (inner for inner in ast.walk(node) if isinstance(inner, ast.Call))
-            return all(isinstance(call.func, ast.Attribute) and call.func.attr == "items" for call in calls)
+            return all(ast.unparse(call.func).rsplit(".", 1)[-1] in ("items", "lazy_exports") for call in calls)
         case ast.FunctionDef(name=name):
             return name in LAZY
         case ast.If(test=ast.Name(id="TYPE_CHECKING"), body=body):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from kohort.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from kohort.client.accumulator import Delivery, RecordMetadata
@@ -93,13 +95,7 @@ __all__ = [
     "read_ranges",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOME_OF[name]), name)
+__getattr__ = lazy_exports(__name__, _HOME_OF)
 
 
 def __dir__() -> list[str]:

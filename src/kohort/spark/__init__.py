@@ -5,8 +5,9 @@ Names are loaded on first use, so that importing this package starts neither Jav
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from kohort.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from kohort.spark.group_stream import GroupStream
@@ -25,8 +26,4 @@ _HOMES = {
     "build": "kohort.spark.session",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = lazy_exports(__name__, _HOMES)
