@@ -21,7 +21,7 @@ def test_producer_is_told_where_each_record_went(
 ) -> None:
     pytest.importorskip(IMPORTS[library])
     written = produce(library, broker.bootstrap, topic, keyed(400, 13), codec=codec, idempotent=idempotent)
-    check_keys(written)
+    check_keys(written, is_ordered=idempotent)
     ends = {partition: max(o for p, o in written if p == partition) + 1 for partition, _ in written}
     assert sum(ends.values()) == len(written), "the offsets have a hole or start above 0"
 
