@@ -21,8 +21,9 @@ NEWEST = 3
 _VERSION = Struct(">h")
 
 
-def encode_subscription(subscription: Subscription, version: int = NEWEST) -> bytes:
-    """Return a subscription's blob: topics and owned partitions sorted, as Java writes them; an empty rack is none."""
+def encode_subscription(subscription: Subscription) -> bytes:
+    """Return a subscription's blob in its version; topics and owned partitions sorted, as Java writes them."""
+    version = subscription.version
     message = ConsumerProtocolSubscription(
         topics=sorted(subscription.topics),
         user_data=subscription.user_data,
@@ -38,7 +39,8 @@ def encode_subscription(subscription: Subscription, version: int = NEWEST) -> by
 
 def decode_subscription(blob: Buffer) -> Subscription:
     """Read a subscription's blob of any version. Raises `MalformedMessage`."""
-    message, _ = decode(ConsumerProtocolSubscription, _readable(blob), blob, _VERSION.size)
+    version = _readable(blob)
+    message, _ = decode(ConsumerProtocolSubscription, version, blob, _VERSION.size)
     return Subscription(
         topics=tuple(message.topics),
         user_data=message.user_data,
@@ -49,6 +51,7 @@ def decode_subscription(blob: Buffer) -> Subscription:
         ),
         generation=message.generation_id,
         rack=message.rack_id or None,
+        version=version,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kohort.model.assignment import Assignment
@@ -31,10 +33,10 @@ def test_a_subscription_of_version_3_byte_for_byte() -> None:
 
 
 def test_each_version_carries_what_it_has() -> None:
-    read = [decode_subscription(encode_subscription(FULL, version)) for version in range(4)]
-    assert read[0] == Subscription(("a", "b"), b"u")
-    assert read[1] == Subscription(("a", "b"), b"u", OWNED)
-    assert read[2] == Subscription(("a", "b"), b"u", OWNED, 4)
+    read = [decode_subscription(encode_subscription(replace(FULL, version=version))) for version in range(4)]
+    assert read[0] == Subscription(("a", "b"), b"u", version=0)
+    assert read[1] == Subscription(("a", "b"), b"u", OWNED, version=1)
+    assert read[2] == Subscription(("a", "b"), b"u", OWNED, 4, version=2)
     assert read[3] == FULL
 
 
@@ -69,12 +71,12 @@ def test_a_negative_version_is_malformed() -> None:
 
 
 def test_what_aiokafka_writes() -> None:
-    assert decode_subscription(bytes.fromhex("0000 00000001 0001 61 00000000")) == Subscription(("a",), b"")
+    assert decode_subscription(bytes.fromhex("0000 00000001 0001 61 00000000")) == Subscription(("a",), b"", version=0)
 
 
 def test_what_kafka_python_writes_when_cooperative() -> None:
     blob = bytes.fromhex("0001 00000001 0001 61 00000000 00000001 0001 61 00000001 00000003")
-    assert decode_subscription(blob) == Subscription(("a",), b"", (TopicPartition("a", 3),), generation=-1)
+    assert decode_subscription(blob) == Subscription(("a",), b"", (TopicPartition("a", 3),), version=1)
 
 
 def test_what_librdkafka_writes() -> None:

@@ -1,0 +1,30 @@
+"""Why a member joins, as the coordinator understands it: the typed reasons of KIP-423's first form.
+
+They travel in JoinGroup's free text `Reason` (v8, KIP-800) under these names. Any other text, and every version that
+cannot say one, is UNKNOWN and decides nothing.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class JoinReason(StrEnum):
+    """A reason that acts. A change of what a member offers outranks it."""
+
+    BLIND = "blind"
+    """A start, or a retry: nothing that the member knows of has changed."""
+    TOPIC_METADATA_CHANGE = "topic_metadata_change"
+    """The leader saw topics change: the group must rebalance."""
+    UNKNOWN = "unknown"
+
+
+def join_reason(text: str | None) -> JoinReason:
+    """Return what a JoinGroup's reason means to the coordinator."""
+    match text:
+        case JoinReason.BLIND:
+            return JoinReason.BLIND
+        case JoinReason.TOPIC_METADATA_CHANGE:
+            return JoinReason.TOPIC_METADATA_CHANGE
+        case _:
+            return JoinReason.UNKNOWN
