@@ -163,6 +163,24 @@ class Group:
 
         self.await_(is_settled, "every partition has one owner", timeout_s)
 
+    def calm(self, still_s: float = 2, timeout_s: float = 60) -> None:
+        """Wait until the group is settled and no member's partitions have changed for a while.
+
+        A leader may rebalance once more just after it has assigned: kafka-python's does when its metadata came late.
+        """
+        seen: list[int] = []
+        since = time.monotonic()
+
+        def is_calm() -> bool:
+            nonlocal seen, since
+            changes = [len(member.changes) for member in self.members]
+            if changes != seen:
+                seen, since = changes, time.monotonic()
+            return time.monotonic() - since > still_s
+
+        self.settle(timeout_s)
+        self.await_(is_calm, f"nothing changes for {still_s} s", timeout_s)
+
     def positions_read(self) -> Counter[Position]:
         """Return how often each record was read, over all members, those that are gone included."""
         return Counter((row[0], row[1]) for member in self.gone + self.members for row in member.rows)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -15,3 +16,11 @@ def eventually(look: Callable[[], T], expected: T, timeout_s: float = 10) -> Non
     while (seen := look()) != expected:
         assert time.monotonic() < deadline, f"after {timeout_s} s still {seen!r}, not {expected!r}"
         time.sleep(0.05)
+
+
+async def eventually_async(look: Callable[[], Awaitable[T]], expected: T, timeout_s: float = 10) -> None:
+    """Do as `eventually`, with a look that is awaited."""
+    deadline = time.monotonic() + timeout_s
+    while (seen := await look()) != expected:
+        assert time.monotonic() < deadline, f"after {timeout_s} s still {seen!r}, not {expected!r}"
+        await asyncio.sleep(0.05)

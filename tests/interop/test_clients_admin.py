@@ -10,7 +10,7 @@ import pytest
 from interop.brokers import Broker
 from interop.group import Group, keyed
 from interop.producers import produce
-from interop.waiting import eventually
+from interop.waiting import eventually, eventually_async
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -300,11 +300,19 @@ def test_aiokafka_creates_grows_describes_and_deletes_a_topic(aiokafka: Runner, 
         again = await admin.create_topics([NewTopic(name, 3, 1)])
         assert [each[1] for each in again.topic_errors] == [36]
         await admin.create_partitions({name: NewPartitions(5)})
-        (described,) = await admin.describe_topics([name])
-        assert sorted(each["partition"] for each in described["partitions"]) == [0, 1, 2, 3, 4]
-        assert name in await admin.list_topics()
+
+        async def partitions() -> list[int]:
+            (described,) = await admin.describe_topics([name])
+            return sorted(each["partition"] for each in described["partitions"])
+
+        async def is_listed() -> bool:
+            return name in await admin.list_topics()
+
+        # A real cluster's brokers learn of a change a moment after it was answered.
+        await eventually_async(partitions, [0, 1, 2, 3, 4])
+        assert await is_listed()
         await admin.delete_topics([name])
-        assert name not in await admin.list_topics()
+        await eventually_async(is_listed, False)
 
     aiokafka(scenario)
 
@@ -315,9 +323,12 @@ def test_aiokafka_describes_and_alters_configs(aiokafka: Runner, topic: str) -> 
 
     async def scenario(admin: Any) -> None:
         await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": "123456"})])
-        (found,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
-        values = {entry[0]: entry[1] for entry in found.resources[0][4]}
-        assert values["retention.ms"] == "123456"
+
+        async def retention() -> str:
+            (found,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
+            return str({entry[0]: entry[1] for entry in found.resources[0][4]}["retention.ms"])
+
+        await eventually_async(retention, "123456")
 
     aiokafka(scenario)
 

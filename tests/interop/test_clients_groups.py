@@ -83,7 +83,7 @@ def test_others_take_over_from_a_killed_member(library: str, broker: Broker, gro
 @pytest.mark.capability("{library}", "static membership: a restart within the session moves nothing")
 def test_static_member_comes_back_to_its_own_partitions(library: str, broker: Broker, group: Group) -> None:
     members = [group.start(library, instance=f"instance-{n}", session_ms="15000") for n in range(3)]
-    group.settle()
+    group.calm()
     held = set(members[0].owned)
     changes = [len(member.changes) for member in members[1:]]
     group.kill(members[0])
