@@ -76,7 +76,7 @@ def our_shape(message: MessageSchema, struct: Struct, version: int) -> Shape:
     """Return what our schema says of one version."""
     shape = []
     for field in struct.fields:
-        if version not in field.versions:
+        if version not in field.versions or field.is_extension:
             continue
         is_tagged = field.tag is not None and version in message.head.flexible
         element = field.element

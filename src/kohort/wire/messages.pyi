@@ -209,6 +209,7 @@ class SyncGroupRequest(Request[SyncGroupResponse]):
     protocol_type: str | None = None  # from 5
     protocol_name: str | None = None  # from 5
     assignments: list[Assignment] = ...
+    assignment_error: str | None = None  # from 4
 
 class SyncGroupResponse(Response):
     throttle_time_ms: int = 0  # from 1
@@ -216,6 +217,7 @@ class SyncGroupResponse(Response):
     protocol_type: str | None = None  # from 5
     protocol_name: str | None = None  # from 5
     assignment: bytes = b""
+    error_message: str | None = None  # from 4
 
 class HeartbeatRequest(Request[HeartbeatResponse]):
     group_id: str = ""
@@ -534,6 +536,7 @@ class GroupMetadataValue(Message):
     leader: str | None = ""
     current_state_timestamp: int = -1  # from 2
     members: list[Member] = ...
+    awaits_sync: bool = False  # from 4
 
 class ConsumerGroupMetadataKey(Message):
     group_id: str = ""

@@ -83,6 +83,7 @@ class Field:
     default: Default = None
     is_classic: bool = False
     blank_is_null: bool = False
+    is_extension: bool = False
 
     @property
     def is_fixed(self) -> bool:
@@ -224,7 +225,7 @@ class _Parser:
                 words.add(self._take("word"))
             else:
                 break
-        if not words <= {"classic", "blank-is-null"}:
+        if not words <= {"classic", "blank-is-null", "extension"}:
             raise SchemaError(f"{self._message}.{kafka_name}: unknown marks {sorted(words)}")
         return Field(
             kafka_name=kafka_name,
@@ -237,6 +238,7 @@ class _Parser:
             default=_default(element, is_array, default),
             is_classic="classic" in words,
             blank_is_null="blank-is-null" in words,
+            is_extension="extension" in words,
         )
 
     def _element(self) -> str | Struct:

@@ -27,6 +27,7 @@ from kohort.wire.messages import (
     ProduceRequest,
     RequestHeader,
     SaslHandshakeResponse,
+    SyncGroupResponse,
     TransactionLogValue,
 )
 
@@ -86,6 +87,8 @@ GOLDEN: list[tuple[Message, int, str]] = [
     ),
     (RequestHeader(request_api_key=12, request_api_version=4, correlation_id=7, client_id="c"), 2,
      "000c 0004 00000007 0001 63 00"),
+    (SyncGroupResponse(error_code=-1, error_message="x"), 4, "00000000 ffff 01 01 ecd601 02 0278"),
+    (SyncGroupResponse(error_code=-1, error_message=None), 4, "00000000 ffff 01 00"),
 ]  # fmt: skip
 
 

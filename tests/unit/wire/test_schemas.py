@@ -9,7 +9,7 @@ from pathlib import Path
 
 import kohort
 from kohort.wire.primitives import COMPACT, SHORT, varint
-from kohort.wire.schemas import FILES
+from kohort.wire.schemas import FILES, schema, schema_texts
 
 PACKAGE = Path(kohort.__file__).parent
 
@@ -28,6 +28,20 @@ def test_schemas_are_read_out_of_a_zip_file(tmp_path: Path) -> None:
     command = [sys.executable, "-I", "-c", f"{script}; schemas.schema('FetchRequest')", str(archive)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.startswith(str(archive))
+
+
+def test_our_own_fields_are_tagged_far_from_kafkas_and_in_flexible_versions_only() -> None:
+    ours = [(schema(name).head, field) for name in schema_texts() for field in schema(name).struct.fields]
+    extensions = {f"{head.name}.{field.kafka_name}": (head, field) for head, field in ours if field.is_extension}
+    assert sorted(extensions) == [
+        "GroupMetadataValue.awaitsSync",
+        "SyncGroupRequest.AssignmentError",
+        "SyncGroupResponse.ErrorMessage",
+    ]
+    for head, field in extensions.values():
+        assert field.tag is not None
+        assert field.tag >= 27500
+        assert all(version in head.flexible for version in head.versions if version in field.versions)
 
 
 def test_compact_lengths_in_the_table_are_varints_of_one_more() -> None:
