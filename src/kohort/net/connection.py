@@ -15,6 +15,7 @@ from kohort.model.errors import ErrorCode, KafkaError
 from kohort.net.receiver import FrameReceiver
 from kohort.net.sasl import Sasl, authenticate
 from kohort.net.versions import FIRST_TRY, Spoken, opening, second_try
+from kohort.net.writing import write
 from kohort.wire.apis import Api, response_class
 from kohort.wire.codec import Buffer, MalformedMessage
 from kohort.wire.frames import decode_response, gather_request
@@ -236,7 +237,7 @@ class _Stream(asyncio.BufferedProtocol):
             raise self._lost()
         if waiter is not None:
             self.waiting[waiter_id] = waiter
-        self._transport.writelines(buffers)
+        write(self._transport, buffers)
 
     def _expire(self, waiter: asyncio.Future[Buffer], request: Request[Any], timeout_ms: int) -> None:
         if not waiter.done():

@@ -12,6 +12,7 @@ import socket
 from typing import Any
 
 from kohort.net.clock import Clock
+from kohort.net.writing import write
 from kohort.node.connection import Buffer, Connection
 from kohort.node.node import Node
 
@@ -143,10 +144,7 @@ class Client(asyncio.Protocol):
 
     def send(self, buffers: list[Buffer]) -> None:
         """Send buffers in order; they must not change afterwards."""
-        if len(buffers) == 1:
-            self._transport.write(buffers[0])
-        else:
-            self._transport.writelines(buffers)
+        write(self._transport, buffers)
 
     def close(self, reason: str) -> None:  # noqa: ARG002
         """Close the socket once what was sent has left, but wait no longer than a few seconds for that."""
