@@ -40,8 +40,9 @@ PREDECESSORS: dict[Phase, frozenset[Phase]] = {
 class Member:
     """One member of a classic group.
 
-    `protocols` are all it offers; after a replay only the one that was chosen. `is_new` from its first JoinGroup
-    until its first generation: it has not learnt its id for sure, so it cannot be expected to send heartbeats.
+    `protocols` are all it offers; only the one that was chosen while it `is_restored`, known from the log alone.
+    `is_new` from its first JoinGroup until its first generation: it has not learnt its id for sure, so it cannot be
+    expected to send heartbeats.
     """
 
     __slots__ = (
@@ -50,6 +51,7 @@ class Member:
         "client_id",
         "instance_id",
         "is_new",
+        "is_restored",
         "member_id",
         "protocols",
         "rebalance_timeout_ms",
@@ -69,6 +71,7 @@ class Member:
         protocols: Protocols,
         *,
         is_new: bool = False,
+        is_restored: bool = False,
     ) -> None:
         self.member_id = member_id
         self.instance_id = instance_id
@@ -79,6 +82,7 @@ class Member:
         self.protocols = protocols
         self.assignment = b""
         self.is_new = is_new
+        self.is_restored = is_restored
         self.session: Timer = session_timer(group_id, member_id)
 
     def metadata(self, protocol_name: str | None) -> bytes:
@@ -95,11 +99,13 @@ class ClassicGroup:
     __slots__ = (
         "awaiting_join",
         "awaiting_sync",
+        "failed_leaders",
         "generation",
         "group_id",
         "has_newcomers",
         "initial_delay_ms",
         "initial_remaining_ms",
+        "is_holding",
         "is_initial",
         "is_stored",
         "leader",
@@ -109,10 +115,13 @@ class ClassicGroup:
         "phase",
         "protocol_name",
         "protocol_type",
+        "rebalances_avoided",
+        "revoking",
         "round_cause",
         "state_timestamp_ms",
         "static_members",
         "supported",
+        "sync_failure",
     )
 
     def __init__(self, group_id: str) -> None:
@@ -132,8 +141,18 @@ class ClassicGroup:
         """Ids issued and not used yet; a round waits for them."""
         self.awaiting_join: set[str] = set()
         self.awaiting_sync: set[str] = set()
+        """Whose SyncGroup waits: for the leader, or in a Stable group for the members in `revoking`."""
         self.pending_sync: set[str] = set()
         """Members of the generation that have not sent SyncGroup yet."""
+        self.revoking: set[str] = set()
+        """Members that lost partitions which nobody has got yet: they will join again (KIP-429)."""
+        self.is_holding = False
+        """Whether answers to SyncGroup wait until one of `revoking` has joined again."""
+        self.sync_failure: str | None = None
+        """Why the last generation got no assignment, in its leader's words; until the next one forms."""
+        self.failed_leaders: list[str] = []
+        """Who led since the last assignment and could not assign, the last one last."""
+        self.rebalances_avoided = 0
         self.is_stored = False
         """Whether the log holds a record of the group itself, not only offsets."""
         self.is_initial = False

@@ -43,7 +43,10 @@ class Join:
 
 @dataclass(slots=True)
 class Sync:
-    """SyncGroup. `protocol_type` and `protocol_name` are None when the sender's version cannot say them."""
+    """SyncGroup. `protocol_type` and `protocol_name` are None when the sender's version cannot say them.
+
+    `failure` is why the sender, the leader, could not assign; None when it could.
+    """
 
     group_id: str
     member_id: str
@@ -52,6 +55,7 @@ class Sync:
     protocol_type: str | None = None
     protocol_name: str | None = None
     assignments: tuple[tuple[str, bytes], ...] = ()
+    failure: str | None = None
 
 
 @dataclass(slots=True)
@@ -161,11 +165,12 @@ class Unload:
 
 @dataclass(slots=True)
 class OpenRound:
-    """Start a round: everybody must join again. `sync_error` is what waiting SyncGroups are told."""
+    """Start a round: everybody must join again. `sync_error` and `sync_message` are what waiting syncs are told."""
 
     group_id: str
     cause: Cause
     sync_error: ErrorCode = ErrorCode.REBALANCE_IN_PROGRESS
+    sync_message: str | None = None
 
 
 @dataclass(slots=True)

@@ -28,6 +28,8 @@ class DescribedGroup(NamedTuple):
     protocol_type: str
     protocol_name: str
     members: tuple[DescribedMember, ...]
+    rebalances_avoided: int = 0
+    """How many rounds were spared because a member said that nothing had changed; since the group was loaded."""
 
 
 class ListedGroup(NamedTuple):
@@ -54,6 +56,7 @@ def describe(shard: Shard, group_id: str) -> DescribedGroup | None:
         protocol_type=group.protocol_type or "",
         protocol_name=(group.protocol_name or "") if is_settled else "",
         members=tuple(_described(group, member_id, is_settled) for member_id in sorted(group.members)),
+        rebalances_avoided=group.rebalances_avoided,
     )
 
 

@@ -29,7 +29,10 @@ class StoredMember(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupStored:
-    """A classic group as the log holds it: a synced generation, or an empty group. Record type 2."""
+    """A classic group as the log holds it: a generation, or an empty group. Record type 2.
+
+    `is_synced`: its members have their assignments; a generation that is not awaits its leader's SyncGroup.
+    """
 
     group_id: str
     protocol_type: str | None
@@ -39,6 +42,7 @@ class GroupStored:
     state_timestamp_ms: int
     members: tuple[StoredMember, ...]
     cause: Cause
+    is_synced: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +210,76 @@ class SyncReceived:
 
 
 @dataclass(frozen=True, slots=True)
+class MemberRecognized:
+    """A member that only the log knew has joined again with nothing changed: now all that it offers is known."""
+
+    group_id: str
+    member_id: str
+    protocols: Protocols
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceAvoided:
+    """A member joined again without need and said so; it keeps its generation where Kafka would start a round."""
+
+    group_id: str
+    member_id: str
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentFailed:
+    """The leader could not assign and said why. `message` is what the members of the generation are told."""
+
+    group_id: str
+    generation: int
+    leader: str
+    message: str
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class RevocationsAwaited:
+    """A cooperative round took partitions away that nobody has yet: `revoking` will join again without them.
+
+    `is_holding`: the others get no answer to SyncGroup until then, or until the hold is over; `held` wait already.
+    """
+
+    group_id: str
+    generation: int
+    revoking: tuple[str, ...]
+    is_holding: bool
+    held: tuple[str, ...]
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class SyncsReleased:
+    """The revoking members take their time: whoever was held has its assignment now."""
+
+    group_id: str
+    generation: int
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class GatheringFailed:
+    """The generation could not be stored: every waiting join was answered with an error, and all must join again."""
+
+    group_id: str
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLoaded:
+    """A group with members was taken up from the log."""
+
+    group_id: str
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
 class GroupUnloaded:
     """This coordinator gave the group up."""
 
@@ -224,6 +298,13 @@ SoftEvent = (
     | InitialDelayExtended
     | GenerationFormed
     | SyncReceived
+    | MemberRecognized
+    | RebalanceAvoided
+    | AssignmentFailed
+    | RevocationsAwaited
+    | SyncsReleased
+    | GatheringFailed
+    | GroupLoaded
     | GroupUnloaded
 )
 Event = HardEvent | SoftEvent

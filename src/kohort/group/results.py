@@ -32,12 +32,13 @@ class JoinResult:
 
 @dataclass(slots=True)
 class SyncResult:
-    """Answer to `Sync`: the member's assignment as the leader wrote it."""
+    """Answer to `Sync`: the member's assignment as the leader wrote it, or why there is none."""
 
     error: ErrorCode
     protocol_type: str | None = None
     protocol_name: str | None = None
     assignment: bytes = b""
+    error_message: str | None = None
 
 
 @dataclass(slots=True)

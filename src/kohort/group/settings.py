@@ -14,12 +14,25 @@ def no_topics(_metadata: bytes) -> frozenset[str] | None:
     return None
 
 
+def no_partitions(_blob: bytes) -> frozenset[tuple[str, int]] | None:
+    """Read no partitions: every blob is opaque."""
+    return None
+
+
+def no_offer(_metadata: bytes) -> object | None:
+    """Tell no two subscriptions alike but by their bytes."""
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
     """Settings of all groups of a broker.
 
-    `topics_of` returns the topics that the metadata of a `consumer` member subscribes to, or None when it cannot be
-    read: what a member says is opaque to the coordinator but for this.
+    What members of type `consumer` say is opaque to the coordinator but for what these read, each None when it
+    cannot: `topics_of` the topics of a subscription, `owned_of` the partitions that it says its member owns,
+    `assigned_of` those of an assignment, `offer_of` all of a subscription but the generation it was written in.
+
+    `sync_hold_ms` 0 holds no SyncGroup answer; `initial_quiet_ms` -1 lets a first round run its full delay.
     """
 
     min_session_timeout_ms: int = 6_000
@@ -28,4 +41,9 @@ class GroupSettings:
     initial_rebalance_delay_ms: int = 3_000
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 3_600_000
+    sync_hold_ms: int = 0
+    initial_quiet_ms: int = -1
     topics_of: Callable[[bytes], frozenset[str] | None] = no_topics
+    owned_of: Callable[[bytes], frozenset[tuple[str, int]] | None] = no_partitions
+    assigned_of: Callable[[bytes], frozenset[tuple[str, int]] | None] = no_partitions
+    offer_of: Callable[[bytes], object | None] = no_offer

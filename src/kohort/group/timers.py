@@ -18,10 +18,14 @@ class TimerKind(StrEnum):
     """The gathering of members at the start of a round."""
     SYNC = "sync"
     """The wait for every member's SyncGroup (KAFKA-12890)."""
+    HOLD = "hold"
+    """How long SyncGroup answers are held for members that must revoke."""
+    QUIET = "quiet"
+    """How long no join may arrive before a first round ends its delay."""
 
 
 class Timer(NamedTuple):
-    """One timer. `member_id` is empty for a timer of the whole group; `generation` tells stale SYNC timers apart."""
+    """One timer. `member_id` is empty for a timer of the whole group; `generation` tells stale ones apart."""
 
     kind: TimerKind
     group_id: str
@@ -42,3 +46,13 @@ def join_timer(group_id: str) -> Timer:
 def sync_timer(group_id: str, generation: int) -> Timer:
     """Return the timer that ends the wait for the SyncGroup requests of a generation."""
     return Timer(TimerKind.SYNC, group_id, "", generation)
+
+
+def hold_timer(group_id: str, generation: int) -> Timer:
+    """Return the timer that ends the hold of a generation's SyncGroup answers."""
+    return Timer(TimerKind.HOLD, group_id, "", generation)
+
+
+def quiet_timer(group_id: str) -> Timer:
+    """Return the timer that finds out that joins of a first round have stopped arriving."""
+    return Timer(TimerKind.QUIET, group_id)
