@@ -40,6 +40,10 @@ class RangeAssignor:
         """Return None: range looks at subscriptions only."""
         del topics, owned, generation
 
+    def on_assignment(self, assignment: Assignment, generation: int) -> None:
+        """Do nothing: this assignor remembers nothing."""
+        del assignment, generation
+
 
 class _Share:
     """One topic being shared out: the partitions left and what each of its members may still take."""

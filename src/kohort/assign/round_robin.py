@@ -38,3 +38,7 @@ class RoundRobinAssignor:
     def user_data(self, topics: Iterable[str], owned: Partitions, generation: int) -> None:
         """Return None: round robin looks at subscriptions only."""
         del topics, owned, generation
+
+    def on_assignment(self, assignment: Assignment, generation: int) -> None:
+        """Do nothing: this assignor remembers nothing."""
+        del assignment, generation

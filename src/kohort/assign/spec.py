@@ -67,6 +67,10 @@ class Assignor(Protocol):
         """Return what the member tells the leader's assignor besides its subscription, or None."""
         ...
 
+    def on_assignment(self, assignment: Assignment, generation: int) -> None:
+        """Take notice of the member's new assignment, after it has revoked and before it owns what is new."""
+        ...
+
 
 def member_order(spec: GroupSpec) -> list[str]:
     """Return the member ids in Java's order: static members first by instance id, then dynamic ones by member id."""

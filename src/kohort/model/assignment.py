@@ -2,20 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from kohort.model.ids import TopicPartition
 
 Partitions = frozenset[TopicPartition]
 
 
-@dataclass(frozen=True, slots=True)
 class Assignment:
-    """One member's assignment: its partitions, and the assignor's own bytes or None."""
+    """One member's assignment: its partitions, and the assignor's own bytes or None. A value that does not change."""
 
-    partitions: Partitions = frozenset()
-    user_data: bytes | None = None
+    __slots__ = ("_partitions", "_source", "_user_data")
+
+    def __init__(self, partitions: Partitions = frozenset(), user_data: bytes | None = None) -> None:
+        self._partitions: Partitions | None = partitions
+        self._source: tuple[Any, ...] = ()
+        self._user_data = user_data
+
+    @classmethod
+    def deferred(cls, read: Callable[..., Iterable[TopicPartition]], *arguments: object) -> Assignment:
+        """Return an assignment whose partitions are `read(*arguments)`, called when they are first looked at.
+
+        A leader computes the assignments of thousands of members and looks at few of them as sets.
+        """
+        self = cls.__new__(cls)
+        self._partitions = None
+        self._source = (read, arguments)
+        self._user_data = None
+        return self
+
+    @property
+    def partitions(self) -> Partitions:
+        """Return the set of partitions."""
+        if self._partitions is None:
+            read, arguments = self._source
+            self._partitions = frozenset(read(*arguments))
+        return self._partitions
+
+    @property
+    def user_data(self) -> bytes | None:
+        """Return the assignor's own bytes, or None."""
+        return self._user_data
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Assignment):
+            return NotImplemented
+        return self.partitions == other.partitions and self.user_data == other.user_data
+
+    def __hash__(self) -> int:
+        return hash((self.partitions, self.user_data))
+
+    def __repr__(self) -> str:
+        return f"Assignment(partitions={self.partitions!r}, user_data={self.user_data!r})"
 
 
 def added(owned: Partitions, assigned: Partitions) -> Partitions:
@@ -31,6 +70,6 @@ def revoked(owned: Partitions, assigned: Partitions) -> Partitions:
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     """Return partition numbers by topic, both sorted, as the wire wants them."""
     topics: dict[str, list[int]] = {}
-    for topic, partition in sorted(partitions):
+    for topic, partition in partitions:
         topics.setdefault(topic, []).append(partition)
-    return topics
+    return {topic: sorted(topics[topic]) for topic in sorted(topics)}

@@ -1,0 +1,146 @@
+"""The two-step rule of cooperative rebalancing (KIP-429): nothing is given to a member while another still owns it.
+
+A leader compares what its assignor intends with what the members say they own. What changes hands is withheld from
+its taker in this round: the owner sees it gone, revokes it and joins again, and the next round gives it away. What
+nobody owns migrates at once. What is owned but in no intended assignment (a deleted topic, or metadata of the leader
+that is behind) goes back to its owner. Of several members that claim one partition, the claim of the highest
+generation counts (KIP-792); where that generation claims it twice, nobody's does and nobody is given it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kohort.assign.spec import GroupSpec
+from kohort.assign.user_data import encode_assignment_error, is_marked
+from kohort.model.assignment import Assignment, Partitions
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import TopicPartition
+
+
+class AssignmentRefused(ValueError):
+    """An assignment that breaks the two-step rule; the text names each partition, its owner and its taker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """The partitions of a round, in the specification's three sets; no two of them overlap."""
+
+    maybe_revoking: Partitions
+    ready_to_migrate: Partitions
+    unknown_but_owned: Partitions
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenRule:
+    """A partition given to one member while another owns it."""
+
+    partition: TopicPartition
+    owner: str
+    given_to: str
+
+    def __str__(self) -> str:
+        return f"{self.partition} is owned by {self.owner} and given to {self.given_to}"
+
+
+def segments(spec: GroupSpec, intended: Mapping[str, Assignment]) -> Segments:
+    """Return how what is owned and what is to be assigned overlap."""
+    owned = frozenset(_claimants(spec))
+    assigned = frozenset[TopicPartition]().union(*(each.partitions for each in intended.values()))
+    return Segments(owned & assigned, assigned - owned, owned - assigned)
+
+
+def two_step(spec: GroupSpec, intended: Mapping[str, Assignment]) -> dict[str, Assignment]:
+    """Return the assignments of this round: as intended, without what another member must revoke first."""
+    claimants = _claimants(spec)
+    withheld = {
+        partition
+        for member, assignment in intended.items()
+        for partition in assignment.partitions
+        if partition in claimants and claimants[partition] != [member]
+    }
+    returned: dict[str, list[TopicPartition]] = {}
+    for partition in segments(spec, intended).unknown_but_owned:
+        owners = claimants[partition]
+        # A member that no longer wants the topic would refuse the whole assignment.
+        if len(owners) == 1 and partition.topic in spec.members[owners[0]].subscription.topics:
+            returned.setdefault(owners[0], []).append(partition)
+    found = {}
+    for member in spec.members:
+        assignment = intended.get(member, Assignment())
+        kept = assignment.partitions.difference(withheld).union(returned.get(member, ()))
+        found[member] = assignment if kept == assignment.partitions else Assignment(kept, assignment.user_data)
+    return found
+
+
+def broken_rules(spec: GroupSpec, assignments: Mapping[str, Assignment]) -> tuple[BrokenRule, ...]:
+    """Return where `assignments` give a member what another one owns, in order of the partitions."""
+    claimants = _claimants(spec)
+    found = [
+        BrokenRule(partition, owners[0], member)
+        for member, assignment in assignments.items()
+        for partition in assignment.partitions
+        if (owners := claimants.get(partition)) and member not in owners
+    ]
+    return tuple(sorted(found, key=lambda rule: (rule.partition, rule.given_to)))
+
+
+def refuse_broken_rules(spec: GroupSpec, assignments: Mapping[str, Assignment], name: str) -> None:
+    """Raise `AssignmentRefused` where the assignor `name` broke the two-step rule."""
+    if broken := broken_rules(spec, assignments):
+        raise AssignmentRefused(
+            f"the cooperative assignor {name} must withhold a partition until its owner has revoked it: "
+            + "; ".join(map(str, broken))
+        )
+
+
+def members_of_old_versions(spec: GroupSpec) -> tuple[str, ...]:
+    """Return the members whose subscription cannot say what they own (version 0), by id."""
+    return tuple(sorted(name for name, member in spec.members.items() if member.subscription.version < 1))
+
+
+def with_errors(spec: GroupSpec, assignments: dict[str, Assignment]) -> dict[str, Assignment]:
+    """Return `assignments`, with an error for each member of ours where a member of an old version sits in the group.
+
+    Such a member revokes everything before it joins, so whatever it is given is safe; but every round moves its
+    partitions, and its user should know. Only members with our mark are sent the error: to others it is unreadable.
+    """
+    if not members_of_old_versions(spec):
+        return assignments
+    error = encode_assignment_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    return {
+        member: Assignment(assignment.partitions, error)
+        if assignment.user_data is None and is_marked(spec.members[member].subscription.user_data)
+        else assignment
+        for member, assignment in assignments.items()
+    }
+
+
+def _claimants(spec: GroupSpec) -> dict[TopicPartition, list[str]]:
+    """Return for every owned partition its owner, or all members that claim it in the same highest generation."""
+    found: dict[TopicPartition, tuple[int, list[str]]] = {}
+    for name in sorted(spec.members):
+        subscription = spec.members[name].subscription
+        generation = subscription.generation
+        for partition in dict.fromkeys(subscription.owned):
+            best, names = found.get(partition, (generation, []))
+            if generation > best:
+                best, names = generation, []
+            if generation == best:
+                names.append(name)
+            found[partition] = (best, names)
+    return {partition: names for partition, (_, names) in found.items()}
+
+
+__all__ = [
+    "AssignmentRefused",
+    "BrokenRule",
+    "Segments",
+    "broken_rules",
+    "members_of_old_versions",
+    "refuse_broken_rules",
+    "segments",
+    "two_step",
+    "with_errors",
+]

@@ -1,0 +1,147 @@
+"""What assignors put into the user data of subscriptions and assignments, byte for byte.
+
+A subscription's user data travels from a member to the leader's assignor, an assignment's back. Kafka's own formats
+are read from whoever wrote them and written so that Java, librdkafka and kafka-python read them. Ours follow them:
+the mark of our members stands at the end, where Kafka's readers stop reading, and an assignment's error goes to
+marked members alone. What cannot be read is no user data; reading never raises.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from struct import Struct
+from struct import error as ShortRead  # noqa: N812
+from typing import NamedTuple
+
+from kohort.model.assignment import by_topic
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import TopicPartition
+
+MARK = b"kohort\x01"
+"""The last bytes of the user data of our members' subscriptions, and the first of an assignment's with an error."""
+
+NO_GENERATION = -1
+
+_INT16 = Struct(">h")
+_INT32 = Struct(">i")
+_FLOAT64 = Struct(">d")
+
+
+class Memory(NamedTuple):
+    """What a `sticky` member remembers: its last assignment, and the generation of it or -1."""
+
+    partitions: tuple[TopicPartition, ...] = ()
+    generation: int = NO_GENERATION
+
+
+NO_MEMORY = Memory()
+
+
+def encode_sticky(partitions: Iterable[TopicPartition], generation: int) -> bytes:
+    """Return the user data of `sticky`, version 1: partition numbers by topic, and the generation."""
+    topics = by_topic(partitions)
+    parts = [_INT32.pack(len(topics))]
+    for topic, numbers in topics.items():
+        name = topic.encode()
+        parts += [_INT16.pack(len(name)), name, Struct(f">{len(numbers) + 1}i").pack(len(numbers), *numbers)]
+    return b"".join([*parts, _INT32.pack(generation)])
+
+
+def decode_sticky(user_data: bytes | None) -> Memory:
+    """Read the user data of `sticky`: version 1, else version 0 (no generation), else kafka-python's.
+
+    kafka-python 3 writes Java's bytes behind a version number of two bytes, which Java takes for no user data.
+    """
+    if not user_data:
+        return NO_MEMORY
+    for start, has_generation in ((0, True), (0, False), (_INT16.size, True)):
+        try:
+            partitions, at = _read_partitions(user_data, start)
+            generation = _INT32.unpack_from(user_data, at)[0] if has_generation else NO_GENERATION
+        except (ShortRead, ValueError):
+            continue
+        return Memory(partitions, generation)
+    return NO_MEMORY
+
+
+def encode_generation(generation: int) -> bytes:
+    """Return the user data of `cooperative-sticky`: the generation alone."""
+    return _INT32.pack(generation)
+
+
+def decode_generation(user_data: bytes | None) -> int:
+    """Read the user data of `cooperative-sticky`, or -1."""
+    try:
+        return int(_INT32.unpack_from(user_data or b"")[0])
+    except ShortRead:
+        return NO_GENERATION
+
+
+def encode_weight(weight: float) -> bytes:
+    """Return the user data of `capacity`: version 0 (int16) and the weight (float64)."""
+    return _INT16.pack(0) + _FLOAT64.pack(weight)
+
+
+def decode_weight(user_data: bytes | None) -> float:
+    """Read the user data of `capacity`, of any version; a member that gives no usable weight counts as 1."""
+    try:
+        weight = float(_FLOAT64.unpack_from(user_data or b"", _INT16.size)[0])
+    except ShortRead:
+        return 1.0
+    return weight if math.isfinite(weight) and weight > 0 else 1.0
+
+
+def marked(user_data: bytes) -> bytes:
+    """Return a subscription's user data with our members' mark."""
+    return user_data + MARK
+
+
+def is_marked(user_data: bytes | None) -> bool:
+    """Return whether a subscription's user data came from a member of ours."""
+    return user_data is not None and user_data.endswith(MARK)
+
+
+def encode_assignment_error(code: ErrorCode) -> bytes:
+    """Return an assignment's user data that carries an error: our mark and the code (int16)."""
+    return MARK + _INT16.pack(code)
+
+
+def assignment_error(user_data: bytes | None) -> ErrorCode | None:
+    """Return the error that an assignment's user data carries, or None."""
+    if user_data is None or not user_data.startswith(MARK):
+        return None
+    try:
+        (code,) = _INT16.unpack_from(user_data, len(MARK))
+    except ShortRead:
+        return None
+    if code == ErrorCode.NONE:
+        return None
+    try:
+        return ErrorCode(code)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def _read_partitions(user_data: bytes, at: int) -> tuple[tuple[TopicPartition, ...], int]:
+    """Read partition numbers by topic from `at`, and return where they end."""
+    found: list[TopicPartition] = []
+    count, at = _count(user_data, at)
+    for _ in range(count):
+        (size,) = _INT16.unpack_from(user_data, at)
+        at += _INT16.size
+        if size < 0 or at + size > len(user_data):
+            raise ValueError("a topic's name ends behind the user data")
+        topic = user_data[at : at + size].decode(errors="replace")
+        numbers, at = _count(user_data, at + size)
+        found += [TopicPartition(topic, number) for number in Struct(f">{numbers}i").unpack_from(user_data, at)]
+        at += numbers * _INT32.size
+    return tuple(dict.fromkeys(found)), at
+
+
+def _count(user_data: bytes, at: int) -> tuple[int, int]:
+    """Read an array's length, and return where its elements begin."""
+    (count,) = _INT32.unpack_from(user_data, at)
+    if not 0 <= count <= len(user_data):
+        raise ValueError("an array is longer than the user data")
+    return count, at + _INT32.size
