@@ -16,10 +16,12 @@ from kohort.client.accumulator import RecordMetadata
 from kohort.client.admin import Admin as _Admin
 from kohort.client.background import Runner
 from kohort.client.batch import Batch
+from kohort.client.callbacks import Callback, listener_of
 from kohort.client.consumer import Consumer as _Consumer
 from kohort.client.listener import RebalanceListener, finished
 from kohort.client.producer import Headers
 from kohort.client.producer import Producer as _Producer
+from kohort.client.wanted import Topic
 from kohort.model.assignment import Partitions
 
 P = ParamSpec("P")
@@ -99,7 +101,9 @@ class _OnCaller(RebalanceListener):
         if inspect.iscoroutinefunction(method):
             await finished(method(partitions))
         else:
-            await self._runner.on_caller(lambda: method(partitions))
+            outcome: list[Any] = []
+            await self._runner.on_caller(lambda: outcome.append(method(partitions)))
+            await finished(outcome[0])
 
 
 class Consumer(_Blocking[_Consumer]):
@@ -114,7 +118,8 @@ class Consumer(_Blocking[_Consumer]):
     assign = _plain(_Consumer.assign)
     assignment = _plain(_Consumer.assignment)
     poll = _blocking(_Consumer.poll)
-    position = _plain(_Consumer.position)
+    subscription = _plain(_Consumer.subscription)
+    position = _blocking(_Consumer.position)
     seek = _plain(_Consumer.seek)
     seek_to_beginning = _plain(_Consumer.seek_to_beginning)
     seek_to_end = _plain(_Consumer.seek_to_end)
@@ -122,11 +127,28 @@ class Consumer(_Blocking[_Consumer]):
     resume = _plain(_Consumer.resume)
     paused = _plain(_Consumer.paused)
     commit = _blocking(_Consumer.commit)
+    commit_async = _plain(_Consumer.commit_async)
     committed = _blocking(_Consumer.committed)
     beginning_offsets = _blocking(_Consumer.beginning_offsets)
     end_offsets = _blocking(_Consumer.end_offsets)
     offsets_for_times = _blocking(_Consumer.offsets_for_times)
-    metrics = _plain(_Consumer.metrics)
+    enforce_rebalance = _plain(_Consumer.enforce_rebalance)
+    group_metadata = _plain(_Consumer.group_metadata)
+    lag = _plain(_Consumer.lag)
+
+    @property
+    def client_id(self) -> str:
+        """The name that brokers know this client by."""
+        return self._client.client_id
+
+    @property
+    def group_id(self) -> str | None:
+        """The group, or None."""
+        return self._client.group_id
+
+    def metrics(self) -> dict[str, float]:
+        """Return what this consumer measured, by the names of docs/metrics.md. Any thread may ask."""
+        return self._client.metrics()
 
     def __enter__(self) -> Self:
         with self._runner.kept():
@@ -145,15 +167,24 @@ class Consumer(_Blocking[_Consumer]):
         except StopAsyncIteration:
             raise StopIteration from None
 
-    def subscribe(self, topics: Iterable[str], listener: RebalanceListener | None = None) -> None:
-        """Read these topics, and no others, from now on."""
-        theirs = None if listener is None else _OnCaller(listener, self._runner)
+    def subscribe(
+        self,
+        topics: Topic | Iterable[Topic],
+        listener: RebalanceListener | None = None,
+        *,
+        on_assigned: Callback | None = None,
+        on_revoked: Callback | None = None,
+        on_lost: Callback | None = None,
+    ) -> None:
+        """Read these topics, and no others, from now on. Everything else as `kohort.Consumer.subscribe`."""
+        user = listener_of(listener, on_assigned, on_revoked, on_lost)
+        theirs = None if user is None else _OnCaller(user, self._runner)
         self._runner.run(lambda: self._client.subscribe(topics, theirs))
 
-    def stop(self, *, is_finished: bool = True) -> None:
+    def stop(self, *, is_finished: bool = True, leave_group: bool | None = None) -> None:
         """Commit, give the partitions back, leave the group and end everything; a second time does nothing."""
         try:
-            self._runner.run(lambda: self._client.stop(is_finished=is_finished))
+            self._runner.run(lambda: self._client.stop(is_finished=is_finished, leave_group=leave_group))
         finally:
             self._runner.close()
 

@@ -310,7 +310,7 @@ async def a_reader_without_a_group_reads_everything_and_moves_as_it_likes(bootst
         ends = await consumer.end_offsets([first, second])
         assert sum(ends.values()) == 100
         assert await consumer.beginning_offsets([first]) == {first: 0}
-        assert {consumer.position(first), consumer.position(second)} == set(ends.values())
+        assert {await consumer.position(first), await consumer.position(second)} == set(ends.values())
         consumer.pause([first])
         assert consumer.paused() == {first}
         consumer.seek_to_beginning()
@@ -318,7 +318,7 @@ async def a_reader_without_a_group_reads_everything_and_moves_as_it_likes(bootst
         consumer.resume([first])
         consumer.seek(first, 3)
         [batch] = await consumer.poll(PATIENCE_MS, 2)
-        assert (batch.partition, batch.first_offset, consumer.position(first)) == (first, 3, 5)
+        assert (batch.partition, batch.first_offset, await consumer.position(first)) == (first, 3, 5)
         [record] = list((await consumer.poll(PATIENCE_MS, 1))[0])
         at = await consumer.offsets_for_times({first: record.timestamp_ms, second: 1 << 50})
         assert at[first] is not None

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from kohort.client.admin import Admin, ConfigEntry, ConfigSource, ResourceType
     from kohort.client.batch import Batch
     from kohort.client.cluster import Cluster
+    from kohort.client.committing import GroupMetadata
     from kohort.client.consumer import Consumer
     from kohort.client.errors import (
         BrokerUnreachable,
@@ -45,6 +46,7 @@ _HOME_OF = {
     "Delivery": "kohort.client.accumulator",
     "GroupDescription": "kohort.client.group_views",
     "GroupListing": "kohort.client.group_views",
+    "GroupMetadata": "kohort.client.committing",
     "MemberDescription": "kohort.client.group_views",
     "Membership": "kohort.client.membership",
     "OffsetAndMetadata": "kohort.client.offsets",
@@ -77,6 +79,7 @@ __all__ = [
     "Delivery",
     "GroupDescription",
     "GroupListing",
+    "GroupMetadata",
     "MemberDescription",
     "Membership",
     "OffsetAndMetadata",

@@ -121,9 +121,9 @@ class Cluster:
         self._tracked |= new
         return bool(new)
 
-    def track_all(self) -> None:
-        """Keep every topic of the cluster in the view from the next refresh on."""
-        self._is_tracking_all = True
+    def track_all(self, *, is_wanted: bool = True) -> None:
+        """Keep every topic of the cluster in the view from the next refresh on, or again only those tracked by name."""
+        self._is_tracking_all = is_wanted
 
     def want_refresh(self) -> None:
         """Say that the view looks wrong: it is refreshed soon, in the background."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from random import random as random_number
 
 from kohort.assign.range import RangeAssignor
 from kohort.assign.spec import Assignor
 from kohort.client.batch import Batch
+from kohort.client.callbacks import Callback, listener_of
 from kohort.client.cluster import Cluster
 from kohort.client.fetcher import FetchConfig
 from kohort.client.list_offsets import READ_COMMITTED, READ_UNCOMMITTED
@@ -26,6 +27,8 @@ from kohort.client.rebalance import ConsumerRebalance
 from kohort.client.tracked import TrackedPartition
 from kohort.client.turns import Turns
 from kohort.client.view import ClusterView
+from kohort.client.wanted import Topic, wanted
+from kohort.member.metrics import RebalanceMetrics
 from kohort.member.strategy import strategy_for
 from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition
@@ -38,13 +41,13 @@ class Consumer(Reading):
     """Reads topics of one cluster. Settings have Kafka's names, meanings and defaults; times are milliseconds.
 
     With a `group_id` the topics' partitions are shared with the group's other members; without one this consumer reads
-    all of them. `max_poll_records` bounds `poll`; `async for` yields what one fetch of a partition brought. Raises
-    ValueError for settings that do not go together.
+    all of them. A topic may be a regular expression, as in `subscribe`. `max_poll_records` bounds `poll`; `async for`
+    yields what one fetch of a partition brought. Raises ValueError for settings that do not go together.
     """
 
     def __init__(
         self,
-        *topics: str,
+        *topics: Topic,
         bootstrap_servers: str | Sequence[str],
         group_id: str | None = None,
         client_id: str = "kohort",
@@ -64,6 +67,7 @@ class Consumer(Reading):
         check_crcs: bool = True,
         assignors: Sequence[Assignor] = (RangeAssignor(),),
         listener: RebalanceListener | None = None,
+        exclude_internal_topics: bool = True,
         client_rack: str | None = None,
         request_timeout_ms: int = 30_000,
         metadata_max_age_ms: int = 300_000,
@@ -96,7 +100,8 @@ class Consumer(Reading):
             check_crcs=check_crcs,
             reset_policy=reset_policy(auto_offset_reset),
         )
-        super().__init__(cluster, group_id, config, enable_auto_commit=enable_auto_commit)
+        metrics = RebalanceMetrics(max_poll_interval_ms)
+        super().__init__(cluster, group_id, config, enable_auto_commit=enable_auto_commit, metrics=metrics)
         strategy_for(assignors)  # refuses what does not go together
         self._join = partial(
             Membership,
@@ -108,13 +113,17 @@ class Consumer(Reading):
             max_poll_interval_ms=max_poll_interval_ms,
             group_instance_id=group_instance_id,
             client_rack=client_rack,
+            metrics=metrics,
         )
+        self.client_id = client_id
         self._max_poll_records = max_poll_records
         self._auto_commit_interval_s = auto_commit_interval_ms / 1000
-        self._begin_idle(topics, listener or RebalanceListener())
+        self._are_internal_topics_wanted = not exclude_internal_topics
+        self._wanted = wanted(topics, internal=self._are_internal_topics_wanted)
+        self._begin_idle(listener or RebalanceListener())
 
-    def _begin_idle(self, topics: tuple[str, ...], listener: RebalanceListener) -> None:
-        self._topics = topics
+    def _begin_idle(self, listener: RebalanceListener) -> None:
+        self._topics = self._wanted.names
         self._turns = Turns(self._pulse)
         self._rebalance = ConsumerRebalance(
             self._fetcher,
@@ -122,12 +131,12 @@ class Consumer(Reading):
             commit=self._commit_before_revocation,
             is_member=lambda: self._membership is not None and bool(self._membership.member_id),
             looked_for=self._positions.wake,
+            began=self._note_callback,
         )
         self._rebalance.user = listener
         self._manual: Partitions = frozenset()
         self._is_started = self._is_stopping = self._is_polling = False
         self._next_commit_s = 0.0
-        self._tasks: set[asyncio.Task[None]] = set()
         self._unfollow: Callable[[], None] | None = None
 
     async def __aenter__(self) -> Consumer:
@@ -141,21 +150,23 @@ class Consumer(Reading):
     async def start(self) -> None:
         """Connect, and begin to join the group or to read. Raises `BrokerUnreachable`, `UnknownTopic`."""
         await self._cluster.start()
+        self._loop = asyncio.get_running_loop()
         self._is_started = True
         self._spawn(self._positions.run(), "positions")
         try:
-            if self._topics:
-                await self._begin(self._topics)
+            if self._wanted:
+                await self._begin()
             elif self._manual:
                 self.assign(self._manual)
         except BaseException:
             await self.stop()
             raise
 
-    async def stop(self, *, is_finished: bool = True) -> None:
+    async def stop(self, *, is_finished: bool = True, leave_group: bool | None = None) -> None:
         """Commit, give the partitions back, leave the group and end everything; a second time does nothing.
 
-        `is_finished` says whether the records handed out last count as finished.
+        `is_finished` says whether the records handed out last count as finished. `leave_group` (KIP-1092): True leaves
+        for good, False stays until the session ends, None leaves unless there is a `group_instance_id`.
         """
         if not self._is_started or self._is_stopping:
             return
@@ -166,9 +177,11 @@ class Consumer(Reading):
         self._pulse.beat()
         try:
             if self._membership is not None:
-                await self._membership.stop()
+                await self._commits_done()
+                await self._membership.stop(leave=leave_group)
             elif self._is_auto_committing:
                 await self._commit_before_revocation(frozenset(self._fetcher.tracked))
+            await self._commits_done()
         finally:
             for task in self._tasks:
                 task.cancel()
@@ -178,38 +191,56 @@ class Consumer(Reading):
 
     # What to read
 
-    async def subscribe(self, topics: Iterable[str], listener: RebalanceListener | None = None) -> None:
-        """Read these topics, and no others, from now on. Raises `UnknownTopic` where there is no group to wait in."""
-        self._topics = tuple(topics)
-        if not self._topics:
+    async def subscribe(
+        self,
+        topics: Topic | Iterable[Topic],
+        listener: RebalanceListener | None = None,
+        *,
+        on_assigned: Callback | None = None,
+        on_revoked: Callback | None = None,
+        on_lost: Callback | None = None,
+    ) -> None:
+        """Read these topics, and no others, from now on; callbacks are a listener's methods or up to three functions.
+
+        A compiled expression, or a text that begins with ^, stands for every topic whose whole name matches, also one
+        that is created later; brokers' own topics only with `exclude_internal_topics=False`. Raises `UnknownTopic`
+        for a name where there is no group to wait in, ValueError.
+        """
+        self._wanted = wanted(topics, internal=self._are_internal_topics_wanted)
+        if not self._wanted:
             await self.unsubscribe()
             return
-        if listener is not None:
-            self._rebalance.user = listener
+        if (user := listener_of(listener, on_assigned, on_revoked, on_lost)) is not None:
+            self._rebalance.user = user
         if not self._is_started:
             return
-        if self._membership is not None:
-            self._membership.subscribe(self._topics)
-        else:
+        if self._membership is None:
             self._fetcher.tracked.clear()
-            await self._begin(self._topics)
+        await self._begin()
+
+    def subscription(self) -> frozenset[str]:
+        """Return the topics that are read now: those that were named and those that match an expression."""
+        return frozenset(self._topics)
 
     async def unsubscribe(self) -> None:
         """Give all partitions back and leave the group; `subscribe` or `assign` may follow."""
+        self._wanted = wanted(())
         self._topics = ()
         self._manual = frozenset()
         if not self._is_started:
             return
+        self._cluster.track_all(is_wanted=False)
         self._finish_handed_out()
         self._turns.user_returned()
         if self._membership is not None:
+            await self._commits_done()
             await self._membership.stop("the consumer unsubscribed from all topics")
             self._membership = None
         self._fetcher.tracked.clear()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions, and no others, without sharing them; commits go to `group_id` if there is one."""
-        if self._topics:
+        if self._wanted:
             raise RuntimeError("assign and subscribe exclude each other: unsubscribe first")
         self._manual = frozenset(partitions)
         if not self._is_started:
@@ -317,27 +348,48 @@ class Consumer(Reading):
 
     # The inside
 
-    async def _begin(self, topics: tuple[str, ...]) -> None:
+    async def _begin(self) -> None:
+        """Join the group, or tell it of another subscription; without a group begin to read."""
+        has_patterns = bool(self._wanted.patterns)
+        self._cluster.track_all(is_wanted=has_patterns)
+        if has_patterns:
+            await self._cluster.refresh()
+        self._topics = self._wanted.topics(self._cluster.view)
         if self.group_id is None:
-            for topic in topics:
+            for topic in self._wanted.names:
                 await self._cluster.topic(topic)
-            self._follow(self._cluster.view)
-            self._unfollow = self._unfollow or self._cluster.watch(self._follow)
-            return
-        self._membership = self._join(self.group_id, topics=topics, listener=self._rebalance)
-        self._membership.on_change = self._pulse.beat
-        self._membership.begin()
+        elif self._membership is not None:
+            self._membership.subscribe(self._topics, self._wanted.pattern)
+        else:
+            self._membership = self._join(
+                self.group_id, topics=self._topics, matches=self._wanted.pattern, listener=self._rebalance
+            )
+            self._membership.on_change = self._pulse.beat
+            self._membership.begin()
+        self._follow(self._cluster.view)
+        self._unfollow = self._unfollow or self._cluster.watch(self._follow)
 
     def _follow(self, view: ClusterView) -> None:
-        """Without a group, read every partition of the topics, also those that are added."""
+        """See topics that an expression matches come and go; without a group, partitions too."""
+        topics = self._wanted.topics(view)
+        if self._membership is not None:
+            if topics != self._topics:
+                self._membership.subscribe(topics, self._wanted.pattern)
+            self._topics = topics
+        elif self._wanted:
+            self._topics = topics
+            self._follow_partitions(view)
+
+    def _follow_partitions(self, view: ClusterView) -> None:
+        tracked = self._fetcher.tracked
+        for partition in [each for each in tracked if each.topic not in self._topics]:
+            del tracked[partition]
         for topic in self._topics:
             for number in view.topics[topic].partitions if topic in view.topics else ():
                 partition = TopicPartition(topic, number)
-                if partition not in self._fetcher.tracked:
-                    self._fetcher.tracked[partition] = TrackedPartition(partition)
+                if partition not in tracked:
+                    tracked[partition] = TrackedPartition(partition)
                     self._positions.wake()
 
-    def _spawn(self, work: Coroutine[object, object, None], name: str) -> None:
-        task = asyncio.create_task(work, name=f"kohort consumer {name}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _note_callback(self) -> None:
+        self._measured.callback_began(int(asyncio.get_running_loop().time() * 1000))

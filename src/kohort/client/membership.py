@@ -21,6 +21,7 @@ from kohort.client.retry import retry
 from kohort.client.view import ClusterView
 from kohort.member import ClassicMember, Identity, MemberConfig, State, effects, inputs
 from kohort.member.effects import Callback
+from kohort.member.metrics import RebalanceMetrics
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
@@ -52,6 +53,8 @@ class Membership:
         group_instance_id: str | None = None,
         listener: RebalanceListener | None = None,
         client_rack: str | None = None,
+        matches: Callable[[str], bool] | None = None,
+        metrics: RebalanceMetrics | None = None,
     ) -> None:
         config = MemberConfig(
             session_timeout_ms=session_timeout_ms,
@@ -68,6 +71,8 @@ class Membership:
         self._listener = listener or RebalanceListener()
         self._assignors = {assignor.name: assignor for assignor in assignors}
         self._topics = tuple(topics)
+        self._matches = matches
+        self._measured = metrics or RebalanceMetrics(max_poll_interval_ms)
         self._member = ClassicMember(config, assignors, cluster.random)
         self._requests = GroupRequests(cluster, group_id, config)
         self._inbox: asyncio.Queue[inputs.Input] = asyncio.Queue()
@@ -91,7 +96,7 @@ class Membership:
         assert self._driver is None, "a membership starts once"
         self._watch(self._topics)
         self._unwatch = self._cluster.watch(self._take_view)
-        self._inbox.put_nowait(inputs.Subscribed(self._topics))
+        self._inbox.put_nowait(inputs.Subscribed(self._topics, self._matches))
         self._driver = asyncio.create_task(self._drive(), name=f"kohort member of {self.group_id}")
 
     async def stop(self, reason: str = CLOSING, *, leave: bool | None = None) -> None:
@@ -124,6 +129,11 @@ class Membership:
         return self._member.identity.member_id
 
     @property
+    def group_instance_id(self) -> str | None:
+        """The name that makes this a static member, or None."""
+        return self._config.instance_id
+
+    @property
     def state(self) -> State:
         """Where the member is between two assignments."""
         return self._member.state
@@ -139,12 +149,8 @@ class Membership:
         return self._member.rebalances
 
     def metrics(self) -> dict[str, float]:
-        """Return numbers about this membership by Kafka's names."""
-        return {
-            "rebalance-total": self._member.rebalances,
-            "failed-rebalance-total": self._member.failed_rebalances,
-            "generation": self.generation,
-        }
+        """Return what this membership measured, by the names of docs/metrics.md."""
+        return self._measured.values(_now_ms())
 
     async def joined(self, *, timeout_ms: int | None = None) -> Partitions:
         """Wait until the member is stable; return what it owns. Raises `KafkaError` where it failed, TimeoutError."""
@@ -168,11 +174,15 @@ class Membership:
             error, self._callback_error = self._callback_error, None
             raise error
 
-    def subscribe(self, topics: Iterable[str]) -> None:
-        """Want other topics from now on; the group rebalances if they differ."""
+    def subscribe(self, topics: Iterable[str], matches: Callable[[str], bool] | None = None) -> None:
+        """Want other topics from now on; the group rebalances if they differ.
+
+        `matches` says which topics are wanted too once the leader assigns them: it may have seen them first.
+        """
         self._topics = tuple(topics)
+        self._matches = matches
         self._watch(self._topics)
-        self._inbox.put_nowait(inputs.Subscribed(self._topics))
+        self._inbox.put_nowait(inputs.Subscribed(self._topics, self._matches))
 
     def rejoin(self, reason: str) -> None:
         """Ask for a rebalance."""
@@ -233,7 +243,10 @@ class Membership:
             self._step(await self._next_input())
 
     def _step(self, event: inputs.Input) -> None:
-        for effect in self._member.step(event, _now_ms()):
+        before, now_ms = self._member.state, _now_ms()
+        asked = self._member.step(event, now_ms)
+        self._measured.observe(event, asked, before, self._member.state, now_ms)
+        for effect in asked:
             self._carry_out(effect)
         self._wake()
 

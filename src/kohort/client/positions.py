@@ -114,4 +114,4 @@ class Positions:
 
 
 def _is_missing(entry: TrackedPartition) -> bool:
-    return (entry.position is None or entry.is_reset_due) and not entry.is_leaving
+    return entry.position is None or entry.is_reset_due

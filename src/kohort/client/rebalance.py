@@ -16,7 +16,10 @@ from kohort.model.assignment import Partitions
 
 
 class ConsumerRebalance(RebalanceListener):
-    """Stands between a membership and a consumer's user. `commit` commits what is finished of some partitions."""
+    """Stands between a membership and a consumer's user. `commit` commits what is finished of some partitions.
+
+    `began` is told when the user's own callback begins: what came before it was waiting and committing.
+    """
 
     def __init__(
         self,
@@ -26,6 +29,7 @@ class ConsumerRebalance(RebalanceListener):
         commit: Callable[[Partitions], Awaitable[None]],
         is_member: Callable[[], bool],
         looked_for: Callable[[], None],
+        began: Callable[[], None] = lambda: None,
     ) -> None:
         self.user = RebalanceListener()
         self._fetcher = fetcher
@@ -33,12 +37,14 @@ class ConsumerRebalance(RebalanceListener):
         self._commit = commit
         self._is_member = is_member
         self._looked_for = looked_for
+        self._began = began
 
     async def on_partitions_revoked(self, partitions: Partitions) -> None:
         self._stop_handing_out(partitions)
         async with self._turns.callback(waits=True, is_too_late=lambda: not self._is_member()):
             try:
                 await self._commit(partitions)
+                self._began()
                 await finished(self.user.on_partitions_revoked(partitions))
             finally:
                 self._forget(partitions)
@@ -48,6 +54,7 @@ class ConsumerRebalance(RebalanceListener):
             for partition in sorted(partitions):
                 self._fetcher.tracked[partition] = TrackedPartition(partition)
             try:
+                self._began()
                 await finished(self.user.on_partitions_assigned(partitions))
             finally:
                 self._looked_for()
@@ -56,6 +63,7 @@ class ConsumerRebalance(RebalanceListener):
         self._stop_handing_out(partitions)
         try:
             async with self._turns.callback(waits=True):
+                self._began()
                 await finished(self.user.on_partitions_lost(partitions))
         finally:
             self._forget(partitions)

@@ -15,7 +15,7 @@ WINDOWS = 2
 
 class _Window(NamedTuple):
     start_ms: int
-    count: int
+    values: int
     total: float
     greatest: float
 
@@ -38,13 +38,13 @@ class Sampled:
         if last is None or now_ms - last.start_ms >= WINDOW_MS:
             self._windows = (*self._windows, _Window(now_ms, 1, value, value))[-WINDOWS:]
         else:
-            grown = _Window(last.start_ms, last.count + 1, last.total + value, max(last.greatest, value))
+            grown = _Window(last.start_ms, last.values + 1, last.total + value, max(last.greatest, value))
             self._windows = (*self._windows[:-1], grown)
 
     def average(self, now_ms: int) -> float:
         """Return the average of the recent values, NaN where there are none."""
         recent = self._recent(now_ms)
-        return sum(window.total for window in recent) / sum(window.count for window in recent) if recent else nan
+        return sum(window.total for window in recent) / sum(window.values for window in recent) if recent else nan
 
     def greatest(self, now_ms: int) -> float:
         """Return the greatest of the recent values, NaN where there are none."""
@@ -60,7 +60,7 @@ class Sampled:
             return 0.0
         elapsed_ms = now_ms - recent[0].start_ms
         elapsed_ms += max(0, WINDOWS - 1 - elapsed_ms // WINDOW_MS) * WINDOW_MS
-        return sum(window.count for window in recent) * per_ms / elapsed_ms
+        return sum(window.values for window in recent) * per_ms / elapsed_ms
 
     def _recent(self, now_ms: int) -> tuple[_Window, ...]:
         return tuple(window for window in self._windows if now_ms - window.start_ms < WINDOWS * WINDOW_MS)

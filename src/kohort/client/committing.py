@@ -1,0 +1,194 @@
+"""What a consumer says to its group: commits, who it is in the group, and what it measures of all that.
+
+Commits leave one after another, in the order they were asked for: a late one never takes the group back behind a newer
+one, however often it is tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import NamedTuple
+
+from kohort.client.cluster import Cluster
+from kohort.client.consumer_metrics import lag_numbers, lags, measured
+from kohort.client.fetcher import FetchConfig, Fetcher
+from kohort.client.membership import Membership
+from kohort.client.offsets import OffsetAndMetadata, commit_offsets, fetch_committed
+from kohort.client.pulse import Pulse
+from kohort.member.metrics import RebalanceMetrics
+from kohort.model.assignment import Partitions
+from kohort.model.errors import KafkaError
+from kohort.model.ids import TopicPartition
+
+log = logging.getLogger(__name__)
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
+Committed = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], object]
+
+
+class GroupMetadata(NamedTuple):
+    """Who a consumer is in its group; generation -1 and an empty member id before it has joined."""
+
+    group_id: str
+    generation: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+class Committing:
+    """The side of a consumer that faces its group."""
+
+    client_id: str
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        group_id: str | None,
+        config: FetchConfig,
+        *,
+        enable_auto_commit: bool,
+        metrics: RebalanceMetrics,
+    ) -> None:
+        self.group_id = group_id
+        self._cluster = cluster
+        self._config = config
+        self._is_auto_committing = enable_auto_commit and group_id is not None
+        self._membership: Membership | None = None
+        self._measured = metrics
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._pulse = Pulse()
+        self._fetcher = Fetcher(cluster, config, arrived=self._pulse.beat, adrift=self._look_up)
+        self._commit_order = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def assignment(self) -> Partitions:
+        """Return the partitions that this consumer reads."""
+        return frozenset(self._fetcher.tracked)
+
+    async def commit(self, offsets: Offsets | None = None) -> None:
+        """Commit these offsets, by default the position of every partition: all that was returned so far.
+
+        Raises `CommitFailed` where the group has moved on, `PartitionErrors`, RuntimeError without a group.
+        """
+        await self._commit(self._to_commit(offsets))
+
+    def commit_async(self, offsets: Offsets | None = None, on_complete: Committed | None = None) -> None:
+        """Begin to commit as `commit` does and return at once; `on_complete(offsets, error)` hears how it went.
+
+        Without `on_complete` a failure is only logged. What was begun is finished before the consumer stops.
+        """
+        wanted = self._to_commit(offsets)
+        self._group()
+        self._spawn(self._commit_soon(wanted, on_complete), "commit")
+
+    async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the group's committed offsets; what was never committed is left out. Raises `KafkaError`."""
+        return await fetch_committed(self._cluster, self._group(), partitions)
+
+    def enforce_rebalance(self, reason: str = "rebalance enforced by user") -> None:
+        """Ask for a rebalance, for a cause that only this program knows. Raises RuntimeError without a group."""
+        if self._membership is None:
+            raise RuntimeError("this consumer is in no group that could rebalance: give a group_id and subscribe")
+        self._membership.rejoin(reason)
+
+    def group_metadata(self) -> GroupMetadata:
+        """Return who this consumer is in its group now. Raises RuntimeError without a group."""
+        group_id = self._group()
+        if self._membership is None:
+            return GroupMetadata(group_id)
+        member = self._membership
+        return GroupMetadata(group_id, member.generation, member.member_id, member.group_instance_id)
+
+    def metrics(self) -> dict[str, float]:
+        """Return what this consumer measured, by the names of docs/metrics.md. Any thread may ask."""
+        now_ms = 0 if self._loop is None else int(self._loop.time() * 1000)
+        return self._measured.values(now_ms) | lag_numbers(self._fetcher.tracked)
+
+    def lag(self) -> dict[TopicPartition, int]:
+        """Return how many offsets each partition is behind its end, as the last fetches showed it."""
+        return lags(self._fetcher.tracked)
+
+    # The inside
+
+    def _look_up(self) -> None:
+        raise NotImplementedError
+
+    def _spawn(self, work: Coroutine[object, object, None], name: str) -> None:
+        task = asyncio.create_task(work, name=f"kohort consumer {name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _group(self) -> str:
+        if self.group_id is None:
+            raise RuntimeError("this consumer has no group: pass group_id to commit offsets")
+        return self.group_id
+
+    def _to_commit(self, offsets: Offsets | None) -> dict[TopicPartition, OffsetAndMetadata]:
+        if offsets is None:
+            return {
+                entry.partition: OffsetAndMetadata(entry.position, "", entry.leader_epoch)
+                for entry in self._fetcher.tracked.values()
+                if entry.position is not None and not entry.is_reset_due
+            }
+        return {
+            partition: OffsetAndMetadata(offset) if isinstance(offset, int) else offset
+            for partition, offset in offsets.items()
+        }
+
+    async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        group_id = self._group()
+        async with self._commit_order:
+            with measured(self._measured, is_asked=bool(offsets)):
+                if self._membership is not None:
+                    await self._membership.commit(offsets)
+                else:
+                    await commit_offsets(self._cluster, group_id, offsets)
+            for partition, committed in offsets.items():
+                if (entry := self._fetcher.tracked.get(partition)) is not None:
+                    entry.committed = committed.offset
+                    if entry.position == committed.offset:
+                        entry.take_as_consumed()  # its user said so, in hand or not
+
+    async def _commit_soon(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], on_complete: Committed | None
+    ) -> None:
+        failure: KafkaError | None = None
+        try:
+            await self._commit(offsets)
+        except KafkaError as error:
+            failure = error
+        if on_complete is not None:
+            on_complete(offsets, failure)
+        elif failure is not None:
+            log.warning("a commit failed: %s", failure.text)
+
+    async def _commits_done(self) -> None:
+        """Wait for what `commit_async` began: commits leave in order."""
+        async with self._commit_order:
+            pass
+
+    def _finished(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        entries = (self._fetcher.tracked.get(partition) for partition in partitions)
+        return {
+            entry.partition: OffsetAndMetadata(entry.consumed, "", entry.consumed_epoch)
+            for entry in entries
+            if entry is not None and entry.consumed is not None and entry.consumed != entry.committed
+        }
+
+    async def _auto_commit(self) -> None:
+        if self._membership is not None and not self._membership.generation >= 0:
+            return
+        try:
+            await self._commit(self._finished(self._fetcher.tracked))
+        except KafkaError as error:
+            log.warning("auto-commit: %s", error.text)
+
+    async def _commit_before_revocation(self, partitions: Partitions) -> None:
+        if not self._is_auto_committing:
+            return
+        try:
+            await self._commit(self._finished(partitions))
+        except KafkaError as error:
+            log.warning("the records since the last commit will be read again: %s", error.text)
