@@ -2,6 +2,6 @@
 
 from kohort.member.classic import ClassicMember
 from kohort.member.identity import Identity
-from kohort.member.state import MemberConfig, State
+from kohort.member.state import MemberConfig, PollState, State
 
-__all__ = ["ClassicMember", "Identity", "MemberConfig", "State"]
+__all__ = ["ClassicMember", "Identity", "MemberConfig", "PollState", "State"]

@@ -36,11 +36,12 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """Send SyncGroup; `assignments` is empty unless this member leads."""
+    """Send SyncGroup; `assignments` is empty unless this member leads. `failure` says why the leader has none."""
 
     identity: Identity
     protocol_name: str
     assignments: Mapping[str, Assignment]
+    failure: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +79,41 @@ class RunCallback:
 
 
 @dataclass(frozen=True, slots=True)
+class OnAssignment:
+    """Call the assignor's `on_assignment`, if it has one: after all that is revoked, before `assigned`."""
+
+    protocol_name: str
+    assignment: Assignment
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
 class Rediscover:
     """Forget the coordinator's address and look it up before the next request."""
 
     code: ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class TellUser:
+    """Raise this from the user's next poll, unless a round succeeds before that; the member goes on."""
+
+    code: ErrorCode
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PollLate:
+    """Warn: two thirds of the poll interval have passed, and after `left_ms` more the member gives up its place."""
+
+    left_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PollMissed:
+    """Say that the poll deadline has passed: the member leaves, or, a static one, is silent until its session ends."""
+
+    is_leaving: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,4 +129,18 @@ class Ended:
     """The member has left for good; nothing follows."""
 
 
-Effect = Join | Sync | Heartbeat | Leave | Compute | RunCallback | Rediscover | Fail | Ended
+Effect = (
+    Join
+    | Sync
+    | Heartbeat
+    | Leave
+    | Compute
+    | RunCallback
+    | OnAssignment
+    | Rediscover
+    | TellUser
+    | PollLate
+    | PollMissed
+    | Fail
+    | Ended
+)

@@ -6,7 +6,7 @@ identity may change anything. A request that got no answer is answered NETWORK_E
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kohort.assign.spec import MemberSpec, TopicSpec
@@ -18,9 +18,10 @@ from kohort.model.errors import ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class Subscribed:
-    """The user wants these topics from now on."""
+    """The user wants these topics from now on; with `matches`, any other topic too that it says yes to (a pattern)."""
 
     topics: tuple[str, ...]
+    matches: Callable[[str], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +65,12 @@ class JoinAnswered:
 
 @dataclass(frozen=True, slots=True)
 class SyncAnswered:
-    """SyncGroup's answer."""
+    """SyncGroup's answer; `error_message` is there where the leader could not assign."""
 
     asked_as: Identity
     error: ErrorCode
     assignment: Assignment = field(default_factory=Assignment)
+    error_message: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +108,19 @@ class Computed:
 
 @dataclass(frozen=True, slots=True)
 class ComputeFailed:
-    """The leader could not make an assignment."""
+    """The leader could not make an assignment. `is_told`: the broker passes the text on to the group."""
 
     asked_as: Identity
     text: str
+    is_told: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataChanged:
-    """The cluster's metadata is now this, for the topics asked about."""
+    """The cluster's metadata is now this, for the topics asked about; `gone` are those it says do not exist."""
 
     topics: Mapping[str, TopicSpec]
+    gone: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,16 +33,25 @@ class Session:
     """The deadlines of one member."""
 
     def __init__(
-        self, *, heartbeat_interval_ms: int, session_timeout_ms: int, max_poll_interval_ms: int | None, backoff: Backoff
+        self,
+        *,
+        heartbeat_interval_ms: int,
+        session_timeout_ms: int,
+        max_poll_interval_ms: int | None,
+        random: Callable[[], float],
     ) -> None:
         self._heartbeat_interval_ms = heartbeat_interval_ms
         self._session_timeout_ms = session_timeout_ms
         self._max_poll_interval_ms = max_poll_interval_ms
-        self._backoff = backoff
+        self._backoff = Backoff(random)
+        # A member that waits outside a round sends no heartbeats: it must be back well within its session.
+        self._round_backoff = Backoff(random, limit_ms=session_timeout_ms // 3)
         self.heartbeat_ms: int | None = None
         self.retry_ms: int | None = None
+        self.rejoin_ms: int | None = None
         self.session_ms: int | None = None
         self.poll_ms: int | None = None
+        self.poll_warning_ms: int | None = None
 
     def mark_heartbeat_sent(self, now_ms: int) -> None:
         """The next heartbeat is one interval away."""
@@ -73,18 +82,40 @@ class Session:
 
     def mark_poll_entered(self) -> None:
         """The user is here: no poll deadline runs."""
-        self.poll_ms = None
+        self.poll_ms = self.poll_warning_ms = None
 
     def mark_poll_returned(self, now_ms: int) -> None:
-        """The user went off: the poll deadline is one interval away."""
+        """The user went off: the poll deadline is one interval away, the warning two thirds of it."""
         if self._max_poll_interval_ms is not None:
             self.poll_ms = now_ms + self._max_poll_interval_ms
+            self.poll_warning_ms = now_ms + self._max_poll_interval_ms * 2 // 3
+
+    def is_poll_late(self, now_ms: int) -> bool:
+        """Return whether it is time to warn the user."""
+        return self.poll_warning_ms is not None and now_ms >= self.poll_warning_ms
+
+    def mark_poll_late(self, now_ms: int) -> int:
+        """The user is warned, once; return how long it still has, in milliseconds."""
+        self.poll_warning_ms = None
+        return 0 if self.poll_ms is None else self.poll_ms - now_ms
 
     def wait_to_retry(self, now_ms: int, *, is_first_at_once: bool = False) -> None:
         """Something failed: hold the next attempt back, the first one only if it is not due at once."""
         is_at_once = is_first_at_once and self._backoff.failures == 0
         wait_ms = self._backoff.next_ms()
         self.retry_ms = now_ms if is_at_once else now_ms + wait_ms
+
+    def wait_after_bad_round(self, now_ms: int) -> int:
+        """A round ended without what it was for; return when to try the next one, later after each such round."""
+        return now_ms + self._round_backoff.next_ms()
+
+    def end_bad_rounds(self) -> None:
+        """A round was good."""
+        self._round_backoff.reset()
+
+    def is_rejoin_due(self, now_ms: int) -> bool:
+        """Return whether a stable member must join again by itself."""
+        return self.rejoin_ms is not None and now_ms >= self.rejoin_ms
 
     def retry_heartbeat(self, now_ms: int) -> None:
         """A heartbeat got no answer: try again soon, not a whole interval later."""

@@ -23,6 +23,15 @@ class State(StrEnum):
     FATAL = "fatal"
 
 
+class PollState(StrEnum):
+    """Where the user is between two polls, against the deadline of `max.poll.interval.ms`."""
+
+    HERE = "here"  # in poll, or no deadline is set
+    AWAY = "away"
+    LATE = "late"  # two thirds of the interval have passed
+    MISSED = "missed"  # the deadline has passed: the member is out until the user is back
+
+
 @dataclass(frozen=True, slots=True)
 class MemberConfig:
     """A member's timings, in milliseconds, and what it says about itself. Kafka's defaults."""
@@ -37,6 +46,8 @@ class MemberConfig:
 
 # In these states no join or sync is under way, so a heartbeat says something and is heard.
 BEATING = frozenset({State.PREPARING, State.ASSIGNING, State.COMPLETING, State.STABLE, State.LEAVING})
+# From these there is no way back into a round.
+ENDING = frozenset({State.LEAVING, State.CLOSED, State.FATAL})
 # The coordinator is elsewhere, or may be.
 MOVED = frozenset(
     {

@@ -1,7 +1,9 @@
 """How a member gives up and takes partitions around a rebalance: one strategy for each rebalance protocol.
 
 A strategy is arithmetic on partition sets; when its answers are asked for is the state machine's business. EAGER
-gives everything up before it joins, so nothing it is assigned can clash with what it owns.
+gives everything up before it joins, so nothing it is assigned can clash with what it owns. COOPERATIVE keeps what it
+owns and gives up, once the assignment is there, what that leaves out: the leader has withheld it from its next owner
+(KIP-429), who gets it in the round that follows.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import Protocol
 
 from kohort.assign.spec import Assignor, RebalanceProtocol
 from kohort.member.identity import Identity
-from kohort.model.assignment import Partitions, added
+from kohort.model.assignment import Partitions, added, revoked
 from kohort.model.subscription import Subscription
 
 
@@ -28,6 +30,10 @@ class Transition:
 class Strategy(Protocol):
     """The answers that differ between rebalance protocols."""
 
+    protocol: RebalanceProtocol
+    is_loss_told_apart: bool
+    """Whether what was deleted is lost by itself, or goes with all the rest."""
+
     def revoked_before_join(self, owned: Partitions, topics: Sequence[str]) -> Partitions | None:
         """Return what to revoke before JoinGroup; None runs no callback, an empty set runs it with nothing."""
         ...
@@ -40,6 +46,9 @@ class Strategy(Protocol):
 class Eager:
     """Stop the world: revoke all that is owned before every JoinGroup (Kafka before KIP-429, and its default)."""
 
+    protocol = RebalanceProtocol.EAGER
+    is_loss_told_apart = False
+
     def revoked_before_join(self, owned: Partitions, topics: Sequence[str]) -> Partitions | None:
         """Return all that is owned, so that the callback runs even where nothing is."""
         del topics
@@ -50,7 +59,24 @@ class Eager:
         return Transition(revoked=frozenset(), added=added(owned, assigned))
 
 
-_STRATEGIES: dict[RebalanceProtocol, Strategy] = {RebalanceProtocol.EAGER: Eager()}
+class Cooperative:
+    """Keep reading: give up only what another member is to have, and join again for it to get there (KIP-429)."""
+
+    protocol = RebalanceProtocol.COOPERATIVE
+    is_loss_told_apart = True
+
+    def revoked_before_join(self, owned: Partitions, topics: Sequence[str]) -> Partitions | None:
+        """Return what is owned of topics that are no longer wanted; without any, no callback runs."""
+        wanted = frozenset(topics)
+        return frozenset(held for held in owned if held.topic not in wanted) or None
+
+    def transition(self, owned: Partitions, assigned: Partitions) -> Transition:
+        """Return the differences; whoever gave something up joins again, so that its next owner may have it."""
+        given_up = revoked(owned, assigned)
+        return Transition(given_up, added(owned, assigned), is_rejoin=bool(given_up))
+
+
+_STRATEGIES: dict[RebalanceProtocol, Strategy] = {each.protocol: each for each in (Eager(), Cooperative())}
 
 
 def strategy_for(assignors: Sequence[Assignor]) -> Strategy:

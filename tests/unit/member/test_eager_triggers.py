@@ -52,7 +52,8 @@ def test_a_follower_syncs_with_no_assignments_and_owns_what_it_is_given() -> Non
     script = Script()
     script.subscribe("t")
     assert script.joined(5) == [Sync(Identity(5, "m"), "range", {})]
-    [assigned] = script.synced(TWO)
+    told, assigned = script.synced(TWO)
+    assert told == effects.OnAssignment("range", Assignment(TWO), 5)
     assert isinstance(assigned, RunCallback)
     assert (assigned.callback, assigned.partitions) == (ASSIGNED, TWO)
     assert script.member.owned == TWO
@@ -421,13 +422,14 @@ def test_a_silent_session_only_looks_the_coordinator_up() -> None:
 
 def test_a_fenced_static_member_is_out_for_good() -> None:
     script = stable(MemberConfig(instance_id="i"))
-    [fail] = heartbeat_says(script, ErrorCode.FENCED_INSTANCE_ID)
+    fail, lose = heartbeat_says(script, ErrorCode.FENCED_INSTANCE_ID)
     assert isinstance(fail, Fail)
     assert "'i'" in fail.text
+    assert isinstance(lose, RunCallback)
+    assert (lose.callback, lose.partitions) == (LOST, TWO), "the other member has them"
     assert script.member.identity == Identity(-1, "")
-    script.take(inputs.CloseRequested("bye"))
-    assert script.callbacks() == [(LOST, TWO)]
-    assert script.finished(LOST) == [effects.Ended()], "no LeaveGroup: the other member has the id"
+    assert script.finished(LOST) == []
+    assert script.take(inputs.CloseRequested("bye")) == [effects.Ended()], "no LeaveGroup: the other member has the id"
 
 
 # The poll deadline

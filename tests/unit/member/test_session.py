@@ -10,7 +10,7 @@ def session(random: float = 0.5) -> Session:
         heartbeat_interval_ms=3_000,
         session_timeout_ms=10_000,
         max_poll_interval_ms=60_000,
-        backoff=Backoff(lambda: random),
+        random=lambda: random,
     )
 
 
@@ -47,6 +47,22 @@ def test_the_poll_deadline_runs_only_while_the_user_is_away() -> None:
     assert deadlines.poll_ms is None
 
 
+def test_the_user_is_warned_once_when_two_thirds_of_the_poll_interval_have_passed() -> None:
+    deadlines = session()
+    deadlines.mark_poll_returned(1_000)
+    assert not deadlines.is_poll_late(40_999)
+    assert deadlines.is_poll_late(41_000)
+    assert deadlines.mark_poll_late(41_000) == 20_000
+    assert not deadlines.is_poll_late(60_999)
+
+
+def test_rounds_that_end_badly_are_tried_ever_later_and_well_within_the_session() -> None:
+    deadlines = session()
+    assert [deadlines.wait_after_bad_round(0) for _ in range(7)] == [100, 200, 400, 800, 1600, 3200, 3333]
+    deadlines.end_bad_rounds()
+    assert deadlines.wait_after_bad_round(0) == 100
+
+
 def test_a_first_failure_may_be_retried_at_once_and_the_second_waits() -> None:
     deadlines = session()
     deadlines.wait_to_retry(1_000, is_first_at_once=True)
@@ -66,7 +82,7 @@ def test_an_answer_of_the_coordinator_ends_the_backoff() -> None:
 
 def test_a_heartbeat_is_retried_no_later_than_the_next_would_be() -> None:
     deadlines = Session(
-        heartbeat_interval_ms=50, session_timeout_ms=10_000, max_poll_interval_ms=None, backoff=Backoff(lambda: 0.5)
+        heartbeat_interval_ms=50, session_timeout_ms=10_000, max_poll_interval_ms=None, random=lambda: 0.5
     )
     deadlines.retry_heartbeat(0)
     assert deadlines.heartbeat_ms == 50

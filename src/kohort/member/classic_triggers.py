@@ -1,0 +1,103 @@
+"""What starts a round of a classic member: other topics, changed metadata, what heartbeats and commits are told.
+
+A trigger that keeps generation and id only says that the member wants to join again; one that takes them away makes
+the member forget who it was, and what follows from that is preparation's business (classic_round).
+"""
+
+from __future__ import annotations
+
+from kohort.member import effects, inputs
+from kohort.member.effects import Callback
+from kohort.member.standing import Standing
+from kohort.member.state import ENDING, MOVED, State
+from kohort.model.assignment import Partitions
+from kohort.model.errors import ErrorCode
+from kohort.model.reason import JoinReason
+
+# KIP-800's words are those of Java's client where it has some.
+SUBSCRIPTION_CHANGED = "subscription has changed"
+ALREADY_REBALANCING = "group is already rebalancing"
+
+
+def take_subscription(member: Standing, event: inputs.Subscribed) -> None:
+    """The user wants these topics."""
+    member.topics = tuple(dict.fromkeys(event.topics))
+    member.matches = event.matches
+    if member.is_subscription_new:
+        is_first = not member.joined_topics
+        member.want(JoinReason.BLIND if is_first else SUBSCRIPTION_CHANGED)
+
+
+def take_heartbeat(member: Standing, error: ErrorCode, now_ms: int) -> None:
+    """A heartbeat was answered, as who the member still is."""
+    if member.is_leave_sent:
+        return
+    if error in MOVED:
+        member.do(effects.Rediscover(error))
+        member.session.retry_heartbeat(now_ms)
+    elif error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        member.session.retry_heartbeat(now_ms)
+    else:
+        if error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
+            member.session.mark_heard(now_ms)
+        take_verdict(member, error, "HEARTBEAT")
+
+
+def take_verdict(member: Standing, error: ErrorCode, request: str) -> None:
+    """A heartbeat or commit says what the group thinks of this identity."""
+    if member.is_leave_sent or member.state is State.FATAL:
+        return
+    match error:
+        case ErrorCode.REBALANCE_IN_PROGRESS:
+            if member.state in (State.STABLE, State.COMPLETING):
+                is_commit = request == "OFFSET_COMMIT"
+                member.want(f"offset commit failed since {ALREADY_REBALANCING}" if is_commit else ALREADY_REBALANCING)
+        case ErrorCode.UNKNOWN_MEMBER_ID | ErrorCode.ILLEGAL_GENERATION:
+            member.forget(error)
+            member.want(f"encountered {error.name} from {request} response")
+            if member.running is None and member.state not in ENDING:
+                member.state = State.UNJOINED
+        case ErrorCode.FENCED_INSTANCE_ID | ErrorCode.GROUP_AUTHORIZATION_FAILED:
+            member.fail(error)
+        case _:
+            pass  # what concerns the one request is its caller's business
+
+
+def take_metadata(member: Standing, event: inputs.MetadataChanged) -> None:
+    """The cluster looks like this now."""
+    # A broker that has not heard of a topic yet says that it does not exist: only what was there can be gone.
+    was_there = member.gone_topics | {topic for topic in event.gone if topic in member.metadata}
+    member.gone_topics = event.gone & was_there
+    member.metadata = event.topics
+    watch_metadata(member)
+
+
+def watch_metadata(member: Standing) -> None:
+    """See whether the metadata asks for something from a stable member."""
+    if member.state is not State.STABLE or member.running is not None:
+        return
+    # Only the leader rejoins (KIP-429): one member that notices is enough, all of them would be a stampede.
+    if member.is_leader and member.snapshot is not None:
+        seen = {topic: spec for topic, spec in member.metadata.items() if topic in member.group_topics}
+        if seen != dict(member.snapshot):
+            member.want(JoinReason.TOPIC_METADATA_CHANGE, is_forced=True)
+    if lost := lost_to_deletion(member):
+        member.missing |= lost
+        member.run(Callback.LOST, lost, "they no longer exist")
+    elif any(_exists(member, topic, partition) for topic, partition in member.missing):
+        # Whoever leads may never have seen them go.
+        member.want("partitions that were deleted are back")
+
+
+def lost_to_deletion(member: Standing) -> Partitions:
+    """Return what the member owns and the cluster has no longer, where its protocol tells that apart (KIP-429)."""
+    if not member.strategy.is_loss_told_apart:
+        return frozenset()
+    return frozenset(
+        held for held in member.owned if held.topic in member.gone_topics or not _exists(member, *held, if_unknown=True)
+    )
+
+
+def _exists(member: Standing, topic: str, partition: int, *, if_unknown: bool = False) -> bool:
+    spec = member.metadata.get(topic)
+    return if_unknown if spec is None else partition < spec.partitions

@@ -1,0 +1,129 @@
+"""Where a classic member stands: what it knows of itself, its group and its deadlines, and the steps all rules share.
+
+Written by the modules `classic*` and by nobody else; a driver reads it. Plain state: it decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from kohort.assign.spec import Assignor, TopicSpec
+from kohort.member import effects, inputs
+from kohort.member.effects import Callback, Effect
+from kohort.member.failures import failure_text
+from kohort.member.identity import NO_GENERATION, NOBODY, Identity
+from kohort.member.session import Session
+from kohort.member.state import ENDING, MemberConfig, PollState, State
+from kohort.member.strategy import strategy_for
+from kohort.model.assignment import Assignment, Partitions
+from kohort.model.errors import ErrorCode
+
+
+class Standing:
+    """One member's state. Public to its own package; users look at what `client.Membership` shows of it."""
+
+    def __init__(self, config: MemberConfig, assignors: Sequence[Assignor], random: Callable[[], float]) -> None:
+        self.config = config
+        self.state = State.UNJOINED
+        self.identity = NOBODY
+        self.topics: tuple[str, ...] = ()
+        self.owned: Partitions = frozenset()
+        self.protocol_name = ""
+        self.is_leader = False
+        self.rebalances = 0
+        self.failed_rebalances = 0
+        self.assignment_error: ErrorCode | None = None
+        self.assignors = {assignor.name: assignor for assignor in assignors}
+        self.strategy = strategy_for(assignors)
+        self.session = Session(
+            heartbeat_interval_ms=config.heartbeat_interval_ms,
+            session_timeout_ms=config.session_timeout_ms,
+            max_poll_interval_ms=config.max_poll_interval_ms,
+            random=random,
+        )
+        self.asked: list[Effect] = []
+        # What the next round is about: why to join, whether that reason must reach the coordinator, and how far it is.
+        self.rejoin: str | None = None
+        self.is_rejoin_forced = False
+        self.is_prepared = False
+        self.joined_topics: tuple[str, ...] = ()
+        self.matches: Callable[[str], bool] | None = None
+        self.running: tuple[Callback, Partitions] | None = None
+        self.received = Assignment()
+        self.is_second_round_due = False
+        # What the member has seen of its topics; a leader compares them with those that it assigned.
+        self.metadata: Mapping[str, TopicSpec] = {}
+        self.gone_topics: frozenset[str] = frozenset()
+        self.missing: Partitions = frozenset()
+        self.group_topics: frozenset[str] = frozenset()
+        self.snapshot: Mapping[str, TopicSpec] | None = None
+        # Heartbeats, the user, the end.
+        self.beat_as: Identity | None = None
+        self.is_away = False
+        self.closing: inputs.CloseRequested | None = None
+        self.is_leave_sent = False
+
+    @property
+    def poll_deadline_ms(self) -> int | None:
+        """When the user must be back at the latest; None while it polls or where no deadline is set."""
+        return self.session.poll_ms
+
+    @property
+    def poll_state(self) -> PollState:
+        """Where the user is, as far as the poll deadline goes."""
+        if self.is_away:
+            return PollState.MISSED
+        if self.session.poll_ms is None:
+            return PollState.HERE
+        return PollState.AWAY if self.session.poll_warning_ms is not None else PollState.LATE
+
+    @property
+    def is_rejoin_wanted(self) -> bool:
+        """Whether a round may begin as soon as no wait stands against it."""
+        is_free = self.state in (State.UNJOINED, State.STABLE) and self.running is None
+        return is_free and self.rejoin is not None and bool(self.topics) and not self.is_away
+
+    @property
+    def is_subscription_new(self) -> bool:
+        """Whether the user wants other topics than the last JoinGroup said."""
+        return set(self.topics) != set(self.joined_topics)
+
+    def want(self, reason: str, *, is_forced: bool = False) -> None:
+        """Join again; the first reason is the one that counts, unless a later one must be heard."""
+        if self.rejoin is None or (is_forced and not self.is_rejoin_forced):
+            self.rejoin = reason
+            self.is_rejoin_forced = is_forced
+
+    def forget(self, error: ErrorCode) -> None:
+        """The group no longer knows this generation, or this member at all."""
+        member_id = self.identity.member_id if error is ErrorCode.ILLEGAL_GENERATION else NOBODY.member_id
+        self.identity = Identity(NO_GENERATION, member_id)
+        self.is_prepared = False
+        self.is_leader = False
+        self.session.end()
+
+    def leave(self, reason: str) -> bool:
+        """Ask to leave; return whether there is an id to leave with."""
+        if self.identity.member_id:
+            self.do(effects.Leave(self.identity, reason))
+        return bool(self.identity.member_id)
+
+    def fail(self, code: ErrorCode, text: str | None = None) -> None:
+        """End here for good, with a sentence for the user; only closing follows."""
+        if code is ErrorCode.FENCED_INSTANCE_ID:
+            self.identity = NOBODY
+        if self.state in ENDING:
+            return
+        self.state = State.FATAL
+        self.session.end()
+        self.do(effects.Fail(code, text or failure_text(code, self.config, self.assignors)))
+
+    def run(self, callback: Callback, partitions: Partitions, cause: str) -> None:
+        """Start a callback; until it has finished nothing else of a round happens."""
+        assert self.running is None, "callbacks run one at a time"
+        self.running = (callback, partitions)
+        self.do(effects.RunCallback(callback, partitions, cause))
+
+    def do(self, effect: Effect) -> None:
+        """Ask the driver for something."""
+        self.asked.append(effect)
