@@ -20,12 +20,15 @@ from kohort.model.errors import ErrorCode
 def remove(group: ClassicGroup, member_id: str, cause: Cause) -> Effects:
     """Take a member out. If it waits, it learns that it is unknown now, and a live one joins again."""
     member = group.members[member_id]
+    # Every sign of life arms the session anew, so one that ran out has been silent for exactly as long.
+    silent_ms = member.session_timeout_ms if cause.kind is CauseKind.SESSION_TIMEOUT else -1
     if member_id in group.awaiting_join:
         yield Reply(JoinResult(ErrorCode.UNKNOWN_MEMBER_ID, ""), parked_join(group.group_id, member_id))
     if member_id in group.awaiting_sync:
         yield Reply(SyncResult(ErrorCode.UNKNOWN_MEMBER_ID), parked_sync(group.group_id, member_id))
     yield Disarm(member.session)
-    yield Note(MemberRemoved(group.group_id, member_id, member.instance_id, cause))
+    timeout_ms = member.session_timeout_ms
+    yield Note(MemberRemoved(group.group_id, member_id, member.instance_id, cause, silent_ms, timeout_ms))
 
 
 def follow_departure(group: ClassicGroup, cause: Cause) -> Effects:

@@ -158,12 +158,17 @@ class StaticMemberReplaced:
 
 @dataclass(frozen=True, slots=True)
 class MemberRemoved:
-    """A member is out: it left, was removed, or was evicted. The cause says which."""
+    """A member is out: it left, was removed, or was evicted. The cause says which.
+
+    `silent_ms` is how long it had not been heard of where that is why, else -1; `session_timeout_ms` how long it could.
+    """
 
     group_id: str
     member_id: str
     instance_id: str | None
     cause: Cause
+    silent_ms: int = -1
+    session_timeout_ms: int = -1
 
 
 @dataclass(frozen=True, slots=True)
