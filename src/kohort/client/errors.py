@@ -75,6 +75,16 @@ class RebalanceInProgress(CommitFailed):
         )
 
 
+class AssignmentFailed(KafkaError):
+    """The group's leader could not make an assignment, so nobody has one; every member tries again a little later.
+
+    `text` names the leader and what went wrong there. Raised once for a round, by every member that waited for it.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, text)
+
+
 class PartitionErrors(KafkaError):
     """Some partitions of a request failed. `codes` are theirs."""
 

@@ -35,6 +35,7 @@ from kohort.wire.messages import (
 ResponseT = TypeVar("ResponseT")
 
 PROTOCOL_TYPE = "consumer"
+_FEATURE = "kohort.group"
 _LEAVE_TIMEOUT_MS = 5000
 _JOIN_MARGIN_MS = 5000
 
@@ -97,12 +98,16 @@ class GroupRequests:
                 SyncGroupRequest.Assignment(member_id=member, assignment=encode_assignment(assignment))
                 for member, assignment in sorted(effect.assignments.items())
             ],
+            assignment_error=effect.failure,
         )
         timeout_ms = max(self._cluster.request_timeout_ms, self._config.rebalance_timeout_ms + _JOIN_MARGIN_MS)
         try:
             answer = await self._call_held_back(request, timeout_ms)
             return inputs.SyncAnswered(
-                effect.identity, error_for(answer.error_code), decode_assignment(answer.assignment)
+                effect.identity,
+                error_for(answer.error_code),
+                decode_assignment(answer.assignment),
+                answer.error_message,
             )
         except (KafkaError, MalformedMessage) as error:
             return inputs.SyncAnswered(effect.identity, self._code(error))
@@ -136,6 +141,12 @@ class GroupRequests:
         except (KafkaError, TimeoutError):
             return inputs.LeaveAnswered(effect.identity, ErrorCode.REQUEST_TIMED_OUT)
         return inputs.LeaveAnswered(effect.identity, error_for(answer.error_code))
+
+    @property
+    def is_failure_passed_on(self) -> bool:
+        """Whether the coordinator passes a leader's failed assignment on to the other members."""
+        connection = self._connection
+        return connection is not None and not connection.is_closed and connection.has_feature(_FEATURE)
 
     def rediscover(self) -> None:
         """Forget the coordinator; the next request looks it up."""

@@ -10,16 +10,16 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
-from kohort.assign.spec import Assignor, GroupSpec, TopicSpec
+from kohort.assign.spec import Assignor
 from kohort.client.cluster import Cluster
-from kohort.client.errors import CommitFailed, RebalanceInProgress
+from kohort.client.errors import AssignmentFailed, CommitFailed, RebalanceInProgress
 from kohort.client.group_requests import GroupRequests
+from kohort.client.leading import Leading
 from kohort.client.listener import CallbackAbandoned, RebalanceListener, finished
 from kohort.client.offsets import REFUSALS, OffsetAndMetadata, commit_offsets, fetch_committed
 from kohort.client.pulse import Pulse
-from kohort.client.retry import retry
 from kohort.client.view import ClusterView
-from kohort.member import ClassicMember, Identity, MemberConfig, State, effects, inputs
+from kohort.member import ClassicMember, Identity, MemberConfig, PollState, State, effects, inputs
 from kohort.member.effects import Callback
 from kohort.member.metrics import RebalanceMetrics
 from kohort.model.assignment import Partitions
@@ -29,6 +29,11 @@ from kohort.model.ids import TopicPartition
 log = logging.getLogger(__name__)
 
 CLOSING = "the consumer is being closed"
+POLL_LATE = (
+    "group %s: no poll for two thirds of max_poll_interval_ms=%s: in %d ms this member gives up its partitions;"
+    " lower max_poll_records, or raise max_poll_interval_ms"
+)
+POLL_MISSED = "group %s: this member %s until the next poll: there was none for max_poll_interval_ms=%s"
 
 
 class Membership:
@@ -75,15 +80,16 @@ class Membership:
         self._measured = metrics or RebalanceMetrics(max_poll_interval_ms)
         self._member = ClassicMember(config, assignors, cluster.random)
         self._requests = GroupRequests(cluster, group_id, config)
+        self._leading = Leading(cluster, group_id, self._assignors, self._requests)
         self._inbox: asyncio.Queue[inputs.Input] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
         self._driver: asyncio.Task[None] | None = None
         self._unwatch: Callable[[], None] | None = None
-        self._watched: frozenset[str] = frozenset()
         self._changed = Pulse()
         self._sleeping_until_ms: int | None = None
         self.on_change: Callable[[], None] | None = None
         self._callback_error: Exception | None = None
+        self._assignment_failure: AssignmentFailed | None = None
 
     # For the user
 
@@ -94,7 +100,7 @@ class Membership:
     def begin(self) -> None:
         """Begin to join, from inside a running loop."""
         assert self._driver is None, "a membership starts once"
-        self._watch(self._topics)
+        self._leading.follow(self._topics)
         self._unwatch = self._cluster.watch(self._take_view)
         self._inbox.put_nowait(inputs.Subscribed(self._topics, self._matches))
         self._driver = asyncio.create_task(self._drive(), name=f"kohort member of {self.group_id}")
@@ -139,6 +145,16 @@ class Membership:
         return self._member.state
 
     @property
+    def poll_state(self) -> PollState:
+        """Where the user is between two polls: here, away, late (two thirds of the interval are over), or missed."""
+        return self._member.poll_state
+
+    @property
+    def assignment_error(self) -> ErrorCode | None:
+        """What the leader said in the last assignment is wrong with the group (a member of an old version), or None."""
+        return self._member.assignment_error
+
+    @property
     def is_leader(self) -> bool:
         """Whether this member computes the group's assignments."""
         return self._member.is_leader
@@ -167,12 +183,17 @@ class Membership:
                 await self._changed.wait()
 
     def check(self) -> None:
-        """Raise what ended the membership, or the exception of a callback, once."""
+        """Raise what ended the membership; once, the exception of a callback or that the leader could not assign."""
         if self.failure is not None:
             raise self.failure
-        if self._callback_error is not None:
+        is_between = self.state in (State.PREPARING, State.COMPLETING)
+        if self._callback_error is not None and not is_between:
+            # The first exception of a round, once all its callbacks have had their turn.
             error, self._callback_error = self._callback_error, None
             raise error
+        if self._assignment_failure is not None:
+            failure, self._assignment_failure = self._assignment_failure, None
+            raise failure
 
     def subscribe(self, topics: Iterable[str], matches: Callable[[str], bool] | None = None) -> None:
         """Want other topics from now on; the group rebalances if they differ.
@@ -181,7 +202,7 @@ class Membership:
         """
         self._topics = tuple(topics)
         self._matches = matches
-        self._watch(self._topics)
+        self._leading.follow(self._topics)
         self._inbox.put_nowait(inputs.Subscribed(self._topics, self._matches))
 
     def rejoin(self, reason: str) -> None:
@@ -287,11 +308,22 @@ class Membership:
                 log.info("group %s: member %s leaves: %s", self.group_id, effect.identity.member_id, effect.reason)
                 self._spawn(self._requests.leave(effect))
             case effects.Compute():
-                self._spawn(self._compute(effect))
+                self._spawn(self._leading.compute(effect))
             case effects.RunCallback():
                 self._spawn(self._run_callback(effect))
+            case effects.OnAssignment():
+                self._assignment_failure = None
+                self._tell_assignor(effect)
             case effects.Rediscover():
                 self._requests.rediscover()
+            case effects.TellUser(_, text):
+                log.warning("group %s: %s", self.group_id, text)
+                self._assignment_failure = AssignmentFailed(text)
+            case effects.PollLate(left_ms):
+                log.warning(POLL_LATE, self.group_id, self._config.max_poll_interval_ms, left_ms)
+            case effects.PollMissed(is_leaving):
+                what = "leaves the group" if is_leaving else "sends no more heartbeats"
+                log.warning(POLL_MISSED, self.group_id, what, self._config.max_poll_interval_ms)
             case effects.Fail(code, text):
                 complaint = self._requests.complaint
                 self.failure = complaint if complaint and complaint.code is code else KafkaError(code, text)
@@ -312,29 +344,21 @@ class Membership:
             self.failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"a defect stopped the member: {error!r}")
             self._wake()
 
-    async def _compute(self, effect: effects.Compute) -> inputs.Input:
-        """Run the assignor over the members, with metadata that covers all their topics."""
-        topics = sorted({topic for member in effect.members.values() for topic in member.subscription.topics})
+    def _tell_assignor(self, effect: effects.OnAssignment) -> None:
+        on_assignment = getattr(self._assignors[effect.protocol_name], "on_assignment", None)
+        if on_assignment is None:
+            return
         try:
-            if self._watch(topics) or any(topic not in self._cluster.view.topics for topic in topics):
-                waits = self._cluster.waits()
-                await retry(self._cluster.refresh, waits=waits, timeout_ms=self._cluster.request_timeout_ms)
-            snapshot = self._specs(topics)
-            if missing := [topic for topic in topics if topic not in snapshot]:
-                log.warning("group %s subscribes to topics that do not exist: %s", self.group_id, ", ".join(missing))
-            if effect.skip:
-                return inputs.Computed(effect.identity, {}, snapshot)
-            assignments = self._assignors[effect.protocol_name].assign(GroupSpec(effect.members, snapshot))
+            on_assignment(effect.assignment, effect.generation)
         except Exception as error:
-            log.exception("group %s: no assignment by %s", self.group_id, effect.protocol_name)
-            return inputs.ComputeFailed(effect.identity, f"{type(error).__name__}: {error}")
-        return inputs.Computed(effect.identity, assignments, snapshot)
+            log.exception("group %s: on_assignment of %s failed", self.group_id, effect.protocol_name)
+            self._callback_error = self._callback_error or error
 
     async def _run_callback(self, effect: effects.RunCallback) -> inputs.Input:
         callback, partitions = effect.callback, effect.partitions
         names = ", ".join(map(str, sorted(partitions))) or "nothing"
         log.info("group %s: %s %s: %s", self.group_id, callback, names, effect.cause)
-        self._watch(partition.topic for partition in partitions)
+        self._leading.follow(partition.topic for partition in partitions)
         run = {
             Callback.REVOKED: self._listener.on_partitions_revoked,
             Callback.ASSIGNED: self._listener.on_partitions_assigned,
@@ -350,23 +374,9 @@ class Membership:
             self._callback_error = self._callback_error or error
         return inputs.CallbackFinished(callback)
 
-    def _watch(self, topics: Iterable[str]) -> bool:
-        """Follow these topics' metadata too; return whether any of them was not followed before."""
-        topics = frozenset(topics)
-        self._watched |= topics
-        is_new = self._cluster.track(topics)
-        if is_new:
-            # A follower never computes an assignment, and still has to find the leaders of what it is given.
-            self._cluster.want_refresh()
-        return is_new
-
-    def _specs(self, topics: Iterable[str]) -> dict[str, TopicSpec]:
-        view = self._cluster.view
-        return {topic: spec for topic in topics if (spec := view.spec(topic)) is not None}
-
     def _take_view(self, view: ClusterView) -> None:
         del view
-        self._inbox.put_nowait(inputs.MetadataChanged(self._specs(self._watched)))
+        self._inbox.put_nowait(self._leading.seen())
 
     async def _end(self) -> None:
         if self._unwatch is not None:

@@ -71,6 +71,14 @@ class ClusterView:
         """Return the view without a topic."""
         return replace(self, topics={name: found for name, found in self.topics.items() if name != topic})
 
+    def is_gone(self, topic: str) -> bool:
+        """Return whether the cluster says that it has no such topic."""
+        found = self.topics.get(topic)
+        return found is not None and found.error in (
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.UNKNOWN_TOPIC_ID,
+        )
+
     def spec(self, topic: str) -> TopicSpec | None:
         """Return the topic as assignors see it, or None where it has no known partitions."""
         found = self.topics.get(topic)

@@ -110,6 +110,10 @@ class Connection:
         """Return whether the broker takes a version of an API."""
         return self._spoken is not None and self._spoken.speaks(api, version)
 
+    def has_feature(self, name: str, version: int = 1) -> bool:
+        """Return whether the broker supports a version of a feature."""
+        return self._spoken is not None and self._spoken.has_feature(name, version)
+
     @property
     def is_closed(self) -> bool:
         """Whether nothing can be sent any more."""

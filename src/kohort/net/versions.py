@@ -45,6 +45,7 @@ class Spoken:
         if answer.error_code:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{address} refused to negotiate versions")
         self._ranges = {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
+        self._features = {each.name: (each.min_version, each.max_version) for each in answer.supported_features}
 
     def newest(self, api: Api, *, highest: int | None = None) -> int:
         """Return the newest version of an API that both sides speak, up to `highest`. Raises UNSUPPORTED_VERSION."""
@@ -60,4 +61,9 @@ class Spoken:
     def speaks(self, api: Api, version: int = 0) -> bool:
         """Return whether the broker takes a version of an API."""
         lowest, highest = self._ranges.get(api, (0, -1))
+        return lowest <= version <= highest
+
+    def has_feature(self, name: str, version: int = 1) -> bool:
+        """Return whether the broker supports a version of a feature (KIP-584); ours begin with `kohort.`."""
+        lowest, highest = self._features.get(name, (0, -1))
         return lowest <= version <= highest
