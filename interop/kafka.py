@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -52,12 +52,27 @@ def free_port() -> int:
 
 
 class ApacheKafka:
-    """A real broker (KRaft, combined roles). Raises `jars.Unavailable` when Java or its jars cannot be had."""
+    """A real broker (KRaft, combined roles). Raises `jars.Unavailable` when Java or its jars cannot be had.
+
+    `listeners` are security protocols, each on a port of its own in `addresses`; the first is `bootstrap`. `formatting`
+    is added to the command that formats the storage, such as `--add-scram USER`.
+    """
 
     name = "apache"
 
-    def __init__(self, settings: Mapping[str, str] | None = None, *, heap: str = "1g", wait_s: float = 60) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, str] | None = None,
+        *,
+        heap: str = "1g",
+        wait_s: float = 60,
+        listeners: Sequence[str] = ("PLAINTEXT",),
+        formatting: Sequence[str] = (),
+    ) -> None:
         self.settings = dict(settings or {})
+        self.listeners = tuple(listeners)
+        self.formatting = tuple(formatting)
+        self.addresses: dict[str, str] = {}
         self.heap = heap
         self.wait_s = wait_s
         self.ready_ms = 0.0
@@ -69,20 +84,25 @@ class ApacheKafka:
         class_path = jars.class_path()
         java = jars.java()
         self.directory = Path(tempfile.mkdtemp(prefix="kohort-apache-kafka."))
-        port, controller = free_port(), free_port()
-        self.bootstrap = f"127.0.0.1:{port}"
+        controller = free_port()
+        self.addresses = {protocol: f"127.0.0.1:{free_port()}" for protocol in self.listeners}
+        self.bootstrap = self.addresses[self.listeners[0]]
+        named = ",".join(f"{protocol}://{address}" for protocol, address in self.addresses.items())
         properties = self.directory / "server.properties"
         listeners = {
-            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+            "listeners": f"{named},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": named,
+            "inter.broker.listener.name": self.listeners[0],
+            "listener.security.protocol.map": ",".join(f"{each}:{each}" for each in self.listeners)
+            + ",CONTROLLER:PLAINTEXT",
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
             "log.dirs": str(self.logs),
         }
         lines = [f"{key}={value}" for key, value in {**DEFAULTS, **listeners, **self.settings}.items()]
         properties.write_text("\n".join(lines) + "\n")
         cluster = "A" + base64.urlsafe_b64encode(os.urandom(16)).decode()[1:22]
-        formatting = jars.command("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties))
-        done = subprocess.run(formatting, capture_output=True, text=True, timeout=120, check=False)
+        format_storage = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties), *self.formatting]
+        done = subprocess.run(jars.command(*format_storage), capture_output=True, text=True, timeout=120, check=False)
         if done.returncode:
             raise RuntimeError(f"StorageTool format: {done.stdout[-2000:]}{done.stderr[-2000:]}")
         collector = ["-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]

@@ -31,6 +31,7 @@ JOIN_S = 10.0
 EXAMPLES = """
 kohort consume flights --from-beginning --max 5
 kohort consume flights --group readers --from-beginning --json | jq .value
+kohort consume '^flights-.*' --group readers
 kohort consume flights --format '{partition} {offset} {key}={value}' --timeout-ms 2000
 """
 
@@ -38,7 +39,9 @@ kohort consume flights --format '{partition} {offset} {key}={value}' --timeout-m
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `consume` to the command line."""
     parser = verb(verbs, "consume", "write the records of topics to stdout", run=run, examples=EXAMPLES)
-    parser.add_argument("topics", metavar="TOPIC", nargs="+")
+    parser.add_argument(
+        "topics", metavar="TOPIC", nargs="+", help="a name, or '^…': an expression that whole names match, now or later"
+    )
     parser.add_argument("--group", metavar="GROUP", help="join this group and commit what was written")
     parser.add_argument(
         "--from-beginning", action="store_true", help="start at the first record where nothing is committed"
@@ -76,14 +79,15 @@ async def follow(args: argparse.Namespace, write: Writer) -> int:
     stop = asyncio.Event()
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
-    async with Admin(args.bootstrap_server, start_timeout_ms=START_TIMEOUT_MS) as admin:
-        await require_topics(admin, args.topics)
+    async with Admin(args.bootstrap_server, start_timeout_ms=START_TIMEOUT_MS, **args.security) as admin:
+        await require_topics(admin, [topic for topic in args.topics if not topic.startswith("^")])
     # Auto-commit takes a batch as finished when poll is called again: when it has been written and flushed.
     consumer = Consumer(
         *dict.fromkeys(args.topics),
         bootstrap_servers=args.bootstrap_server,
         group_id=args.group,
         auto_offset_reset="earliest" if args.from_beginning else "latest",
+        **args.security,
     )
     async with consumer:
         await Reader(consumer, write, args.max, args.timeout_ms).run(stop)

@@ -7,28 +7,62 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 
 from kohort.model.ids import TopicPartition
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE = "KOHORT_BOOTSTRAP"
+CONFIG_VARIABLE = "KOHORT_COMMAND_CONFIG"
 
 Named = tuple[str, frozenset[int] | None]
 """What an option names: a topic, and some of its partitions or None for all."""
 
 
 def add_cluster(parser: ArgumentParser) -> None:
-    """Add --bootstrap-server, whose default comes from the environment."""
+    """Add --bootstrap-server and --command-config, whose defaults come from the environment."""
     parser.add_argument(
         "--bootstrap-server",
         metavar="HOST:PORT",
         type=bootstrap,
-        default=os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP,
-        help=f"a broker, or several with commas (default: ${BOOTSTRAP_VARIABLE}, else {DEFAULT_BOOTSTRAP})",
+        help=f"a broker, or several with commas (default: the file's, ${BOOTSTRAP_VARIABLE}, {DEFAULT_BOOTSTRAP})",
     )
+    parser.add_argument(
+        "--command-config",
+        metavar="FILE",
+        help=f"properties with bootstrap.servers, security.protocol, sasl.*, ssl.* (default: ${CONFIG_VARIABLE})",
+    )
+
+
+def settle_cluster(args: argparse.Namespace) -> None:
+    """Set `bootstrap_server` and `security` (what clients take as `tls` and `sasl`). Raises ValueError, OSError."""
+    path = args.command_config or os.environ.get(CONFIG_VARIABLE)
+    args.security = {}
+    if path:
+        from kohort.client.config_file import config_from
+
+        args.security = dict(config_from(path))
+    in_file = args.security.pop("bootstrap_servers", None)
+    in_environment = os.environ.get(BOOTSTRAP_VARIABLE)
+    args.bootstrap_server = args.bootstrap_server or in_file or in_environment or DEFAULT_BOOTSTRAP
+
+
+def _settled(run: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
+    if hasattr(args, "command_config"):
+        try:
+            settle_cluster(args)
+        except (ValueError, OSError) as error:
+            print(f"kohort: {_sentence(error)}", file=sys.stderr)
+            return 2
+    return run(args)
+
+
+def _sentence(error: ValueError | OSError) -> str:
+    return f"cannot read {error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
 
 
 def add_json(parser: ArgumentParser, what: str = "one JSON document instead of a table") -> None:
@@ -52,7 +86,7 @@ def verb(
         epilog="examples:\n" + "\n".join(f"  {line}" for line in examples.strip().splitlines()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=partial(_settled, run))
     return parser
 
 

@@ -71,13 +71,14 @@ async def send(args: argparse.Namespace, read: Callable[[bytes], Outgoing]) -> i
     """Send every line of stdin; return the exit status."""
     from kohort.client import Admin, Producer
 
-    async with Admin(args.bootstrap_server, start_timeout_ms=START_TIMEOUT_MS) as admin:
+    async with Admin(args.bootstrap_server, start_timeout_ms=START_TIMEOUT_MS, **args.security) as admin:
         await require_topics(admin, [args.topic])
     producer = Producer(
         bootstrap_servers=args.bootstrap_server,
         acks=args.acks,
         compression=None if args.compression == "none" else args.compression,
         allow_auto_create_topics=False,
+        **args.security,
     )
     tally = Tally()
     async with producer:

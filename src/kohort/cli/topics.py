@@ -52,7 +52,7 @@ def with_admin(args: argparse.Namespace, work: Any) -> int:
     async def session() -> int:
         from kohort.client import Admin
 
-        async with Admin(args.bootstrap_server, start_timeout_ms=START_TIMEOUT_MS) as admin:
+        async with Admin(args.bootstrap_server, start_timeout_ms=START_TIMEOUT_MS, **args.security) as admin:
             return int(await work(args, admin) or 0)
 
     return run_against(args.bootstrap_server, session)

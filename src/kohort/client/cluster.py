@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from kohort.client.addresses import parse_addresses
 from kohort.client.errors import BrokerUnreachable, UnknownPartition, UnknownTopic
 from kohort.client.pool import Pool
-from kohort.client.retry import Waits, retry
+from kohort.client.retry import Waits, is_worth_a_retry, retry
 from kohort.client.view import Broker, ClusterView, TopicView, read_view
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import TopicPartition
@@ -289,7 +289,7 @@ class Cluster:
             try:
                 return await self._pool.connection(host, port)
             except KafkaError as error:
-                if error.code is not ErrorCode.NETWORK_EXCEPTION:
+                if error.code is not ErrorCode.NETWORK_EXCEPTION or not is_worth_a_retry(error):
                     raise
                 attempts.append((f"{host}:{port}", error.text))
         raise BrokerUnreachable(attempts)

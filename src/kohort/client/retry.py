@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.net.tls import TlsFailed
 
 T = TypeVar("T")
 
@@ -37,6 +38,8 @@ class Waits:
 
 def is_worth_a_retry(error: KafkaError) -> bool:
     """Return whether the same request may succeed later; a broker that is down may come back."""
+    if isinstance(error, TlsFailed):
+        return False
     return error.code.is_retriable or error.code is ErrorCode.BROKER_NOT_AVAILABLE
 
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.net.receiver import FrameReceiver
 from kohort.net.sasl import Sasl, authenticate
+from kohort.net.tls import tls_failure
 from kohort.net.versions import FIRST_TRY, Spoken, opening, second_try
 from kohort.net.writing import write
 from kohort.wire.apis import Api, response_class
@@ -53,7 +54,7 @@ class Connection:
         """
         address = f"{host}:{port}"
         loop = asyncio.get_running_loop()
-        stream = _Stream(address, "" if tls is not None else " (is it a TLS listener, or no broker at all?)")
+        stream = _Stream(address, is_secret=tls is not None, is_named=sasl is not None)
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 server_name = host if tls is not None else None
@@ -66,9 +67,15 @@ class Connection:
             stream.end("no answer in time")
             text = f"{address} did not answer within {timeout_ms} ms"
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, text) from cause
+        except ssl.SSLError as cause:
+            stream.end("connecting failed")
+            raise tls_failure(address, cause) from cause
         except OSError as cause:
             stream.end("connecting failed")
-            text = f"cannot connect to {address}: {cause.strerror or cause}"
+            why = cause.strerror or str(cause) or type(cause).__name__
+            if tls is not None and isinstance(cause, ConnectionResetError | ConnectionAbortedError):
+                why = "it closed the connection instead of beginning TLS: is it a listener without TLS?"
+            text = f"cannot connect to {address}: {why}"
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, text) from cause
         except BaseException:
             stream.end("connecting was given up")
@@ -140,9 +147,10 @@ class Connection:
 class _Stream(asyncio.BufferedProtocol):
     """Bytes out, frames in, and who waits for which."""
 
-    def __init__(self, address: str, doubt: str) -> None:
+    def __init__(self, address: str, *, is_secret: bool, is_named: bool) -> None:
         self.address = address
-        self._doubt = doubt
+        self._doubt = "" if is_secret else " (is it a TLS listener, or no broker at all?)"
+        self._wish = "" if is_named else ", without a word to a client that gave no SASL credentials"
         self.waiting: dict[int, asyncio.Future[Buffer]] = {}
         self.is_closed = False
         self._transport: asyncio.Transport | None = None
@@ -153,6 +161,7 @@ class _Stream(asyncio.BufferedProtocol):
         self._queue = asyncio.Lock()
         self._queued = 0
         self._why = ""
+        self._refusal: KafkaError | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -178,10 +187,13 @@ class _Stream(asyncio.BufferedProtocol):
                 waiter.set_result(frame)
 
     def eof_received(self) -> None:
-        self.end("the broker closed it")
+        self.end(f"the broker closed it{self._hint}")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.end(str(exc) if exc is not None else "the broker closed it")
+        if isinstance(exc, ssl.SSLError):
+            # In TLS 1.3 a broker looks at the client's certificate after the client takes the handshake for complete.
+            self._refusal = tls_failure(self.address, exc)
+        self.end(str(exc) if exc is not None else f"the broker closed it{self._hint}")
 
     def pause_writing(self) -> None:
         self._room.clear()
@@ -249,7 +261,16 @@ class _Stream(asyncio.BufferedProtocol):
             waiter.set_exception(KafkaError(ErrorCode.REQUEST_TIMED_OUT, text))
             self.end("a request timed out")
 
+    @property
+    def _hint(self) -> str:
+        """What may be wrong with a broker that closes the connection instead of answering the first real request."""
+        if self._correlation_id == 1:
+            return self._doubt
+        return self._wish if self._correlation_id <= 3 and self.waiting else ""
+
     def _lost(self) -> KafkaError:
+        if self._refusal is not None:
+            return self._refusal
         return KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the connection to {self.address} was lost: {self._why}")
 
 

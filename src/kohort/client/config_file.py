@@ -1,0 +1,145 @@
+"""How to reach a secured cluster, read from a file of properties as other Kafka clients and tools read them.
+
+Java's names and librdkafka's are both understood, as far as they say where a cluster is and how to be let in; settings
+of anything else are left to the program. `${env:NAME}` stands for an environment variable. What cannot be honoured
+(a JKS store, another mechanism) is refused with what to do instead: never is less checked than the file says.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import ssl
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TypedDict
+
+from kohort.net.sasl import Sasl
+
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_KNOWN = frozenset(
+    {
+        "bootstrap.servers",
+        "enable.ssl.certificate.verification",
+        "sasl.jaas.config",
+        "sasl.mechanism",
+        "sasl.mechanisms",
+        "sasl.password",
+        "sasl.username",
+        "security.protocol",
+        "ssl.ca.location",
+        "ssl.certificate.location",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.key.location",
+        "ssl.key.password",
+        "ssl.keystore.location",
+        "ssl.keystore.type",
+        "ssl.truststore.location",
+        "ssl.truststore.type",
+    }
+)
+_FROM_JKS = "turn it into PEM (openssl pkcs12 -in STORE.p12 -nodes -out STORE.pem; keytool -importkeystore for a JKS)"
+
+
+class Reach(TypedDict, total=False):
+    """Arguments of `Consumer`, `Producer` and `Admin`: give them as `**config_from(…)`."""
+
+    bootstrap_servers: str
+    tls: ssl.SSLContext
+    sasl: Sasl
+
+
+def config_from(path: str | os.PathLike[str]) -> Reach:
+    """Return what a file of properties says about reaching a cluster. Raises ValueError with the reason, OSError."""
+    try:
+        return reach(read_properties(Path(path).read_text(encoding="utf-8")))
+    except ValueError as error:
+        raise ValueError(f"{os.fspath(path)}: {error}") from None
+
+
+def read_properties(text: str) -> dict[str, str]:
+    """Return the lines `name=value`; a line that ends with a backslash goes on in the next. Raises ValueError."""
+    found: dict[str, str] = {}
+    for line in re.sub(r"\\\r?\n[ \t]*", "", text).splitlines():
+        line = line.strip()
+        if not line or line[0] in "#!":
+            continue
+        name, equals, value = line.partition("=")
+        if not equals:
+            raise ValueError(f"{line.split()[0]!r}… is no line of the form name=value")
+        found[name.strip()] = re.sub(r"\$\{env:(\w+)\}", _variable, value.strip())
+    return found
+
+
+def _variable(mark: re.Match[str]) -> str:
+    value = os.environ.get(mark[1])
+    if value is None:
+        raise ValueError(f"the environment variable {mark[1]} is not set")
+    return value
+
+
+def reach(properties: Mapping[str, str]) -> Reach:
+    """Return the arguments that properties stand for. Raises ValueError where they cannot be honoured, OSError."""
+    for name in sorted(properties.keys() - _KNOWN):
+        if name.startswith(("ssl.", "sasl.", "security.")):
+            raise ValueError(f"{name} is not supported: there are {', '.join(sorted(_KNOWN))}")
+    protocol = properties.get("security.protocol", "PLAINTEXT").upper()
+    if protocol not in _PROTOCOLS:
+        raise ValueError(f"security.protocol={protocol} is not one of {', '.join(_PROTOCOLS)}")
+    found: Reach = {}
+    if "bootstrap.servers" in properties:
+        found["bootstrap_servers"] = properties["bootstrap.servers"]
+    if protocol.endswith("SSL"):
+        found["tls"] = _context(properties)
+    if protocol.startswith("SASL"):
+        found["sasl"] = _credentials(properties)
+    return found
+
+
+def _context(properties: Mapping[str, str]) -> ssl.SSLContext:
+    for kind in ("ssl.truststore", "ssl.keystore"):
+        if f"{kind}.location" in properties and properties.get(f"{kind}.type", "JKS").upper() != "PEM":
+            raise ValueError(f"{kind}.location is no PEM file by {kind}.type: {_FROM_JKS} and set {kind}.type=PEM")
+    authority = properties.get("ssl.ca.location") or properties.get("ssl.truststore.location")
+    context = ssl.create_default_context(cafile=_file(authority, "authority") if authority else None)
+    if certificate := properties.get("ssl.certificate.location") or properties.get("ssl.keystore.location"):
+        key = properties.get("ssl.key.location")
+        password = properties.get("ssl.key.password", "")
+        try:
+            # A function, so that OpenSSL never asks the terminal.
+            context.load_cert_chain(
+                _file(certificate, "certificate"), _file(key, "key") if key else None, lambda: password
+            )
+        except ssl.SSLError as cause:
+            raise ValueError(f"{key or certificate} gives no certificate and key ({cause.reason or cause})") from None
+    if properties.get("ssl.endpoint.identification.algorithm", "https").lower() in ("", "none"):
+        context.check_hostname = False
+    if properties.get("enable.ssl.certificate.verification", "true").lower() == "false":
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _file(path: str, what: str) -> str:
+    if not Path(path).is_file():
+        raise ValueError(f"the {what}'s file {path} does not exist")
+    return path
+
+
+def _credentials(properties: Mapping[str, str]) -> Sasl:
+    mechanism = properties.get("sasl.mechanism") or properties.get("sasl.mechanisms")
+    if mechanism is None:
+        raise ValueError("security.protocol asks for SASL, and there is no sasl.mechanism: PLAIN, SCRAM-SHA-256, …")
+    in_jaas = dict(_jaas_options(properties.get("sasl.jaas.config", "")))
+    username = properties.get("sasl.username", in_jaas.get("username"))
+    password = properties.get("sasl.password", in_jaas.get("password"))
+    if username is None or password is None:
+        raise ValueError("SASL needs sasl.username and sasl.password, or a sasl.jaas.config that holds both")
+    return Sasl(mechanism, username, password)
+
+
+def _jaas_options(text: str) -> Iterator[tuple[str, str]]:
+    for found in re.finditer(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""", text):
+        name, double, single, bare = found.groups()
+        quoted = double if double is not None else single
+        yield name, bare if quoted is None else re.sub(r"\\(.)", r"\1", quoted)

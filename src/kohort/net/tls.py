@@ -1,0 +1,50 @@
+"""What a failed TLS handshake means: which side refused what, and what to do about it."""
+
+from __future__ import annotations
+
+import ssl
+
+from kohort.model.errors import ErrorCode, KafkaError
+
+_HOST_NAME, _IP_ADDRESS = 62, 64  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
+_NOT_YET, _EXPIRED = 9, 10
+_CLIENT_ALERTS = ("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "UNKNOWN_CA", "CERTIFICATE_UNKNOWN", "HANDSHAKE_FAILURE")
+
+
+class TlsFailed(KafkaError):
+    """No secure connection came about, and none will before somebody changes a certificate or a setting."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(ErrorCode.NETWORK_EXCEPTION, text)
+
+
+def tls_failure(address: str, error: ssl.SSLError) -> TlsFailed:
+    """Return what the error of a handshake with `address` means for the user."""
+    host = address.rpartition(":")[0]
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return TlsFailed(f"{address} was not trusted: {_distrust(host, error)}")
+    reason = error.reason or str(error)
+    if any(alert in reason for alert in _CLIENT_ALERTS):
+        advice = (
+            "it wants one, signed by an authority that it trusts: load it with SSLContext.load_cert_chain, or name it"
+            " in ssl.certificate.location and ssl.key.location"
+        )
+        return TlsFailed(f"{address} refused this client's certificate ({reason}): {advice}")
+    advice = "is it a listener without TLS, or does it speak other versions of TLS?"
+    return TlsFailed(f"{address} did not complete the TLS handshake ({reason}): {advice}")
+
+
+def _distrust(host: str, error: ssl.SSLCertVerificationError) -> str:
+    if error.verify_code in (_HOST_NAME, _IP_ADDRESS):
+        return (
+            f"its certificate is for another host ({error.verify_message}): connect by a name that it holds, and see"
+            f" that the broker's advertised.listeners uses one, or give it a certificate that holds {host!r}"
+        )
+    if error.verify_code == _EXPIRED:
+        return "its certificate has expired: the broker needs a new one"
+    if error.verify_code == _NOT_YET:
+        return "its certificate is not valid yet: are both clocks right?"
+    return (
+        f"no authority that this client knows signed its certificate ({error.verify_message}): name the authority's"
+        " certificate with ssl.create_default_context(cafile=…), or in ssl.ca.location"
+    )
