@@ -10,9 +10,9 @@ offer sends it back to gathering; with nobody left it is Empty. Dead is a group 
       └───nobody left──┘        └──────────── join, leave, eviction ───┴──────────────────────────────────┘
 
 THE RULES.
- 1. Membership, rounds and generations are soft state. What survives is one record: a synced generation with its
-    members and assignments, or the empty group. So after a failover a group is what it was after its last sync; a
-    member that was told a younger generation gets ILLEGAL_GENERATION or UNKNOWN_MEMBER_ID and joins again.
+ 1. What survives is one record: the last generation with its members, and their assignments once it is synced; or
+    the empty group. It is written before any member hears of the generation, so no member ever speaks of one that
+    the log does not know, and no number is given out twice. Who gathers, who waits and why is soft state.
  2. A member waits in one place at a time: for the generation (its JoinGroup is parked) or for the assignment (its
     SyncGroup is). Whoever waits is alive: its session cannot expire. A member new to the group is the exception,
     since it may be long gone: its wait is bounded by five minutes.
@@ -22,15 +22,33 @@ THE RULES.
  5. A static member (KIP-345) outlives a round it misses, because it never leaves by itself; it dies by its session or
     by the sync timer. If it comes back without its id it gets a new one and the old one is fenced.
  6. Order never matters: where Kafka takes a hash map's order we take the order of ids.
+ 7. In a Stable group a leader that joins again forces a round, because shipped clients say in no other way that
+    topics have changed; unless its reason is `blind`, which keeps the generation (KIP-423). A follower with nothing
+    new keeps it whatever it says. What a member offers outranks every reason.
 
-WHO LEADS. The first member; afterwards the leader stays as long as it rejoins, else the smallest id that did.
+WHO LEADS. The first member; afterwards the leader stays as long as it rejoins, else the smallest id that did. A leader
+that could not assign is passed over until somebody could. It sets the pace of failing rounds: each waits for it to
+join again, which it does with its own backoff, while members of other makes wait in JoinGroup.
 
 THE FIRST ROUND of an empty group waits `group.initial.rebalance.delay.ms`, again and again while members arrive, at
-most the longest rebalance timeout, and does not end early even when everybody known has joined (KIP-134).
+most the longest rebalance timeout (KIP-134); or, where `kohort.group.initial.quiet.ms` is set, until no join has come
+for so long and no issued id is outstanding, if that is earlier.
+
+AFTER A FAILOVER (the four cases of the client-side assignment proposal) nothing is lost but who was waiting:
+ 1. before a generation is stored, its members find the one before it and join again;
+ 2. after that, before all were told: the group is CompletingRebalance. A member that repeats its JoinGroup is told
+    the generation; a changed one, or a new one, makes all join again;
+ 3. before the assignments are stored, the leader hands them in again and followers wait as before;
+ 4. after that, every SyncGroup is answered at once.
+
+A COOPERATIVE ROUND that takes partitions away is followed by another, which the revoking members start. The others
+are held in SyncGroup until then (classic_sync tells how), so that they need not learn it from a heartbeat.
 
 DOUBTS.
- - A leader that rejoins a Stable group forces a round even with nothing changed, because shipped clients use that to
-   say "the topics changed". KIP-423's reasons, which could tell the two apart, ride in `Join.reason` unread.
+ - KIP-814's SkipAssignment needs JoinGroup v9. A `blind` leader of v8 is shown the members, computes, and what it
+   hands in is ignored: if topics changed meanwhile it takes them for assigned. No shipped client says `blind`.
+ - A member that comes back after a failover is compared by the chosen protocol alone, and by its subscription but
+   for the generation in it; what else it offers is learnt then, so until then a vote knows one protocol.
  - Kafka does not rebalance when a static member comes back with other topics (KAFKA-12759); we do, since otherwise
    nobody ever reads them.
  - Kafka starts a round when an id that never joined leaves a Stable group. It owned nothing, so we do not.
@@ -38,25 +56,28 @@ DOUBTS.
    forgets it, which is the same to a client that gave up on it, and a leak in us.
 
 The decisions live beside this module: classic_join (who comes), classic_static (who comes back), classic_round (the
-round itself), classic_exit (who goes). This one routes, and answers what needs no round.
+round itself), classic_sync (the assignments), classic_exit (who goes); classic_record makes what the log holds. This
+one answers heartbeats, routes timers, takes groups up and gives them up.
 """
 
 from __future__ import annotations
 
 from kohort.group.classic_exit import expire_session
-from kohort.group.classic_group import ClassicGroup, Member, Phase
-from kohort.group.classic_round import end_gathering, expire_syncs
-from kohort.group.commands import Heartbeat, OpenRound, Sync
-from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Park, Reply, Then, parked_join, parked_sync
-from kohort.group.events import GroupStored, GroupUnloaded, StoredMember, SyncReceived
+from kohort.group.classic_group import ClassicGroup, Phase
+from kohort.group.classic_round import end_gathering, end_initial_delay, expire_syncs
+from kohort.group.classic_sync import release_syncs
+from kohort.group.commands import Heartbeat, OpenRound
+from kohort.group.effects import Arm, Disarm, Effects, Note, Reply, Then, parked_join, parked_sync
+from kohort.group.events import GroupLoaded, GroupUnloaded
 from kohort.group.identity import identity_error
 from kohort.group.results import HeartbeatResult, JoinResult, SyncResult
 from kohort.group.settings import GroupSettings
-from kohort.group.timers import Timer, TimerKind, join_timer, session_timer, sync_timer
+from kohort.group.timers import Timer, TimerKind, hold_timer, join_timer, quiet_timer, session_timer, sync_timer
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 
 _ALIVE = HeartbeatResult(ErrorCode.NONE)
+_QUIET = HeartbeatResult(ErrorCode.NONE, is_quiet=True)
 _REBALANCING = HeartbeatResult(ErrorCode.REBALANCE_IN_PROGRESS)
 
 
@@ -72,108 +93,13 @@ def decide_heartbeat(group: ClassicGroup, command: Heartbeat, now_ms: int) -> Ef
             return (Reply(HeartbeatResult(error)),)
     if command.generation != group.generation:
         return (Reply(HeartbeatResult(ErrorCode.ILLEGAL_GENERATION)),)
-    result = _REBALANCING if phase is Phase.PREPARING_REBALANCE else _ALIVE
+    if phase is Phase.STABLE:
+        result = _ALIVE if group.is_holding else _QUIET
+    else:
+        result = _REBALANCING if phase is Phase.PREPARING_REBALANCE else _ALIVE
+    if command.is_counted:  # the session runs from when it came, however late it is answered
+        return (Reply(result),)
     return (Reply(result), Arm(member.session, now_ms + member.session_timeout_ms))
-
-
-def decide_sync(group: ClassicGroup, command: Sync, now_ms: int) -> Effects:
-    """Give the member its assignment, or keep it waiting for the leader, or take the assignments from the leader."""
-    error = _sync_error(group, command)
-    if error:
-        yield Reply(SyncResult(error))
-        return
-    member = group.members[command.member_id]
-    match group.phase:
-        case Phase.PREPARING_REBALANCE:
-            yield Reply(SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
-        case Phase.COMPLETING_REBALANCE if command.member_id == group.leader:
-            yield from _store_assignments(group, command, now_ms)
-        case Phase.COMPLETING_REBALANCE:
-            place = parked_sync(group.group_id, member.member_id)
-            if member.member_id in group.awaiting_sync:
-                yield Reply(SyncResult(ErrorCode.REBALANCE_IN_PROGRESS), place)
-            yield from _receive_sync(group, member, now_ms, awaits_sync=True)
-            yield Park(place)
-        case Phase.STABLE:
-            yield from _receive_sync(group, member, now_ms, awaits_sync=False)
-            yield Reply(SyncResult(ErrorCode.NONE, group.protocol_type, group.protocol_name, member.assignment))
-        case _:
-            yield Reply(SyncResult(ErrorCode.UNKNOWN_MEMBER_ID))
-
-
-def _sync_error(group: ClassicGroup, command: Sync) -> ErrorCode:
-    if group.phase is Phase.DEAD:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if error := identity_error(group, command.member_id, command.instance_id):
-        return error
-    if command.generation != group.generation:
-        return ErrorCode.ILLEGAL_GENERATION
-    if command.protocol_type is not None and command.protocol_type != group.protocol_type:
-        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    if command.protocol_name is not None and command.protocol_name != group.protocol_name:
-        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    return ErrorCode.NONE
-
-
-def _receive_sync(group: ClassicGroup, member: Member, now_ms: int, *, awaits_sync: bool) -> Effects:
-    if awaits_sync or member.member_id in group.pending_sync:
-        cause = Cause(CauseKind.MEMBER_SYNCED, now_ms, member.member_id)
-        yield Note(SyncReceived(group.group_id, member.member_id, awaits_sync, cause))
-    if group.pending_sync == {member.member_id}:
-        yield Disarm(sync_timer(group.group_id, group.generation))
-
-
-def _store_assignments(group: ClassicGroup, command: Sync, now_ms: int) -> Effects:
-    """The leader has spoken: store the generation, then answer everybody who waits.
-
-    A member that the leader forgot gets an empty assignment; an assignment to a stranger is ignored.
-    """
-    assignments = dict(command.assignments)
-    leader = group.members[command.member_id]
-    yield Append(stored(group, assignments, now_ms, Cause(CauseKind.LEADER_SYNCED, now_ms, command.member_id)))
-    yield from _receive_sync(group, leader, now_ms, awaits_sync=False)
-    for member_id in sorted(group.awaiting_sync | {command.member_id}):
-        member = group.members[member_id]
-        assignment = assignments.get(member_id, b"")
-        result = SyncResult(ErrorCode.NONE, group.protocol_type, group.protocol_name, assignment)
-        if member_id in group.awaiting_sync:
-            yield Reply(result, parked_sync(group.group_id, member_id))
-        if member is leader:
-            yield Reply(result)
-        yield Arm(member.session, now_ms + member.session_timeout_ms)
-
-
-def stored(group: ClassicGroup, assignments: dict[str, bytes], now_ms: int, cause: Cause) -> GroupStored:
-    """Return the event that stores the group's generation with these assignments, members by id."""
-    return GroupStored(
-        group_id=group.group_id,
-        protocol_type=group.protocol_type,
-        generation=group.generation,
-        protocol_name=group.protocol_name,
-        leader=group.leader,
-        state_timestamp_ms=now_ms,
-        members=tuple(
-            StoredMember(
-                member_id,
-                member.instance_id,
-                member.client_id,
-                member.client_host,
-                member.rebalance_timeout_ms,
-                member.session_timeout_ms,
-                member.metadata(group.protocol_name),
-                assignments.get(member_id, b""),
-            )
-            for member_id, member in sorted(group.members.items())
-        ),
-        cause=cause,
-    )
-
-
-def fail_sync(group: ClassicGroup, error: ErrorCode, now_ms: int) -> Effects:
-    """The assignments could not be stored: everybody who waits is told so, and a round starts."""
-    yield Reply(SyncResult(error))
-    cause = Cause(CauseKind.APPEND_FAILED, now_ms, group.leader, f"assignment not stored: {error.name}")
-    yield Then(OpenRound(group.group_id, cause, sync_error=error))
 
 
 def decide_timer(group: ClassicGroup, timer: Timer, now_ms: int) -> Effects:
@@ -185,12 +111,23 @@ def decide_timer(group: ClassicGroup, timer: Timer, now_ms: int) -> Effects:
             yield from end_gathering(group, now_ms)
         case TimerKind.SYNC:
             yield from expire_syncs(group, timer.generation, now_ms)
+        case TimerKind.HOLD:
+            yield from release_syncs(group, timer.generation, now_ms)
+        case TimerKind.QUIET:
+            yield from end_initial_delay(group, now_ms)
 
 
 def decide_loaded(group: ClassicGroup, now_ms: int, settings: GroupSettings) -> Effects:
-    """Take up a replayed group: every member has a full session to be heard of; one too many starts a round."""
+    """Take up a replayed group: every member has a full session to be heard of; one too many starts a round.
+
+    A generation that has no assignments yet goes on awaiting its leader's, as long as it would have had from the start.
+    """
+    if group.members:
+        yield Note(GroupLoaded(group.group_id, Cause(CauseKind.COORDINATOR_LOADED, now_ms)))
     for _, member in sorted(group.members.items()):
         yield Arm(member.session, now_ms + member.session_timeout_ms)
+    if group.phase is Phase.COMPLETING_REBALANCE:
+        yield Arm(sync_timer(group.group_id, group.generation), now_ms + group.max_rebalance_timeout_ms())
     if len(group.members) > settings.max_size:
         detail = f"{len(group.members)} members loaded, {settings.max_size} allowed"
         yield Then(OpenRound(group.group_id, Cause(CauseKind.GROUP_TOO_LARGE, now_ms, detail=detail)))
@@ -207,5 +144,7 @@ def decide_unload(group: ClassicGroup, now_ms: int) -> Effects:
     for member_id in sorted(group.pending):
         yield Disarm(session_timer(group.group_id, member_id))
     yield Disarm(join_timer(group.group_id))
+    yield Disarm(quiet_timer(group.group_id))
     yield Disarm(sync_timer(group.group_id, group.generation))
+    yield Disarm(hold_timer(group.group_id, group.generation))
     yield Note(GroupUnloaded(group.group_id, Cause(CauseKind.COORDINATOR_UNLOADED, now_ms)))

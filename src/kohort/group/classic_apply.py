@@ -9,20 +9,27 @@ from __future__ import annotations
 from kohort.group.classic_group import PREDECESSORS, ClassicGroup, Member, Phase
 from kohort.group.commands import Protocols
 from kohort.group.events import (
+    AssignmentFailed,
+    GatheringFailed,
     GenerationFormed,
+    GroupLoaded,
     GroupStored,
     GroupUnloaded,
     InitialDelayExtended,
     MemberAdded,
     MemberIdIssued,
+    MemberRecognized,
     MemberRejoined,
     MemberRemoved,
     PendingMemberDropped,
+    RebalanceAvoided,
+    RevocationsAwaited,
     RoundOpened,
     SoftEvent,
     StaticMemberReplaced,
     StoredMember,
     SyncReceived,
+    SyncsReleased,
 )
 
 
@@ -36,6 +43,7 @@ def apply(group: ClassicGroup, event: SoftEvent | GroupStored) -> None:
         case MemberRejoined(member_id=member_id):
             member = group.members[member_id]
             _replace_protocols(group, member, event.protocols)
+            member.is_restored = False
             member.session_timeout_ms = event.session_timeout_ms
             member.rebalance_timeout_ms = event.rebalance_timeout_ms
             group.awaiting_join.add(member_id)
@@ -59,10 +67,32 @@ def apply(group: ClassicGroup, event: SoftEvent | GroupStored) -> None:
             _form_generation(group, event)
         case GroupStored():
             _store(group, event)
+        case MemberRecognized(member_id=member_id):
+            member = group.members[member_id]
+            _replace_protocols(group, member, event.protocols)
+            member.is_restored = False
+        case RebalanceAvoided():
+            group.rebalances_avoided += 1
+        case AssignmentFailed(leader=leader, message=message):
+            group.sync_failure = message
+            group.failed_leaders = [*(one for one in group.failed_leaders if one != leader), leader]
+        case RevocationsAwaited():
+            group.revoking = set(event.revoking)
+            group.is_holding = event.is_holding
+            group.awaiting_sync = set(event.held)
+        case SyncsReleased():
+            group.is_holding = False
+            group.awaiting_sync.clear()
+        case GatheringFailed():
+            _fail_gathering(group)
+        case GroupLoaded():
+            if group.phase is Phase.STABLE:
+                # Who has asked for its assignment already, only the process knew that is gone.
+                group.pending_sync.clear()
         case GroupUnloaded():
             _enter(group, Phase.DEAD, event.cause.at_ms)
             group.awaiting_join.clear()
-            group.awaiting_sync.clear()
+            _end_syncs(group)
 
 
 def _enter(group: ClassicGroup, phase: Phase, now_ms: int) -> None:
@@ -130,6 +160,9 @@ def _remove(group: ClassicGroup, member_id: str) -> None:
     group.awaiting_join.discard(member_id)
     group.awaiting_sync.discard(member_id)
     group.pending_sync.discard(member_id)
+    group.revoking.discard(member_id)
+    if member_id in group.failed_leaders:
+        group.failed_leaders.remove(member_id)
     if group.leader == member_id:
         # The next one is elected when its generation forms: until then nobody leads.
         group.leader = None
@@ -153,11 +186,8 @@ def _count_protocols(group: ClassicGroup, protocols: Protocols, change: int) -> 
 
 
 def _open_round(group: ClassicGroup, event: RoundOpened) -> None:
-    if group.phase is Phase.COMPLETING_REBALANCE:
-        for member in group.members.values():
-            member.assignment = b""
     _enter(group, Phase.PREPARING_REBALANCE, event.cause.at_ms)
-    group.awaiting_sync.clear()
+    _end_syncs(group)
     group.pending_sync.clear()
     group.is_initial = event.is_initial
     group.has_newcomers = False
@@ -176,20 +206,45 @@ def _form_generation(group: ClassicGroup, event: GenerationFormed) -> None:
     group.awaiting_join.clear()
     group.is_initial = False
     group.has_newcomers = False
+    group.sync_failure = None
     group.pending_sync = set(group.members)
     for member in group.members.values():
         member.is_new = False
+        member.assignment = b""
+
+
+def _fail_gathering(group: ClassicGroup) -> None:
+    group.awaiting_join.clear()
+    group.is_initial = False
+    group.has_newcomers = False
+    for member in group.members.values():
+        # Its id was in the answer, so from now on it must be heard of like any other.
+        member.is_new = False
+
+
+def _end_syncs(group: ClassicGroup) -> None:
+    group.awaiting_sync.clear()
+    group.revoking.clear()
+    group.is_holding = False
 
 
 def _store(group: ClassicGroup, event: GroupStored) -> None:
+    if group.phase is not Phase.STABLE or group.generation != event.generation:
+        # Else it is a static member's new id, and whoever waits goes on waiting.
+        _end_syncs(group)
     group.is_stored = True
     group.protocol_type = event.protocol_type
     group.generation = event.generation
     group.protocol_name = event.protocol_name
-    group.phase = Phase.STABLE if event.members else Phase.EMPTY
+    if not event.is_synced:
+        group.phase = Phase.COMPLETING_REBALANCE
+        group.pending_sync = {stored.member_id for stored in event.members}
+    else:
+        group.phase = Phase.STABLE if event.members else Phase.EMPTY
+        group.failed_leaders.clear()
+        group.sync_failure = None
     group.state_timestamp_ms = event.state_timestamp_ms
     group.awaiting_join.clear()
-    group.awaiting_sync.clear()
     group.is_initial = False
     stored_ids = {stored.member_id for stored in event.members}
     for member_id in [member_id for member_id in group.members if member_id not in stored_ids]:
@@ -212,11 +267,13 @@ def _store_member(group: ClassicGroup, stored: StoredMember) -> None:
             stored.session_timeout_ms,
             stored.rebalance_timeout_ms,
             ((protocol_name, stored.subscription),),
+            is_restored=True,
         )
         group.members[stored.member_id] = member
         _count_protocols(group, member.protocols, +1)
     elif member.metadata(protocol_name) != stored.subscription:
         _replace_protocols(group, member, ((protocol_name, stored.subscription),))
+        member.is_restored = True
     member.session_timeout_ms = stored.session_timeout_ms
     member.rebalance_timeout_ms = stored.rebalance_timeout_ms
     member.assignment = stored.assignment

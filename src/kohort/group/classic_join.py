@@ -7,17 +7,26 @@ current generation because nothing has changed since it got it.
 from __future__ import annotations
 
 from kohort.group.classic_exit import follow_departure, remove
-from kohort.group.classic_group import ClassicGroup, Phase
+from kohort.group.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Member, Phase
 from kohort.group.classic_static import replace_static_member
-from kohort.group.commands import CheckJoin, Join, OpenRound
+from kohort.group.commands import CheckJoin, Join, OpenRound, Protocols
 from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Park, Reply, Then, parked_join
-from kohort.group.events import GroupStored, MemberAdded, MemberIdIssued, MemberRejoined, PendingMemberDropped
+from kohort.group.events import (
+    GroupStored,
+    MemberAdded,
+    MemberIdIssued,
+    MemberRecognized,
+    MemberRejoined,
+    PendingMemberDropped,
+    RebalanceAvoided,
+)
 from kohort.group.identity import identity_error
 from kohort.group.results import JoinResult
 from kohort.group.settings import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupSettings
 from kohort.group.timers import session_timer
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
+from kohort.model.reason import JoinReason, join_reason
 
 
 def decide_first_join(group: ClassicGroup, command: Join, now_ms: int, settings: GroupSettings) -> Effects:
@@ -52,7 +61,7 @@ def decide_join(group: ClassicGroup, command: Join, now_ms: int, settings: Group
     elif error := identity_error(group, member_id, command.instance_id):
         yield Reply(JoinResult(error, member_id))
     else:
-        yield from _rejoin(group, command, now_ms)
+        yield from _rejoin(group, command, now_ms, settings)
 
 
 def _shed(group: ClassicGroup, member_id: str, now_ms: int, settings: GroupSettings) -> Effects:
@@ -116,33 +125,94 @@ def _gather(group: ClassicGroup, cause: Cause) -> Then:
     return Then(OpenRound(group.group_id, cause))
 
 
-def _rejoin(group: ClassicGroup, command: Join, now_ms: int) -> Effects:
+def _rejoin(group: ClassicGroup, command: Join, now_ms: int, settings: GroupSettings) -> Effects:
     member = group.members[command.member_id]
-    is_changed = member.protocols != command.protocols
+    reason = join_reason(command.reason)
     is_leader = group.leader == member.member_id
     match group.phase:
         case Phase.PREPARING_REBALANCE:
-            yield from _park_rejoin(
-                group, command, Cause(_change(group, command), now_ms, member.member_id, command.reason)
-            )
-        case Phase.COMPLETING_REBALANCE | Phase.STABLE if is_changed:
-            yield from _park_rejoin(
-                group, command, Cause(_change(group, command), now_ms, member.member_id, command.reason)
-            )
-        case Phase.STABLE if is_leader:
+            yield from _park_rejoin(group, command, _change(group, member, command), now_ms)
+        case Phase.COMPLETING_REBALANCE | Phase.STABLE if not _is_same_offer(group, member, command, settings):
+            # A change outranks whatever reason is given.
+            yield from _park_rejoin(group, command, _change(group, member, command), now_ms)
+        case Phase.STABLE if is_leader and reason is JoinReason.TOPIC_METADATA_CHANGE:
+            yield from _park_rejoin(group, command, CauseKind.TOPIC_METADATA_CHANGED, now_ms)
+        case Phase.STABLE if is_leader and reason is not JoinReason.BLIND:
             # Shipped leaders say in no other way that topics have changed.
-            yield from _park_rejoin(
-                group, command, Cause(CauseKind.LEADER_REJOINED, now_ms, member.member_id, command.reason)
-            )
+            yield from _park_rejoin(group, command, CauseKind.LEADER_REJOINED, now_ms)
         case Phase.COMPLETING_REBALANCE | Phase.STABLE:
-            # It did not get the answer to its last join, or asks without need: its generation is still the current.
-            yield Reply(current_generation(group, member.member_id, with_members=is_leader))
+            yield from _keep_generation(group, member, command, now_ms)
         case _:
             yield Reply(JoinResult(ErrorCode.UNKNOWN_MEMBER_ID, member.member_id))
 
 
-def _park_rejoin(group: ClassicGroup, command: Join, cause: Cause) -> Effects:
+def _keep_generation(group: ClassicGroup, member: Member, command: Join, now_ms: int) -> Effects:
+    """Answer with the current generation: the sender missed the answer to its last join, or asks without need.
+
+    The leader of a Stable group need not assign again, and is told so if its version can be (KIP-814); if not, what
+    it assigns is ignored.
+    """
+    is_leader = group.leader == member.member_id
+    is_stable = group.phase is Phase.STABLE
+    if member.is_restored:
+        cause = Cause(CauseKind.MEMBER_REJOINED, now_ms, member.member_id, command.reason)
+        protocols = _completed(group, member, command.protocols)
+        yield Note(MemberRecognized(group.group_id, member.member_id, protocols, cause))
+    if is_leader and is_stable:
+        cause = Cause(CauseKind.LEADER_REJOINED, now_ms, member.member_id, command.reason)
+        yield Note(RebalanceAvoided(group.group_id, member.member_id, cause))
+    yield Reply(
+        JoinResult(
+            error=ErrorCode.NONE,
+            member_id=member.member_id,
+            generation=group.generation,
+            protocol_type=group.protocol_type,
+            protocol_name=group.protocol_name,
+            leader=group.leader or "",
+            members=group.members_for_leader(group.protocol_name) if is_leader else (),
+            skip_assignment=is_leader and is_stable and command.can_skip_assignment,
+        )
+    )
+    yield Arm(member.session, now_ms + member.session_timeout_ms)
+
+
+def _is_same_offer(group: ClassicGroup, member: Member, command: Join, settings: GroupSettings) -> bool:
+    """Whether a known member offers what it offered before.
+
+    A `consumer` subscription carries the generation that its writer last knew (KIP-792). That alone is no change
+    where the sender has not come to its assignment yet, says that nothing changed, or is known from the log alone;
+    of the last only the chosen protocol is known. Otherwise bytes decide, as in Kafka.
+    """
+    known, offered = member.protocols, command.protocols
+    if known == offered:
+        return True
+    is_blind = join_reason(command.reason) is JoinReason.BLIND
+    if not (member.is_restored or is_blind or group.phase is Phase.COMPLETING_REBALANCE):
+        return False
+    if member.is_restored:
+        offered = tuple(entry for entry in offered if entry[0] == group.protocol_name)
+    return [name for name, _ in known] == [name for name, _ in offered] and all(
+        ours == theirs or _is_same_subscription(group, ours, theirs, settings)
+        for (_, ours), (_, theirs) in zip(known, offered, strict=True)
+    )
+
+
+def _is_same_subscription(group: ClassicGroup, ours: bytes, theirs: bytes, settings: GroupSettings) -> bool:
+    if group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        return False
+    offer = settings.offer_of(ours)
+    return offer is not None and offer == settings.offer_of(theirs)
+
+
+def _completed(group: ClassicGroup, member: Member, offered: Protocols) -> Protocols:
+    """Return all that a restored member offers; of the chosen protocol it is what the log says of it."""
+    chosen = group.protocol_name
+    return tuple((name, member.metadata(name) if name == chosen else metadata) for name, metadata in offered)
+
+
+def _park_rejoin(group: ClassicGroup, command: Join, kind: CauseKind, now_ms: int) -> Effects:
     place = parked_join(group.group_id, command.member_id)
+    cause = Cause(kind, now_ms, command.member_id, command.reason)
     if command.member_id in group.awaiting_join:
         yield Reply(JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, command.member_id), place)
     yield Note(
@@ -159,24 +229,15 @@ def _park_rejoin(group: ClassicGroup, command: Join, cause: Cause) -> Effects:
     yield _gather(group, cause)
 
 
-def _change(group: ClassicGroup, command: Join) -> CauseKind:
+def _change(group: ClassicGroup, member: Member, command: Join) -> CauseKind:
     """Return what is different about a known member that joins again."""
-    known = group.members[command.member_id].protocols
-    if known == command.protocols:
+    known, offered = member.protocols, command.protocols
+    if member.is_restored:
+        offered = tuple(entry for entry in offered if entry[0] == group.protocol_name)
+    if known == offered:
         return CauseKind.MEMBER_REJOINED
-    if [name for name, _ in known] != [name for name, _ in command.protocols]:
+    if [name for name, _ in known] != [name for name, _ in offered]:
         return CauseKind.PROTOCOL_CHANGED
+    if member.member_id in group.revoking:
+        return CauseKind.PARTITIONS_TO_REVOKE
     return CauseKind.SUBSCRIPTION_CHANGED
-
-
-def current_generation(group: ClassicGroup, member_id: str, *, with_members: bool) -> JoinResult:
-    """Return the answer of a join that changes nothing."""
-    return JoinResult(
-        error=ErrorCode.NONE,
-        member_id=member_id,
-        generation=group.generation,
-        protocol_type=group.protocol_type,
-        protocol_name=group.protocol_name,
-        leader=group.leader or "",
-        members=group.members_for_leader(group.protocol_name) if with_members else (),
-    )

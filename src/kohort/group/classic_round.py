@@ -1,25 +1,22 @@
 """The round of a classic group: opening it, gathering its members, forming the generation.
 
 Opened by `OpenRound`, whose membership changes have been applied already; looked at again by `CheckJoin` whenever
-somebody joins or goes; ended by `FormGeneration`, early or when the join timer fires. Nothing here is hard state but
-the record of a group that ends up empty.
+somebody joins or goes; ended by `FormGeneration`, early or when a timer fires. A generation is stored before anybody
+hears of it, so that none is ever told twice with other members; if it cannot be, whoever waits is told why.
 """
 
 from __future__ import annotations
 
 from kohort.group.classic_exit import remove
 from kohort.group.classic_group import ClassicGroup, Phase, vote
+from kohort.group.classic_record import emptied, unsynced
+from kohort.group.classic_sync import answer_syncs
 from kohort.group.commands import CheckJoin, FormGeneration, OpenRound
-from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Reply, Then, parked_join, parked_sync
-from kohort.group.events import (
-    GenerationFormed,
-    GroupStored,
-    InitialDelayExtended,
-    RoundOpened,
-)
-from kohort.group.results import JoinResult, SyncResult
+from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Reply, Then, parked_join
+from kohort.group.events import GatheringFailed, GenerationFormed, InitialDelayExtended, RoundOpened
+from kohort.group.results import JoinResult
 from kohort.group.settings import GroupSettings
-from kohort.group.timers import join_timer, sync_timer
+from kohort.group.timers import hold_timer, join_timer, quiet_timer, sync_timer
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 
@@ -35,10 +32,11 @@ def open_round(group: ClassicGroup, command: OpenRound, now_ms: int, settings: G
     if group.phase is Phase.PREPARING_REBALANCE:
         yield Then(CheckJoin(group.group_id))
         return
-    if group.phase is Phase.COMPLETING_REBALANCE:
-        yield from answer_syncs(group, command.sync_error, now_ms)
+    yield from answer_syncs(group, command.sync_error, now_ms, command.sync_message)
     if group.phase is not Phase.EMPTY:
         yield Disarm(sync_timer(group.group_id, group.generation))
+    if group.is_holding:
+        yield Disarm(hold_timer(group.group_id, group.generation))
     longest_ms = group.max_rebalance_timeout_ms()
     is_initial = group.phase is Phase.EMPTY
     delay_ms = settings.initial_rebalance_delay_ms if is_initial else 0
@@ -54,16 +52,35 @@ def open_round(group: ClassicGroup, command: OpenRound, now_ms: int, settings: G
     )
     if is_initial:
         yield Arm(join_timer(group.group_id), now_ms + delay_ms)
+        yield from _await_quiet(group, now_ms, settings)
     elif group.is_complete:
         yield Then(FormGeneration(group.group_id, Cause(CauseKind.ALL_MEMBERS_JOINED, now_ms)))
     else:
         yield Arm(join_timer(group.group_id), now_ms + longest_ms)
 
 
-def check_join(group: ClassicGroup, now_ms: int) -> Effects:
-    """Form the generation if nobody is awaited any more. A first round runs its delay whatever happens."""
-    if group.is_gathering and group.is_complete and not group.is_initial:
+def check_join(group: ClassicGroup, now_ms: int, settings: GroupSettings) -> Effects:
+    """Form the generation if nobody is awaited any more. A first round runs its delay, or until joins stop."""
+    if not group.is_gathering:
+        return
+    if group.is_initial:
+        yield from _await_quiet(group, now_ms, settings)
+    elif group.is_complete:
         yield Then(FormGeneration(group.group_id, Cause(CauseKind.ALL_MEMBERS_JOINED, now_ms)))
+
+
+def _await_quiet(group: ClassicGroup, now_ms: int, settings: GroupSettings) -> Effects:
+    if settings.initial_quiet_ms >= 0:
+        yield Arm(quiet_timer(group.group_id), now_ms + settings.initial_quiet_ms)
+
+
+def end_initial_delay(group: ClassicGroup, now_ms: int) -> Effects:
+    """The quiet timer fired: no join came for a while, so a first round need not run its full delay.
+
+    An issued id that is still outstanding is a member on its way; its join, or its end, starts the quiet anew.
+    """
+    if group.is_gathering and group.is_initial and group.is_complete:
+        yield Then(FormGeneration(group.group_id, Cause(CauseKind.JOINS_STOPPED, now_ms)))
 
 
 def end_gathering(group: ClassicGroup, now_ms: int) -> Effects:
@@ -93,9 +110,7 @@ def form_generation(group: ClassicGroup, command: FormGeneration, now_ms: int) -
     """Make those who are here the next generation and answer their joins; with nobody left, store the empty group."""
     if not group.is_gathering:
         return
-    leader: str | None = min(group.awaiting_join, default=None)
-    if group.leader in group.awaiting_join:
-        leader = group.leader
+    leader = _elect(group)
     if leader is not None:
         yield from _start_generation(group, leader, command.cause, now_ms)
     elif group.members:
@@ -103,15 +118,30 @@ def form_generation(group: ClassicGroup, command: FormGeneration, now_ms: int) -
         yield Arm(join_timer(group.group_id), now_ms + group.max_rebalance_timeout_ms())
     else:
         yield Disarm(join_timer(group.group_id))
+        yield Disarm(quiet_timer(group.group_id))
         yield Append(emptied(group, command.cause, now_ms))
+
+
+def _elect(group: ClassicGroup) -> str | None:
+    """Return who leads the next generation: the leader if it is here, unless it could not assign, else the first.
+
+    If all who are here have failed since the last assignment, it is the turn of the one that failed longest ago.
+    """
+    if group.leader in group.awaiting_join and group.leader not in group.failed_leaders:
+        return group.leader
+    failed = [member_id for member_id in group.failed_leaders if member_id in group.awaiting_join]
+    return min(group.awaiting_join.difference(failed), default=next(iter(failed), None))
 
 
 def _start_generation(group: ClassicGroup, leader: str, cause: Cause, now_ms: int) -> Effects:
     protocol_name = vote(group)
     assert protocol_name is not None, "a member is admitted only with a protocol that all others offer"
     generation = group.generation + 1
+    formed = GenerationFormed(group.group_id, generation, protocol_name, leader, cause)
     yield Disarm(join_timer(group.group_id))
-    yield Note(GenerationFormed(group.group_id, generation, protocol_name, leader, cause))
+    yield Disarm(quiet_timer(group.group_id))
+    yield Note(formed)
+    yield Append(unsynced(group, formed))
     for member_id, member in sorted(group.members.items()):
         if member_id in group.awaiting_join:
             result = JoinResult(
@@ -128,26 +158,19 @@ def _start_generation(group: ClassicGroup, leader: str, cause: Cause, now_ms: in
     yield Arm(sync_timer(group.group_id, generation), now_ms + group.max_rebalance_timeout_ms())
 
 
-def answer_syncs(group: ClassicGroup, error: ErrorCode, now_ms: int) -> Effects:
-    """Send every waiting SyncGroup back with an error; its member must be heard of again from now on."""
-    for member_id in sorted(group.awaiting_sync):
-        member = group.members[member_id]
-        yield Reply(SyncResult(error), parked_sync(group.group_id, member_id))
+def fail_generation(group: ClassicGroup, error: ErrorCode, now_ms: int) -> Effects:
+    """The generation could not be stored: whoever waits is told so and joins again; an empty group is tried again."""
+    if not group.members:
+        yield Arm(join_timer(group.group_id), now_ms + RETRY_EMPTY_MS)
+        return
+    cause = Cause(CauseKind.APPEND_FAILED, now_ms, detail=f"generation not stored: {error.name}")
+    yield Note(GatheringFailed(group.group_id, cause))
+    for member_id in sorted(group.awaiting_join):
+        yield Reply(JoinResult(error, member_id), parked_join(group.group_id, member_id))
+    for _, member in sorted(group.members.items()):
         yield Arm(member.session, now_ms + member.session_timeout_ms)
-
-
-def emptied(group: ClassicGroup, cause: Cause, now_ms: int) -> GroupStored:
-    """Return the event that nobody is left after a round."""
-    return GroupStored(
-        group_id=group.group_id,
-        protocol_type=group.protocol_type,
-        generation=group.generation + 1,
-        protocol_name=None,
-        leader=None,
-        state_timestamp_ms=now_ms,
-        members=(),
-        cause=cause,
-    )
+    yield Disarm(quiet_timer(group.group_id))
+    yield Arm(join_timer(group.group_id), now_ms + group.max_rebalance_timeout_ms())
 
 
 def expire_syncs(group: ClassicGroup, generation: int, now_ms: int) -> Effects:

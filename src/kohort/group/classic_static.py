@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kohort.group.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Member, Phase, vote
+from kohort.group.classic_record import stored_member
 from kohort.group.commands import CheckJoin, Join, OpenRound
 from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Park, Reply, Then, parked_join, parked_sync
-from kohort.group.events import GroupStored, StaticMemberReplaced, StoredMember
+from kohort.group.events import GroupStored, StaticMemberReplaced
 from kohort.group.results import JoinedMember, JoinResult, SyncResult
 from kohort.group.settings import GroupSettings
 from kohort.group.timers import session_timer
@@ -70,6 +71,9 @@ def _round_cause(group: ClassicGroup, command: Join, old: Member, now_ms: int, s
         return Cause(CauseKind.STATIC_MEMBER_REPLACED, now_ms, member_id, "its old member id is in the round")
     if group.phase is not Phase.STABLE:
         return None
+    if old.member_id in group.revoking:
+        # What it had to revoke is free now, and nobody else will ask for the round that gives it away.
+        return Cause(CauseKind.PARTITIONS_TO_REVOKE, now_ms, member_id, "came back instead of revoking")
     choice = vote(group, {old.member_id: command.protocols})
     if choice != group.protocol_name:
         detail = f"protocol {group.protocol_name} would become {choice}"
@@ -88,16 +92,7 @@ def _stored_with(group: ClassicGroup, command: Join, old: Member, now_ms: int) -
     offered = dict(command.protocols)
     members = []
     for member in group.members.values():
-        entry = StoredMember(
-            member.member_id,
-            member.instance_id,
-            member.client_id,
-            member.client_host,
-            member.rebalance_timeout_ms,
-            member.session_timeout_ms,
-            member.metadata(group.protocol_name),
-            member.assignment,
-        )
+        entry = stored_member(member, group.protocol_name, member.assignment)
         if member is old:
             entry = entry._replace(
                 member_id=command.new_member_id,

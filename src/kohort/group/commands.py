@@ -60,12 +60,13 @@ class Sync:
 
 @dataclass(slots=True)
 class Heartbeat:
-    """Heartbeat of one member."""
+    """Heartbeat of one member. `is_counted`: it was decided when it came and kept since, so it tells nothing new."""
 
     group_id: str
     member_id: str
     instance_id: str | None
     generation: int
+    is_counted: bool = False
 
 
 class Leaving(NamedTuple):

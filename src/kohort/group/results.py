@@ -43,9 +43,10 @@ class SyncResult:
 
 @dataclass(slots=True)
 class HeartbeatResult:
-    """Answer to `Heartbeat`."""
+    """Answer to `Heartbeat`. `is_quiet`: it says nothing, and will say nothing else until the group's next event."""
 
     error: ErrorCode
+    is_quiet: bool = False
 
 
 class LeftMember(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kohort.group import classic, classic_apply, classic_exit, classic_join, classic_round, offsets
+from kohort.group import classic, classic_apply, classic_exit, classic_join, classic_round, classic_sync, offsets
 from kohort.group.classic_group import ClassicGroup
 from kohort.group.commands import (
     AppendFailed,
@@ -30,7 +30,7 @@ from kohort.group.commands import (
     TimerFired,
     Unload,
 )
-from kohort.group.effects import Arm, Effects, Reply
+from kohort.group.effects import Effects, Reply
 from kohort.group.events import Event, GroupDeleted, GroupStored, OffsetCommitted, OffsetDeleted
 from kohort.group.results import (
     CommitResult,
@@ -43,7 +43,6 @@ from kohort.group.results import (
     SyncResult,
 )
 from kohort.group.settings import GroupSettings
-from kohort.group.timers import join_timer
 from kohort.model.errors import ErrorCode
 
 Offsets = dict[tuple[str, int], OffsetCommitted]
@@ -133,7 +132,7 @@ def _sync(shard: Shard, command: Sync, now_ms: int) -> Effects:
     if group is None:
         error = ErrorCode.UNKNOWN_MEMBER_ID if command.group_id else ErrorCode.INVALID_GROUP_ID
         return (Reply(SyncResult(error)),)
-    return classic.decide_sync(group, command, now_ms)
+    return classic_sync.decide_sync(group, command, now_ms, shard.settings)
 
 
 def _heartbeat(shard: Shard, command: Heartbeat, now_ms: int) -> Effects:
@@ -175,7 +174,7 @@ def _open_round(shard: Shard, command: OpenRound, now_ms: int) -> Effects:
 
 
 def _check_join(shard: Shard, command: CheckJoin, now_ms: int) -> Effects:
-    return classic_round.check_join(shard.groups[command.group_id], now_ms)
+    return classic_round.check_join(shard.groups[command.group_id], now_ms, shard.settings)
 
 
 def _form_generation(shard: Shard, command: FormGeneration, now_ms: int) -> Effects:
@@ -190,7 +189,7 @@ def _append_failed(shard: Shard, failed: AppendFailed, now_ms: int) -> Effects:
         case Join():
             return (Reply(JoinResult(error, "")),)
         case Sync():
-            return classic.fail_sync(shard.groups[command.group_id], error, now_ms)
+            return classic_sync.fail_sync(shard.groups[command.group_id], error, now_ms)
         case CommitOffsets():
             return (Reply(CommitResult(error)),)
         case DeleteOffsets():
@@ -198,8 +197,8 @@ def _append_failed(shard: Shard, failed: AppendFailed, now_ms: int) -> Effects:
         case DeleteGroup():
             return (Reply(DeleteGroupResult(error)),)
         case FormGeneration():
-            # The group is empty and the log does not say so yet: try again soon.
-            return (Arm(join_timer(command.group_id), now_ms + classic_round.RETRY_EMPTY_MS),)
+            group = shard.groups[command.group_id]
+            return classic_round.fail_generation(group, append_error(failed.error, is_join=True), now_ms)
         case _:
             return ()
 

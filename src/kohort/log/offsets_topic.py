@@ -1,8 +1,9 @@
 """Records of `__consumer_offsets`: hard events to bytes and back, as Kafka writes and reads them.
 
-Written: OffsetCommit (type 1) in value v4, in v1 where the request named a retention; GroupMetadata (type 2) in v3;
-tombstones of both. Read: these in every version, and type 0 as a type 1. Records of other groups' types are counted
-and skipped. What cannot be read says where it is. It knows no log and no clock.
+Written: OffsetCommit (type 1) in value v4, in v1 where the request named a retention; GroupMetadata (type 2) in v3,
+in v4 where a generation awaits its sync, which a tag of ours says; tombstones of both. Read: these in every version,
+and type 0 as a type 1. Records of other groups' types are counted and skipped. What cannot be read says where it is.
+It knows no log and no clock.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from kohort.wire.primitives import UnencodableMessage
 from kohort.wire.records import ControlType, Record, control_type, decode_batch, read_header
 
 _LEGACY_OFFSET_COMMIT, _OFFSET_COMMIT, _GROUP_METADATA = 0, 1, 2
-_OFFSET_VERSION, _OFFSET_VERSION_WITH_EXPIRY, _GROUP_VERSION = 4, 1, 3
+_OFFSET_VERSION, _OFFSET_VERSION_WITH_EXPIRY = 4, 1
+_GROUP_VERSION, _GROUP_VERSION_WITH_TAGS = 3, 4
 _NEWEST = {_LEGACY_OFFSET_COMMIT: 0, _OFFSET_COMMIT: 4, _GROUP_METADATA: 4}
 
 
@@ -163,8 +165,10 @@ def _group_value(event: GroupStored) -> bytes:
             )
             for member in event.members
         ],
+        awaits_sync=not event.is_synced,
     )
-    return _short(_GROUP_VERSION) + encode(value, _GROUP_VERSION)
+    version = _GROUP_VERSION if event.is_synced else _GROUP_VERSION_WITH_TAGS
+    return _short(version) + encode(value, version)
 
 
 # -- reading
@@ -296,6 +300,7 @@ def _read_group(record: Record, newest: int) -> HardEvent:
         state_timestamp_ms=value.current_state_timestamp,
         members=tuple(_stored_members(value.members)),
         cause=_LOADED,
+        is_synced=not value.awaits_sync,
     )
 
 

@@ -38,7 +38,7 @@ from kohort.model.ids import group_partition
 from kohort.node.event_topic import EventTopic
 from kohort.node.offsets_partition import OffsetsPartition, Status, Ticket, failure, refusal
 from kohort.wire.codec import MalformedMessage
-from kohort.wire.consumer_protocol import subscribed_topics
+from kohort.wire.consumer_protocol import decode_assignment, decode_subscription, subscribed_topics
 
 if TYPE_CHECKING:
     from kohort.node.node import Node
@@ -344,7 +344,12 @@ def _settings(node: Node) -> GroupSettings:
         initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
         offset_metadata_max_bytes=config.offset_metadata_max_bytes,
         offsets_retention_ms=config.offsets_retention_minutes * 60_000,
+        sync_hold_ms=config.kohort_group_sync_hold_ms,
+        initial_quiet_ms=config.kohort_group_initial_quiet_ms,
         topics_of=_topics_of,
+        owned_of=_owned_of,
+        assigned_of=_assigned_of,
+        offer_of=_offer_of,
     )
 
 
@@ -353,3 +358,25 @@ def _topics_of(metadata: bytes) -> frozenset[str] | None:
         return subscribed_topics(metadata)
     except MalformedMessage:
         return None
+
+
+def _owned_of(metadata: bytes) -> frozenset[tuple[str, int]] | None:
+    try:
+        return frozenset(decode_subscription(metadata).owned)
+    except MalformedMessage:
+        return None
+
+
+def _assigned_of(assignment: bytes) -> frozenset[tuple[str, int]] | None:
+    try:
+        return decode_assignment(assignment).partitions
+    except MalformedMessage:
+        return None
+
+
+def _offer_of(metadata: bytes) -> object | None:
+    try:
+        said = decode_subscription(metadata)
+    except MalformedMessage:
+        return None
+    return (frozenset(said.topics), said.user_data, frozenset(said.owned), said.rack, said.version)

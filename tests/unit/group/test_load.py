@@ -8,9 +8,10 @@ from tests.unit.group.world import NOW, SESSION_MS, World, fold, given
 from kohort.group.classic_group import Phase
 from kohort.group.commands import Leaving, Loaded, Unload
 from kohort.group.describe import describe, list_groups
-from kohort.group.effects import Arm
+from kohort.group.effects import Arm, Note
+from kohort.group.events import GroupLoaded
 from kohort.group.timers import session_timer
-from kohort.model.cause import CauseKind
+from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 
 NONE: frozenset[str] = frozenset()
@@ -18,6 +19,7 @@ NONE: frozenset[str] = frozenset()
 
 def test_loaded_members_have_a_full_session_to_be_heard_of() -> None:
     given(STORED).when(Loaded("g"), at_ms=NOW).then(
+        Note(GroupLoaded("g", Cause(CauseKind.COORDINATOR_LOADED, NOW))),
         Arm(session_timer("g", "a"), NOW + SESSION_MS),
         Arm(session_timer("g", "b"), NOW + SESSION_MS),
     )
@@ -42,14 +44,15 @@ def test_round_under_way_is_forgotten_by_a_restart() -> None:
     assert world.heartbeat(follower) is ErrorCode.NONE
 
 
-def test_generation_that_was_not_synced_is_forgotten_by_a_restart() -> None:
+def test_generation_that_was_not_synced_outlives_a_restart() -> None:
     world = World()
     (leader,) = world.stable(1)
     world.join(leader)
     assert world.group().generation == 2
     world.restart()
-    assert world.sync(leader, 2).error is ErrorCode.ILLEGAL_GENERATION
-    assert world.heartbeat(leader, 2) is ErrorCode.ILLEGAL_GENERATION
+    assert world.group().phase is Phase.COMPLETING_REBALANCE
+    assert world.heartbeat(leader, 2) is ErrorCode.NONE
+    assert world.sync(leader, 2, assignments=((leader, b"x"),)).result.assignment == b"x"
 
 
 def test_issued_ids_are_forgotten_by_a_restart() -> None:

@@ -43,7 +43,7 @@ def completing(world: World) -> tuple[str, str]:
 
 def test_heartbeat_moves_the_session_and_nothing_else() -> None:
     given(STORED).when(Heartbeat("g", "a", None, 5), at_ms=NOW).then(
-        Reply(HeartbeatResult(ErrorCode.NONE)),
+        Reply(HeartbeatResult(ErrorCode.NONE, is_quiet=True)),
         Arm(session_timer("g", "a"), NOW + SESSION_MS),
     )
 
@@ -66,7 +66,7 @@ def test_heartbeat_of_nobody_is_refused_and_arms_nothing(heartbeat: Heartbeat, e
 
 def test_heartbeat_of_an_instance_with_its_member_id_is_good() -> None:
     effects = given(STORED).when(Heartbeat("g", "b", "i", 5)).effects
-    assert Reply(HeartbeatResult(ErrorCode.NONE)) in effects
+    assert Reply(HeartbeatResult(ErrorCode.NONE, is_quiet=True)) in effects
 
 
 def test_heartbeat_to_an_empty_group_is_from_nobody() -> None:

@@ -36,9 +36,14 @@ class Desk:
         end_ms = self.clock.now_ms() + by_ms
         while (deadline_ms := self.node.next_deadline_ms()) is not None and deadline_ms <= end_ms:
             self.clock.advance(max(0, deadline_ms - self.clock.now_ms()))
-            self.node.tick(self.clock.now_ms())
+            self._tick()
         self.clock.advance(end_ms - self.clock.now_ms())
+        self._tick()
+
+    def _tick(self) -> None:
         self.node.tick(self.clock.now_ms())
+        if not self.flushes_by_hand:
+            self.node.flush(self.clock.now_ms())
 
     def restart(self, *, clean: bool = True, **settings: Any) -> Desk:
         """Return a new node on the same disk."""

@@ -173,7 +173,7 @@ def test_partition_that_cannot_be_replayed_is_refused_and_the_others_are_served(
     with caplog.at_level(logging.ERROR, "kohort.node"):
         desk = desk.restart()
     assert f"__consumer_offsets-{place} cannot be served" in caplog.text
-    assert "offset 2: a record of type 1 is malformed" in caplog.text
+    assert "offset 3: a record of type 1 is malformed" in caplog.text
     member.peer = desk.connect()
     assert member.heartbeat() == ErrorCode.NOT_COORDINATOR
     (other,) = stable_group(desk, 1, group_id="another")
@@ -374,7 +374,7 @@ def test_group_goes_on_when_its_events_cannot_be_written(caplog: pytest.LogCaptu
     assert member.heartbeat() == 0
 
 
-def test_log_holds_the_group_once_created_and_once_synced() -> None:
+def test_log_holds_the_group_created_and_each_generation_formed_and_synced() -> None:
     desk = group_desk()
     stable_group(desk)
-    assert [record.key for record in group_records(desk)] == [b"\x00\x02\x00\x01g"] * 2
+    assert [record.key for record in group_records(desk)] == [b"\x00\x02\x00\x01g"] * 3

@@ -1,6 +1,7 @@
 """SyncGroup: the leader hands in the assignments, every member takes its own.
 
 v1 adds throttling, v3 GroupInstanceId (KIP-345), v4 is flexible, v5 requires the protocol type and name (KIP-559).
+From v4 on two tagged fields of ours carry a leader's failure to assign, and what the members are told of it.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ def handle(node: Node, request: Request, message: SyncGroupRequest) -> SyncGroup
         protocol_type=message.protocol_type,
         protocol_name=message.protocol_name,
         assignments=tuple((entry.member_id, bytes(entry.assignment)) for entry in message.assignments),
+        failure=message.assignment_error,
     )
 
     def ticket(result: Result) -> None:
@@ -39,6 +41,7 @@ def handle(node: Node, request: Request, message: SyncGroupRequest) -> SyncGroup
                 protocol_type=result.protocol_type,
                 protocol_name=result.protocol_name,
                 assignment=result.assignment,
+                error_message=result.error_message,
             )
         )
 

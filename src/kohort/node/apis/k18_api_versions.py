@@ -32,6 +32,10 @@ def handle(node: Node, request: Request, message: ApiVersionsRequest) -> ApiVers
     if request.api_version >= 5 and (stray_cluster or stray_node):
         return refuse(message, ErrorCode.REBOOTSTRAP_REQUIRED, "", request.api_version)
     response = ApiVersionsResponse(api_keys=_everything())
+    # Our own fields of SyncGroup: a leader may say why it could not assign.
+    response.supported_features.append(
+        ApiVersionsResponse.SupportedFeature(name="kohort.group", min_version=1, max_version=1)
+    )
     if is_served(Api.CONSUMER_GROUP_HEARTBEAT, 0) and "consumer" in node.config.group_coordinator_rebalance_protocols:
         feature = ApiVersionsResponse.SupportedFeature(name="group.version", min_version=0, max_version=1)
         final = ApiVersionsResponse.FinalizedFeature(name="group.version", min_version_level=1, max_version_level=1)
