@@ -171,14 +171,22 @@ class OsFile:
 
 
 class OsDisk:
-    """The files below `root`.
+    """The files below `root`. One that `is_read_only` changes nothing there: whatever would is a StorageError.
 
     `open_limit` bounds open files (each may also hold a map, which costs a second descriptor); `tail_bytes` bounds
     the tail caches of all files together.
     """
 
-    def __init__(self, root: str | os.PathLike[str], *, open_limit: int = 384, tail_bytes: int = 32 << 20) -> None:
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        open_limit: int = 384,
+        tail_bytes: int = 32 << 20,
+        is_read_only: bool = False,
+    ) -> None:
         self.root = Path(root)
+        self._is_read_only = is_read_only
         self._prefix = f"{os.fspath(self.root)}/"
         self._open: OrderedDict[OsFile, None] = OrderedDict()
         self._open_limit = open_limit
@@ -190,6 +198,8 @@ class OsDisk:
 
     def open(self, path: str, *, create: bool = False) -> OsFile:
         full = self._full(path)
+        if create:
+            self._require_writable(path)
         try:
             if create:
                 descriptor = os.open(full, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -241,6 +251,7 @@ class OsDisk:
 
         Raises StorageError when another process has it: two brokers on one directory would destroy it.
         """
+        self._require_writable(".lock")
         self.root.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.root / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -280,7 +291,8 @@ class OsDisk:
             return descriptor
         if self._is_abandoned:
             raise OSError(errno.EBADF, "the disk was abandoned")
-        file._descriptor = os.open(self._full(file.path), os.O_RDWR | os.O_CLOEXEC)
+        mode = os.O_RDONLY if self._is_read_only else os.O_RDWR
+        file._descriptor = os.open(self._full(file.path), mode | os.O_CLOEXEC)
         self._register(file)
         return file._descriptor
 
@@ -313,6 +325,10 @@ class OsDisk:
         self._chunks.remove(chunk)
         self._chunk_bytes -= len(chunk.buffer)
 
+    def _require_writable(self, path: str) -> None:
+        if self._is_read_only:
+            raise StorageError(errno.EROFS, "the disk was opened to be read only", path)
+
     def _full(self, path: str) -> str:
         if self._is_abandoned:
             raise StorageError(errno.EBADF, "the disk was abandoned", path)
@@ -321,6 +337,7 @@ class OsDisk:
         return self._prefix + path
 
     def _attempt(self, path: str, action: Callable[[str], None], *, absent_is_fine: bool = False) -> None:
+        self._require_writable(path)
         try:
             action(self._full(path))
         except FileNotFoundError as error:

@@ -1,41 +1,24 @@
 """What happened to groups, as records that any client can read: one JSON object for each event, keyed by group.
 
-Best effort: a group never waits for it, and a failure to write is one log line. Heartbeats and commits are not in it.
-The embedded `consumer` assignments are decoded; opaque ones of other protocol types are left out.
+Best effort: a group never waits for it, and a failure to write is one log line and an `events_lost` in each group that
+it concerned. Heartbeats and commits are not in it. An event costs the decision that it belongs to a tuple; what is
+JSON about it is made when its batch is written, a few milliseconds later.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from typing import TYPE_CHECKING
 
-from kohort.group.classic_group import CONSUMER_PROTOCOL_TYPE
-from kohort.group.events import (
-    Event,
-    GenerationFormed,
-    GroupDeleted,
-    GroupStored,
-    GroupUnloaded,
-    InitialDelayExtended,
-    MemberAdded,
-    MemberIdIssued,
-    MemberRejoined,
-    MemberRemoved,
-    OffsetCommitted,
-    OffsetDeleted,
-    PendingMemberDropped,
-    RoundOpened,
-    StaticMemberReplaced,
-    SyncReceived,
-)
+from kohort.group.classic_group import ClassicGroup, Phase
+from kohort.group.events import Event, GenerationFormed, GroupLoaded, GroupStored, RoundOpened, SyncReceived
 from kohort.group.shard import Shard
 from kohort.log.disk import StorageError
-from kohort.model.assignment import by_topic
-from kohort.model.cause import Cause, CauseKind
+from kohort.model.cause import CauseKind
 from kohort.model.errors import KafkaError
-from kohort.wire.codec import MalformedMessage
-from kohort.wire.consumer_protocol import decode_assignment
+from kohort.node.event_fields import Fields, Noted, event_fields, is_unwritten, loaded_fields
 from kohort.wire.records import Record, encode_batch
 
 if TYPE_CHECKING:
@@ -49,7 +32,8 @@ LINGER_MS = 5
 """How long events are gathered into one batch."""
 
 _BATCH_EVENTS = 500
-_UNWRITTEN = (OffsetCommitted, OffsetDeleted, SyncReceived, GroupUnloaded)
+_ABOUT_ALL = (RoundOpened, GenerationFormed, GroupLoaded)
+_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 class EventTopic:
@@ -57,118 +41,75 @@ class EventTopic:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._waiting: list[Record] = []
+        self._waiting: list[tuple[int, Noted]] = []
+        self._synced: dict[str, dict[str, int]] = {}
+        """By group, when each member of the generation asked for its assignment."""
+        self._lost: Counter[str] = Counter()
+        """By group, the events that could not be written."""
 
     def note(self, shard: Shard, event: Event, now_ms: int) -> None:
         """Take an event that has been applied to `shard`."""
-        if isinstance(event, _UNWRITTEN):
+        if is_unwritten(event):
             return
-        value = json.dumps(event_fields(shard, event), separators=(",", ":")).encode()
+        group = shard.groups.get(event.group_id)
+        if type(event) is SyncReceived and group is not None and self._is_told_with_assignment(group, event):
+            return
         if not self._waiting:
             self._node.timers.arm(EVENT_TOPIC, now_ms + LINGER_MS, self.flush)
-        self._waiting.append(Record(0, now_ms, event.group_id.encode(), value))
+        self._waiting.append((now_ms, self._noted(group, event)))
         if len(self._waiting) >= _BATCH_EVENTS:
             self.flush(now_ms)
 
+    def _is_told_with_assignment(self, group: ClassicGroup, event: SyncReceived) -> bool:
+        """Whether a SyncGroup came no later than the assignment, whose event lists all of those."""
+        if group.phase is Phase.COMPLETING_REBALANCE:
+            self._synced.setdefault(group.group_id, {})[event.member_id] = event.cause.at_ms
+            return True
+        return event.member_id == group.leader and event.cause.at_ms == group.state_timestamp_ms
+
+    def _noted(self, group: ClassicGroup | None, event: Event) -> Noted:
+        if group is None:
+            return Noted(event, None, -1, 0, None)
+        members = tuple(group.members) if isinstance(event, _ABOUT_ALL) else None
+        synced: dict[str, int] | None = None
+        awaiting: tuple[str, ...] = ()
+        if type(event) is GroupStored:
+            synced = self._synced.pop(event.group_id, None)
+            if event.members:
+                members = tuple(group.members)
+            if event.cause.kind is CauseKind.LEADER_SYNCED and event.leader is not None:
+                # The leader's own SyncGroup brought the assignment.
+                synced = {**(synced or {}), event.leader: event.cause.at_ms}
+                awaiting = tuple(member_id for member_id in group.pending_sync if member_id != event.leader)
+        elif type(event) is RoundOpened or type(event) is GroupLoaded:
+            self._synced.pop(event.group_id, None)
+        loaded = loaded_fields(group) if type(event) is GroupLoaded else None
+        return Noted(event, group.phase, group.generation, len(group.members), members, synced, awaiting, loaded)
+
     def flush(self, now_ms: int) -> None:
         """Append what waits."""
-        records, self._waiting = self._waiting, []
-        if not records:
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
             return
+        told = [(at_ms, event_fields(noted)) for at_ms, noted in waiting]
+        lost = [(now_ms, lost_fields(group_id, count, now_ms)) for group_id, count in sorted(self._lost.items())]
+        records = [
+            Record(0, at_ms, fields["group"].encode(), _json(fields).encode("utf-8", "surrogatepass"))
+            for at_ms, fields in lost + told
+        ]
         try:
             self._topic(now_ms).partitions[0].append([encode_batch(records)], now_ms)
+            self._lost.clear()
         except (StorageError, KafkaError) as error:
-            log.warning("%d group events were not written: %s", len(records), error)
+            self._lost.update(fields["group"] for _, fields in told)
+            log.warning("%d group events were not written: %s", len(told), error)
 
     def _topic(self, now_ms: int) -> Topic:
         topic = self._node.topics.get(EVENT_TOPIC)
         return topic or self._node.topics.create(EVENT_TOPIC, 1, {}, now_ms)
 
 
-def event_fields(shard: Shard, event: Event) -> dict[str, Any]:
-    """Return an event as JSON can say it. `shard` is as the event left it."""
-    fields: dict[str, Any] = {"at_ms": event.cause.at_ms, "group": event.group_id, "event": event_name(event)}
-    group = shard.groups.get(event.group_id)
-    if group is not None:
-        fields["generation"] = group.generation
-        fields["state"] = group.phase
-    fields |= _particulars(event)
-    if isinstance(event, RoundOpened | GenerationFormed) and group is not None:
-        fields["members"] = sorted(group.members)
-    elif group is not None:
-        fields["size"] = len(group.members)
-    fields["cause"] = _cause_fields(event.cause)
-    return fields
-
-
-def event_name(event: Event) -> str:
-    """Return what people call an event."""
-    match event:
-        case MemberIdIssued():
-            return "member_id_issued"
-        case PendingMemberDropped():
-            return "member_id_dropped"
-        case MemberAdded():
-            return "member_joined"
-        case MemberRejoined():
-            return "member_rejoined"
-        case StaticMemberReplaced():
-            return "member_replaced"
-        case MemberRemoved():
-            is_own_will = event.cause.kind in (CauseKind.MEMBER_LEFT, CauseKind.MEMBER_REMOVED)
-            return "member_left" if is_own_will else "member_evicted"
-        case RoundOpened():
-            return "round_opened"
-        case InitialDelayExtended():
-            return "initial_delay_extended"
-        case GenerationFormed():
-            return "generation_formed"
-        case GroupStored():
-            if event.members:
-                return "assignment_stored"
-            return "group_emptied" if event.generation else "group_created"
-        case GroupDeleted():
-            return "group_deleted"
-        case _:
-            return type(event).__name__
-
-
-def _particulars(event: Event) -> dict[str, Any]:
-    match event:
-        case MemberAdded():
-            return {
-                "member": event.member_id,
-                "instance": event.instance_id,
-                "client": event.client_id,
-                "host": event.client_host,
-                "protocols": [name for name, _ in event.protocols],
-            }
-        case StaticMemberReplaced():
-            return {"member": event.member_id, "instance": event.instance_id, "replaced": event.old_member_id}
-        case MemberRemoved():
-            return {"member": event.member_id, "instance": event.instance_id}
-        case MemberIdIssued() | PendingMemberDropped() | MemberRejoined():
-            return {"member": event.member_id}
-        case RoundOpened():
-            return {"is_initial": event.is_initial}
-        case GenerationFormed():
-            return {"protocol": event.protocol_name, "leader": event.leader}
-        case GroupStored() if event.members:
-            members = [member.member_id for member in event.members]
-            return {"leader": event.leader, "members": members, "assignments": assignments_of(event)}
-        case _:
-            return {}
-
-
-def assignments_of(event: GroupStored) -> dict[str, dict[str, list[int]]] | None:
-    """Return partitions by topic by member, or None where the assignments are not the consumer protocol's."""
-    if event.protocol_type != CONSUMER_PROTOCOL_TYPE:
-        return None
-    try:
-        return {member.member_id: by_topic(decode_assignment(member.assignment).partitions) for member in event.members}
-    except MalformedMessage:
-        return None
-
-
-def _cause_fields(cause: Cause) -> dict[str, Any]:
-    return {"kind": cause.kind, "member": cause.member_id, "detail": cause.detail, "at_ms": cause.at_ms}
+def lost_fields(group_id: str, count: int, now_ms: int) -> Fields:
+    """Return the event which says that events are missing before it."""
+    cause = {"kind": "events_lost", "member": None, "detail": "", "at_ms": now_ms}
+    return {"at_ms": now_ms, "group": group_id, "event": "events_lost", "count": count, "cause": cause}

@@ -1,0 +1,308 @@
+"""`kohort explain GROUP`: each rebalance as one sentence with its cost, and under it the chain of what led to what.
+
+It reads what the group's broker wrote down (docs/guide/rebalances.md): from the cluster, from the data directory of a
+broker that need not run, or from a file of events. It changes nothing anywhere.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import time
+from argparse import ArgumentTypeError
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kohort.cli import output
+from kohort.cli.event_log import (
+    EVENT_TOPIC,
+    GroupFilter,
+    filed_events,
+    live_events,
+    stored_events,
+)
+from kohort.cli.failure import USAGE, CommandFailed, run_against, unknown
+from kohort.cli.lines import iso_time
+from kohort.cli.options import add_cluster, add_json, moment_ms, number, verb
+from kohort.cli.topics import START_TIMEOUT_MS
+from kohort.group.explain import Explanation, Told
+from kohort.group.explained import Rebalance
+from kohort.group.sentences import Names, chain, partition_seconds, sentence, told
+
+if TYPE_CHECKING:
+    from kohort.client import Admin, Consumer
+
+EXAMPLES = """
+kohort explain readers
+kohort explain readers --last 1 --verbose
+kohort explain readers --since 2h --json | jq '.rebalances[].unowned_partition_s'
+kohort explain readers --follow
+kohort explain readers --data-dir ./kohort-data
+"""
+
+LAST = 10
+SLOW_MS = 2_000
+"""With --follow, how long a rebalance may run before it is told that it runs."""
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `explain` to the command line."""
+    summary = "tell why a group rebalanced, who waited for whom, and what it cost"
+    parser = verb(verbs, "explain", summary, run=run, examples=EXAMPLES)
+    parser.add_argument("group", metavar="GROUP")
+    parser.add_argument(
+        "--last",
+        metavar="N",
+        type=number(0, "a number of rebalances"),
+        help=f"only the last N rebalances (default: {LAST}, or all with --since)",
+    )
+    parser.add_argument(
+        "--since",
+        metavar="WHEN",
+        type=since_ms,
+        help="only rebalances that ended after WHEN: an ISO 8601 time, or how long ago, such as 90s, 30m, 2h, 1d",
+    )
+    parser.add_argument("--verbose", action="store_true", help="print every event of each rebalance as well")
+    parser.add_argument("--follow", action="store_true", help="go on and tell each rebalance when it is over")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--data-dir", metavar="DIR", type=Path, help="read a broker's data directory instead of a cluster"
+    )
+    where.add_argument("--events", metavar="FILE", type=Path, help=f"read lines of JSON, as {EVENT_TOPIC} holds them")
+    add_json(parser, "one JSON document; with --follow one for each rebalance, a line each")
+    add_cluster(parser)
+
+
+def since_ms(text: str) -> int:
+    """Return the moment of an ISO 8601 time, or of so long ago, as milliseconds since the epoch."""
+    if text[-1:] in _UNITS:
+        with suppress(ValueError):
+            return round((time.time() - float(text[:-1]) * _UNITS[text[-1]]) * 1000)
+    try:
+        return moment_ms(text)
+    except ArgumentTypeError:
+        raise ArgumentTypeError(
+            f"{text!r} is neither an ISO 8601 time such as 2026-01-31T12:00:00Z nor how long ago, such as 30m or 2h"
+        ) from None
+
+
+def run(args: argparse.Namespace) -> int:
+    """Explain a group, and return the exit status."""
+    if args.data_dir is None and args.events is None:
+        return run_against(args.bootstrap_server, lambda: explain_live(args))
+    if args.follow:
+        output.remark("--follow needs a broker that runs: leave --data-dir and --events away")
+        return USAGE
+    return run_against(args.bootstrap_server, lambda: explain_stored(args))
+
+
+async def explain_stored(args: argparse.Namespace) -> int:
+    """Explain from files."""
+    picked = GroupFilter(args.group)
+    explanation = Explanation(args.group)
+    with output.Meter("reading group events", unit="events") as meter:
+        source = stored_events if args.data_dir is not None else filed_events
+        for event in source(args.data_dir or args.events, picked, meter.advance):
+            explanation.fold(event)
+    # Nobody knows how long a rebalance ran on after the last thing that was written down.
+    show(args, explanation.told(0), picked)
+    return 0
+
+
+async def explain_live(args: argparse.Namespace) -> int:
+    """Explain from a cluster."""
+    from kohort.client import Admin, Consumer
+
+    async with Admin(args.bootstrap_server, start_timeout_ms=START_TIMEOUT_MS) as admin:
+        await require_events(args, admin)
+    consumer = Consumer(bootstrap_servers=args.bootstrap_server, auto_offset_reset="earliest")
+    async with consumer:
+        if args.follow:
+            return await follow(args, consumer)
+        picked, explanation = GroupFilter(args.group), Explanation(args.group)
+        with output.Meter("reading group events", unit="events") as meter:
+            async for event in live_events(consumer, picked, meter.advance, following=False):
+                if event is not None:
+                    explanation.fold(event)
+        show(args, explanation.told(now_ms()), picked)
+    return 0
+
+
+async def require_events(args: argparse.Namespace, admin: Admin) -> None:
+    """Refuse, saying what can be told there, a cluster whose broker writes no events."""
+    if any(topic.name == EVENT_TOPIC for topic in await admin.list_topics()):
+        return
+    groups = {group.group_id: group for group in await admin.list_groups()}
+    group = groups.get(args.group)
+    if group is None:
+        raise unknown("group", args.group, groups, "a group begins when its first member joins")
+    raise CommandFailed(
+        f"{args.bootstrap_server} does not write down why its groups rebalance (it has no topic {EVENT_TOPIC}; Apache "
+        f"Kafka has none). What it can tell is how {args.group} stands now, {group.state}: "
+        f"`kohort groups describe {args.group} --members`. Its reasons are in the coordinator's log, in lines that "
+        "contain 'Preparing to rebalance group'"
+    )
+
+
+async def follow(args: argparse.Namespace, consumer: Consumer) -> int:
+    """Tell the past as asked, then each rebalance when it is over, until told to end."""
+    stop = asyncio.Event()
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
+    teller = Teller(args)
+    following = asyncio.ensure_future(teller.follow(consumer))
+    stopped = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({following, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if following.done():
+            following.result()
+    finally:
+        for task in (following, stopped):
+            task.cancel()
+        await asyncio.gather(following, stopped, return_exceptions=True)
+    return 0
+
+
+class Teller:
+    """One run of `--follow`: what has been told, and whether it is known that a rebalance runs."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.args = args
+        self.picked = GroupFilter(args.group)
+        self.explanation = Explanation(args.group)
+        self.is_caught_up = False
+        self.slow_told: int | None = None
+
+    async def follow(self, consumer: Consumer) -> None:
+        """Tell rebalances as they come."""
+        with output.Meter("reading group events", unit="events") as meter:
+
+            def counted(count: int) -> None:
+                if not self.is_caught_up:
+                    meter.advance(count)
+
+            async for event in live_events(consumer, self.picked, counted, following=True):
+                if event is None:
+                    self._idle()
+                    continue
+                ended = self.explanation.fold(event)
+                if ended is not None and self.is_caught_up:
+                    self._tell([ended])
+
+    def _idle(self) -> None:
+        """Nothing came for a while: the past is read, and a rebalance may be running for long."""
+        known = self.explanation.told(now_ms())
+        if not self.is_caught_up:
+            self.is_caught_up = True
+            if known.state == UNSEEN and not known.rebalances:
+                output.remark(f"nothing is known of {self.args.group} yet: waiting for its first member")
+            self._tell(chosen(self.args, known.rebalances))
+        running = known.running
+        if running is None or running.started_ms == self.slow_told or running.duration_ms(now_ms()) < SLOW_MS:
+            return
+        self.slow_told = running.started_ms
+        output.remark(sentence(running, Names(known.identities), now_ms()))
+
+    def _tell(self, rebalances: Iterable[Rebalance]) -> None:
+        known = self.explanation.told(now_ms())
+        names = Names(known.identities)
+        for each in rebalances:
+            if self.args.json:
+                output.put_json(document_of(each, names, known, is_verbose=self.args.verbose))
+            else:
+                output.put(text_of(each, names, is_verbose=self.args.verbose))
+        output.flush()
+
+
+UNSEEN = "Dead"
+"""The state of a group of which no event tells."""
+
+
+def show(args: argparse.Namespace, known: Told, picked: GroupFilter) -> None:
+    """Print what is known of a group. Raises CommandFailed for one that nothing is known of."""
+    if known.state == UNSEEN and not known.rebalances and known.running is None:
+        raise unknown("group", args.group, picked.others, "a group begins when its first member joins")
+    rebalances = chosen(args, known.rebalances)
+    running = known.running
+    names = Names(known.identities)
+    if args.json:
+        output.put_json(
+            {
+                "group": known.group_id,
+                "state": known.state,
+                "generation": known.generation,
+                "members": known.members,
+                "partitions": known.partitions,
+                "rebalances_total": len(known.rebalances),
+                "rebalances_avoided": known.avoided,
+                "rebalances": [document_of(each, names, known, is_verbose=args.verbose) for each in rebalances],
+                "running": None if running is None else document_of(running, names, known, is_verbose=args.verbose),
+            }
+        )
+        return
+    output.put(headline(known))
+    for each in [*rebalances, *([running] if running is not None else [])]:
+        output.put("\n" + text_of(each, names, is_verbose=args.verbose))
+    left_out = len(known.rebalances) - len(rebalances)
+    if left_out and args.last is None and args.since is None:
+        output.remark(f"{left_out} earlier ones are not shown: ask for more with --last N or --since WHEN")
+
+
+def chosen(args: argparse.Namespace, rebalances: list[Rebalance]) -> list[Rebalance]:
+    """Return the rebalances that the options ask for, the latest last."""
+    if args.since is not None:
+        rebalances = [each for each in rebalances if (each.ended_ms or 0) >= args.since]
+    last = args.last if args.last is not None else LAST if args.since is None else len(rebalances)
+    return rebalances[len(rebalances) - min(last, len(rebalances)) :]
+
+
+def headline(known: Told) -> str:
+    """Return the group in one line: how it stands, and how often it has rebalanced at what cost."""
+    unowned = sum(each.unowned_partition_s for each in known.rebalances)
+    told_of = len(known.rebalances)
+    return (
+        f"{known.group_id}: {known.state}, generation {known.generation}, {counted(known.members, 'member')}, "
+        f"{counted(known.partitions, 'partition')}; {counted(told_of, 'rebalance')}, {known.avoided} avoided, "
+        f"{partition_seconds(unowned)} unowned"
+    )
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number of things."""
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def text_of(rebalance: Rebalance, names: Names, *, is_verbose: bool) -> str:
+    """Return a rebalance as lines: the sentence, its chain, and its events if asked."""
+    lines = [f"{iso_time(rebalance.started_ms)}  {sentence(rebalance, names)}"]
+    if rebalance.avoided_before:
+        lines.append(f"  {counted(rebalance.avoided_before, 'rebalance')} avoided since the one before")
+    lines += [f"  {since(link.at_ms, rebalance)}  {link.text}" for link in chain(rebalance, names)]
+    if is_verbose:
+        lines.append("  events:")
+        lines += [f"  {since(int(event['at_ms']), rebalance)}  {told(event, names)}" for event in rebalance.events]
+    return "\n".join(lines)
+
+
+def since(at_ms: int, rebalance: Rebalance) -> str:
+    """Return when something was, from the start of its rebalance."""
+    return f"{(at_ms - rebalance.started_ms) / 1000:+9.3f} s"
+
+
+def document_of(rebalance: Rebalance, names: Names, known: Told, *, is_verbose: bool) -> dict[str, Any]:
+    """Return a rebalance as the documented JSON."""
+    document = {"group": known.group_id, "sentence": sentence(rebalance, names), **rebalance.to_json()}
+    document["chain"] = [{"at_ms": link.at_ms, "text": link.text} for link in chain(rebalance, names)]
+    if is_verbose:
+        document["events"] = rebalance.events
+    return document
+
+
+def now_ms() -> int:
+    """Return the time of this machine, as milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,292 @@
+"""One event of a group as JSON says it: the fields that `explain` and everybody else read.
+
+An event is `Noted` when it happens, together with what is gone a moment later, and told when its batch is written.
+The embedded `consumer` protocol is decoded; opaque metadata and assignments of other protocol types are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from typing import Any, NamedTuple
+
+from kohort.group.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
+from kohort.group.commands import Protocols
+from kohort.group.events import (
+    AssignmentFailed,
+    Event,
+    GatheringFailed,
+    GenerationFormed,
+    GroupDeleted,
+    GroupLoaded,
+    GroupStored,
+    GroupUnloaded,
+    InitialDelayExtended,
+    MemberAdded,
+    MemberIdIssued,
+    MemberRecognized,
+    MemberRejoined,
+    MemberRemoved,
+    OffsetCommitted,
+    OffsetDeleted,
+    PendingMemberDropped,
+    RebalanceAvoided,
+    RevocationsAwaited,
+    RoundOpened,
+    StaticMemberReplaced,
+    SyncReceived,
+    SyncsReleased,
+)
+from kohort.model.assignment import by_topic
+from kohort.model.cause import Cause, CauseKind
+from kohort.model.subscription import Subscription
+from kohort.wire.codec import MalformedMessage
+from kohort.wire.consumer_protocol import decode_assignment, decode_subscription
+
+Fields = dict[str, Any]
+
+
+class Noted(NamedTuple):
+    """An event and what its group was right after it."""
+
+    event: Event
+    phase: str | None
+    generation: int
+    size: int
+    members: tuple[str, ...] | None
+    """Whoever is in the group, where the event is about all of them."""
+    synced: dict[str, int] | None = None
+    """When each member asked for the assignment that was stored."""
+    awaiting: tuple[str, ...] = ()
+    """Members that have not asked for it yet."""
+    loaded: Fields | None = None
+    """What a group is that was taken up from its log."""
+
+
+def is_unwritten(event: Event) -> bool:
+    """Whether an event is no news: commits are many, and a stored generation has just been told as formed."""
+    return isinstance(event, OffsetCommitted | OffsetDeleted) or (
+        isinstance(event, GroupStored) and not event.is_synced
+    )
+
+
+def event_name(event: Event) -> str:
+    """Return what people call an event."""
+    match event:
+        case MemberRemoved():
+            is_own_will = event.cause.kind in (CauseKind.MEMBER_LEFT, CauseKind.MEMBER_REMOVED)
+            return "member_left" if is_own_will else "member_evicted"
+        case GroupStored():
+            if event.members:
+                return "assignment_stored"
+            return "group_emptied" if event.generation else "group_created"
+        case _:
+            return NAMES.get(type(event)) or _snake(type(event).__name__)
+
+
+NAMES: dict[type, str] = {
+    MemberIdIssued: "member_id_issued",
+    PendingMemberDropped: "member_id_dropped",
+    MemberAdded: "member_joined",
+    MemberRejoined: "member_rejoined",
+    StaticMemberReplaced: "member_replaced",
+    MemberRemoved: "member_left or member_evicted",
+    RoundOpened: "round_opened",
+    InitialDelayExtended: "initial_delay_extended",
+    GenerationFormed: "generation_formed",
+    SyncReceived: "member_synced",
+    MemberRecognized: "member_recognized",
+    RebalanceAvoided: "rebalance_avoided",
+    AssignmentFailed: "assignment_failed",
+    RevocationsAwaited: "revocations_awaited",
+    SyncsReleased: "syncs_released",
+    GatheringFailed: "gathering_failed",
+    GroupLoaded: "group_loaded",
+    GroupStored: "assignment_stored, group_emptied or group_created",
+    GroupDeleted: "group_deleted",
+    GroupUnloaded: "group_unloaded",
+}
+"""What each type of event is called. A type that is not here is told under its own name, with all its fields."""
+
+
+def event_fields(noted: Noted) -> Fields:
+    """Return an event as JSON can say it."""
+    event = noted.event
+    cause = event.cause
+    told: Fields = {"at_ms": cause.at_ms, "group": event.group_id, "event": event_name(event)}
+    if noted.phase is not None:
+        told["generation"] = noted.generation
+        told["state"] = noted.phase
+    told |= _PARTICULARS.get(type(event), _all_fields)(event)
+    if noted.members is not None:
+        told["members"] = sorted(noted.members)
+    elif noted.phase is not None:
+        told["size"] = noted.size
+    if noted.loaded is not None:
+        told |= noted.loaded
+    if noted.synced is not None:
+        told["synced"] = noted.synced
+    if noted.awaiting:
+        told["awaiting"] = sorted(noted.awaiting)
+    told["cause"] = {"kind": cause.kind, "member": cause.member_id, "detail": cause.detail, "at_ms": cause.at_ms}
+    return told
+
+
+def loaded_fields(group: ClassicGroup) -> Fields:
+    """Return what a group is when its coordinator has replayed it; the events of its past may be gone."""
+    assignments: dict[str, dict[str, list[int]]] | None = None
+    if group.protocol_type == CONSUMER_PROTOCOL_TYPE:
+        assignments = _decoded({member_id: member.assignment for member_id, member in group.members.items()})
+    return {
+        "protocol": group.protocol_name,
+        "leader": group.leader,
+        "clients": {each.member_id: [each.client_id, each.instance_id] for _, each in sorted(group.members.items())},
+        "assignments": assignments,
+    }
+
+
+def _member(event: Any) -> Fields:
+    return {"member": event.member_id}
+
+
+def _member_added(event: MemberAdded) -> Fields:
+    subscription = _subscription(event.protocol_type, event.protocols)
+    return {
+        "member": event.member_id,
+        "instance": event.instance_id,
+        "client": event.client_id,
+        "host": event.client_host,
+        "session_timeout_ms": event.session_timeout_ms,
+        "rebalance_timeout_ms": event.rebalance_timeout_ms,
+        "protocols": [name for name, _ in event.protocols],
+        "topics": None if subscription is None else sorted(subscription.topics),
+        "owned": None if subscription is None else by_topic(subscription.owned),
+    }
+
+
+def _member_rejoined(event: MemberRejoined) -> Fields:
+    subscription = _subscription(CONSUMER_PROTOCOL_TYPE, event.protocols)
+    told: Fields = {"member": event.member_id}
+    if event.cause.kind is CauseKind.PROTOCOL_CHANGED:
+        told["protocols"] = [name for name, _ in event.protocols]
+    if subscription is not None and event.cause.kind is CauseKind.SUBSCRIPTION_CHANGED:
+        told["topics"] = sorted(subscription.topics)
+    told["owned"] = None if subscription is None else by_topic(subscription.owned)
+    return told
+
+
+def _member_replaced(event: StaticMemberReplaced) -> Fields:
+    subscription = _subscription(CONSUMER_PROTOCOL_TYPE, event.protocols)
+    return {
+        "member": event.member_id,
+        "instance": event.instance_id,
+        "replaced": event.old_member_id,
+        "client": event.client_id,
+        "host": event.client_host,
+        "awaits_join": event.awaits_join,
+        "owned": None if subscription is None else by_topic(subscription.owned),
+    }
+
+
+def _member_removed(event: MemberRemoved) -> Fields:
+    told: Fields = {"member": event.member_id, "instance": event.instance_id}
+    if event.silent_ms >= 0:
+        told |= {"silent_ms": event.silent_ms, "session_timeout_ms": event.session_timeout_ms}
+    return told
+
+
+def _round_opened(event: RoundOpened) -> Fields:
+    told: Fields = {"is_initial": event.is_initial}
+    if event.is_initial:
+        told |= {"initial_delay_ms": event.initial_delay_ms, "initial_remaining_ms": event.initial_remaining_ms}
+    return told
+
+
+def _delay_extended(event: InitialDelayExtended) -> Fields:
+    return {"delay_ms": event.delay_ms, "remaining_ms": event.remaining_ms}
+
+
+def _generation_formed(event: GenerationFormed) -> Fields:
+    return {"protocol": event.protocol_name, "leader": event.leader}
+
+
+def _group_stored(event: GroupStored) -> Fields:
+    if not event.members:
+        return {}
+    assignments = None
+    if event.protocol_type == CONSUMER_PROTOCOL_TYPE:
+        assignments = _decoded({member.member_id: member.assignment for member in event.members})
+    return {"protocol": event.protocol_name, "leader": event.leader, "assignments": assignments}
+
+
+def _member_synced(event: SyncReceived) -> Fields:
+    return {"member": event.member_id, "is_held": event.awaits_sync}
+
+
+def _assignment_failed(event: AssignmentFailed) -> Fields:
+    return {"leader": event.leader, "message": event.message}
+
+
+def _revocations_awaited(event: RevocationsAwaited) -> Fields:
+    return {"revoking": sorted(event.revoking), "is_holding": event.is_holding, "held": sorted(event.held)}
+
+
+def _nothing(_: Event) -> Fields:
+    return {}
+
+
+def _all_fields(event: Event) -> Fields:
+    """Return what an event holds, of a type that nobody has described here."""
+    told: Fields = {}
+    for each in fields(event) if is_dataclass(event) else ():
+        value = getattr(event, each.name)
+        if each.name == "group_id" or isinstance(value, Cause | bytes):
+            continue
+        name = {"member_id": "member", "instance_id": "instance"}.get(each.name, each.name)
+        told[name] = sorted(value) if isinstance(value, set | frozenset) else value
+    return told
+
+
+_PARTICULARS: dict[type, Callable[[Any], Fields]] = {
+    MemberIdIssued: _member,
+    PendingMemberDropped: _member,
+    MemberAdded: _member_added,
+    MemberRejoined: _member_rejoined,
+    StaticMemberReplaced: _member_replaced,
+    MemberRemoved: _member_removed,
+    RoundOpened: _round_opened,
+    InitialDelayExtended: _delay_extended,
+    GenerationFormed: _generation_formed,
+    SyncReceived: _member_synced,
+    MemberRecognized: _member,
+    RebalanceAvoided: _member,
+    AssignmentFailed: _assignment_failed,
+    RevocationsAwaited: _revocations_awaited,
+    SyncsReleased: _nothing,
+    GatheringFailed: _nothing,
+    GroupLoaded: _nothing,
+    GroupStored: _group_stored,
+    GroupDeleted: _nothing,
+    GroupUnloaded: _nothing,
+}
+
+
+def _subscription(protocol_type: str, protocols: Protocols) -> Subscription | None:
+    """Return a member's subscription, which is the same in all the protocols that it offers; None if unreadable."""
+    if protocol_type != CONSUMER_PROTOCOL_TYPE or not protocols:
+        return None
+    try:
+        return decode_subscription(protocols[0][1])
+    except MalformedMessage:
+        return None
+
+
+def _decoded(assignments: dict[str, bytes]) -> dict[str, dict[str, list[int]]] | None:
+    try:
+        return {member_id: by_topic(decode_assignment(held).partitions) for member_id, held in assignments.items()}
+    except MalformedMessage:
+        return None
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
