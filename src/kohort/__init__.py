@@ -9,7 +9,7 @@ from kohort.lazy import lazy_exports
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from kohort.assign import RangeAssignor, RoundRobinAssignor
+    from kohort.assign import CooperativeStickyAssignor, RangeAssignor, RoundRobinAssignor, StickyAssignor
     from kohort.client import (
         Admin,
         Batch,
@@ -29,6 +29,7 @@ _HOME_OF = {
     "Batch": "kohort.client",
     "CommitFailed": "kohort.client",
     "Consumer": "kohort.client",
+    "CooperativeStickyAssignor": "kohort.assign",
     "ErrorCode": "kohort.model.errors",
     "KafkaError": "kohort.model.errors",
     "OffsetAndMetadata": "kohort.client",
@@ -37,6 +38,7 @@ _HOME_OF = {
     "RebalanceListener": "kohort.client",
     "RecordMetadata": "kohort.client",
     "RoundRobinAssignor": "kohort.assign",
+    "StickyAssignor": "kohort.assign",
     "TopicPartition": "kohort.model.ids",
 }
 
@@ -45,6 +47,7 @@ __all__ = [
     "Batch",
     "CommitFailed",
     "Consumer",
+    "CooperativeStickyAssignor",
     "ErrorCode",
     "KafkaError",
     "OffsetAndMetadata",
@@ -53,6 +56,7 @@ __all__ = [
     "RebalanceListener",
     "RecordMetadata",
     "RoundRobinAssignor",
+    "StickyAssignor",
     "TopicPartition",
     "__version__",
 ]

@@ -8,11 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kohort.assign import Assignor, GroupSpec, MemberSpec, RangeAssignor, RoundRobinAssignor, TopicSpec
+from kohort.assign import (
+    Assignor,
+    CooperativeStickyAssignor,
+    GroupSpec,
+    MemberSpec,
+    RangeAssignor,
+    RoundRobinAssignor,
+    StickyAssignor,
+    TopicSpec,
+)
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
 
-ASSIGNORS = [RangeAssignor(), RoundRobinAssignor()]
+ASSIGNORS = [RangeAssignor(), RoundRobinAssignor(), StickyAssignor(), CooperativeStickyAssignor()]
 TOPICS = [f"t{number}" for number in range(5)]
 RACKS = ["r1", "r2", "r3"]
 

@@ -1,15 +1,20 @@
 """Assignors: pure functions from the members and topics of a group to assignments."""
 
+from kohort.assign.cooperative import AssignmentRefused
 from kohort.assign.range import RangeAssignor
 from kohort.assign.round_robin import RoundRobinAssignor
 from kohort.assign.spec import Assignor, GroupSpec, MemberSpec, RebalanceProtocol, TopicSpec
+from kohort.assign.sticky import CooperativeStickyAssignor, StickyAssignor
 
 __all__ = [
+    "AssignmentRefused",
     "Assignor",
+    "CooperativeStickyAssignor",
     "GroupSpec",
     "MemberSpec",
     "RangeAssignor",
     "RebalanceProtocol",
     "RoundRobinAssignor",
+    "StickyAssignor",
     "TopicSpec",
 ]

@@ -74,7 +74,11 @@ class Assignor(Protocol):
 
 def member_order(spec: GroupSpec) -> list[str]:
     """Return the member ids in Java's order: static members first by instance id, then dynamic ones by member id."""
-    return sorted(spec.members, key=lambda member: _rank(member, spec.members[member].instance_id))
+    # An instance id, once a member has one, stands in for the member id (KIP-345): ids change at every restart.
+    static = sorted((entry.instance_id, name) for name, entry in spec.members.items() if entry.instance_id is not None)
+    return [name for _, name in static] + sorted(
+        name for name, entry in spec.members.items() if entry.instance_id is None
+    )
 
 
 def subscribers(spec: GroupSpec) -> dict[str, list[str]]:
@@ -85,8 +89,3 @@ def subscribers(spec: GroupSpec) -> dict[str, list[str]]:
             if topic in by_topic:
                 by_topic[topic].append(member)
     return by_topic
-
-
-def _rank(member_id: str, instance_id: str | None) -> tuple[bool, str]:
-    # An instance id, once a member has one, stands in for the member id (KIP-345): ids change at every restart.
-    return (instance_id is None, member_id if instance_id is None else instance_id)

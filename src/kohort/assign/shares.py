@@ -1,0 +1,249 @@
+"""How many partitions of each kind the members of each class share, where subscriptions differ.
+
+A class is all members with equal subscriptions (and rack, and weight); a kind is all partitions that the same classes
+may own (and with replicas on the same racks). Both are few where members and partitions are many, and inside a class
+everything is even (`dealing`), so balance is a question of flow between classes: it is best when no chain of moves
+leads from a fuller member to one that is emptier by two. `level` finds such chains, the one that takes the fewest
+partitions from their owners first, and ends when there is none; `match_racks` then looks for chains that change no
+load. Both count their steps and stop at a bound that only a pathological group can reach.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from heapq import heapify, heappop, heappush
+
+Hop = tuple[int, int, int]
+"""From one class a kind to another class."""
+
+DONE = -1.0
+"""The saving of a class from which nothing can be moved to advantage: less than any real one."""
+
+
+class Shares:
+    """The flow of partitions from kinds to classes; classes, kinds and sets of classes (bit masks) are numbers."""
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        weights: Sequence[float],
+        eligible: Sequence[int],
+        far: Sequence[int],
+        supply: Sequence[int],
+        owned: Sequence[dict[int, int]],
+    ) -> None:
+        self.held = [dict(counts) for counts in owned]
+        self.steps = 0
+        self.max_steps = 4 * (sum(supply) + len(sizes))
+        self._sizes = sizes
+        self._weights = weights
+        self.eligible = eligible
+        self._far = far
+        self._supply = supply
+        self._owned = owned
+        self._totals = [sum(counts.values()) for counts in owned]
+        self._saving = [0.0] * len(sizes)
+        self._cost = [0.0] * len(sizes)
+        for member_class in range(len(sizes)):
+            self._weigh(member_class)
+        self._fair = sum(supply) / sum(size * weight for size, weight in zip(sizes, weights, strict=True))
+
+    def share_out(self) -> list[dict[int, int]]:
+        """Return how many of each kind each class gets."""
+        self._fill()
+        self._level()
+        if any(self._far):
+            self._match_racks()
+        return self.held
+
+    # Loads
+
+    def _saving_at(self, member_class: int, total: int) -> float:
+        """Return how much the sum of the squared loads falls when the fullest member gives one partition up."""
+        return (2 * -(-total // self._sizes[member_class]) - 1) / self._weights[member_class]
+
+    def _cost_at(self, member_class: int, total: int) -> float:
+        """Return how much it grows when the emptiest member takes one more."""
+        return (2 * (total // self._sizes[member_class]) + 1) / self._weights[member_class]
+
+    def _weigh(self, member_class: int) -> None:
+        total = self._totals[member_class]
+        self._saving[member_class] = self._saving_at(member_class, total)
+        self._cost[member_class] = self._cost_at(member_class, total)
+
+    def _move(self, path: Sequence[Hop], amount: int) -> None:
+        self.steps += 1
+        for giver, kind, taker in path:
+            self.held[giver][kind] -= amount
+            if not self.held[giver][kind]:
+                del self.held[giver][kind]
+            self.held[taker][kind] = self.held[taker].get(kind, 0) + amount
+        giver, taker = path[0][0], path[-1][2]
+        self._totals[giver] -= amount
+        self._totals[taker] += amount
+        self._weigh(giver)
+        self._weigh(taker)
+
+    # What nobody owns goes to the emptiest
+
+    def _fill(self) -> None:
+        placed = [0] * len(self._supply)
+        for counts in self._owned:
+            for kind, count in counts.items():
+                placed[kind] += count
+        # Kinds that few may take come first.
+        order = sorted(range(len(placed)), key=lambda kind: self.eligible[kind].bit_count())
+        for kind in order:
+            if left := self._supply[kind] - placed[kind]:
+                self._fill_kind(kind, left)
+
+    def _fill_kind(self, kind: int, left: int) -> None:
+        far = self._far[kind]
+        emptiest = [(self._cost[each], far >> each & 1, each) for each in _bits(self.eligible[kind])]
+        heapify(emptiest)
+        while left:
+            _, is_far, taker = heappop(emptiest)
+            # As many as there are members at its lowest load: one each.
+            size = self._sizes[taker]
+            amount = min(left, size - self._totals[taker] % size) if emptiest else left
+            left -= amount
+            self.held[taker][kind] = self.held[taker].get(kind, 0) + amount
+            self._totals[taker] += amount
+            self._weigh(taker)
+            heappush(emptiest, (self._cost[taker], is_far, taker))
+
+    # Chains from the fullest to the emptiest
+
+    def _level(self) -> None:
+        finished = 0
+        while self.steps < self.max_steps:
+            highest = max(self._saving)
+            if highest <= DONE:
+                return
+            came = dict.fromkeys(each for each, saving in enumerate(self._saving) if saving == highest)
+            path = self._search(came, highest, finished)
+            if path:
+                self._move(path, self._amount(path))
+                continue
+            # None of these can give to anyone emptier, now or later: what they may reach is as full as they are.
+            for each in came:
+                finished |= 1 << each
+                self._saving[each] = DONE
+
+    def _amount(self, path: Sequence[Hop]) -> int:
+        """Return how many partitions to move along a path: as long as each of them is a gain."""
+        giver, taker = path[0][0], path[-1][2]
+        most = self._room(path)
+        to_fair = int(self._fair * self._sizes[taker] * self._weights[taker]) - self._totals[taker]
+        if to_fair > 0:
+            # Whoever is below the average is not filled above it: another may be emptier.
+            most = min(most, to_fair)
+        low, high = 1, most
+        while low < high:
+            middle = (low + high + 1) // 2
+            saving = self._saving_at(giver, self._totals[giver] - middle + 1)
+            if saving > self._cost_at(taker, self._totals[taker] + middle - 1):
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def _room(self, path: Sequence[Hop]) -> int:
+        """Return how many partitions can go along a path at what its first one costs."""
+        amounts = []
+        for giver, kind, _ in path:
+            spare = self._spare(giver, kind)
+            amounts.append(spare if spare > 0 else self.held[giver][kind])
+        return min(amounts)
+
+    def _spare(self, member_class: int, kind: int) -> int:
+        """Return how many partitions of the kind the class has beyond those that its members own already."""
+        return self.held[member_class].get(kind, 0) - self._owned[member_class].get(kind, 0)
+
+    def _search(
+        self, came: dict[int, Hop | None], limit: float, visited: int = 0, home: int | None = None
+    ) -> list[Hop]:
+        """Return the hops to the best taker, or none; `came` says where from, and grows by all that can be reached.
+
+        A taker has room for less than `limit`. The best one takes the fewest partitions from their owners, and is the
+        emptiest of those. With `home`, that class may take too, and no hop may take a partition away from its racks.
+        """
+        seen: set[tuple[int, int]] = set()
+        nearest = list(came)
+        for each in nearest:
+            visited |= 1 << each
+        later: list[tuple[int, int]] = []
+
+        def follow(giver: int, kind: int) -> None:
+            nonlocal visited
+            allowed = self.eligible[kind]
+            if home is not None and not self._far[kind] >> giver & 1:
+                allowed &= ~self._far[kind]
+            if (kind, allowed) in seen:
+                return
+            seen.add((kind, allowed))
+            for taker in _bits(allowed & ~visited):
+                came[taker] = (giver, kind, taker)
+                nearest.append(taker)
+            visited |= allowed
+
+        while nearest:
+            for giver in nearest:  # which grows on the way
+                for kind in self.held[giver]:
+                    if self._spare(giver, kind) > 0:
+                        follow(giver, kind)
+                    else:
+                        later.append((giver, kind))
+            found = [each for each in nearest if each == home or self._cost[each] < limit]
+            if found:
+                return _path(came, min(found, key=lambda each: (self._cost[each], each)), home)
+            nearest, waiting, later = [], later, []
+            for giver, kind in waiting:
+                follow(giver, kind)
+        return []
+
+    # Chains that bring partitions near and change no load
+
+    def _match_racks(self) -> None:
+        for giver, held in enumerate(self.held):
+            for kind in sorted(held):
+                if self._far[kind] >> giver & 1:
+                    while held.get(kind) and self.steps < self.max_steps and self._bring_near(giver, kind):
+                        pass
+
+    def _bring_near(self, giver: int, kind: int) -> bool:
+        """Move a kind from a class far from it to one that is near; what is then too much there is passed on.
+
+        It ends with `giver`, or where one more is no worse than it was with `giver`.
+        """
+        came: dict[int, Hop | None] = {
+            taker: (giver, kind, taker) for taker in _bits(self.eligible[kind] & ~self._far[kind])
+        }
+        limit = math.nextafter(self._saving_at(giver, self._totals[giver]), math.inf)
+        path = self._search(came, limit, home=giver)
+        if not path:
+            return False
+        amount, end = self._room(path), path[-1][2]
+        if end != giver:
+            fullest = self._totals[giver] % self._sizes[giver] or self._sizes[giver]
+            emptiest = self._sizes[end] - self._totals[end] % self._sizes[end]
+            amount = min(amount, fullest, emptiest)
+        self._move(path, amount)
+        return True
+
+
+def _path(came: dict[int, Hop | None], end: int, home: int | None) -> list[Hop]:
+    path: list[Hop] = []
+    hop = came[end]
+    while hop is not None:
+        path.append(hop)
+        hop = came.get(hop[0]) if hop[0] != home else None
+    return path[::-1]
+
+
+def _bits(mask: int) -> Iterator[int]:
+    while mask:
+        lowest = mask & -mask
+        yield lowest.bit_length() - 1
+        mask ^= lowest

@@ -1,0 +1,79 @@
+"""Kafka's sticky assignors: balance first, then as little movement as can be.
+
+Both share one engine; they differ in how a member says what it owns. `sticky` (KIP-54) is eager: its members have
+revoked everything when they join, so each remembers its last assignment and sends it along. The members of
+`cooperative-sticky` (KIP-429) go on owning what they have, and their subscriptions say it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kohort.assign.cooperative import with_errors
+from kohort.assign.engine import Engine
+from kohort.assign.spec import GroupSpec, MemberSpec, RebalanceProtocol, member_order
+from kohort.assign.user_data import (
+    Memory,
+    decode_generation,
+    decode_sticky,
+    encode_generation,
+    encode_sticky,
+    marked,
+)
+from kohort.model.assignment import Assignment, Partitions
+
+
+class StickyAssignor:
+    """Assignor `sticky`. It remembers its member's last assignment: every member needs an object of its own."""
+
+    name = "sticky"
+    protocols = (RebalanceProtocol.EAGER,)
+
+    def __init__(self) -> None:
+        self._memory: Memory | None = None
+
+    def assign(self, spec: GroupSpec) -> dict[str, Assignment]:
+        """Return one assignment for every member of `spec`."""
+        order = member_order(spec)
+        memories = [decode_sticky(spec.members[name].subscription.user_data) for name in order]
+        owned = [memory.partitions for memory in memories]
+        return Engine(spec, order, list(owned), lambda place: memories[place].generation).eager()
+
+    def user_data(self, topics: Iterable[str], owned: Partitions, generation: int) -> bytes | None:
+        """Return the last assignment and its generation, as Java writes them; None before the first."""
+        del topics, owned, generation
+        return None if self._memory is None else encode_sticky(*self._memory)
+
+    def on_assignment(self, assignment: Assignment, generation: int) -> None:
+        """Remember the assignment for the next round."""
+        self._memory = Memory(tuple(sorted(assignment.partitions)), generation)
+
+
+class CooperativeStickyAssignor:
+    """Assignor `cooperative-sticky`: what changes hands is given away in the round after the one that took it."""
+
+    name = "cooperative-sticky"
+    protocols = (RebalanceProtocol.EAGER, RebalanceProtocol.COOPERATIVE)
+
+    def assign(self, spec: GroupSpec) -> dict[str, Assignment]:
+        """Return one assignment for every member of `spec`; follow the two-step rule."""
+        order = member_order(spec)
+        owned = [spec.members[name].subscription.owned for name in order]
+        found = Engine(spec, order, list(owned), lambda place: owned_in(spec.members[order[place]])).cooperative()
+        return with_errors(spec, found)
+
+    def user_data(self, topics: Iterable[str], owned: Partitions, generation: int) -> bytes:
+        """Return the generation as Java writes it, and our mark behind it."""
+        del topics, owned
+        return marked(encode_generation(generation))
+
+    def on_assignment(self, assignment: Assignment, generation: int) -> None:
+        """Do nothing: the subscription says what the member owns."""
+        del assignment, generation
+
+
+def owned_in(member: MemberSpec) -> int:
+    """Return the generation in which a member of `cooperative-sticky` owned what it says it owns, or -1."""
+    subscription = member.subscription
+    # Since version 2 the subscription says it (KIP-792), before that the user data.
+    return subscription.generation if subscription.generation >= 0 else decode_generation(subscription.user_data)
