@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from kohort.group.classic_group import ClassicGroup, Phase
 from kohort.group.effects import Parked, parked_join, parked_sync
 from kohort.group.shard import Shard
-from kohort.group.timers import Timer, join_timer, session_timer, sync_timer
+from kohort.group.timers import Timer, hold_timer, join_timer, session_timer, sync_timer
 
 
 def violations(shard: Shard) -> list[str]:
@@ -21,8 +21,8 @@ def violations(shard: Shard) -> list[str]:
 def _broken(group: ClassicGroup) -> Iterator[str]:
     yield from _broken_by_phase(group)
     members = set(group.members)
-    for name in ("awaiting_join", "awaiting_sync", "pending_sync"):
-        if strangers := getattr(group, name) - members:
+    for name in ("awaiting_join", "awaiting_sync", "pending_sync", "revoking", "failed_leaders"):
+        if strangers := set(getattr(group, name)) - members:
             yield f"{sorted(strangers)} in {name} and no member"
     if both := members & group.pending:
         yield f"{sorted(both)} member and pending at once"
@@ -55,8 +55,22 @@ def _broken_by_phase(group: ClassicGroup) -> Iterator[str]:
         yield "gathering although everybody is here"
     if group.awaiting_join and phase is not Phase.PREPARING_REBALANCE:
         yield f"{phase} with joins waiting"
-    if group.awaiting_sync and phase is not Phase.COMPLETING_REBALANCE:
-        yield f"{phase} with syncs waiting"
+    if group.awaiting_sync and phase is not Phase.COMPLETING_REBALANCE and not group.is_holding:
+        yield f"{phase} with syncs waiting and nobody to wait for"
+    if phase is Phase.COMPLETING_REBALANCE and any(member.assignment for member in group.members.values()):
+        yield "an assignment before the leader made one"
+    if group.sync_failure is not None and phase is not Phase.PREPARING_REBALANCE:
+        yield f"{phase} with a failure that is over"
+    yield from _broken_by_revocations(group)
+
+
+def _broken_by_revocations(group: ClassicGroup) -> Iterator[str]:
+    if group.revoking and group.phase is not Phase.STABLE:
+        yield f"{group.phase} with revocations outstanding"
+    if group.is_holding and not group.revoking:
+        yield "syncs held for nobody"
+    if both := group.revoking & group.awaiting_sync:
+        yield f"{sorted(both)} must revoke and cannot learn it"
 
 
 def waiting(shard: Shard) -> set[Parked]:
@@ -89,3 +103,5 @@ def _needed(group: ClassicGroup) -> Iterator[Timer]:
         yield join_timer(group.group_id)
     if group.phase in (Phase.COMPLETING_REBALANCE, Phase.STABLE) and group.pending_sync:
         yield sync_timer(group.group_id, group.generation)
+    if group.is_holding:
+        yield hold_timer(group.group_id, group.generation)

@@ -32,6 +32,7 @@ from kohort.group.results import JoinResult, Result, SyncResult
 from kohort.group.settings import GroupSettings
 from kohort.group.shard import Shard, apply, decide
 from kohort.group.timers import Timer, join_timer
+from kohort.model.cause import Cause
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import NO_TOPIC_ID
 
@@ -65,7 +66,7 @@ class World:
     """One shard, carried through time."""
 
     def __init__(self, **settings: Any) -> None:
-        self.settings = GroupSettings(**{"initial_rebalance_delay_ms": 0, "topics_of": topics_of, **settings})
+        self.settings = GroupSettings(**{"initial_rebalance_delay_ms": 0, **READERS, **settings})
         self.shard = Shard(self.settings)
         self.now_ms = NOW
         self.timers: dict[Timer, int] = {}
@@ -204,10 +205,50 @@ class World:
             self.sync(member_id, assignments=assignments)
         return ids
 
+    def completing(self, count: int = 2, **changes: Any) -> list[str]:
+        """Bring `count` members to where the leader must assign; return their ids, the leader's first."""
+        ids = [member_id for member_id, _ in [self.enter(**changes) for _ in range(count)]]
+        self.gather()
+        return sorted(ids, key=lambda member_id: (member_id != self.group().leader, member_id))
+
+    def cause(self) -> Cause:
+        """Why the last round began."""
+        cause = self.group().round_cause
+        assert cause is not None, "a round has begun"
+        return cause
+
+
+def says(topics: str, owned: str = "", generation: int = -1) -> Protocols:
+    """Return a member's offer: the topics it wants, the partitions it owns, and the generation it owns them in."""
+    return (("range", f"{topics};{owned};{generation}".encode()),)
+
 
 def topics_of(metadata: bytes) -> frozenset[str] | None:
     """Read comma-separated topics; metadata that begins with an exclamation mark cannot be read."""
-    return None if metadata.startswith(b"!") else frozenset(metadata.decode().split(","))
+    return None if metadata.startswith(b"!") else frozenset(metadata.decode().partition(";")[0].split(","))
+
+
+def owned_of(metadata: bytes) -> frozenset[tuple[str, int]] | None:
+    """Read the partitions that `says` wrote."""
+    _, _, rest = metadata.partition(b";")
+    return assigned_of(rest.partition(b";")[0])
+
+
+def assigned_of(assignment: bytes) -> frozenset[tuple[str, int]] | None:
+    """Read an assignment such as `t-0 t-1`."""
+    try:
+        pairs = [partition.split("-") for partition in assignment.decode().split()]
+        return frozenset((topic, int(index)) for topic, index in pairs)
+    except ValueError:
+        return None
+
+
+def offer_of(metadata: bytes) -> object | None:
+    """Read all but the generation of what `says` wrote."""
+    return None if metadata.startswith(b"!") else (topics_of(metadata), owned_of(metadata))
+
+
+READERS = {"topics_of": topics_of, "owned_of": owned_of, "assigned_of": assigned_of, "offer_of": offer_of}
 
 
 def fold(log: Iterable[Iterable[HardEvent]], settings: GroupSettings) -> Shard:
