@@ -35,6 +35,7 @@ bench: .venv/interop ## every figure beside its peer in the same run, into build
 gen: .venv/dev ## write the generated files again
 	$(BIN)/python -m kohort.wire.stubs
 	$(BIN)/python -m scripts.settings_table
+	$(BIN)/python -m scripts.metrics_table
 	$(BIN)/python -m scripts.show_examples
 
 lock: .venv/interop ## resolve requirements/ again from pyproject.toml

@@ -23,6 +23,7 @@ from kohort.client.producer import Headers
 from kohort.client.producer import Producer as _Producer
 from kohort.client.wanted import Topic
 from kohort.model.assignment import Partitions
+from kohort.model.ids import TopicPartition
 
 P = ParamSpec("P")
 ClientT = TypeVar("ClientT")
@@ -134,7 +135,6 @@ class Consumer(_Blocking[_Consumer]):
     offsets_for_times = _blocking(_Consumer.offsets_for_times)
     enforce_rebalance = _plain(_Consumer.enforce_rebalance)
     group_metadata = _plain(_Consumer.group_metadata)
-    lag = _plain(_Consumer.lag)
 
     @property
     def client_id(self) -> str:
@@ -149,6 +149,10 @@ class Consumer(_Blocking[_Consumer]):
     def metrics(self) -> dict[str, float]:
         """Return what this consumer measured, by the names of docs/metrics.md. Any thread may ask."""
         return self._client.metrics()
+
+    def lag(self) -> dict[TopicPartition, int]:
+        """Return how many offsets each partition is behind its end, as the last fetches showed it."""
+        return self._client.lag()
 
     def __enter__(self) -> Self:
         with self._runner.kept():

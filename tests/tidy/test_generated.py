@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from scripts.settings_table import render
+from scripts import metrics_table, settings_table
 from tests.tidy.tree import Tree
 
 from kohort.wire.stubs import stub_text
 
 GENERATED: dict[str, Callable[[], str]] = {
     "src/kohort/wire/messages.pyi": stub_text,
-    "docs/settings.md": render,
+    "docs/metrics.md": metrics_table.render,
+    "docs/settings.md": settings_table.render,
 }
 
 

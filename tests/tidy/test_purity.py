@@ -27,6 +27,7 @@ OPTIONAL_HOMES = {
     "cramjam": "src/kohort/wire/compression.py",
     "uvloop": "src/kohort/net/loop.py",
     "rich": "src/kohort/cli/output.py",
+    "prometheus_client": "src/kohort/client/prometheus.py",
 }
 """The one module that may name an optional package."""
 
@@ -36,6 +37,7 @@ OF_AN_EXTRA = (
     "src/kohort/testing/",
     "src/kohort/client/decode_numba.py",
     "src/kohort/client/decode_plain.py",
+    "src/kohort/client/prometheus.py",
 )
 """What is imported only where its extra (or pytest) is installed."""
 

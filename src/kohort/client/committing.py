@@ -40,8 +40,6 @@ class GroupMetadata(NamedTuple):
 class Committing:
     """The side of a consumer that faces its group."""
 
-    client_id: str
-
     def __init__(
         self,
         cluster: Cluster,
@@ -62,6 +60,11 @@ class Committing:
         self._fetcher = Fetcher(cluster, config, arrived=self._pulse.beat, adrift=self._look_up)
         self._commit_order = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def client_id(self) -> str:
+        """The name that brokers know this client by."""
+        return self._cluster.client_id
 
     def assignment(self) -> Partitions:
         """Return the partitions that this consumer reads."""

@@ -75,12 +75,7 @@ class Consumer(Reading):
         sasl: Sasl | None = None,
         random: Callable[[], float] = random_number,
     ) -> None:
-        if isolation_level not in _ISOLATION:
-            raise ValueError(f"isolation_level={isolation_level!r} is not one of {', '.join(_ISOLATION)}")
-        if heartbeat_interval_ms >= session_timeout_ms:
-            raise ValueError("heartbeat_interval_ms must be less than session_timeout_ms, a third of it at most")
-        if group_id == "":
-            raise ValueError("group_id is empty: name a group, or pass None to read without one")
+        _check(isolation_level, heartbeat_interval_ms, session_timeout_ms, group_id)
         cluster = Cluster(
             bootstrap_servers,
             client_id=client_id,
@@ -115,11 +110,9 @@ class Consumer(Reading):
             client_rack=client_rack,
             metrics=metrics,
         )
-        self.client_id = client_id
         self._max_poll_records = max_poll_records
         self._auto_commit_interval_s = auto_commit_interval_ms / 1000
-        self._are_internal_topics_wanted = not exclude_internal_topics
-        self._wanted = wanted(topics, internal=self._are_internal_topics_wanted)
+        self._wanted = wanted(topics, internal=not exclude_internal_topics)
         self._begin_idle(listener or RebalanceListener())
 
     def _begin_idle(self, listener: RebalanceListener) -> None:
@@ -206,7 +199,7 @@ class Consumer(Reading):
         that is created later; brokers' own topics only with `exclude_internal_topics=False`. Raises `UnknownTopic`
         for a name where there is no group to wait in, ValueError.
         """
-        self._wanted = wanted(topics, internal=self._are_internal_topics_wanted)
+        self._wanted = wanted(topics, internal=self._wanted.internal)
         if not self._wanted:
             await self.unsubscribe()
             return
@@ -224,7 +217,7 @@ class Consumer(Reading):
 
     async def unsubscribe(self) -> None:
         """Give all partitions back and leave the group; `subscribe` or `assign` may follow."""
-        self._wanted = wanted(())
+        self._wanted = wanted((), internal=self._wanted.internal)
         self._topics = ()
         self._manual = frozenset()
         if not self._is_started:
@@ -393,3 +386,13 @@ class Consumer(Reading):
 
     def _note_callback(self) -> None:
         self._measured.callback_began(int(asyncio.get_running_loop().time() * 1000))
+
+
+def _check(isolation_level: str, heartbeat_interval_ms: int, session_timeout_ms: int, group_id: str | None) -> None:
+    """Refuse what cannot be meant."""
+    if isolation_level not in _ISOLATION:
+        raise ValueError(f"isolation_level={isolation_level!r} is not one of {', '.join(_ISOLATION)}")
+    if heartbeat_interval_ms >= session_timeout_ms:
+        raise ValueError("heartbeat_interval_ms must be less than session_timeout_ms, a third of it at most")
+    if group_id == "":
+        raise ValueError("group_id is empty: name a group, or pass None to read without one")

@@ -1,0 +1,80 @@
+"""The metrics of consumers for Prometheus: register a `ConsumerCollector`, and each scrape asks its consumers.
+
+    REGISTRY.register(ConsumerCollector(consumer))
+
+Names follow Prometheus' conventions: seconds, `_total` for counters. Rates are left to Prometheus, which makes them of
+the counters, and what ships under two names is exported under KIP-429's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+from kohort.client.consumer_metrics import CONSUMER_METRICS
+from kohort.member.metrics import Kind, Metric
+from kohort.model.ids import TopicPartition
+
+try:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+    from prometheus_client.registry import Collector
+except ImportError as cause:
+    raise ImportError("kohort.client.prometheus needs prometheus-client: pip install 'kohort[metrics]'") from cause
+
+PREFIX = "kohort_consumer"
+LABELS = ("client_id", "group")
+LAG = f"{PREFIX}_lag"
+Family = CounterMetricFamily | GaugeMetricFamily
+
+
+class Measured(Protocol):
+    """A consumer, of `kohort` or of `kohort.sync`."""
+
+    @property
+    def client_id(self) -> str: ...
+    @property
+    def group_id(self) -> str | None: ...
+    def metrics(self) -> dict[str, float]: ...
+    def lag(self) -> Mapping[TopicPartition, int]: ...
+
+
+class ConsumerCollector(Collector):
+    """Collects from these consumers; their `client_id` and group tell them apart, so no two may have both in common."""
+
+    def __init__(self, *consumers: Measured) -> None:
+        self._consumers = consumers
+
+    def collect(self) -> Iterator[Family]:
+        """Ask every consumer now."""
+        measured = [
+            ((consumer.client_id, consumer.group_id or ""), consumer.metrics(), consumer.lag())
+            for consumer in self._consumers
+        ]
+        for metric in CONSUMER_METRICS:
+            if metric.kind is Kind.RATE or metric.name.startswith("partition-"):
+                continue
+            family = _family(metric)
+            scale = 0.001 if metric.unit == "ms" else 1
+            for labels, numbers, _ in measured:
+                family.add_metric(labels, numbers[metric.name] * scale)
+            yield family
+        behind = GaugeMetricFamily(
+            LAG, "How many offsets a partition is behind.", labels=(*LABELS, "topic", "partition")
+        )
+        for labels, _, lags in measured:
+            for (topic, partition), lag in sorted(lags.items()):
+                behind.add_metric((*labels, topic, str(partition)), lag)
+        yield behind
+
+
+def prometheus_name(metric: Metric) -> str:
+    """Return the name of a metric as Prometheus shows it, a counter's `_total` left out."""
+    plain = metric.name.removesuffix("-total") if metric.kind is Kind.TOTAL else metric.name
+    name = f"{PREFIX}_{plain.replace('-', '_')}"
+    return f"{name}_seconds" if metric.unit == "ms" else name
+
+
+def _family(metric: Metric) -> Family:
+    made = CounterMetricFamily if metric.kind is Kind.TOTAL else GaugeMetricFamily
+    family: Family = made(prometheus_name(metric), metric.text.replace("`", ""), labels=LABELS)
+    return family

@@ -1,0 +1,100 @@
+"""What a consumer measures of itself on a real broker, and what Prometheus finds when it asks."""
+
+from __future__ import annotations
+
+import re
+import urllib.request
+from collections.abc import Iterator
+from math import isnan
+
+import pytest
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.parser import text_string_to_metric_families
+
+from kohort.broker.embedded import EmbeddedBroker
+from kohort.client.consumer_metrics import CONSUMER_METRICS
+from kohort.client.prometheus import ConsumerCollector
+from kohort.model.ids import TopicPartition
+from kohort.sync import Admin, Consumer, Producer
+
+TOPIC = "flights"
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as broker, Admin(broker.bootstrap_servers) as admin:
+        admin.create_topic(TOPIC, partitions=1)
+        with Producer(broker.bootstrap_servers) as producer:
+            for number in range(10):
+                producer.send(TOPIC, b"%d" % number)
+        yield broker.bootstrap_servers
+
+
+def consumer(bootstrap: str, group: str) -> Consumer:
+    return Consumer(TOPIC, bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest", client_id="gate")
+
+
+def scrape(*consumers: Consumer) -> dict[str, dict[tuple[str, ...], float]]:
+    """Serve the consumers' metrics over HTTP as a program would, ask as Prometheus would; return samples by name."""
+    registry = CollectorRegistry()
+    registry.register(ConsumerCollector(*consumers))
+    server, thread = start_http_server(0, addr="127.0.0.1", registry=registry)
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/metrics") as answer:
+            text = answer.read().decode()
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+    samples: dict[str, dict[tuple[str, ...], float]] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            samples.setdefault(sample.name, {})[tuple(value for _, value in sorted(sample.labels.items()))] = (
+                sample.value
+            )
+    return samples
+
+
+def test_a_consumer_returns_every_metric_of_the_table(bootstrap: str) -> None:
+    with consumer(bootstrap, "table") as reader:
+        assert len(reader.poll(10_000, max_records=4)[0]) == 4
+        reader.commit()
+        numbers = reader.metrics()
+        assert list(numbers) == [metric.name for metric in CONSUMER_METRICS]
+        assert [numbers[name] for name in ("rebalance-total", "join-total", "sync-total", "commit-total")] == [1] * 4
+        assert (numbers["assigned-partitions"], numbers["records-lag-max"]) == (1, 6)
+        assert not isnan(numbers["partitions-assigned-latency-max"])
+        assert reader.lag() == {TopicPartition(TOPIC, 0): 6}
+    assert reader.metrics()["partitions-revoked-latency-max"] >= 0, "metrics outlive the membership"
+
+
+def test_a_consumer_that_has_not_started_has_measured_nothing(bootstrap: str) -> None:
+    numbers = consumer(bootstrap, "idle").metrics()
+    assert (numbers["rebalance-total"], numbers["last-rebalance-seconds-ago"]) == (0, -1)
+    assert isnan(numbers["rebalance-latency-avg"])
+
+
+def test_a_failed_commit_is_measured_as_answered(bootstrap: str) -> None:
+    with consumer(bootstrap, "wrong") as reader:
+        assert reader.poll(10_000)
+        with pytest.raises(Exception, match="could not commit"):
+            reader.commit({TopicPartition(TOPIC, 0): 1, TopicPartition("nowhere", 0): 1})
+        assert reader.metrics()["commit-total"] == 1
+
+
+def test_prometheus_scrapes_consumers_by_client_and_group(bootstrap: str) -> None:
+    with consumer(bootstrap, "east") as east, consumer(bootstrap, "west") as west:
+        assert len(east.poll(10_000, max_records=3)[0]) == 3
+        assert len(west.poll(10_000, max_records=10)[0]) == 10
+        found = scrape(east, west)
+    assert found["kohort_consumer_rebalance_total"] == {("gate", "east"): 1, ("gate", "west"): 1}
+    assert found["kohort_consumer_lag"] == {("gate", "east", "0", TOPIC): 7, ("gate", "west", "0", TOPIC): 0}
+    latency_s = found["kohort_consumer_rebalance_latency_seconds_total"]["gate", "east"]
+    assert latency_s == east.metrics()["rebalance-latency-total"] / 1000
+
+
+def test_names_for_prometheus_keep_its_conventions(bootstrap: str) -> None:
+    with consumer(bootstrap, "names") as reader:
+        found = scrape(reader)
+    assert all(re.fullmatch(r"kohort_consumer(_[a-z]+)+", name) for name in found)
+    assert not [name for name in found if name.endswith("_ms") or "rate" in name]
