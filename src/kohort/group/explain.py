@@ -29,7 +29,6 @@ DOUBTS.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from kohort.group.course import Course
 from kohort.group.explained import (
@@ -42,25 +41,11 @@ from kohort.group.explained import (
     Rebalance,
     Replacement,
     Round,
+    Told,
     because,
     partitions_of,
 )
 from kohort.group.ownership import Gap
-
-
-@dataclass(slots=True)
-class Told:
-    """What is known of a group now."""
-
-    group_id: str
-    state: str
-    generation: int
-    members: int
-    partitions: int
-    rebalances: list[Rebalance]
-    running: Rebalance | None
-    avoided: int
-    identities: dict[str, Identity]
 
 
 def explain(events: Iterable[EventFields], group_id: str, now_ms: int) -> Told:
@@ -234,7 +219,8 @@ def _assignment_stored(course: Course, event: EventFields) -> Rebalance | None:
     running = course.begin(event)
     running.is_readable &= assignments is not None
     is_quiet = because(event).kind == "static_member_replaced"
-    if not is_quiet and (not running.rounds or running.rounds[-1].stored_ms is not None):
+    is_untold = not is_quiet and (not running.rounds or running.rounds[-1].stored_ms is not None)
+    if is_untold:
         running.is_partial = True
         running.rounds.append(Round(course.now_ms, UNTOLD, len(course.members), formed_ms=course.now_ms))
     course.generation = generation
@@ -249,6 +235,11 @@ def _assignment_stored(course: Course, event: EventFields) -> Rebalance | None:
             current.sync_ms[member_id] = max(0, int(at_ms) - (current.formed_ms or course.now_ms))
         course.unanswered = {str(member_id) for member_id in event.get("awaiting") or ()}
     course.unanswered &= course.members
+    if is_untold:
+        # Who gave what up is missing: by now it has happened.
+        for member_id in sorted(course.members):
+            kept = targets.get(member_id, frozenset())
+            course.ownership.give_up(member_id, sorted(course.ownership.owned_by(member_id) - kept), course.now_ms)
     course.due, course.due_ms = course.members - course.unanswered, course.now_ms
     if not course.revoking():
         course.answer_due()

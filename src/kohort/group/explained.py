@@ -258,6 +258,21 @@ class Rebalance:
         }
 
 
+@dataclass(slots=True)
+class Told:
+    """What is known of a group now."""
+
+    group_id: str
+    state: str
+    generation: int
+    members: int
+    partitions: int
+    rebalances: list[Rebalance]
+    running: Rebalance | None
+    avoided: int
+    identities: dict[str, Identity]
+
+
 OWN_WILL = ("member_left", "member_removed")
 
 

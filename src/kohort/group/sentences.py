@@ -118,17 +118,18 @@ def _why(rebalance: Rebalance, names: Names) -> str:
     root = rebalance.because
     said = [cause(root, names)]
     told = {root.member_id}
+    joined = set(rebalance.joined)
     if root.kind == "member_joined" and len(rebalance.joined) > 1:
         said = [f"{names.listed(rebalance.joined)} joined"]
-        told |= set(rebalance.joined)
+        told |= joined
     if root.kind in ("member_left", "member_removed"):
         same = [each.member_id for each in rebalance.departures if each.because.kind == root.kind]
         if len(same) > 1:
             said = [f"{names.listed(same)} {'left' if root.kind == 'member_left' else 'were removed'}"]
             told |= set(same)
     for departure in rebalance.departures:
-        if departure.member_id not in told:
-            said.append(cause(departure.because, names))
+        if departure.member_id not in told or departure.member_id in joined:
+            said.append(cause(departure.because._replace(member_id=departure.member_id), names))
             told.add(departure.member_id)
     if others := [member_id for member_id in rebalance.joined if member_id not in told]:
         said.append(f"{names.listed(others)} joined")

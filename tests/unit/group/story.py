@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kohort.group.explain import Told, explain
-from kohort.group.explained import Rebalance
+from kohort.group.explain import explain
+from kohort.group.explained import Rebalance, Told
 
 START = 1_000_000
 
@@ -25,8 +25,8 @@ class Story:
 
     # -- events
 
-    def put(self, name: str, kind: str, member: str | None = None, detail: str = "", **fields: Any) -> Story:
-        cause = {"kind": kind, "member": member, "detail": detail, "at_ms": self.at_ms}
+    def put(self, name: str, kind: str, by: str | None = None, detail: str = "", /, **fields: Any) -> Story:
+        cause = {"kind": kind, "member": by, "detail": detail, "at_ms": self.at_ms}
         event = {"at_ms": self.at_ms, "group": "g", "event": name, "generation": self.generation, **fields}
         self.events.append({**event, "cause": cause})
         return self

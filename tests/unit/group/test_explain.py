@@ -46,7 +46,7 @@ def test_eviction_tells_the_silence_and_who_was_slowest_to_rejoin() -> None:
     )
     last = story.last()
     # Those of c from its eviction on, those of a and b from their JoinGroup on.
-    assert last.unowned_partition_s == 3 * 4.2 + 3 * 1.1 + 3 * 3.1
+    assert sorted(gap.duration_ms for gap in last.gaps) == 3 * [1_100] + 3 * [3_100] + 3 * [4_200]
     assert (last.stayed(), len(last.moved())) == (6, 3)
     assert links(story) == [
         (0, "round opened for 2 members: c evicted, no heartbeat for 45.0 s"),
@@ -72,7 +72,7 @@ def test_member_that_leaves_gave_its_partitions_up_before() -> None:
     assert said(story) == (
         "generation 1→2: b left (the consumer is being closed); 4 of 4 partitions unowned for up to 600 ms "
         "(1.4 partition-seconds); slowest to rejoin a (500 ms)"
-    ).replace("b left (the consumer is being closed)", "b left")
+    )
 
 
 def test_two_rounds_of_a_cooperative_move_are_one_rebalance_that_costs_only_what_changes_hands() -> None:
@@ -132,7 +132,7 @@ def test_evictions_on_the_way_belong_to_the_rebalance_that_runs() -> None:
     last = story.last()
     assert [each.member_id for each in last.departures] == ["a", "b"]
     assert len(story.told().rebalances) == 2
-    assert said(story).startswith("generation 1→2: a left, then b evicted, no heartbeat for 6.0 s; 9 of 9 partitions")
+    assert said(story).startswith("generation 1→2: a left, then b evicted, no heartbeat for 6.0 s; 3 of 9 partitions")
 
 
 def test_round_that_is_cut_off_by_another_is_told_with_what_cut_it_off() -> None:
