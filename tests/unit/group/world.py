@@ -192,8 +192,12 @@ class World:
 
     def gather(self) -> None:
         """Let the join timer run out, as often as it is extended."""
-        while (deadline_ms := self.timers.get(join_timer("g"))) is not None:
-            self.advance(deadline_ms - self.now_ms)
+        while join_timer("g") in self.timers:
+            self.gather_once()
+
+    def gather_once(self) -> None:
+        """Let time pass until the join timer fires."""
+        self.advance(self.timers[join_timer("g")] - self.now_ms)
 
     def settle(self, member_ids: Iterable[str]) -> list[str]:
         """Sync all members; return their ids, the leader's first."""
