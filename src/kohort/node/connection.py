@@ -91,6 +91,15 @@ class Request:
             if self.is_parked:
                 self.node.answer(self)
 
+    def keep(self, released: Callable[[int], None], dropped: Callable[[], None]) -> None:
+        """Leave the request unanswered without holding up the connection: its next request has it answered first.
+
+        `released` is then called with the time, and must answer; `dropped` when the client goes away instead.
+        """
+        self.blocks = False
+        self.dropped = dropped
+        self.connection.kept = released
+
     def refuse(self, code: int, text: str | None = None) -> None:
         """Answer the request with an error, in the words of its API."""
         self.reply(self.node.refusal(self, code, text))
@@ -110,6 +119,7 @@ class Connection:
         "is_closed",
         "is_paused",
         "is_throttled",
+        "kept",
         "last_ms",
         "out",
         "out_bytes",
@@ -146,6 +156,8 @@ class Connection:
         self.is_closed = False
         self.is_paused = False
         self.is_throttled = False
+        self.kept: Callable[[int], None] | None = None
+        """Has the kept request answered; no harm if that has happened."""
         self.last_ms = now_ms
         self.out: list[Buffer] = []
         self.out_bytes = 0

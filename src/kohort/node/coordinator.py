@@ -27,18 +27,17 @@ from kohort.group.describe import DescribedGroup, ListedGroup, describe, list_gr
 from kohort.group.effects import Append, Arm, Disarm, Effect, Effects, Note, Park, Parked, Reply, Then
 from kohort.group.events import HardEvent, OffsetCommitted
 from kohort.group.offsets import fetch_offset
-from kohort.group.results import Result
-from kohort.group.settings import GroupSettings
+from kohort.group.results import HeartbeatResult, Result, SyncResult
 from kohort.group.shard import append_error, apply, decide
-from kohort.group.timers import Timer
+from kohort.group.timers import Timer, TimerKind
 from kohort.log.disk import StorageError
 from kohort.log.offsets_topic import encode_events
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import group_partition
 from kohort.node.event_topic import EventTopic
+from kohort.node.group_settings import group_settings
 from kohort.node.offsets_partition import OffsetsPartition, Status, Ticket, failure, refusal
-from kohort.wire.codec import MalformedMessage
-from kohort.wire.consumer_protocol import decode_assignment, decode_subscription, subscribed_topics
+from kohort.node.parking import Kept, Parking
 
 if TYPE_CHECKING:
     from kohort.node.node import Node
@@ -62,10 +61,14 @@ class Coordinator:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._settings = _settings(node)
+        self._settings = group_settings(node.config)
         self._partitions: list[OffsetsPartition] = []
         self._places: dict[str, OffsetsPartition] = {}
         self._parked: dict[Parked, Ticket] = {}
+        self._parking = Parking(node.timers, self._answer_of)
+        self._is_parking: bool = node.config.kohort_group_heartbeat_park
+        self._has_changed = False
+        """Whether something happened to a group that its kept heartbeats have not been asked about."""
         self._events = EventTopic(node)
 
     # -- life
@@ -127,6 +130,26 @@ class Coordinator:
             self._gather(hosted, command, ticket)
         else:
             self._run(hosted, command, ticket, now_ms)
+
+    def heartbeat(self, command: Heartbeat, ticket: Ticket, now_ms: int) -> Kept | None:
+        """Decide a heartbeat. One that has nothing to say may be kept: then its connection must release or drop it."""
+        hosted = self._places.get(command.group_id)
+        if hosted is None or hosted.status is not Status.ACTIVE:
+            self.submit(command, ticket, now_ms)
+            return None
+        kept = None
+        # Its decision comes as a tuple, the answer first.
+        for effect in decide(hosted.shard, command, now_ms):
+            if type(effect) is Reply:
+                result = effect.result
+            elif type(effect) is Arm:
+                timer = effect.timer
+                self._node.timers.arm(timer, effect.deadline_ms, partial(self._fire, timer))
+                if self._is_parking and type(result) is HeartbeatResult and result.is_quiet:
+                    kept = self._parking.keep(command, ticket, effect.deadline_ms - now_ms, now_ms)
+        if kept is None:
+            ticket(result)
+        return kept
 
     def partition_of(self, group_id: str) -> int:
         """Return the partition of `__consumer_offsets` that holds a group."""
@@ -202,8 +225,8 @@ class Coordinator:
             decisions = [list(decide(shard, command, now_ms)) for command, _ in gathered]
             records = _records([effect for decision in decisions for effect in decision])
             if not records or not self._append(hosted, records, now_ms):
-                for (_, ticket), decision in zip(gathered, decisions, strict=True):
-                    self._complete(hosted, decision, ticket, now_ms)
+                for (command, ticket), decision in zip(gathered, decisions, strict=True):
+                    self._complete(hosted, command, decision, ticket, now_ms)
                 return
             # What one of them cannot store must not cost the others.
         for command, ticket in gathered:
@@ -213,25 +236,16 @@ class Coordinator:
 
     def _run(self, hosted: OffsetsPartition, command: Command, ticket: Ticket | None, now_ms: int) -> None:
         """Carry out a command and everything that follows from it."""
-        if hosted.gathered and type(command) is not Heartbeat:  # which neither changes what a commit finds nor sees it
+        if hosted.gathered:
             self._commit_gathered(hosted)
-        effects = decide(hosted.shard, command, now_ms)
-        if type(effects) is tuple and ticket is not None:
-            self._carry_out_quietly(effects, ticket)
-            return
-        followers = self._carry_out(hosted, command, effects, ticket, now_ms)
+        group_id = command.group_id
+        followers = self._carry_out(hosted, command, decide(hosted.shard, command, now_ms), ticket, now_ms)
         while followers:
             command = followers.pop(0)
             followers += self._carry_out(hosted, command, decide(hosted.shard, command, now_ms), ticket, now_ms)
-
-    def _carry_out_quietly(self, effects: tuple[Effect, ...], ticket: Ticket) -> None:
-        """Carry out a decision that comes as a tuple: it only answers and arms timers, as a heartbeat's does."""
-        for effect in effects:
-            if type(effect) is Reply:
-                ticket(effect.result)
-            elif type(effect) is Arm:
-                timer = effect.timer
-                self._node.timers.arm(timer, effect.deadline_ms, partial(self._fire, timer))
+        if self._has_changed:
+            self._has_changed = False
+            self._parking.group_changed(group_id, now_ms)
 
     def _carry_out(
         self, hosted: OffsetsPartition, command: Command, effects: Effects, ticket: Ticket | None, now_ms: int
@@ -242,10 +256,10 @@ class Coordinator:
         if records and (error := self._append(hosted, records, now_ms)):
             failed = AppendFailed(command, error)
             return self._carry_out(hosted, failed, decide(hosted.shard, failed, now_ms), ticket, now_ms)
-        return self._complete(hosted, decision, ticket, now_ms)
+        return self._complete(hosted, command, decision, ticket, now_ms)
 
     def _complete(
-        self, hosted: OffsetsPartition, decision: list[Effect], ticket: Ticket | None, now_ms: int
+        self, hosted: OffsetsPartition, command: Command, decision: list[Effect], ticket: Ticket | None, now_ms: int
     ) -> list[Command]:
         """Let a decision happen whose records are in the log, and return what is to be decided next."""
         shard, timers = hosted.shard, self._node.timers
@@ -256,15 +270,21 @@ class Coordinator:
                 event = effect.event
                 apply(shard, event)
                 if type(event) is not OffsetCommitted:
+                    self._has_changed = True
                     self._events.note(shard, event, now_ms)
             elif type(effect) is Reply:
                 waiting = ticket if effect.to is None else self._parked.pop(effect.to, None)
                 if waiting is not None:
                     ready.append((waiting, effect.result))
+                if type(effect.result) is SyncResult and not effect.result.error:
+                    member_id = effect.to.member_id if effect.to else getattr(command, "member_id", "")
+                    self._parking.begin(member_id, now_ms)
             elif type(effect) is Arm:
                 timers.arm(effect.timer, effect.deadline_ms, partial(self._fire, effect.timer))
             elif type(effect) is Disarm:
                 timers.disarm(effect.timer)
+                if effect.timer.kind is TimerKind.SESSION:
+                    self._parking.forget(effect.timer.member_id)
             elif type(effect) is Then:
                 followers.append(effect.command)
             elif type(effect) is Park and ticket is not None:
@@ -284,6 +304,15 @@ class Coordinator:
             log.error("append to %s: %s", hosted.partition.directory, error)
             return error.code
         return ErrorCode.NONE
+
+    def _answer_of(self, command: Heartbeat, now_ms: int) -> HeartbeatResult:
+        """Return what a kept heartbeat would be answered now."""
+        hosted = self._partitions[self.partition_of(command.group_id)]
+        if hosted.status is Status.ACTIVE:
+            for effect in decide(hosted.shard, command, now_ms):
+                if type(effect) is Reply and type(effect.result) is HeartbeatResult:
+                    return effect.result
+        return HeartbeatResult(hosted.error)
 
     def _answer(self, hosted: OffsetsPartition, ready: list[tuple[Ticket, Result]]) -> None:
         """Let replies go, once the records before them are as durable as the log promises."""
@@ -309,6 +338,8 @@ class Coordinator:
         self._node.timers.arm(("reload", hosted.partition.index), now_ms + RELOAD_MS, partial(self._load, hosted))
 
     def _fire(self, timer: Timer, now_ms: int) -> None:
+        if timer.kind is TimerKind.SESSION:
+            self._parking.forget(timer.member_id)
         hosted = self._hosted(timer.group_id)
         if hosted is not None and hosted.status is Status.ACTIVE:
             self._run(hosted, TimerFired(timer), None, now_ms)
@@ -333,50 +364,3 @@ class Coordinator:
 
 def _records(decision: list[Effect]) -> list[HardEvent]:
     return [effect.event for effect in decision if type(effect) is Append]
-
-
-def _settings(node: Node) -> GroupSettings:
-    config = node.config
-    return GroupSettings(
-        min_session_timeout_ms=config.group_min_session_timeout_ms,
-        max_session_timeout_ms=config.group_max_session_timeout_ms,
-        max_size=config.group_max_size,
-        initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
-        offset_metadata_max_bytes=config.offset_metadata_max_bytes,
-        offsets_retention_ms=config.offsets_retention_minutes * 60_000,
-        sync_hold_ms=config.kohort_group_sync_hold_ms,
-        initial_quiet_ms=config.kohort_group_initial_quiet_ms,
-        topics_of=_topics_of,
-        owned_of=_owned_of,
-        assigned_of=_assigned_of,
-        offer_of=_offer_of,
-    )
-
-
-def _topics_of(metadata: bytes) -> frozenset[str] | None:
-    try:
-        return subscribed_topics(metadata)
-    except MalformedMessage:
-        return None
-
-
-def _owned_of(metadata: bytes) -> frozenset[tuple[str, int]] | None:
-    try:
-        return frozenset(decode_subscription(metadata).owned)
-    except MalformedMessage:
-        return None
-
-
-def _assigned_of(assignment: bytes) -> frozenset[tuple[str, int]] | None:
-    try:
-        return decode_assignment(assignment).partitions
-    except MalformedMessage:
-        return None
-
-
-def _offer_of(metadata: bytes) -> object | None:
-    try:
-        said = decode_subscription(metadata)
-    except MalformedMessage:
-        return None
-    return (frozenset(said.topics), said.user_data, frozenset(said.owned), said.rack, said.version)

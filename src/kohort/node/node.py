@@ -225,6 +225,9 @@ class Node:
             connection.send_out()
 
     def _dispatch(self, connection: Connection, frame: bytes) -> None:
+        if connection.kept is not None:
+            release, connection.kept = connection.kept, None
+            release(self.now_ms)
         try:
             api_key, version, correlation_id, length = _HEAD(frame)
             route = self._known.get(api_key << 16 | version) or self._routes.get(api_key, version)

@@ -128,6 +128,8 @@ _GROUPS = [
     _s("group.initial.rebalance.delay.ms", _I, "3000", "How long an empty group waits for more members.", 0, INT_MAX),
     _s("kohort.group.initial.quiet.ms", _I, "100",
        "An empty group waits no longer once no join came for so long; -1: always the whole delay.", -1, INT_MAX),
+    _s("kohort.group.heartbeat.park", _B, "true",
+       "Whether a heartbeat with nothing to say waits for news, up to its sender's interval; false answers at once."),
     _s("kohort.group.sync.hold.ms", _I, "1000",
        "How long members wait for their assignment while others must revoke and rejoin; 0 never lets them wait.",
        0, INT_MAX),

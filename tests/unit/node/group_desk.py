@@ -23,8 +23,8 @@ from kohort.wire.messages import (
 
 
 def group_desk(**settings: Any) -> Desk:
-    """Return a node with topic `orders` of three partitions, whose groups start without a delay."""
-    desk = Desk(**{"group_initial_rebalance_delay_ms": 0, **settings})
+    """Return a node with topic `orders` of three partitions, whose groups start without a delay and park nothing."""
+    desk = Desk(**{"group_initial_rebalance_delay_ms": 0, "kohort_group_heartbeat_park": False, **settings})
     desk.create("orders", 3)
     return desk
 
@@ -85,14 +85,16 @@ class GroupMember:
             ],
         )
 
-    def heartbeat(self, version: int = 4) -> int:
-        request = HeartbeatRequest(
+    def heartbeat_request(self) -> HeartbeatRequest:
+        return HeartbeatRequest(
             group_id=self.group_id,
             generation_id=self.generation,
             member_id=self.member_id,
             group_instance_id=self.instance_id,
         )
-        return self.peer.call(request, version).error_code  # type: ignore[no-any-return]
+
+    def heartbeat(self, version: int = 4) -> int:
+        return self.peer.call(self.heartbeat_request(), version).error_code  # type: ignore[no-any-return]
 
     def commit_request(self, partition: int = 0, offset: int = 7, **fields: Any) -> OffsetCommitRequest:
         wanted = OffsetCommitRequest.Topic.Partition(partition_index=partition, committed_offset=offset)

@@ -18,13 +18,15 @@ _ALIVE = HeartbeatResponse()
 
 
 def handle(node: Node, request: Request, message: HeartbeatRequest) -> HeartbeatResponse | None:
-    """Pass the heartbeat to the member's group."""
+    """Pass the heartbeat to the member's group, which may keep it until there is something to say."""
 
     def ticket(result: Result) -> None:
         request.reply(HeartbeatResponse(error_code=result.error) if result.error else _ALIVE)
 
     command = Heartbeat(message.group_id, message.member_id, message.group_instance_id, message.generation_id)
-    node.coordinator.submit(command, ticket, node.now_ms)
+    kept = node.coordinator.heartbeat(command, ticket, node.now_ms)
+    if kept is not None:
+        request.keep(kept.release, kept.drop)
     return None
 
 

@@ -1,0 +1,168 @@
+"""What a member's heartbeats tell of its interval, and for how long one of them may be kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kohort.node.pace import MARGIN_MS, MOST_MS, Pace
+
+SESSION_MS = 45_000
+
+
+class Sender:
+    """A client that sends heartbeats as its `next_ms` says, and what it saw of the coordinator."""
+
+    def __init__(self, interval_ms: int, next_ms: Callable[[int, int, int], int], session_ms: int = SESSION_MS) -> None:
+        self.interval_ms = interval_ms
+        self.session_ms = session_ms
+        self.pace = Pace(0)
+        self.now_ms = 0
+        self._next_ms = next_ms
+        self.waits: list[int] = []
+        self.gaps: list[int] = []
+        self.uncovered_ms: list[int] = []
+
+    def begin(self, first_ms: int) -> None:
+        """Take an assignment, and send the first heartbeat so much later."""
+        self.pace.begin(self.now_ms)
+        self._beat_at(self.now_ms + first_ms)
+
+    def beat(self, count: int) -> None:
+        """Send so many heartbeats more."""
+        for _ in range(count):
+            answer_ms = self.now_ms + self.waits[-1]
+            next_ms = self._next_ms(self.now_ms, answer_ms, self.interval_ms)
+            self.pace.answered_ms = min(answer_ms, next_ms)
+            self.uncovered_ms.append(max(0, next_ms - answer_ms))
+            self._beat_at(next_ms)
+
+    def _beat_at(self, now_ms: int) -> None:
+        self.gaps.append(now_ms - self.now_ms)
+        self.now_ms = now_ms
+        self.waits.append(self.pace.beat(now_ms, self.session_ms))
+
+
+def overlapping(sent_ms: int, answer_ms: int, interval_ms: int) -> int:
+    """Send the next on time, answered or not, as the Java client does."""
+    del answer_ms
+    return sent_ms + interval_ms
+
+
+def waiting(sent_ms: int, answer_ms: int, interval_ms: int) -> int:
+    """Send the next on time, or when the answer comes, as kafka-python, aiokafka and our members do."""
+    return max(sent_ms + interval_ms, answer_ms + 1)
+
+
+def skipping(sent_ms: int, answer_ms: int, interval_ms: int) -> int:
+    """Skip what is due while the last is unanswered, as librdkafka does."""
+    due_ms = sent_ms + interval_ms
+    return due_ms + interval_ms * -(-max(0, answer_ms + 1 - due_ms) // interval_ms)
+
+
+def test_java_member_always_has_a_heartbeat_here_from_its_first_on() -> None:
+    java = Sender(3_000, overlapping)
+    java.begin(3_000)
+    java.beat(20)
+    assert java.uncovered_ms == [0] * 20
+    assert set(java.gaps) == {3_000}
+
+
+def test_member_that_waits_for_its_answer_is_kept_once_an_interval() -> None:
+    ours = Sender(3_000, waiting)
+    ours.begin(3_000)
+    ours.beat(20)
+    assert max(ours.uncovered_ms) == 1
+    assert max(ours.gaps) <= 3_300
+
+
+def test_librdkafka_misses_one_heartbeat_and_then_never_again() -> None:
+    librdkafka = Sender(3_000, skipping)
+    librdkafka.begin(3_000)
+    librdkafka.beat(40)
+    assert sum(gap > 3_000 for gap in librdkafka.gaps) <= 2
+    assert set(librdkafka.gaps[6:]) == {3_000}
+    assert set(librdkafka.uncovered_ms[6:]) == {MARGIN_MS}
+
+
+def test_first_heartbeat_of_librdkafka_says_little_of_its_interval() -> None:
+    for first_ms in (1, 50, 400, 1_700, 2_950):
+        librdkafka = Sender(3_000, skipping)
+        librdkafka.begin(first_ms)
+        librdkafka.beat(40)
+        assert set(librdkafka.gaps[10:]) == {3_000}
+        assert set(librdkafka.uncovered_ms[10:]) == {MARGIN_MS}
+
+
+def test_what_was_learnt_outlives_a_rebalance() -> None:
+    librdkafka = Sender(3_000, skipping)
+    librdkafka.begin(3_000)
+    librdkafka.beat(10)
+    librdkafka.begin(1_200)
+    librdkafka.beat(10)
+    assert set(librdkafka.gaps[12:]) == {3_000}
+    assert set(librdkafka.uncovered_ms[11:]) == {MARGIN_MS}
+
+
+def test_short_session_is_never_put_at_risk_by_finding_out() -> None:
+    librdkafka = Sender(3_000, skipping, session_ms=6_000)
+    librdkafka.begin(3_000)
+    librdkafka.beat(20)
+    assert set(librdkafka.gaps) == {3_000}
+    assert max(librdkafka.waits) <= 2_000
+
+
+def test_no_heartbeat_is_kept_for_more_than_a_third_of_its_session() -> None:
+    member = Sender(3_000, waiting, session_ms=9_000)
+    member.begin(3_000)
+    member.beat(20)
+    assert max(member.waits) == 3_000
+
+
+def test_no_heartbeat_is_kept_longer_than_a_client_waits_for_an_answer() -> None:
+    member = Sender(60_000, overlapping, session_ms=600_000)
+    member.begin(60_000)
+    member.beat(5)
+    assert max(member.waits) == MOST_MS
+
+
+def test_heartbeats_by_the_thousand_are_answered_at_once() -> None:
+    flood = Sender(1, waiting)
+    flood.begin(3)
+    flood.beat(1_000)
+    assert set(flood.waits) == {0}
+
+
+def test_pause_in_a_flood_of_heartbeats_keeps_none_of_them() -> None:
+    flood = Sender(1, waiting)
+    flood.begin(3)
+    flood.beat(10)
+    flood.begin(5_000)
+    flood.beat(10)
+    flood.interval_ms = 2_000
+    flood.beat(1)
+    flood.interval_ms = 1
+    flood.beat(10)
+    assert set(flood.waits) == {0}
+
+
+def test_member_that_begins_to_send_less_often_is_followed() -> None:
+    member = Sender(1_000, overlapping)
+    member.begin(1_000)
+    member.beat(5)
+    member.interval_ms = 3_000
+    member.beat(10)
+    assert set(member.uncovered_ms[10:]) == {0}
+
+
+def test_commit_that_has_a_heartbeat_answered_early_tells_nothing_of_its_sender() -> None:
+    pace = Pace(0)
+    pace.begin(0)
+    assert pace.beat(3_000, SESSION_MS) == 3_250
+    pace.answered_ms = 4_000
+    assert pace.beat(6_000, SESSION_MS) == 3_250
+
+
+def test_member_that_a_new_coordinator_does_not_know_is_answered_at_once_first() -> None:
+    pace = Pace(0)
+    assert pace.beat(3_000, SESSION_MS) == 0
+    assert pace.beat(6_000, SESSION_MS) == 3_250

@@ -1,0 +1,210 @@
+"""Heartbeats that are kept until their group has something to say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.unit.node.desk import Desk, fetch
+from tests.unit.node.group_desk import GroupMember, group_desk, stable_group
+
+from kohort.wire.messages import LeaveGroupRequest, MetadataRequest
+
+INTERVAL_MS = 3_000
+REBALANCE_IN_PROGRESS = 27
+UNKNOWN_MEMBER_ID = 25
+FENCED_INSTANCE_ID = 82
+
+
+def settled(count: int = 2, **fields: Any) -> tuple[Desk, list[GroupMember]]:
+    """Return a stable group whose members have each sent a heartbeat one interval after they were assigned."""
+    desk = group_desk(kohort_group_heartbeat_park=True)
+    members = stable_group(desk, count, **fields)
+    desk.advance(INTERVAL_MS)
+    for member in members:
+        member.peer.send(member.heartbeat_request(), 4)
+    return desk, members
+
+
+def codes(member: GroupMember) -> list[int]:
+    """Take the error codes of the answers that a member has got."""
+    return [answer.error_code for answer in member.peer.answers()]
+
+
+def test_heartbeat_with_nothing_to_say_waits() -> None:
+    desk, (leader, follower) = settled()
+    desk.advance(INTERVAL_MS - 1)
+    assert codes(leader) == codes(follower) == []
+
+
+def test_kept_heartbeat_is_answered_the_moment_somebody_joins() -> None:
+    desk, (leader, follower) = settled()
+    GroupMember(desk).enter()
+    assert codes(leader) == codes(follower) == [REBALANCE_IN_PROGRESS]
+
+
+def test_id_issued_to_a_newcomer_is_no_round_and_answers_nobody() -> None:
+    desk, (leader, follower) = settled()
+    newcomer = GroupMember(desk)
+    newcomer.peer.send(newcomer.join_request(), 9)
+    assert codes(leader) == codes(follower) == []
+
+
+def test_kept_heartbeat_is_answered_the_moment_somebody_leaves() -> None:
+    _, (leader, follower) = settled()
+    member = LeaveGroupRequest.Member(member_id=follower.member_id)
+    follower.peer.send(LeaveGroupRequest(group_id="g", members=[member]), 5)
+    assert codes(leader) == [REBALANCE_IN_PROGRESS]
+
+
+def test_heartbeat_is_answered_before_the_request_behind_it() -> None:
+    _, (leader, follower) = settled()
+    follower.peer.send(follower.commit_request(), 9)
+    heartbeat, commit = follower.peer.answers()
+    assert heartbeat.error_code == 0
+    assert commit.topics[0].partitions[0].error_code == 0
+    assert codes(leader) == []
+
+
+def test_heartbeat_in_one_chunk_with_a_commit_keeps_the_order_of_answers() -> None:
+    desk, (leader, _) = settled()
+    desk.advance(INTERVAL_MS + 500)
+    assert codes(leader) == [0]
+    heartbeat, first = leader.peer.frame(leader.heartbeat_request(), 4)
+    commit, second = leader.peer.frame(leader.commit_request(), 9)
+    leader.peer.feed(heartbeat + commit)
+    assert [number for number, _ in leader.peer.replies] == [first, second]
+
+
+def test_next_heartbeat_has_the_last_one_answered() -> None:
+    desk, (leader,) = settled(1)
+    for _ in range(5):
+        desk.advance(INTERVAL_MS)
+        assert codes(leader) == []
+        leader.peer.send(leader.heartbeat_request(), 4)
+        assert codes(leader) == [0]
+
+
+def test_kept_heartbeat_is_answered_a_little_after_its_interval() -> None:
+    desk, (leader, _) = settled()
+    desk.advance(INTERVAL_MS + 249)
+    assert codes(leader) == []
+    desk.advance(1)
+    assert codes(leader) == [0]
+    desk.advance(INTERVAL_MS)
+    assert codes(leader) == []
+
+
+def test_leave_behind_a_kept_heartbeat_is_served_at_once() -> None:
+    _, (_, follower) = settled()
+    member = LeaveGroupRequest.Member(member_id=follower.member_id)
+    follower.peer.send(LeaveGroupRequest(group_id="g", members=[member]), 5)
+    assert codes(follower) == [0, 0]
+
+
+def test_client_that_is_gone_leaves_nothing_behind() -> None:
+    desk, (leader, follower) = settled()
+    assert len(desk.node.coordinator._parking) == 2
+    leader.peer.leave()
+    follower.peer.leave()
+    assert len(desk.node.coordinator._parking) == 0
+    desk.advance(2 * INTERVAL_MS)
+
+
+def test_member_removed_by_an_administrator_learns_it_from_its_kept_heartbeat() -> None:
+    desk, (leader, follower) = settled()
+    member = LeaveGroupRequest.Member(member_id=follower.member_id)
+    desk.connect().send(LeaveGroupRequest(group_id="g", members=[member]), 5)
+    assert codes(follower) == [UNKNOWN_MEMBER_ID]
+    assert codes(leader) == [REBALANCE_IN_PROGRESS]
+
+
+def test_replaced_static_member_is_fenced_by_its_kept_heartbeat() -> None:
+    desk, (old,) = settled(1, instance_id="i-1")
+    new = GroupMember(desk, instance_id="i-1")
+    new.peer.send(new.join_request(), 9)
+    assert codes(old) == [FENCED_INSTANCE_ID]
+    assert new.joined().generation_id == old.generation
+
+
+def test_nothing_is_kept_while_a_round_gathers() -> None:
+    desk, (leader, follower) = settled()
+    GroupMember(desk).enter()
+    assert codes(leader) == codes(follower) == [REBALANCE_IN_PROGRESS]
+    desk.advance(INTERVAL_MS)
+    leader.peer.send(leader.heartbeat_request(), 4)
+    assert codes(leader) == [REBALANCE_IN_PROGRESS]
+
+
+def test_nothing_is_kept_while_the_assignment_is_awaited() -> None:
+    desk, (leader, follower) = settled()
+    GroupMember(desk).enter()
+    for member in (leader, follower):
+        member.peer.answers()
+        member.peer.send(member.join_request(), 9)
+    leader.joined()
+    desk.advance(INTERVAL_MS)
+    leader.peer.send(leader.heartbeat_request(), 4)
+    assert codes(leader) == [0]
+
+
+def test_session_runs_from_when_a_heartbeat_came_not_from_when_it_was_answered() -> None:
+    desk, (leader, follower) = settled()
+    desk.advance(9_999)
+    assert codes(leader) == codes(follower) == [0]
+    desk.advance(1)
+    assert desk.node.coordinator.describe("g").members == ()  # type: ignore[union-attr]
+
+
+def test_kept_heartbeat_keeps_its_member_alive_as_any_other() -> None:
+    desk, (leader, follower) = settled()
+    for _ in range(20):
+        desk.advance(INTERVAL_MS)
+        for member in (leader, follower):
+            member.peer.send(member.heartbeat_request(), 4)
+            assert codes(member) == [0]
+    assert len(desk.node.coordinator.describe("g").members) == 2  # type: ignore[union-attr]
+
+
+def test_commits_of_others_disturb_no_kept_heartbeat() -> None:
+    _, (leader, follower) = settled()
+    leader.commit_request()
+    leader.peer.send(leader.commit_request(), 9)
+    assert codes(follower) == []
+
+
+def test_heartbeat_behind_another_request_on_a_shared_connection_is_answered_in_order() -> None:
+    desk, (leader, _) = settled()
+    leader.peer.send(fetch("orders", max_wait_ms=500), 4)
+    desk.advance(200)
+    leader.peer.send(leader.heartbeat_request(), 4)
+    leader.peer.send(MetadataRequest(topics=None), 9)
+    desk.advance(INTERVAL_MS)
+    assert [type(answer).__name__ for answer in leader.peer.answers()] == [
+        "HeartbeatResponse",
+        "FetchResponse",
+        "HeartbeatResponse",
+        "MetadataResponse",
+    ]
+
+
+def test_broker_that_stops_drops_what_it_kept() -> None:
+    desk, (leader, follower) = settled()
+    desk.node.stop(desk.clock.now_ms())
+    assert codes(leader) == codes(follower) == []
+    assert len(desk.node.coordinator._parking) == 0
+
+
+def test_group_that_is_given_up_says_so_to_those_who_wait() -> None:
+    desk, (leader, follower) = settled()
+    coordinator = desk.node.coordinator
+    hosted = coordinator._partitions[coordinator.partition_of("g")]
+    coordinator._give_up(hosted, desk.clock.now_ms())
+    desk.advance(0)
+    assert codes(leader) == codes(follower) == [15]
+
+
+def test_heartbeats_are_answered_at_once_when_parking_is_off() -> None:
+    desk = group_desk()
+    leader, _ = stable_group(desk)
+    desk.advance(INTERVAL_MS)
+    assert leader.heartbeat() == 0
