@@ -1,7 +1,8 @@
-"""A classic member against a coordinator that answers anything, at any time: what must hold all the same.
+"""A classic member, EAGER or COOPERATIVE, against a coordinator that answers anything, at any time.
 
 The machine plays the world: it answers what the member asked, late or wrongly, finishes callbacks, moves the clock and
-the user's wishes. The listener's view, kept from callbacks alone, must always be the member's.
+the user's wishes. The listener's view, kept from callbacks alone, must always be the member's, and the contract of
+listeners and assignors is never broken.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kohort.assign import RangeAssignor, TopicSpec
-from kohort.assign.spec import MemberSpec
+from kohort.assign.spec import MemberSpec, RebalanceProtocol
+from kohort.assign.user_data import encode_assignment_error
 from kohort.member import ClassicMember, Identity, MemberConfig, State, effects, inputs
 from kohort.member.effects import Callback, RunCallback
+from kohort.member.witness import Witness
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
@@ -48,11 +51,18 @@ BEAT_ERRORS = st.sampled_from(
 )
 
 
+class CooperativeRange(RangeAssignor):
+    protocols = (RebalanceProtocol.COOPERATIVE,)  # type: ignore[assignment]
+
+
 class MemberAndWorld(RuleBasedStateMachine):
-    @initialize(is_static=st.booleans(), topics=TOPICS)
-    def begin(self, is_static: bool, topics: tuple[str, ...]) -> None:
+    @initialize(is_static=st.booleans(), is_eager=st.booleans(), topics=TOPICS)
+    def begin(self, is_static: bool, is_eager: bool, topics: tuple[str, ...]) -> None:
         config = MemberConfig(max_poll_interval_ms=30_000, instance_id="i" if is_static else None)
-        self.member = ClassicMember(config, [RangeAssignor()], random=lambda: 0.5)
+        assignor = RangeAssignor() if is_eager else CooperativeRange()
+        self.member = ClassicMember(config, [assignor], random=lambda: 0.5)
+        self.witness = Witness(self.member)
+        self.is_eager = is_eager
         self.now_ms = 0
         self.generation = 0
         self.asked: list[effects.Effect] = []
@@ -62,7 +72,7 @@ class MemberAndWorld(RuleBasedStateMachine):
         self.take(inputs.Subscribed(topics))
 
     def take(self, event: inputs.Input) -> None:
-        for effect in self.member.step(event, self.now_ms):
+        for effect in self.witness.step(event, self.now_ms):
             assert not isinstance(effect, effects.Join | effects.Sync | effects.Compute) or self.callback is None, (
                 "no step of a round while a callback runs"
             )
@@ -76,8 +86,10 @@ class MemberAndWorld(RuleBasedStateMachine):
                     self.callback = effect
                 case effects.Heartbeat(identity):
                     assert identity.is_valid
-                case effects.Join():
-                    assert not self.held, "EAGER joins with empty hands"
+                case effects.Join(identity, protocols):
+                    assert not (self.is_eager and self.held), "EAGER joins with empty hands"
+                    assert frozenset(protocols[0][1].owned) == self.held, "a member claims what its listener holds"
+                    assert identity.is_valid or not self.held, "who is nobody owns nothing"
                 case _:
                     pass
             self.asked.append(effect)
@@ -94,21 +106,26 @@ class MemberAndWorld(RuleBasedStateMachine):
         members = {"m": MemberSpec(Subscription(("t",)))} if is_leader else {}
         self.take(inputs.JoinAnswered(join.identity, ErrorCode.NONE, self.generation, "m", leader, "range", members))
 
-    @rule(partitions=st.integers(1, 4), fails=st.booleans())
+    @rule(partitions=st.integers(1, 4), fails=st.booleans(), is_told=st.booleans())
     @precondition(lambda self: self.latest(effects.Compute))
-    def answer_compute(self, partitions: int, fails: bool) -> None:
+    def answer_compute(self, partitions: int, fails: bool, is_told: bool) -> None:
         compute = self.pop(effects.Compute)
-        if fails and self.generation % 5 == 0:
-            self.take(inputs.ComputeFailed(compute.identity, "no"))
+        if fails and (is_told or self.generation % 5 == 0):
+            self.take(inputs.ComputeFailed(compute.identity, "no", is_told))
         else:
             self.take(inputs.Computed(compute.identity, {}, {"t": TopicSpec(partitions)}))
 
-    @rule(assigned=PARTITIONS, error=st.none() | ROUND_ERRORS)
+    @rule(assigned=PARTITIONS, is_wanted=st.booleans(), is_marked=st.booleans(), error=st.none() | ROUND_ERRORS)
     @precondition(lambda self: self.latest(effects.Sync))
-    def answer_sync(self, assigned: Partitions, error: ErrorCode | None) -> None:
+    def answer_sync(self, assigned: Partitions, is_wanted: bool, is_marked: bool, error: ErrorCode | None) -> None:
         sync = self.pop(effects.Sync)
-        mine = frozenset(held for held in assigned if held.topic in self.member.topics)
-        self.take(inputs.SyncAnswered(sync.identity, error or ErrorCode.NONE, Assignment(mine)))
+        if sync.failure is not None:
+            self.take(inputs.SyncAnswered(sync.identity, ErrorCode.UNKNOWN_SERVER_ERROR, error_message=sync.failure))
+            return
+        if is_wanted:
+            assigned = frozenset(held for held in assigned if held.topic in self.member.topics)
+        user_data = encode_assignment_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL) if is_marked else None
+        self.take(inputs.SyncAnswered(sync.identity, error or ErrorCode.NONE, Assignment(assigned, user_data)))
 
     @rule(error=BEAT_ERRORS)
     @precondition(lambda self: self.latest(effects.Heartbeat))
@@ -137,9 +154,11 @@ class MemberAndWorld(RuleBasedStateMachine):
     def subscribe(self, topics: tuple[str, ...]) -> None:
         self.take(inputs.Subscribed(topics))
 
-    @rule(partitions=st.integers(1, 4))
-    def change_metadata(self, partitions: int) -> None:
-        self.take(inputs.MetadataChanged({"t": TopicSpec(partitions)}))
+    @rule(partitions=st.integers(0, 4), others=st.integers(0, 4))
+    def change_metadata(self, partitions: int, others: int) -> None:
+        counts = {"t": partitions, "u": others}
+        seen = {topic: TopicSpec(count) for topic, count in counts.items() if count}
+        self.take(inputs.MetadataChanged(seen, gone=frozenset(counts) - frozenset(seen)))
 
     @rule(is_back=st.booleans())
     def poll(self, is_back: bool) -> None:
@@ -176,7 +195,7 @@ class MemberAndWorld(RuleBasedStateMachine):
         if not hasattr(self, "member"):
             return
         self.take(inputs.CloseRequested("bye"))
-        for _ in range(4):
+        for _ in range(5):
             if self.callback is not None:
                 self.finish_callback(False)
             if self.latest(effects.Leave):

@@ -27,22 +27,21 @@ SECOND_ROUND = "need to revoke partitions and re-join"
 def prepare(member: Standing) -> None:
     """Run the callback that stands before JoinGroup, if there is one, else join."""
     cause = member.rejoin or ""
-    if not member.is_prepared:
-        if not member.identity.is_valid:
-            if member.owned:
-                _run_before_join(member, Callback.LOST, member.owned, cause)
-                return
-        elif lost := lost_to_deletion(member):
-            member.missing |= lost
-            _run_before_join(member, Callback.LOST, lost, "they no longer exist")
+    if not member.identity.is_valid:
+        if member.owned:
+            _run_before_join(member, Callback.LOST, member.owned, cause)
             return
-        else:
-            member.is_prepared = True
-            revoked = member.strategy.revoked_before_join(member.owned, member.topics)
-            if revoked is not None:
-                _run_before_join(member, Callback.REVOKED, revoked, cause)
-                return
+    elif lost := lost_to_deletion(member):
+        member.missing |= lost
+        _run_before_join(member, Callback.LOST, lost, "they no longer exist")
+        return
+    elif not member.is_prepared:
         member.is_prepared = True
+        revoked = member.strategy.revoked_before_join(member.owned, member.topics)
+        if revoked is not None:
+            _run_before_join(member, Callback.REVOKED, revoked, cause)
+            return
+    member.is_prepared = True
     _join(member)
 
 
@@ -83,7 +82,11 @@ def take_join(member: Standing, answer: inputs.JoinAnswered, now_ms: int) -> Non
         case ErrorCode.MEMBER_ID_REQUIRED:
             # KIP-394: the same join again, for the same reason, now under the id that was given.
             member.identity = Identity(NO_GENERATION, answer.member_id)
-            _join(member)
+            if member.owned:
+                # A coordinator that gives a member of a generation a new id does not know what it owned.
+                member.state = State.UNJOINED
+            else:
+                _join(member)
         case _:
             _retry_round(member, answer.error, now_ms, is_join=True)
 

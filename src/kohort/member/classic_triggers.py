@@ -74,7 +74,7 @@ def take_metadata(member: Standing, event: inputs.MetadataChanged) -> None:
 
 def watch_metadata(member: Standing) -> None:
     """See whether the metadata asks for something from a stable member."""
-    if member.state is not State.STABLE or member.running is not None:
+    if member.state is not State.STABLE or member.running is not None or member.closing is not None:
         return
     # Only the leader rejoins (KIP-429): one member that notices is enough, all of them would be a stampede.
     if member.is_leader and member.snapshot is not None:

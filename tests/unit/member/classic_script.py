@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kohort.assign import RangeAssignor, TopicSpec
-from kohort.assign.spec import Assignor, MemberSpec
+from kohort.assign.spec import Assignor, MemberSpec, RebalanceProtocol
 from kohort.member import ClassicMember, Identity, MemberConfig, State, inputs
 from kohort.member.effects import Callback, Effect, RunCallback
+from kohort.member.witness import Witness
 from kohort.model.assignment import Assignment
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
@@ -21,17 +22,26 @@ def partitions(*numbers: int, topic: str = "t") -> frozenset[TopicPartition]:
     return frozenset(TopicPartition(topic, number) for number in numbers)
 
 
+class Cooperative(RangeAssignor):
+    """Names the protocol; what is assigned is the test's to say."""
+
+    name = "cooperative"
+    protocols = (RebalanceProtocol.EAGER, RebalanceProtocol.COOPERATIVE)
+
+
 class Script:
-    """One member under a clock that only the test moves."""
+    """One member under a clock that only the test moves, and under the contract of listeners and assignors."""
 
     def __init__(self, config: MemberConfig | None = None, assignors: Sequence[Assignor] = (RangeAssignor(),)) -> None:
         self.member = ClassicMember(config or MemberConfig(), assignors, random=lambda: 0.5)
+        self.witness = Witness(self.member)
         self.now_ms = 1_000_000
         self.asked: list[Effect] = []
+        self.protocol_name = next(iter(assignors)).name
 
     def take(self, event: inputs.Input) -> list[Effect]:
         """Let something happen; return what the member asks for."""
-        effects = list(self.member.step(event, self.now_ms))
+        effects = list(self.witness.step(event, self.now_ms))
         self.asked += effects
         return effects
 
@@ -61,7 +71,7 @@ class Script:
     ) -> list[Effect]:
         """The coordinator answers JoinGroup with a generation."""
         answer = inputs.JoinAnswered(
-            self.member.identity, NONE, generation, member_id, leader, "range", members or {}, is_skip
+            self.member.identity, NONE, generation, member_id, leader, self.protocol_name, members or {}, is_skip
         )
         return self.take(answer)
 
@@ -95,10 +105,13 @@ class Script:
 
 
 def stable(
-    config: MemberConfig | None = None, owned: frozenset[TopicPartition] = TWO, topics: tuple[str, ...] = ("t",)
+    config: MemberConfig | None = None,
+    owned: frozenset[TopicPartition] = TWO,
+    topics: tuple[str, ...] = ("t",),
+    assignors: Sequence[Assignor] = (RangeAssignor(),),
 ) -> Script:
     """Return a follower `m` of generation 1 that owns these partitions."""
-    script = Script(config)
+    script = Script(config, assignors)
     script.subscribe(*topics)
     script.join_failed(ErrorCode.MEMBER_ID_REQUIRED, "m")
     script.joined(1)
@@ -110,9 +123,23 @@ def stable(
     return script
 
 
-def stable_leader(topics: dict[str, TopicSpec] | None = None) -> Script:
+def cooperative(
+    config: MemberConfig | None = None, owned: frozenset[TopicPartition] = TWO, topics: tuple[str, ...] = ("t",)
+) -> Script:
+    """Return a COOPERATIVE follower `m` of generation 1 that owns these partitions."""
+    return stable(config, owned, topics, [Cooperative()])
+
+
+def cooperative_leader() -> Script:
+    """Return the COOPERATIVE leader `m` of generation 1, alone, that owns t-0 and t-1."""
+    return stable_leader(assignors=[Cooperative()])
+
+
+def stable_leader(
+    topics: dict[str, TopicSpec] | None = None, assignors: Sequence[Assignor] = (RangeAssignor(),)
+) -> Script:
     """Return the leader `m` of generation 1, alone, that owns t-0 and t-1."""
-    script = Script()
+    script = Script(assignors=assignors)
     script.subscribe("t")
     script.join_failed(ErrorCode.MEMBER_ID_REQUIRED, "m")
     script.joined(1, leader="m", members={"m": MemberSpec(Subscription(("t",)))})

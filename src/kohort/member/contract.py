@@ -1,0 +1,258 @@
+"""What a listener and an assignor may rely on around a rebalance (KIP-429): a machine that refuses any other order.
+
+`tell` it what happened, step by step; it raises `ContractBroken` with the rule and the trace so far. The timelines:
+
+EAGER        revoked (all, even nothing) → user_data → [assign] → on_assignment → assigned (all)
+COOPERATIVE  [revoked (no longer wanted)] → user_data → [assign] → [revoked (to move)] → on_assignment → assigned (new,
+             even nothing) → after a second revocation the next round at once;   lost (deleted) while nothing else runs
+Either       lost (all, never nothing) in place of the first revocation, where generation or member id was taken away
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from kohort.assign.spec import RebalanceProtocol
+from kohort.model.assignment import Partitions
+
+
+class Act(StrEnum):
+    """What can happen. The first block are calls, the second facts that only a driver of the member knows."""
+
+    REVOKED = "revoked"
+    LOST = "lost"
+    ASSIGNED = "assigned"
+    DONE = "done"
+    ABANDONED = "abandoned"
+    USER_DATA = "user_data"
+    ASSIGN = "assign"
+    ON_ASSIGNMENT = "on_assignment"
+
+    UNWANTED = "unwanted"
+    GONE = "gone"
+    SYNCED = "synced"
+    DROPPED = "dropped"
+    OUT = "out"
+    CLOSING = "closing"
+    ENDED = "ended"
+
+
+class Step(NamedTuple):
+    """One step of a trace.
+
+    `partitions` are those of the callback or assignment; with `user_data` what the subscription says is owned; with
+    `unwanted` and `gone` those owned partitions whose topics are no longer subscribed to, or no longer exist.
+    """
+
+    act: Act
+    partitions: Partitions = frozenset()
+
+    def __str__(self) -> str:
+        names = ", ".join(map(str, sorted(self.partitions)))
+        return f"{self.act}({names})"
+
+
+class Phase(StrEnum):
+    """Where a round is."""
+
+    IDLE = "idle"
+    PREPARED = "prepared"  # revoked or lost, not yet joined
+    JOINED = "joined"  # user_data was asked for
+    SYNCED = "synced"  # the assignment has arrived
+    MOVING = "moving"  # what it leaves out was revoked
+    ACCEPTED = "accepted"  # on_assignment was called
+
+
+class ContractBroken(AssertionError):
+    """A call that a listener or an assignor may rely on not to happen here."""
+
+
+CALLBACKS = frozenset({Act.REVOKED, Act.LOST, Act.ASSIGNED})
+
+
+class Contract:
+    """One member's timeline. With `sees_facts` the facts must be told too, and more rules can be checked."""
+
+    def __init__(self, protocol: RebalanceProtocol, *, sees_facts: bool = True) -> None:
+        self.protocol = protocol
+        self.phase = Phase.IDLE
+        self.owned: Partitions = frozenset()
+        self.running: Step | None = None
+        self.is_second_round_due = False
+        self.trace: list[Step] = []
+        self._sees_facts = sees_facts
+        self._assigned: Partitions = frozenset()
+        self._moved: Partitions = frozenset()
+        self._unwanted: Partitions = frozenset()
+        self._gone: Partitions = frozenset()
+        self._before = Phase.IDLE
+        self._is_member = False
+        self._is_out = False
+        self._is_closing = False
+
+    def tell(self, act: Act, partitions: Partitions = frozenset()) -> None:
+        """Take the next step. Raises `ContractBroken`."""
+        step = Step(act, partitions)
+        if partitions or act not in (Act.UNWANTED, Act.GONE):
+            self.trace.append(step)
+        if act in CALLBACKS:
+            self._demand(self.running is None, "callbacks run one at a time")
+            self._before = self.phase
+        match act:
+            case Act.REVOKED:
+                self._revoke(partitions)
+                self.running = step
+            case Act.LOST:
+                self._lose(partitions)
+                self.running = step
+            case Act.ASSIGNED:
+                self._assign(partitions)
+                self.running = step
+            case Act.DONE | Act.ABANDONED:
+                self._finish(is_abandoned=act is Act.ABANDONED)
+            case Act.USER_DATA:
+                self._join(partitions)
+            case Act.ASSIGN:
+                self._demand(self.phase is Phase.JOINED, "assign is called between JoinGroup and SyncGroup")
+            case Act.ON_ASSIGNMENT:
+                self._accept(partitions)
+            case _:
+                self._learn(act, partitions)
+
+    # Callbacks
+
+    def _revoke(self, partitions: Partitions) -> None:
+        self._demand(partitions <= self.owned, "only what is owned can be revoked")
+        self._demand(not self._is_out, "who was put out of the group loses its partitions: there is nothing to revoke")
+        if self._is_closing:
+            self._demand(partitions == self.owned, "closing gives up all that is owned")
+        elif self.protocol is RebalanceProtocol.EAGER:
+            is_again = self.phase is Phase.JOINED and not self._sees_facts
+            self._demand(self.phase is Phase.IDLE or is_again, "EAGER revokes once, before JoinGroup")
+            self._demand(partitions == self.owned, "EAGER revokes all that is owned")
+            self.phase = Phase.PREPARED
+        else:
+            self._demand(bool(partitions), "COOPERATIVE does not call revoked with nothing")
+            if self.phase is Phase.IDLE:
+                is_allowed = not self._sees_facts or partitions == self._unwanted
+                self._demand(is_allowed, "before JoinGroup COOPERATIVE revokes just what is no longer subscribed to")
+                self.phase = Phase.PREPARED
+            else:
+                self._demand(
+                    self.phase in (Phase.SYNCED, Phase.JOINED) and (self.phase is Phase.SYNCED or not self._sees_facts),
+                    "COOPERATIVE revokes before JoinGroup or after SyncGroup",
+                )
+                is_exact = not self._sees_facts or partitions == self.owned - self._assigned
+                self._demand(is_exact, "after SyncGroup COOPERATIVE revokes just what the assignment leaves out")
+                self.phase = Phase.MOVING
+                self._moved = partitions
+                self.is_second_round_due = True
+
+    def _lose(self, partitions: Partitions) -> None:
+        self._demand(bool(partitions), "lost is never called with nothing")
+        self._demand(partitions <= self.owned, "only what is owned can be lost")
+        if self._is_out or self._is_closing:
+            self._demand(partitions == self.owned, "who was put out of the group loses all that it owned")
+        elif self.protocol is RebalanceProtocol.EAGER:
+            self._demand(not self._sees_facts and partitions == self.owned, "EAGER loses all, when it was put out")
+        elif self._sees_facts:
+            self._demand(partitions <= self._gone, "a member of the group loses only what no longer exists")
+            is_outside = self.phase in (Phase.IDLE, Phase.PREPARED, Phase.JOINED)
+            self._demand(is_outside, "nothing is lost between an assignment and its assigned")
+        if partitions == self.owned:
+            self.phase = Phase.IDLE
+            self.is_second_round_due = False
+
+    def _assign(self, partitions: Partitions) -> None:
+        self._demand(not self._is_closing, "nothing is assigned to a member that is closing")
+        self._demand(self.phase is Phase.ACCEPTED, "assigned follows on_assignment")
+        self._demand(not partitions & self.owned, "assigned names what was not owned before")
+        self._demand(not partitions & self._moved, "what was just revoked comes back in the next round at the earliest")
+        self._demand(partitions == self._assigned - self.owned, "assigned names all that is new in the assignment")
+
+    def _finish(self, *, is_abandoned: bool) -> None:
+        self._demand(self.running is not None, "a callback is over once")
+        assert self.running is not None
+        act, partitions = self.running
+        self.running = None
+        if act is Act.ASSIGNED:
+            self.owned |= partitions
+            if self.phase is Phase.ACCEPTED:
+                self.phase = Phase.IDLE
+                self._is_member = True
+        elif is_abandoned:
+            if self.phase in (Phase.PREPARED, Phase.MOVING):
+                self.phase = self._before
+        else:
+            self.owned -= partitions
+            if act is Act.LOST and not self.owned:
+                self._is_out = False
+        self._unwanted &= self.owned
+        self._moved = self._moved if self.phase is Phase.MOVING else frozenset()
+
+    # Requests and the assignor
+
+    def _join(self, claimed: Partitions) -> None:
+        self._demand(self.running is None, "no JoinGroup leaves while a callback runs")
+        self._demand(not self._is_closing, "a member that is closing joins no more")
+        self._demand(claimed == self.owned, "a subscription claims exactly what is owned")
+        if self.protocol is RebalanceProtocol.EAGER:
+            self._demand(not self.owned, "EAGER joins with empty hands")
+            is_revoked = self.phase in (Phase.PREPARED, Phase.JOINED) or not self._is_member or not self._sees_facts
+            self._demand(is_revoked, "EAGER calls revoked before every round, even with nothing")
+        allowed = {Phase.IDLE, Phase.PREPARED, Phase.JOINED}
+        self._demand(
+            self.phase in allowed or (self.phase is Phase.MOVING and not self._sees_facts),
+            "a round that has its assignment ends with assigned before the next one begins",
+        )
+        self._demand(not self._unwanted, "what is no longer subscribed to is revoked before JoinGroup")
+        self._demand(not (self._is_out and self.owned), "what was lost is reported before JoinGroup")
+        self.phase = Phase.JOINED
+        self.is_second_round_due = False
+        self._moved = frozenset()
+
+    def _accept(self, assigned: Partitions) -> None:
+        self._demand(self.running is None, "on_assignment waits until the revocation has finished")
+        waiting = {Phase.SYNCED, Phase.MOVING} if self._sees_facts else {Phase.JOINED, Phase.MOVING}
+        self._demand(self.phase in waiting, "on_assignment follows SyncGroup, and all that is revoked")
+        self._demand(self.owned <= assigned, "what the assignment leaves out is revoked before on_assignment")
+        is_same = not self._sees_facts or assigned == self._assigned
+        self._demand(is_same, "on_assignment is told the assignment that SyncGroup brought")
+        self._assigned = assigned
+        self.phase = Phase.ACCEPTED
+
+    # Facts
+
+    def _learn(self, act: Act, partitions: Partitions) -> None:
+        match act:
+            case Act.UNWANTED:
+                self._unwanted = partitions & self.owned
+            case Act.GONE:
+                self._gone = partitions
+            case Act.SYNCED:
+                self._demand(self.phase is Phase.JOINED, "an assignment answers a JoinGroup and its SyncGroup")
+                self._assigned = partitions
+                self.phase = Phase.SYNCED
+                self._is_member = True
+            case Act.DROPPED:
+                self.phase = Phase.IDLE
+                self._is_member = True
+            case Act.OUT:
+                self._is_out = bool(self.owned) or self.running is not None
+                self._is_member = False
+                self.is_second_round_due = False
+                self.phase = Phase.IDLE
+            case Act.CLOSING:
+                self._is_closing = True
+            case _:
+                self._demand(self.running is None, "a member ends when its last callback has finished")
+                self._demand(not self.owned, "a member that ends owns nothing")
+
+    def _demand(self, is_kept: bool, rule: str) -> None:
+        if not is_kept:
+            steps = " → ".join(map(str, self.trace[-12:]))
+            raise ContractBroken(f"{rule} ({self.protocol}, {self.phase}): {steps}")
+
+
+__all__ = ["Act", "Contract", "ContractBroken", "Phase", "Step"]

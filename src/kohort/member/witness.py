@@ -1,0 +1,91 @@
+"""A member under oath: everything that it takes and asks for is told to the contract, which refuses what is illegal.
+
+Stands where the member stands: `step` is the member's own. For tests and the simulator; it changes nothing.
+"""
+
+from __future__ import annotations
+
+from kohort.member import effects, inputs
+from kohort.member.classic import ClassicMember
+from kohort.member.contract import Act, Contract, ContractBroken
+from kohort.member.effects import Callback, Effect
+from kohort.member.state import State
+from kohort.model.assignment import Partitions
+from kohort.model.errors import ErrorCode
+
+_CALLBACKS = {Callback.REVOKED: Act.REVOKED, Callback.LOST: Act.LOST, Callback.ASSIGNED: Act.ASSIGNED}
+
+
+class Witness:
+    """Drives `member` and keeps `contract`."""
+
+    def __init__(self, member: ClassicMember) -> None:
+        self.member = member
+        self.contract = Contract(member.strategy.protocol)
+
+    def step(self, event: inputs.Input, now_ms: int) -> tuple[Effect, ...]:
+        """Let the member take an input, and check what it asks for. Raises `ContractBroken`."""
+        member, contract = self.member, self.contract
+        state, identity = member.state, member.identity
+        asked = member.step(event, now_ms)
+        is_heard = state is State.SYNCING and isinstance(event, inputs.SyncAnswered) and event.asked_as == identity
+        self._tell_fact(event, is_heard=is_heard)
+        if identity.is_valid and not member.identity.is_valid and state is not State.LEAVING:
+            contract.tell(Act.OUT)
+        for effect in asked:
+            self._tell_effect(effect)
+        if contract.owned - _wanted(contract.owned, member.topics):
+            contract.tell(Act.UNWANTED, contract.owned - _wanted(contract.owned, member.topics))
+        is_idle = member.state is State.STABLE and member.running is None
+        if contract.is_second_round_due and is_idle:
+            raise ContractBroken("who revoked for another member joins again at once")
+        return asked
+
+    def _tell_fact(self, event: inputs.Input, *, is_heard: bool) -> None:
+        contract = self.contract
+        match event:
+            case inputs.Subscribed(topics):
+                contract.tell(Act.UNWANTED, contract.owned - _wanted(contract.owned, topics))
+            case inputs.MetadataChanged() | inputs.Computed():
+                contract.tell(Act.GONE, self._gone())
+            case inputs.CallbackFinished(callback, is_abandoned):
+                if contract.running is not None and contract.running.act is _CALLBACKS[callback]:
+                    contract.tell(Act.ABANDONED if is_abandoned else Act.DONE)
+                    contract.tell(Act.UNWANTED, contract.owned - _wanted(contract.owned, self.member.topics))
+                    contract.tell(Act.GONE, self._gone())
+            case inputs.SyncAnswered(error=ErrorCode.NONE) if is_heard:
+                assigned = event.assignment.partitions
+                is_wanted = assigned == _wanted(assigned, self.member.topics)
+                contract.tell(Act.SYNCED if is_wanted else Act.DROPPED, assigned)
+            case inputs.CloseRequested():
+                contract.tell(Act.CLOSING)
+
+    def _tell_effect(self, effect: Effect) -> None:
+        contract = self.contract
+        match effect:
+            case effects.RunCallback(callback, partitions):
+                contract.tell(_CALLBACKS[callback], partitions)
+            case effects.Join():
+                contract.tell(Act.USER_DATA, frozenset(effect.protocols[0][1].owned))
+            case effects.Compute(skip=False):
+                contract.tell(Act.ASSIGN)
+            case effects.OnAssignment(_, assignment):
+                contract.tell(Act.ON_ASSIGNMENT, assignment.partitions)
+            case effects.Ended():
+                contract.tell(Act.ENDED)
+
+    def _gone(self) -> Partitions:
+        member = self.member
+        return frozenset(
+            held
+            for held in self.contract.owned
+            if held.topic in member.gone_topics
+            or (held.topic in member.metadata and held.partition >= member.metadata[held.topic].partitions)
+        )
+
+
+def _wanted(partitions: Partitions, topics: tuple[str, ...]) -> Partitions:
+    return frozenset(held for held in partitions if held.topic in topics)
+
+
+__all__ = ["Witness"]
