@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from tests.unit.group.world import NOW, REBALANCE_MS, SESSION_MS, World, hard_state, joined
+from tests.unit.group.world import NOW, REBALANCE_MS, SESSION_MS, World, hard_state, joined, says
 
 from kohort.group.commands import DeleteGroup, DeleteOffsets, ExpireOffsets, ForgetTopic, Leaving, OffsetToCommit
 from kohort.group.invariants import violations
 from kohort.group.shard import Shard, apply
 from kohort.log.offsets_topic import Replay, record_of
+from kohort.model.errors import ErrorCode
 from kohort.wire.records import Record, encode_batch
 
 ID = b"i" * 16
@@ -75,7 +76,36 @@ def id_is_issued_and_never_used(world: World) -> None:
     world.commit()
 
 
+def rounds_fail_and_are_abandoned(world: World) -> None:
+    leader, follower = world.completing(protocols=says("t"))
+    world.sync(leader, failure="no rack")
+    world.join(leader, protocols=says("t"))
+    world.join(follower, protocols=says("t"))
+    world.leave(Leaving(follower))
+    world.join(leader, protocols=says("t", "", 2))
+    world.append_error = ErrorCode.KAFKA_STORAGE_ERROR
+    world.sync(leader)
+    world.join(leader, protocols=says("t", "", 3))
+    world.append_error = None
+    world.join(leader, protocols=says("t", "", 3))
+    world.settle([leader])
+
+
+def partitions_move_in_two_rounds(world: World) -> None:
+    (owner,) = world.completing(1, protocols=says("t"))
+    world.sync(owner, assignments=((owner, b"t-0 t-1"),))
+    newcomer, _ = world.enter(protocols=says("t"))
+    world.join(owner, protocols=says("t", "t-0 t-1", 1))
+    world.sync(newcomer)
+    world.sync(owner, assignments=((owner, b"t-0"), (newcomer, b"")))
+    world.join(owner, protocols=says("t", "t-0", 2))
+    world.join(newcomer, protocols=says("t", "", 2))
+    world.settle([owner, newcomer])
+
+
 SCENARIOS = [
+    rounds_fail_and_are_abandoned,
+    partitions_move_in_two_rounds,
     grows_and_shrinks,
     static_member_restarts,
     group_is_deleted_and_comes_back,
@@ -86,7 +116,7 @@ scenarios = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: 
 
 
 def played(scenario: Callable[[World], None]) -> World:
-    world = World()
+    world = World(sync_hold_ms=1_000)
     scenario(world)
     assert len(world.log) >= 3
     return world
@@ -141,6 +171,20 @@ def test_compaction_of_any_stretch_changes_nothing(scenario: Callable[[World], N
         for cut in range(len(records) + 1):
             clean = compacted(records[:cut], with_tombstones=with_tombstones)
             assert hard_state(replayed(world, clean + records[cut:]), "g") == expected
+
+
+@scenarios
+def test_member_that_was_told_a_generation_finds_it_after_any_restart(scenario: Callable[[World], None]) -> None:
+    """It is stored before it is told: so nobody of the last generation gets ILLEGAL_GENERATION from a failover."""
+    world = played(scenario)
+    for length in range(1, len(world.log) + 1):
+        restarted = World()
+        restarted.log = world.log[:length]
+        restarted.restart()
+        group = restarted.shard.groups.get("g")
+        for member_id in sorted(group.members) if group is not None else ():
+            assert restarted.heartbeat(member_id) is ErrorCode.NONE
+            assert restarted.sync(member_id).error_or_waiting is ErrorCode.NONE
 
 
 @scenarios

@@ -61,6 +61,11 @@ class Answer:
     def error(self) -> ErrorCode:
         return self.result.error  # type: ignore[no-any-return]
 
+    @property
+    def error_or_waiting(self) -> ErrorCode:
+        """NONE also for a request that still waits."""
+        return ErrorCode.NONE if self.is_waiting else self.error
+
 
 class World:
     """One shard, carried through time."""

@@ -60,6 +60,15 @@ def test_group_is_written_as_kafka_writes_it() -> None:
     )  # fmt: skip
 
 
+def test_generation_that_awaits_its_sync_is_a_record_that_kafka_reads_with_a_tag_that_it_skips() -> None:
+    _, value = record_of(replace(STORED, is_synced=False, members=()))
+    assert value is not None
+    assert value.hex() == (
+        "0004" "09636f6e73756d6572" "00000005" "0672616e6765" "046d2d31" "0000018bcfe56800" "01"
+        "01" "ecd601" "01" "01"
+    )  # fmt: skip
+
+
 def test_empty_group_has_no_protocol_and_no_leader() -> None:
     empty = GroupStored("group", None, 0, None, None, NOW, (), LOADED)
     _, value = record_of(empty)
@@ -123,6 +132,7 @@ def test_name_that_fits_no_record_is_refused(name: str) -> None:
         OFFSET._replace(expire_ms=NOW, leader_epoch=-1, topic_id=bytes(16)),
         OffsetDeleted("group", "topic", 3, LOADED),
         STORED,
+        replace(STORED, is_synced=False),
         replace(STORED, members=(), protocol_name=None, leader=None, protocol_type=None),
         GroupDeleted("group", LOADED),
     ],
