@@ -14,6 +14,7 @@ from random import random as random_number
 
 from kohort.assign.range import RangeAssignor
 from kohort.assign.spec import Assignor
+from kohort.assign.sticky import CooperativeStickyAssignor
 from kohort.client.batch import Batch
 from kohort.client.callbacks import Callback, listener_of
 from kohort.client.cluster import Cluster
@@ -65,7 +66,7 @@ class Consumer(Reading):
         max_partition_fetch_bytes: int = 1_048_576,
         isolation_level: str = "read_uncommitted",
         check_crcs: bool = True,
-        assignors: Sequence[Assignor] = (RangeAssignor(),),
+        assignors: Sequence[Assignor] = (RangeAssignor(), CooperativeStickyAssignor()),
         listener: RebalanceListener | None = None,
         exclude_internal_topics: bool = True,
         client_rack: str | None = None,
