@@ -9,7 +9,14 @@ from kohort.lazy import lazy_exports
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from kohort.assign import CooperativeStickyAssignor, RangeAssignor, RoundRobinAssignor, StickyAssignor
+    from kohort.assign import (
+        CapacityAssignor,
+        CooperativeStickyAssignor,
+        RangeAssignor,
+        RoundRobinAssignor,
+        StickyAssignor,
+        assignor,
+    )
     from kohort.client import (
         Admin,
         Batch,
@@ -27,6 +34,7 @@ if TYPE_CHECKING:
 _HOME_OF = {
     "Admin": "kohort.client",
     "Batch": "kohort.client",
+    "CapacityAssignor": "kohort.assign",
     "CommitFailed": "kohort.client",
     "Consumer": "kohort.client",
     "CooperativeStickyAssignor": "kohort.assign",
@@ -40,11 +48,13 @@ _HOME_OF = {
     "RoundRobinAssignor": "kohort.assign",
     "StickyAssignor": "kohort.assign",
     "TopicPartition": "kohort.model.ids",
+    "assignor": "kohort.assign",
 }
 
 __all__ = [
     "Admin",
     "Batch",
+    "CapacityAssignor",
     "CommitFailed",
     "Consumer",
     "CooperativeStickyAssignor",
@@ -59,6 +69,7 @@ __all__ = [
     "StickyAssignor",
     "TopicPartition",
     "__version__",
+    "assignor",
 ]
 
 __getattr__ = lazy_exports(__name__, _HOME_OF)

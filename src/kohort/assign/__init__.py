@@ -1,6 +1,8 @@
 """Assignors: pure functions from the members and topics of a group to assignments."""
 
+from kohort.assign.capacity import CapacityAssignor
 from kohort.assign.cooperative import AssignmentRefused
+from kohort.assign.custom import assignor
 from kohort.assign.range import RangeAssignor
 from kohort.assign.round_robin import RoundRobinAssignor
 from kohort.assign.spec import Assignor, GroupSpec, MemberSpec, RebalanceProtocol, TopicSpec
@@ -9,6 +11,7 @@ from kohort.assign.sticky import CooperativeStickyAssignor, StickyAssignor
 __all__ = [
     "AssignmentRefused",
     "Assignor",
+    "CapacityAssignor",
     "CooperativeStickyAssignor",
     "GroupSpec",
     "MemberSpec",
@@ -17,4 +20,5 @@ __all__ = [
     "RoundRobinAssignor",
     "StickyAssignor",
     "TopicSpec",
+    "assignor",
 ]

@@ -48,7 +48,7 @@ def _numbers(owned: Sequence[Owned], slots_of: Sequence[Slots]) -> set[int] | No
     """Return the numbers of all claims, or None where two are equal or one is to be dropped."""
     first = slots_of[0]
     try:
-        if all(slots is first for slots in slots_of):
+        if len(set(map(id, slots_of))) == 1:
             numbers = [first[topic][partition] for claims in owned for topic, partition in claims]
         else:
             numbers = [

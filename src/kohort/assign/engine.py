@@ -8,27 +8,16 @@ class to deal to (`dealing`); else `shares` first says how many partitions of ea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 
 from kohort.assign.claims import Claims, Owned, take_in
+from kohort.assign.classes import MemberClass, has_near_and_far, member_classes, racks_of, subscriber_masks
 from kohort.assign.dealing import deal, release
 from kohort.assign.layout import Layout, Slots
 from kohort.assign.shares import Shares
-from kohort.assign.spec import GroupSpec, TopicSpec
-from kohort.model.assignment import Assignment
+from kohort.assign.spec import GroupSpec
+from kohort.model.assignment import Assignment, DeferredAssignment
 from kohort.model.ids import TopicPartition
-from kohort.model.subscription import Subscription
-
-
-@dataclass(slots=True)
-class MemberClass:
-    """The members, by their places in the order, whose subscriptions, racks and weights are equal."""
-
-    topics: frozenset[str]
-    rack: str | None
-    weight: float
-    places: list[int] = field(default_factory=list)
 
 
 class Engine:
@@ -46,8 +35,13 @@ class Engine:
         self._spec = spec
         self._order = order
         self._subscriptions = [spec.members[name].subscription for name in order]
-        self._is_rack_aware = _is_rack_aware(self._subscriptions, spec.topics)
-        self._classes = self._class_members(weights)
+        mine = racks_of(self._subscriptions)
+        self._is_rack_aware = bool(mine) and has_near_and_far(
+            mine, (racks for topic in spec.topics.values() for racks in topic.racks)
+        )
+        self._classes = member_classes(
+            self._subscriptions, spec.topics, with_racks=self._is_rack_aware, weights=weights
+        )
         wanted = frozenset[str]().union(*(each.topics for each in self._classes))
         self._layout = Layout({topic: spec.topics[topic].partitions for topic in wanted})
         self._slots_of = self._all_slots() if any(owned) else []
@@ -70,7 +64,7 @@ class Engine:
         withheld = self._claims.blocked.union(self._moved)
         if withheld:
             for place, numbers in enumerate(self._given):
-                if not withheld.isdisjoint(numbers):
+                if numbers and not withheld.isdisjoint(numbers):
                     self._given[place] = [number for number in numbers if number not in withheld]
         for place, partitions in self._claims.returned.items():
             self._claims.owned[place] = [*self._claims.owned[place], *partitions]
@@ -80,30 +74,9 @@ class Engine:
         read = self._layout.read
         nothing = Assignment()
         return {
-            name: Assignment.deferred(read, kept, given) if kept or given else nothing
+            name: DeferredAssignment(read, kept, given) if kept or given else nothing
             for name, kept, given in zip(self._order, self._claims.owned, self._given, strict=True)
         }
-
-    # Who is alike
-
-    def _class_members(self, weights: Sequence[float] | None) -> list[MemberClass]:
-        known = frozenset(topic for topic, spec in self._spec.topics.items() if spec.partitions)
-        wanted: dict[tuple[str, ...], frozenset[str]] = {}
-        classes: dict[tuple[frozenset[str], str | None, float], MemberClass] = {}
-        found: dict[tuple[int, str | None, float], MemberClass] = {}
-        for place, subscription in enumerate(self._subscriptions):
-            rack = subscription.rack if self._is_rack_aware else None
-            weight = weights[place] if weights else 1
-            topics = subscription.topics
-            # Most members' topics are the very same tuple, or equal to one that was seen.
-            alike = found.get((id(topics), rack, weight))
-            if alike is None:
-                if topics not in wanted:
-                    wanted[topics] = known.intersection(topics)
-                key = (wanted[topics], rack, weight)
-                alike = found[id(topics), rack, weight] = classes.setdefault(key, MemberClass(*key))
-            alike.places.append(place)
-        return list(classes.values())
 
     def _all_slots(self) -> list[Slots]:
         slots = self._layout.slots
@@ -133,6 +106,11 @@ class Engine:
 
     def _deal_to(self, alike: MemberClass, pool: Sequence[int]) -> None:
         owned = self._claims.owned
+        if len(alike.places) == len(owned):
+            dealt = deal(owned, pool, self._number_of)
+            self._moved = dealt.released
+            self._claims.owned, self._given = dealt.kept, dealt.given
+            return
         dealt = deal([owned[place] for place in alike.places], pool, self._number_of)
         self._moved += dealt.released
         for place, kept, given in zip(alike.places, dealt.kept, dealt.given, strict=True):
@@ -171,10 +149,7 @@ class Engine:
 
     def _shares(self) -> tuple[list[int], Shares, list[dict[int, int]]]:
         """Return the kind of every partition, the problem, and how many of each kind the members of a class own."""
-        subscribed: dict[str, int] = dict.fromkeys(self._layout.counts, 0)
-        for bit, each in enumerate(self._classes):
-            for topic in each.topics:
-                subscribed[topic] |= 1 << bit
+        subscribed = subscriber_masks(self._classes)
         kinds: dict[tuple[int, frozenset[str] | None], int] = {}
         kind_of: list[int] = []
         for topic, count in self._layout.counts.items():
@@ -207,7 +182,8 @@ class Engine:
             owned.append(counts)
         sizes = [len(each.places) for each in self._classes]
         weights = [each.weight for each in self._classes]
-        return kind_of, Shares(sizes, weights, [mask for mask, _ in kinds], far, supply, owned), owned
+        loads = [[len(self._claims.owned[place]) for place in each.places] for each in self._classes]
+        return kind_of, Shares(sizes, weights, [mask for mask, _ in kinds], far, supply, owned, loads), owned
 
 
 def _spread(numbers: Sequence[int], takers: Sequence[tuple[int, list[int]]]) -> None:
@@ -218,14 +194,3 @@ def _spread(numbers: Sequence[int], takers: Sequence[tuple[int, list[int]]]) -> 
     turns = sorted((turn / count, rank) for rank, (count, _) in enumerate(takers) for turn in range(count))
     for number, (_, rank) in zip(numbers, turns, strict=True):
         takers[rank][1].append(number)
-
-
-def _is_rack_aware(subscriptions: Sequence[Subscription], topics: Mapping[str, TopicSpec]) -> bool:
-    """Return whether some partition is near to some members and far from others."""
-    mine = {subscription.rack for subscription in subscriptions} - {None}
-    if not mine:
-        return False
-    held = [racks for spec in topics.values() for racks in spec.racks]
-    everywhere = frozenset[str]().union(*held)
-    # Where every partition is on every rack, any assignment is as near as any other.
-    return bool(mine & everywhere) and any(racks != everywhere for racks in held)

@@ -10,9 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kohort.assign.spec import GroupSpec, RebalanceProtocol, TopicSpec, subscribers
-from kohort.model.assignment import Assignment, Partitions
+from kohort.assign.classes import has_near_and_far, member_classes, racks_of, subscriber_masks
+from kohort.assign.spec import GroupSpec, RebalanceProtocol, TopicSpec, member_order, subscribers
+from kohort.model.assignment import Assignment, DeferredAssignment, Partitions
 from kohort.model.ids import TopicPartition
+from kohort.model.subscription import Subscription
+
+_Block = tuple[Sequence[str], range]
+"""The same partitions of several topics."""
 
 
 class RangeAssignor:
@@ -23,18 +28,13 @@ class RangeAssignor:
 
     def assign(self, spec: GroupSpec) -> dict[str, Assignment]:
         """Return one assignment for every member of `spec`."""
-        owned: dict[str, list[TopicPartition]] = {member: [] for member in spec.members}
-        racks = {member: entry.subscription.rack for member, entry in spec.members.items()}
-        shares = [
-            _Share(topic, spec.topics[topic], members, racks)
-            for topic, members in subscribers(spec).items()
-            if members and spec.topics[topic].partitions
-        ]
-        if any(share.is_rack_aware for share in shares):
-            _match_racks(shares, owned)
-        for share in shares:
-            share.fill(owned)
-        return {member: Assignment(frozenset(partitions)) for member, partitions in owned.items()}
+        order = member_order(spec)
+        subscriptions = [spec.members[member].subscription for member in order]
+        # Racks are compared topic by topic; most groups have none, or have every partition on every rack.
+        mine = racks_of(subscriptions)
+        if mine and any(has_near_and_far(mine, topic.racks) for topic in spec.topics.values()):
+            return _near_replicas(spec)
+        return _in_blocks(spec, order, subscriptions)
 
     def user_data(self, topics: Iterable[str], owned: Partitions, generation: int) -> None:
         """Return None: range looks at subscriptions only."""
@@ -43,6 +43,47 @@ class RangeAssignor:
     def on_assignment(self, assignment: Assignment, generation: int) -> None:
         """Do nothing: this assignor remembers nothing."""
         del assignment, generation
+
+
+def _in_blocks(spec: GroupSpec, order: Sequence[str], subscriptions: Sequence[Subscription]) -> dict[str, Assignment]:
+    """Share out what no rack tells apart: topics of one size with the same subscribers in one go."""
+    classes = member_classes(subscriptions, spec.topics)
+    alike: dict[tuple[int, int], list[str]] = {}
+    for topic, mask in subscriber_masks(classes).items():
+        alike.setdefault((mask, spec.topics[topic].partitions), []).append(topic)
+    blocks: list[list[_Block]] = [[] for _ in order]
+    for (mask, partitions), topics in alike.items():
+        places = sorted(place for number, each in enumerate(classes) if mask >> number & 1 for place in each.places)
+        share, extras = divmod(partitions, len(places))
+        start = 0
+        for rank, place in enumerate(places[:partitions]):
+            end = start + share + (rank < extras)
+            blocks[place].append((topics, range(start, end)))
+            start = end
+    nothing = Assignment()
+    return {
+        member: DeferredAssignment(_read, mine) if mine else nothing for member, mine in zip(order, blocks, strict=True)
+    }
+
+
+def _read(blocks: Sequence[_Block]) -> Iterable[TopicPartition]:
+    return (TopicPartition(topic, number) for topics, numbers in blocks for topic in topics for number in numbers)
+
+
+def _near_replicas(spec: GroupSpec) -> dict[str, Assignment]:
+    """Share out first what has a replica on a member's rack, then the rest."""
+    owned: dict[str, list[TopicPartition]] = {member: [] for member in spec.members}
+    racks = {member: entry.subscription.rack for member, entry in spec.members.items()}
+    shares = [
+        _Share(topic, spec.topics[topic], members, racks)
+        for topic, members in subscribers(spec).items()
+        if members and spec.topics[topic].partitions
+    ]
+    if any(share.is_rack_aware for share in shares):
+        _match_racks(shares, owned)
+    for share in shares:
+        share.fill(owned)
+    return {member: Assignment(frozenset(partitions)) for member, partitions in owned.items()}
 
 
 class _Share:

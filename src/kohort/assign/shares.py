@@ -32,6 +32,7 @@ class Shares:
         far: Sequence[int],
         supply: Sequence[int],
         owned: Sequence[dict[int, int]],
+        loads: Sequence[Sequence[int]],
     ) -> None:
         self.held = [dict(counts) for counts in owned]
         self.steps = 0
@@ -42,6 +43,7 @@ class Shares:
         self._far = far
         self._supply = supply
         self._owned = owned
+        self._fuller = [_counts_above(each) for each in loads]
         self._totals = [sum(counts.values()) for counts in owned]
         self._saving = [0.0] * len(sizes)
         self._cost = [0.0] * len(sizes)
@@ -72,6 +74,15 @@ class Shares:
         self._saving[member_class] = self._saving_at(member_class, total)
         self._cost[member_class] = self._cost_at(member_class, total)
 
+    def _spared(self, member_class: int) -> int:
+        """Return how many more partitions the class can take and each spare a member from giving one up.
+
+        A member that owns more than its even share keeps one more of them when the class gets one more.
+        """
+        share, extras = divmod(self._totals[member_class], self._sizes[member_class])
+        fuller = self._fuller[member_class]
+        return max(0, fuller[share] - extras) if share < len(fuller) else 0
+
     def _move(self, path: Sequence[Hop], amount: int) -> None:
         self.steps += 1
         for giver, kind, taker in path:
@@ -100,18 +111,23 @@ class Shares:
 
     def _fill_kind(self, kind: int, left: int) -> None:
         far = self._far[kind]
-        emptiest = [(self._cost[each], far >> each & 1, each) for each in _bits(self.eligible[kind])]
+
+        def rank(taker: int) -> tuple[float, int, int, int]:
+            return self._cost[taker], far >> taker & 1, -self._spared(taker), taker
+
+        emptiest = [rank(each) for each in _bits(self.eligible[kind])]
         heapify(emptiest)
         while left:
-            _, is_far, taker = heappop(emptiest)
+            _, _, spared, taker = heappop(emptiest)
             # As many as there are members at its lowest load: one each.
             size = self._sizes[taker]
-            amount = min(left, size - self._totals[taker] % size) if emptiest else left
+            most = -spared or size - self._totals[taker] % size
+            amount = min(left, most) if emptiest else left
             left -= amount
             self.held[taker][kind] = self.held[taker].get(kind, 0) + amount
             self._totals[taker] += amount
             self._weigh(taker)
-            heappush(emptiest, (self._cost[taker], is_far, taker))
+            heappush(emptiest, rank(taker))
 
     # Chains from the fullest to the emptiest
 
@@ -197,7 +213,7 @@ class Shares:
                         later.append((giver, kind))
             found = [each for each in nearest if each == home or self._cost[each] < limit]
             if found:
-                return _path(came, min(found, key=lambda each: (self._cost[each], each)), home)
+                return _path(came, min(found, key=lambda each: (self._cost[each], -self._spared(each), each)), home)
             nearest, waiting, later = [], later, []
             for giver, kind in waiting:
                 follow(giver, kind)
@@ -240,6 +256,17 @@ def _path(came: dict[int, Hop | None], end: int, home: int | None) -> list[Hop]:
         path.append(hop)
         hop = came.get(hop[0]) if hop[0] != home else None
     return path[::-1]
+
+
+def _counts_above(loads: Sequence[int]) -> list[int]:
+    """Return for each load, from 0 to the highest, how many of `loads` are above it."""
+    found = [0] * max(loads, default=0)
+    for load in loads:
+        if load:
+            found[load - 1] += 1
+    for load in range(len(found) - 2, -1, -1):
+        found[load] += found[load + 1]
+    return found
 
 
 def _bits(mask: int) -> Iterator[int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from kohort.model.ids import TopicPartition
 
@@ -13,31 +12,15 @@ Partitions = frozenset[TopicPartition]
 class Assignment:
     """One member's assignment: its partitions, and the assignor's own bytes or None. A value that does not change."""
 
-    __slots__ = ("_partitions", "_source", "_user_data")
+    __slots__ = ("_partitions", "_user_data")
 
     def __init__(self, partitions: Partitions = frozenset(), user_data: bytes | None = None) -> None:
-        self._partitions: Partitions | None = partitions
-        self._source: tuple[Any, ...] = ()
+        self._partitions = partitions
         self._user_data = user_data
-
-    @classmethod
-    def deferred(cls, read: Callable[..., Iterable[TopicPartition]], *arguments: object) -> Assignment:
-        """Return an assignment whose partitions are `read(*arguments)`, called when they are first looked at.
-
-        A leader computes the assignments of thousands of members and looks at few of them as sets.
-        """
-        self = cls.__new__(cls)
-        self._partitions = None
-        self._source = (read, arguments)
-        self._user_data = None
-        return self
 
     @property
     def partitions(self) -> Partitions:
         """Return the set of partitions."""
-        if self._partitions is None:
-            read, arguments = self._source
-            self._partitions = frozenset(read(*arguments))
         return self._partitions
 
     @property
@@ -55,6 +38,32 @@ class Assignment:
 
     def __repr__(self) -> str:
         return f"Assignment(partitions={self.partitions!r}, user_data={self.user_data!r})"
+
+
+class DeferredAssignment(Assignment):
+    """An assignment whose partitions are `read(*arguments)`, called when somebody looks at them.
+
+    A leader computes the assignments of thousands of members and looks at few of them as sets.
+    """
+
+    __slots__ = ("_source",)
+
+    def __init__(self, read: Callable[..., Iterable[TopicPartition]], *arguments: object) -> None:
+        self._source = (read, arguments)
+
+    @property
+    def partitions(self) -> Partitions:
+        """Return the set of partitions."""
+        try:
+            return self._partitions
+        except AttributeError:
+            read, arguments = self._source
+            self._partitions = frozenset(read(*arguments))
+            return self._partitions
+
+    @property
+    def user_data(self) -> None:
+        """Return None."""
 
 
 def added(owned: Partitions, assigned: Partitions) -> Partitions:

@@ -1,0 +1,48 @@
+"""A custom assignor worth having: members get partitions in proportion to what they can do.
+
+Each member sends a weight in its user data, for example its cores. The law: no partition could move to bring the
+shares nearer to the weights (the sum over the members of load²/weight is the least there is), and as few as can be
+move. It is sticky and follows the two-step rule, so it works cooperatively as it is; with equal weights it is
+`cooperative-sticky`. Members that send no weight count as 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from kohort.assign.cooperative import with_errors
+from kohort.assign.engine import Engine
+from kohort.assign.spec import GroupSpec, RebalanceProtocol, member_order
+from kohort.assign.user_data import decode_weight, encode_weight, marked
+from kohort.model.assignment import Assignment, Partitions
+
+
+class CapacityAssignor:
+    """Assignor `capacity`: shares in proportion to weights. `weight` is this member's own."""
+
+    name = "capacity"
+    protocols = (RebalanceProtocol.EAGER, RebalanceProtocol.COOPERATIVE)
+
+    def __init__(self, weight: float = 1.0) -> None:
+        if not (math.isfinite(weight) and weight > 0):
+            raise ValueError(f"a member's weight is a number above 0, for example its cores; {weight} is none")
+        self.weight = weight
+
+    def assign(self, spec: GroupSpec) -> dict[str, Assignment]:
+        """Return one assignment for every member of `spec`; follow the two-step rule."""
+        order = member_order(spec)
+        subscriptions = [spec.members[name].subscription for name in order]
+        weights = [decode_weight(subscription.user_data) for subscription in subscriptions]
+        owned = [subscription.owned for subscription in subscriptions]
+        engine = Engine(spec, order, list(owned), lambda place: subscriptions[place].generation, weights)
+        return with_errors(spec, engine.cooperative())
+
+    def user_data(self, topics: Iterable[str], owned: Partitions, generation: int) -> bytes:
+        """Return the weight, and our mark behind it."""
+        del topics, owned, generation
+        return marked(encode_weight(self.weight))
+
+    def on_assignment(self, assignment: Assignment, generation: int) -> None:
+        """Do nothing: the subscription says what the member owns."""
+        del assignment, generation

@@ -1,0 +1,76 @@
+"""Members that are alike: equal subscriptions, and where they matter equal racks and weights.
+
+A group has thousands of members and few classes of them. What is decided for a class is decided once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+from kohort.assign.spec import TopicSpec
+from kohort.model.subscription import Subscription
+
+
+@dataclass(slots=True)
+class MemberClass:
+    """Members that are alike, by their places in the order of all members."""
+
+    topics: frozenset[str]
+    rack: str | None = None
+    weight: float = 1
+    places: list[int] = field(default_factory=list)
+
+
+def member_classes(
+    subscriptions: Sequence[Subscription],
+    topics: Mapping[str, TopicSpec],
+    *,
+    with_racks: bool = False,
+    weights: Sequence[float] | None = None,
+) -> list[MemberClass]:
+    """Return the classes in order of their first members; topics that are unknown or empty make no difference."""
+    known = frozenset(topic for topic, spec in topics.items() if spec.partitions)
+    if not with_racks and not weights and len({id(subscription.topics) for subscription in subscriptions}) == 1:
+        # The whole group subscribed to the very same tuple of topics.
+        return [MemberClass(known.intersection(subscriptions[0].topics), places=list(range(len(subscriptions))))]
+    wanted: dict[tuple[str, ...], frozenset[str]] = {}
+    classes: dict[tuple[frozenset[str], str | None, float], MemberClass] = {}
+    found: dict[tuple[int, str | None, float], list[int]] = {}
+    for place, subscription in enumerate(subscriptions):
+        topics_of = subscription.topics
+        rack = subscription.rack if with_racks else None
+        weight = weights[place] if weights else 1
+        # Most members' topics are the very same tuple, or equal to one that was seen.
+        places = found.get((id(topics_of), rack, weight))
+        if places is None:
+            if topics_of not in wanted:
+                wanted[topics_of] = known.intersection(topics_of)
+            key = (wanted[topics_of], rack, weight)
+            places = found[id(topics_of), rack, weight] = classes.setdefault(key, MemberClass(*key)).places
+        places.append(place)
+    return list(classes.values())
+
+
+def subscriber_masks(classes: Sequence[MemberClass]) -> dict[str, int]:
+    """Return for every topic, by name, the classes that subscribed to it: a bit mask of their numbers."""
+    found: dict[str, int] = {}
+    for number, each in enumerate(classes):
+        for topic in each.topics:
+            found[topic] = found.get(topic, 0) | 1 << number
+    return {topic: found[topic] for topic in sorted(found)}
+
+
+def racks_of(subscriptions: Iterable[Subscription]) -> set[str]:
+    """Return the racks that members are on."""
+    return {subscription.rack for subscription in subscriptions if subscription.rack is not None}
+
+
+def has_near_and_far(mine: AbstractSet[str], racks: Iterable[frozenset[str]]) -> bool:
+    """Return whether replicas' racks tell partitions apart: some are on a member's rack, and not all are everywhere.
+
+    Where every partition is on every rack, any assignment is as near as any other (KIP-881).
+    """
+    held = set(racks)
+    return len(held) > 1 and not mine.isdisjoint(frozenset().union(*held))
