@@ -1,14 +1,12 @@
-"""What our client does on any broker: ours in the integration tests, a real Apache Kafka in the interop tests.
-
-Each scenario gets a bootstrap address and a name that is its own. `run` ends by looking for tasks left behind.
-"""
+"""What our client does on any broker: ours in the integration tests, a real Apache Kafka in the interop tests."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 import pytest
+from tests.integration import consumer_scenarios
+from tests.integration.scenario_book import PATIENCE_MS, SCENARIOS, Recorder, Scenario, create, produce, run, scenario
 
 from kohort.assign import RangeAssignor
 from kohort.client import (
@@ -33,53 +31,7 @@ from kohort.model.ids import TopicPartition
 from kohort.wire.messages import LeaveGroupRequest
 from kohort.wire.records import decode_batch, iter_batches
 
-Scenario = Callable[[str, str], Awaitable[None]]
-SCENARIOS: list[Scenario] = []
-PATIENCE_MS = 20_000
-
-
-def scenario(function: Scenario) -> Scenario:
-    SCENARIOS.append(function)
-    return function
-
-
-def run(function: Scenario, bootstrap: str, name: str) -> None:
-    """Run a scenario in a loop of its own; nothing of it may be left running."""
-
-    async def main() -> None:
-        async with asyncio.timeout(90):
-            await function(bootstrap, name)
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        assert not left, f"tasks that nobody ended: {left}"
-
-    asyncio.run(main(), debug=False)
-
-
-class Recorder(RebalanceListener):
-    """Writes down what a listener was told."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[str, int]] = []
-
-    async def on_partitions_revoked(self, partitions: Partitions) -> None:
-        self.told.append(("revoked", len(partitions)))
-
-    async def on_partitions_assigned(self, partitions: Partitions) -> None:
-        self.told.append(("assigned", len(partitions)))
-
-    async def on_partitions_lost(self, partitions: Partitions) -> None:
-        self.told.append(("lost", len(partitions)))
-
-
-async def create(bootstrap: str, name: str, partitions: int) -> None:
-    async with Admin(bootstrap) as admin:
-        await admin.create_topic(name, partitions)
-
-
-async def produce(bootstrap: str, topic: str, count: int, keys: int = 50) -> None:
-    async with Producer(bootstrap) as producer:
-        for at in range(count):
-            await producer.send(topic, b"%d" % at, key=b"%d" % (at % keys))
+__all__ = ["SCENARIOS", "Scenario", "consumer_scenarios", "run"]
 
 
 def member(cluster: Cluster, name: str, listener: RebalanceListener | None = None, **settings: object) -> Membership:

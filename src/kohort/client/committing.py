@@ -59,6 +59,7 @@ class Committing:
         self._pulse = Pulse()
         self._fetcher = Fetcher(cluster, config, arrived=self._pulse.beat, adrift=self._look_up)
         self._commit_order = asyncio.Lock()
+        self._begun: set[asyncio.Task[None]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -84,7 +85,9 @@ class Committing:
         """
         wanted = self._to_commit(offsets)
         self._group()
-        self._spawn(self._commit_soon(wanted, on_complete), "commit")
+        task = self._spawn(self._commit_soon(wanted, on_complete), "commit")
+        self._begun.add(task)
+        task.add_done_callback(self._begun.discard)
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the group's committed offsets; what was never committed is left out. Raises `KafkaError`."""
@@ -118,10 +121,11 @@ class Committing:
     def _look_up(self) -> None:
         raise NotImplementedError
 
-    def _spawn(self, work: Coroutine[object, object, None], name: str) -> None:
+    def _spawn(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]:
         task = asyncio.create_task(work, name=f"kohort consumer {name}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def _group(self) -> str:
         if self.group_id is None:
@@ -141,6 +145,10 @@ class Committing:
         }
 
     async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        await self._commits_done()
+        await self._commit_next(offsets)
+
+    async def _commit_next(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         group_id = self._group()
         async with self._commit_order:
             with measured(self._measured, is_asked=bool(offsets)):
@@ -159,18 +167,21 @@ class Committing:
     ) -> None:
         failure: KafkaError | None = None
         try:
-            await self._commit(offsets)
+            await self._commit_next(offsets)
         except KafkaError as error:
             failure = error
         if on_complete is not None:
-            on_complete(offsets, failure)
+            try:
+                on_complete(offsets, failure)
+            except Exception:
+                log.exception("the user's function for a commit that is over failed")
         elif failure is not None:
             log.warning("a commit failed: %s", failure.text)
 
     async def _commits_done(self) -> None:
-        """Wait for what `commit_async` began: commits leave in order."""
-        async with self._commit_order:
-            pass
+        """Wait for what `commit_async` has begun so far."""
+        if self._begun:
+            await asyncio.wait(tuple(self._begun))
 
     def _finished(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         entries = (self._fetcher.tracked.get(partition) for partition in partitions)
