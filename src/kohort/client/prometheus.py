@@ -54,9 +54,9 @@ class ConsumerCollector(Collector):
             if metric.kind is Kind.RATE or metric.name.startswith("partition-"):
                 continue
             family = _family(metric)
-            scale = 0.001 if metric.unit == "ms" else 1
+            divisor = 1000 if metric.unit == "ms" else 1
             for labels, numbers, _ in measured:
-                family.add_metric(labels, numbers[metric.name] * scale)
+                family.add_metric(labels, numbers[metric.name] / divisor)
             yield family
         behind = GaugeMetricFamily(
             LAG, "How many offsets a partition is behind.", labels=(*LABELS, "topic", "partition")

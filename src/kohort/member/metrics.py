@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
+from kohort.assign.user_data import assignment_error
 from kohort.member import effects, inputs
 from kohort.member.effects import Callback, Effect
 from kohort.member.identity import Identity
@@ -55,7 +56,7 @@ class RebalanceMetrics:
         self.polls_missed = 0
         self.assignment_failures = 0
         self.assignment_errors = 0
-        self.assignment_error = 0
+        self.assignment_error = ErrorCode.NONE
         self.rebalanced_ms: int | None = None
         self.heartbeat_ms: int | None = None
         self.poll_deadline_ms: int | None = None
@@ -104,10 +105,7 @@ class RebalanceMetrics:
     def _see_poll(self, event: inputs.Input, now_ms: int) -> None:
         if isinstance(event, inputs.PollEntered):
             self.poll_deadline_ms = None
-        elif self.poll_deadline_ms is not None and now_ms >= self.poll_deadline_ms:
-            self.polls_missed += 1
-            self.poll_deadline_ms = None
-        if isinstance(event, inputs.PollReturned) and self._max_poll_interval_ms is not None:
+        elif isinstance(event, inputs.PollReturned) and self._max_poll_interval_ms is not None:
             self.poll_deadline_ms = now_ms + self._max_poll_interval_ms
 
     def _is_expected(self, event: inputs.JoinAnswered | inputs.SyncAnswered, before: State) -> bool:
@@ -122,11 +120,14 @@ class RebalanceMetrics:
             return  # KIP-394: half of a join that goes on
         if event.error is not ErrorCode.NONE:
             self.failures.record(1, now_ms)
-            self.assignment_failures += getattr(event, "error_message", None) is not None
+            self.assignment_failures += isinstance(event, inputs.SyncAnswered) and event.error_message is not None
         elif isinstance(event, inputs.JoinAnswered):
             self.joins.record(latency_ms, now_ms)
         else:
             self.syncs.record(latency_ms, now_ms)
+            error = assignment_error(event.assignment.user_data)
+            self.assignment_error = error or ErrorCode.NONE
+            self.assignment_errors += error is not None
             if self._round_ms is not None:
                 self.rounds.record(now_ms - self._round_ms, now_ms)
             self._round_ms = None
@@ -159,6 +160,9 @@ class RebalanceMetrics:
                 self._asked = (effect.identity, now_ms)
             case effects.Heartbeat():
                 self._beat_ms = self.heartbeat_ms = now_ms
+            case effects.PollMissed():
+                self.polls_missed += 1
+                self.poll_deadline_ms = None
 
 
 Reader = Callable[[RebalanceMetrics, int], float]

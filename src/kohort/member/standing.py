@@ -81,7 +81,9 @@ class Standing:
     def is_rejoin_wanted(self) -> bool:
         """Whether a round may begin as soon as no wait stands against it."""
         is_free = self.state in (State.UNJOINED, State.STABLE) and self.running is None
-        return is_free and self.rejoin is not None and bool(self.topics) and not self.is_away
+        # To want nothing any more, as when an expression's last topic is gone, is something to tell the group.
+        has_topics = bool(self.topics or self.joined_topics)
+        return is_free and self.rejoin is not None and has_topics and not self.is_away
 
     @property
     def is_subscription_new(self) -> bool:

@@ -8,10 +8,11 @@ from math import isnan
 import pytest
 from tests.unit.member.classic_script import TWO, Script
 
+from kohort.assign.user_data import encode_assignment_error
 from kohort.member import Identity, MemberConfig, inputs
 from kohort.member.effects import Callback, Effect, Heartbeat
 from kohort.member.metrics import MEMBER_METRICS, Kind, RebalanceMetrics
-from kohort.model.assignment import Partitions
+from kohort.model.assignment import Assignment, Partitions
 from kohort.model.errors import ErrorCode
 
 REVOKED, ASSIGNED, LOST = Callback.REVOKED, Callback.ASSIGNED, Callback.LOST
@@ -205,9 +206,35 @@ def test_a_leader_that_cannot_assign_is_counted() -> None:
     script.subscribe("t")
     script.joined(1, leader="m")
     script.take(inputs.ComputeFailed(script.member.identity, "no idea"))
-    if not script.member.state.startswith("fatal"):
-        script.sync_failed(ErrorCode.UNKNOWN_SERVER_ERROR)
     assert script.read("assignment-failures-total") == [1]
+
+
+def test_members_that_are_told_of_the_leader_s_failure_count_it_once() -> None:
+    for leader in ("m", "other"):
+        script = Measured()
+        script.subscribe("t")
+        script.joined(1, leader=leader)
+        if leader == "m":
+            script.take(inputs.ComputeFailed(script.member.identity, "no idea", is_told=True))
+        failed = inputs.SyncAnswered(script.member.identity, ErrorCode.UNKNOWN_SERVER_ERROR, error_message="no idea")
+        script.take(failed)
+        assert script.read("assignment-failures-total", "failed-rebalance-total") == [1, 1]
+
+
+def test_an_error_in_the_assignment_shows_until_an_assignment_without_one() -> None:
+    script = Measured()
+    script.subscribe("t")
+    script.joined(1)
+    code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    told = Assignment(frozenset(), encode_assignment_error(code))
+    script.take(inputs.SyncAnswered(script.member.identity, ErrorCode.NONE, told))
+    script.finished(ASSIGNED)
+    assert script.read("assignment-error-code", "assignment-errors-total") == [code, 1]
+    script.wait(120_000)  # it looks again by itself
+    script.finished(REVOKED)
+    script.joined(2)
+    script.synced(TWO)
+    assert script.read("assignment-error-code", "assignment-errors-total") == [0, 1]
 
 
 def test_each_metric_has_one_line_in_the_table_and_a_value() -> None:
