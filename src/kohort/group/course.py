@@ -49,6 +49,8 @@ class Course:
         self.members: set[str] = set()
         self.ownership = Ownership()
         self.targets: dict[str, frozenset[TopicPartition]] = {}
+        self.is_gathering = False
+        """Whether a round has no assignment yet."""
         self.here: set[str] = set()
         """Who has joined the round that gathers, or is about to be opened."""
         self.pending: set[str] = set()
@@ -60,6 +62,8 @@ class Course:
         self.due_ms = 0
         self.held: set[str] = set()
         """Those whose answer is held."""
+        self.evicted_with: dict[str, frozenset[TopicPartition]] = {}
+        """What members owned that have been evicted since an assignment was stored."""
         self._before: dict[TopicPartition, str] = {}
         """Who owned what when the running rebalance began."""
         self.count = 0
@@ -96,18 +100,20 @@ class Course:
 
     def _waits_for(self, running: Rebalance) -> Wait:
         current = running.rounds[-1] if running.rounds else None
-        if current is None or current.failure is not None:
-            return Wait("the next round")
-        if current.formed_ms is None:
+        if self.is_gathering and current is not None and current.failure is None:
+            if current.formed_ms is not None:
+                return Wait("the leader's assignment", (current.leader,) if current.leader else ())
             missing = tuple(sorted(self.members - self.here | self.pending))
             if missing:
                 return Wait("JoinGroup", missing)
             return Wait("the initial delay" if current.is_initial else "its generation")
-        if current.stored_ms is None:
-            return Wait("the leader's assignment", (current.leader,) if current.leader else ())
-        if self.unanswered:
+        if not self.is_gathering and self.unanswered:
             return Wait("SyncGroup", tuple(sorted(self.unanswered)))
-        return Wait("revocation", tuple(sorted(self.revoking())))
+        if not self.is_gathering and (revoking := self.revoking()):
+            return Wait("revocation", tuple(sorted(revoking)))
+        if not self.is_gathering and (lacking := self.lacking()):
+            return Wait("JoinGroup", tuple(sorted(lacking)))
+        return Wait("the next round")
 
     # -- beginning and ending
 
@@ -131,14 +137,10 @@ class Course:
         return self.running
 
     def settle(self) -> Rebalance | None:
-        """End the rebalance if everybody has been answered and nobody must give anything up."""
-        running = self.running
-        if running is None or self.unanswered or self.due or self.revoking():
+        """End the rebalance if nothing gathers, everybody owns what it was assigned, and nobody anything else."""
+        if self.running is None or self.is_gathering or self.unanswered or self.due:
             return None
-        current = running.rounds[-1] if running.rounds else None
-        if current is not None and current.stored_ms is None:
-            return None
-        return self.end(Outcome.STABLE)
+        return None if self.revoking() or self.lacking() else self.end(Outcome.STABLE)
 
     def revoking(self) -> set[str]:
         """Return the members that own what the assignment takes away."""
@@ -147,6 +149,10 @@ class Course:
             for member_id in self.ownership.members()
             if member_id in self.targets and self.ownership.owned_by(member_id) - self.targets[member_id]
         }
+
+    def lacking(self) -> set[str]:
+        """Return the members that do not own all that they were assigned."""
+        return {member_id for member_id, held in self.targets.items() if held - self.ownership.owned_by(member_id)}
 
     def end(self, outcome: Outcome) -> Rebalance:
         """End the rebalance that runs, and return it."""

@@ -1,29 +1,25 @@
 """Why a group rebalanced, who waited for whom, and what it cost: one more function of the group's log.
 
 WHAT IS READ. The events of one group in the order in which its coordinator wrote them, as the JSON of
-`node/event_topic.py` says them. They are best effort: after a crash some are missing, a clock may step back, a copy
-may come twice. So this fold refuses nothing. What it cannot know it marks (`is_partial`), and times never run
-backwards in it.
+`node/event_fields.py` says them. They are best effort: after a crash some are missing, a clock may step back. So this
+fold refuses nothing, marks what it cannot know (`is_partial`), passes over copies, and lets no time run backwards.
 
 WHAT A REBALANCE IS. The whole move from one stable assignment to the next. It begins with the first event that
-disturbs a stable or empty group: a member joins, rejoins, leaves, is evicted, is replaced. It ends when the last
-assignment was stored, every member of that generation has been answered with it, and no member owns anything that
-the assignment takes away. So these are all *one* rebalance:
+disturbs a stable or empty group: a member joins, rejoins, leaves, is evicted, is replaced. It ends when no round
+gathers, every member has been answered with all that it was assigned, and none owns anything else. So one rebalance are
  - both rounds of a cooperative move, and a third one if somebody is evicted in between;
  - a round that is opened while another gathers or awaits its assignment;
  - a round whose leader failed to assign, or whose assignment could not be stored, and the one that succeeds;
  - a member of the new generation that never asks for its assignment, until the sync timer evicts it;
- - a round that a restart of the broker cut off, and the one that follows it.
+ - a round that a restart of the broker cut off, and the one that follows it, if there is still something to move.
 A static member that comes back to a stable group is a rebalance without a round. A group that ends up empty has
 rebalanced to nobody. A deleted group is forgotten: what bears its name afterwards starts anew.
 
-WHAT IT COSTS. `ownership.py` has the rule. In short: from the JoinGroup in which a member no longer claims a partition
-(its departure, if it does not come back) to the SyncGroup answer that gives it to somebody.
+WHAT IT COSTS. `ownership.py` has the rule: from the JoinGroup in which a member no longer claims a partition (or its
+departure) to the SyncGroup answer that gives it to somebody.
 
-DOUBTS.
- - A member stops reading a little before we learn it: its callbacks run before its JoinGroup. Only it could tell.
- - Members that cannot say what they own (subscription version 0, and protocols that are not the consumers') are taken
-   for eager ones: they claim nothing.
+DOUBTS. A member stops reading a little before we learn it: its callbacks run before its JoinGroup. Members that cannot
+say what they own (subscriptions of version 0, protocols of others) are taken for eager ones: they claim nothing.
 """
 
 from __future__ import annotations
@@ -43,7 +39,9 @@ from kohort.group.explained import (
     Round,
     Told,
     because,
+    member_of,
     partitions_of,
+    targets_of,
 )
 from kohort.group.ownership import Gap
 
@@ -65,6 +63,7 @@ class Explanation:
     def told(self, now_ms: int) -> Told:
         """Return what is known, the running rebalance as it is at `now_ms`."""
         course = self._course
+        running = course.running_at(now_ms)
         return Told(
             course.group_id,
             course.state,
@@ -72,9 +71,10 @@ class Explanation:
             len(course.members),
             len(course.assigned()),
             list(course.rebalances),
-            course.running_at(now_ms),
+            running,
             len(course.avoided),
             dict(course.identities),
+            {partition: owner for partition, (owner, _) in course.ownership.owners.items()},
         )
 
     def fold(self, event: EventFields) -> Rebalance | None:
@@ -100,15 +100,15 @@ class Explanation:
 
 
 def _member_id_issued(course: Course, event: EventFields) -> None:
-    course.pending.add(_member(event))
+    course.pending.add(member_of(event))
 
 
 def _member_id_dropped(course: Course, event: EventFields) -> None:
-    course.pending.discard(_member(event))
+    course.pending.discard(member_of(event))
 
 
 def _member_joined(course: Course, event: EventFields) -> None:
-    member_id = _member(event)
+    member_id = member_of(event)
     course.identify(event, member_id)
     running = course.begin(event)
     course.pending.discard(member_id)
@@ -120,7 +120,7 @@ def _member_joined(course: Course, event: EventFields) -> None:
 
 
 def _member_rejoined(course: Course, event: EventFields) -> None:
-    member_id = _member(event)
+    member_id = member_of(event)
     running = course.begin(event)
     course.members.add(member_id)
     current = running.rounds[-1] if running.rounds else None
@@ -134,7 +134,7 @@ def _member_rejoined(course: Course, event: EventFields) -> None:
 
 
 def _member_replaced(course: Course, event: EventFields) -> None:
-    old_id, member_id = str(event.get("replaced")), _member(event)
+    old_id, member_id = str(event.get("replaced")), member_of(event)
     course.identify(event, member_id)
     running = course.begin(event)
     running.replacements.append(Replacement(old_id, member_id, str(event.get("instance")), course.now_ms))
@@ -156,7 +156,7 @@ def _member_replaced(course: Course, event: EventFields) -> None:
 
 
 def _member_gone(course: Course, event: EventFields) -> None:
-    member_id = _member(event)
+    member_id = member_of(event)
     running = course.begin(event)
     owned = sorted(course.ownership.owned_by(member_id))
     silent_ms = int(event.get("silent_ms") or -1)
@@ -165,6 +165,8 @@ def _member_gone(course: Course, event: EventFields) -> None:
         if heard_ms < course.now_ms:
             running.silences.append(Gap(partition, heard_ms, course.now_ms, member_id, None))
     course.ownership.give_up(member_id, owned, course.now_ms)
+    if event.get("event") == "member_evicted":
+        course.evicted_with[member_id] = frozenset(owned)
     if member_id not in {each.member_id for each in running.departures}:
         running.departures.append(Departure(member_id, course.now_ms, because(event), silent_ms))
     course.members.discard(member_id)
@@ -187,6 +189,7 @@ def _round_opened(course: Course, event: EventFields) -> None:
     running.rounds.append(
         Round(course.now_ms, because(event), len(course.members), is_initial=bool(event.get("is_initial")))
     )
+    course.is_gathering = True
     course.unanswered.clear()
     course.held.clear()
 
@@ -207,17 +210,17 @@ def _generation_formed(course: Course, event: EventFields) -> None:
     current.missing = tuple(sorted(course.members - course.here))
     course.here.clear()
     course.pending.clear()
+    course.is_gathering = True
     course.unanswered = set(course.members)
 
 
 def _assignment_stored(course: Course, event: EventFields) -> Rebalance | None:
-    assignments = event.get("assignments")
-    targets = {str(member): frozenset(partitions_of(held)) for member, held in (assignments or {}).items()}
+    targets = targets_of(event)
     generation = int(event.get("generation") or 0)
     if course.running is None and generation == course.generation and targets == course.targets:
         return None  # told twice
     running = course.begin(event)
-    running.is_readable &= assignments is not None
+    running.is_readable &= event.get("assignments") is not None
     is_quiet = because(event).kind == "static_member_replaced"
     is_untold = not is_quiet and (not running.rounds or running.rounds[-1].stored_ms is not None)
     if is_untold:
@@ -226,15 +229,18 @@ def _assignment_stored(course: Course, event: EventFields) -> Rebalance | None:
     course.generation = generation
     course.know_members(event)
     course.targets = targets
+    course.evicted_with.clear()
+    if is_quiet:
+        course.answer({str(because(event).member_id)} & course.members)
+        return course.settle()
+    current = running.rounds[-1]
+    current.stored_ms = course.now_ms
+    current.generation = generation
+    for member_id, at_ms in (event.get("synced") or {}).items():
+        current.sync_ms[member_id] = max(0, int(at_ms) - (current.formed_ms or course.now_ms))
+    course.is_gathering = False
     course.here.clear()
-    if not is_quiet:
-        current = running.rounds[-1]
-        current.stored_ms = course.now_ms
-        current.generation = generation
-        for member_id, at_ms in (event.get("synced") or {}).items():
-            current.sync_ms[member_id] = max(0, int(at_ms) - (current.formed_ms or course.now_ms))
-        course.unanswered = {str(member_id) for member_id in event.get("awaiting") or ()}
-    course.unanswered &= course.members
+    course.unanswered = {str(member_id) for member_id in event.get("awaiting") or ()} & course.members
     if is_untold:
         # Who gave what up is missing: by now it has happened.
         for member_id in sorted(course.members):
@@ -256,7 +262,7 @@ def _revocations_awaited(course: Course, event: EventFields) -> None:
 
 
 def _member_synced(course: Course, event: EventFields) -> Rebalance | None:
-    running, member_id = course.running, _member(event)
+    running, member_id = course.running, member_of(event)
     if running is None or member_id not in course.unanswered:
         return None
     current = running.rounds[-1] if running.rounds else None
@@ -288,9 +294,18 @@ def _gathering_failed(course: Course, event: EventFields) -> None:
         running.rounds[-1].setback = because(event)
 
 
-def _rebalance_avoided(course: Course, event: EventFields) -> None:
+def _rebalance_avoided(course: Course, event: EventFields) -> Rebalance | None:
     course.avoided.append(Avoided(course.now_ms, because(event)))
     course.avoided_before += 1
+    return _member_recognized(course, event)
+
+
+def _member_recognized(course: Course, event: EventFields) -> Rebalance | None:
+    """A member joined again and keeps its generation: it has its assignment again, should it have given it up."""
+    member_id = member_of(event)
+    if not course.is_gathering:
+        course.ownership.claim(member_id, sorted(course.targets.get(member_id, ())), course.now_ms)
+    return course.settle()
 
 
 # -- the group itself
@@ -326,26 +341,30 @@ def _group_deleted(course: Course, _: EventFields) -> Rebalance | None:
     return ended
 
 
-def _group_loaded(course: Course, event: EventFields) -> None:
+def _group_loaded(course: Course, event: EventFields) -> Rebalance | None:
     """The coordinator has its group back as the log has it: who had joined or asked, it does not know any more."""
-    if course.running is not None:
-        course.running.restarts += 1
-    course.here.clear()
-    course.pending.clear()
-    course.held.clear()
-    listed = [str(member_id) for member_id in event.get("members") or ()]
-    for member_id in listed:
-        course.members.add(member_id)
-        identity = (event.get("clients") or {}).get(member_id)
-        if identity:
-            course.identities.setdefault(member_id, Identity(str(identity[0]), identity[1]))
-    assignments = event.get("assignments")
-    if not course.is_known and assignments is not None and event.get("state") == "Stable":
-        course.generation = int(event.get("generation") or 0)
-        course.targets = {str(member): frozenset(partitions_of(held)) for member, held in assignments.items()}
-        for member_id, held in sorted(course.targets.items()):
-            course.ownership.claim(member_id, sorted(held), course.now_ms)
-        course.is_known = True
+    running, known = course.running, set(course.members)
+    if running is not None:
+        running.restarts += 1
+    for waiting in (course.here, course.pending, course.held, course.due, course.unanswered):
+        waiting.clear()
+    course.know_members(event)
+    for member_id, (client_id, instance_id) in (event.get("clients") or {}).items():
+        course.identities.setdefault(member_id, Identity(client_id, instance_id))
+    course.generation = int(event.get("generation") or 0)
+    if event.get("state") != "Stable":
+        course.unanswered = set(course.members)
+        return None
+    course.targets = targets_of(event)
+    # An eviction that the log does not have yet has not happened: the member is back with what it owned.
+    owned = course.evicted_with if course.is_known else course.targets
+    for member_id in sorted(course.members - known):
+        course.ownership.claim(member_id, sorted(owned.get(member_id, ())), course.now_ms)
+    course.is_known = True
+    course.is_gathering = False
+    if running is not None and running.rounds and running.rounds[-1].stored_ms is None:
+        running.rounds[-1].failure = running.rounds[-1].failure or because(event)
+    return course.settle()
 
 
 def _events_lost(course: Course, _: EventFields) -> None:
@@ -353,10 +372,6 @@ def _events_lost(course: Course, _: EventFields) -> None:
     course.is_known = False
     if course.running is not None:
         course.running.is_partial = True
-
-
-def _member(event: EventFields) -> str:
-    return str(event.get("member"))
 
 
 _FOLDS: dict[str, Callable[[Course, EventFields], Rebalance | None]] = {
@@ -376,6 +391,7 @@ _FOLDS: dict[str, Callable[[Course, EventFields], Rebalance | None]] = {
     "gathering_failed": _gathering_failed,
     "member_synced": _member_synced,
     "rebalance_avoided": _rebalance_avoided,
+    "member_recognized": _member_recognized,
     "group_created": _group_created,
     "group_emptied": _group_emptied,
     "group_deleted": _group_deleted,

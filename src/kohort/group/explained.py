@@ -271,6 +271,8 @@ class Told:
     running: Rebalance | None
     avoided: int
     identities: dict[str, Identity]
+    owners: dict[TopicPartition, str]
+    """Who owns which partition now."""
 
 
 OWN_WILL = ("member_left", "member_removed")
@@ -315,3 +317,13 @@ def because(event: EventFields) -> Because:
 def partitions_of(topics: Any) -> set[TopicPartition]:
     """Return partitions written as numbers by topic; nothing for None."""
     return {TopicPartition(topic, number) for topic, numbers in (topics or {}).items() for number in numbers}
+
+
+def targets_of(event: EventFields) -> dict[str, frozenset[TopicPartition]]:
+    """Return what an event says that each member is assigned; nobody anything where it cannot be read."""
+    return {str(member): frozenset(partitions_of(held)) for member, held in (event.get("assignments") or {}).items()}
+
+
+def member_of(event: EventFields) -> str:
+    """Return the member that an event is about."""
+    return str(event.get("member"))

@@ -1,0 +1,354 @@
+"""What `explain` makes of a group's events is what the members lived, and whatever is missing, it adds up.
+
+Members here are honest: each knows what it owns, from the SyncGroup answer that gave it to the JoinGroup that no longer
+claims it. A broker between them writes the events. Nothing takes time but what the test lets pass.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.node.desk import Desk, Peer
+
+from kohort.group.explain import Explanation, explain
+from kohort.group.explained import Outcome, Rebalance, Told
+from kohort.group.ownership import Gap
+from kohort.model.assignment import Assignment
+from kohort.model.ids import TopicPartition
+from kohort.model.subscription import Subscription
+from kohort.wire.consumer_protocol import decode_assignment, decode_subscription, encode_assignment, encode_subscription
+from kohort.wire.messages import (
+    FindCoordinatorRequest,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from kohort.wire.records import decode_batch, iter_batches
+
+PARTITIONS = 6
+COUNT = 4
+SESSION_MS = 10_000
+Owned = frozenset[TopicPartition]
+NOTHING: Owned = frozenset()
+
+
+class Honest:
+    """One member: eager or cooperative, dynamic or static."""
+
+    def __init__(self, number: int) -> None:
+        self.name = f"m{number}"
+        self.is_cooperative = number % 2 == 0
+        self.instance_id = f"static-{number}" if number == COUNT - 1 else None
+        self.peer: Peer | None = None
+        self.past: dict[str, Owned] = {}
+        self.forget()
+
+    def forget(self) -> None:
+        self.member_id = ""
+        self.generation = -1
+        self.owned: Owned = NOTHING
+        self.waits_for: str | None = None
+
+    # -- what it does
+
+    def start(self, desk: Desk) -> None:
+        """Be a new process; what the old one was told, its group believes until it gives that member up.
+
+        Of an instance that has come back, everybody knows that the old process is gone.
+        """
+        if self.instance_id is None:
+            self.past[self.member_id] = self.owned
+        self.forget()
+        self.connect(desk)
+        self.join()
+
+    def connect(self, desk: Desk) -> None:
+        self.peer = desk.connect(self.name)
+        if self.waits_for == "join":
+            self.join()
+        elif self.waits_for == "sync":
+            # What a client does that cannot know whether its SyncGroup arrived.
+            self.join()
+
+    def join(self) -> None:
+        assert self.peer is not None
+        if not self.is_cooperative:
+            self.owned = NOTHING
+        self.waits_for = "join"
+        subscription = Subscription(("t",), owned=tuple(sorted(self.owned)), generation=self.generation)
+        self.peer.send(
+            JoinGroupRequest(
+                group_id="g",
+                session_timeout_ms=SESSION_MS,
+                rebalance_timeout_ms=30_000,
+                member_id=self.member_id,
+                group_instance_id=self.instance_id,
+                protocol_type="consumer",
+                protocols=[JoinGroupRequest.Protocol(name="both", metadata=encode_subscription(subscription))],
+            ),
+            9,
+        )
+
+    def beat(self) -> None:
+        if self.peer is not None and self.waits_for is None:
+            self.waits_for = "heartbeat"
+            self.peer.send(self._named(HeartbeatRequest), 4)
+
+    def leave(self) -> None:
+        if self.peer is None:
+            return
+        member = LeaveGroupRequest.Member(member_id=self.member_id, group_instance_id=self.instance_id, reason="done")
+        self.peer.send(LeaveGroupRequest(group_id="g", members=[member]), 5)
+        self.die()
+        self.owned = NOTHING
+
+    def die(self) -> None:
+        if self.peer is not None:
+            self.peer.leave()
+            self.peer = None
+            self.waits_for = None
+
+    # -- what it hears
+
+    def listen(self) -> bool:
+        """Take what has come; return whether anything did."""
+        answers = self.peer.answers() if self.peer is not None else []
+        for answer in answers:
+            if isinstance(answer, JoinGroupResponse):
+                self._hear_join(answer)
+            elif isinstance(answer, SyncGroupResponse):
+                self._hear_sync(answer)
+            elif isinstance(answer, HeartbeatResponse):
+                self._hear_heartbeat(answer)
+        return bool(answers)
+
+    def _hear_join(self, answer: JoinGroupResponse) -> None:
+        if answer.error_code == 79:
+            self.member_id = answer.member_id
+            self.join()
+        elif answer.error_code:
+            self._start_over(answer.error_code)
+        else:
+            self.member_id, self.generation = answer.member_id, answer.generation_id
+            self.waits_for = "sync"
+            leads = answer.leader == self.member_id and not answer.skip_assignment and answer.members
+            given_out = self._shares(answer) if leads else {}
+            assert self.peer is not None
+            self.peer.send(
+                self._named(
+                    SyncGroupRequest,
+                    protocol_type="consumer",
+                    protocol_name="both",
+                    assignments=[
+                        SyncGroupRequest.Assignment(member_id=each, assignment=encode_assignment(Assignment(share)))
+                        for each, share in given_out.items()
+                    ],
+                ),
+                5,
+            )
+
+    def _shares(self, answer: JoinGroupResponse) -> dict[str, Owned]:
+        """Deal the partitions out in turn, and withhold what its owner has not given up yet."""
+        ids = sorted(member.member_id for member in answer.members)
+        owners = {
+            partition: member.member_id
+            for member in answer.members
+            for partition in decode_subscription(member.metadata).owned
+        }
+        shares: dict[str, set[TopicPartition]] = {member_id: set() for member_id in ids}
+        for number in range(PARTITIONS):
+            partition, taker = TopicPartition("t", number), ids[number % len(ids)]
+            if owners.get(partition, taker) == taker:
+                shares[taker].add(partition)
+        return {member_id: frozenset(share) for member_id, share in shares.items()}
+
+    def _hear_sync(self, answer: SyncGroupResponse) -> None:
+        if answer.error_code:
+            self._start_over(answer.error_code)
+            return
+        self.waits_for = None
+        assigned = decode_assignment(answer.assignment).partitions
+        has_revoked = bool(self.owned - assigned)
+        self.owned = assigned
+        if has_revoked:
+            self.join()
+
+    def _hear_heartbeat(self, answer: HeartbeatResponse) -> None:
+        self.waits_for = None
+        if answer.error_code:
+            self._start_over(answer.error_code)
+
+    def _start_over(self, error: int) -> None:
+        """Join again after REBALANCE_IN_PROGRESS (27); after any other error what was owned is lost."""
+        if error != 27:
+            self.owned = NOTHING
+            self.generation = -1
+            if error != 22:
+                self.member_id = ""
+        self.join()
+
+    def _named(self, message: type[Any], **fields: Any) -> Any:
+        return message(
+            group_id="g",
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            **fields,
+        )
+
+
+class Cast:
+    """A broker, its members, and the events so far."""
+
+    def __init__(self) -> None:
+        self.desk = Desk(group_initial_rebalance_delay_ms=500)
+        self.desk.create("t", PARTITIONS)
+        self.desk.connect().call(FindCoordinatorRequest(coordinator_keys=["g"]), 6)
+        self.members = [Honest(number) for number in range(COUNT)]
+        self.random = Random(8)
+        """Ids that one node has issued come from no other."""
+        self.read = 0
+        self.events: list[dict[str, Any]] = []
+        self.explanation = Explanation("g")
+        self.is_exact = True
+        """Whether every event was written: a killed broker takes the last few with it."""
+
+    def act(self, what: str, who: int, amount: int) -> None:
+        member = self.members[who]
+        match what:
+            case "start" if member.peer is None:
+                member.start(self.desk)
+            case "leave" if member.peer is not None and member.member_id and member.waits_for is None:
+                member.leave()
+            case "kill":
+                member.die()
+            case "beat":
+                for each in self.members:
+                    each.beat()
+            case "wait":
+                self.desk.advance(amount)
+            case "restart" | "crash":
+                self.is_exact &= what == "restart"
+                self.desk = self.desk.restart(clean=what == "restart")
+                self.desk.node.random_bytes = self.random.randbytes
+                for each in self.members:
+                    if each.peer is not None:
+                        each.waits_for = None if each.waits_for == "heartbeat" else each.waits_for
+                        each.connect(self.desk)
+        self.settle()
+
+    def settle(self) -> None:
+        """Let everybody hear what was said, until nobody has anything to say; then read what was written down."""
+        while sum(member.listen() for member in self.members):
+            pass
+        self.desk.advance(5)
+        topic = self.desk.node.topics.get("__kohort_group_events")
+        if topic is None:
+            return
+        log = topic.partitions[0].log
+        while self.read < log.log_end_offset:
+            for view in log.read(self.read, 1 << 20):
+                for header, batch in iter_batches(view):
+                    for record in decode_batch(batch):
+                        event = json.loads(record.value or b"")
+                        self.events.append(event)
+                        self.explanation.fold(event)
+                    self.read = header.last_offset + 1
+
+    def told(self) -> Told:
+        return self.explanation.told(self.desk.clock.now_ms())
+
+    def lived(self) -> dict[TopicPartition, str]:
+        """Who owns what in truth: of a member that the group has given up, nobody asks."""
+        hosted = self.desk.node.coordinator._hosted("g")
+        group = None if hosted is None else hosted.shard.groups.get("g")
+        known = set() if group is None else set(group.members)
+        believed = {member_id: owned for member in self.members for member_id, owned in member.past.items()}
+        believed |= {member.member_id: member.owned for member in self.members}
+        return {partition: each for each, owned in believed.items() if each in known for partition in owned}
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ("start", "start", "leave", "kill", "beat", "beat", "beat", "wait", "wait", "restart", "crash")
+        ),
+        st.integers(0, COUNT - 1),
+        st.integers(1, 6_000),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(STEPS)
+def test_what_is_told_is_what_the_members_lived(steps: list[tuple[str, int, int]]) -> None:
+    cast = Cast()
+    for step in steps:
+        cast.act(*step)
+        told = cast.told()
+        assert_sound(told.rebalances + ([told.running] if told.running is not None else []))
+        if cast.is_exact:
+            assert told.owners == cast.lived(), step
+    if cast.is_exact:
+        calm(cast)
+        assert cast.told().running is None, cast.told().running
+
+
+def calm(cast: Cast) -> None:
+    """Let whoever is dead be evicted and everybody else come to rest."""
+    for _ in range(20):
+        cast.act("wait", 0, 3_000)
+        cast.act("beat", 0, 0)
+
+
+@settings(max_examples=200, deadline=None)
+@given(STEPS, st.data())
+def test_whatever_is_missing_late_or_told_twice_the_parts_add_up(
+    steps: list[tuple[str, int, int]], data: st.DataObject
+) -> None:
+    cast = Cast()
+    for step in steps:
+        cast.act(*step)
+    events = cast.events
+    for _ in range(data.draw(st.integers(0, 10))):
+        if not events:
+            break
+        at = data.draw(st.integers(0, len(events) - 1))
+        match data.draw(st.sampled_from(("drop", "copy", "delay", "cut"))):
+            case "drop":
+                events = events[:at] + events[at + 1 :]
+            case "copy":
+                events = [*events[: at + 1], *events[max(0, at - 3) :]]
+            case "delay":
+                events = [*events[:at], *events[at + 1 : at + 4], events[at], *events[at + 4 :]]
+            case "cut":
+                events = events[at:]
+    told = explain(events, "g", cast.desk.clock.now_ms())
+    assert_sound(told.rebalances + ([told.running] if told.running is not None else []))
+
+
+def assert_sound(rebalances: list[Rebalance]) -> None:
+    """No time is negative, the sum is that of the parts, and no partition is without an owner twice at a time."""
+    timeline: dict[TopicPartition, list[Gap]] = {}
+    for each in rebalances:
+        assert each.duration_ms() >= 0
+        assert each.unowned_partition_s >= 0
+        assert abs(sum(gap.duration_ms for gap in each.gaps) - each.unowned_partition_s * 1000) < 1e-6
+        assert 0 <= each.stayed() <= each.partitions or each.outcome is Outcome.RUNNING
+        for gap in [*each.gaps, *each.silences]:
+            assert gap.duration_ms > 0 or each.outcome is Outcome.RUNNING
+            timeline.setdefault(gap.partition, []).append(gap)
+    for gaps in timeline.values():
+        ordered = sorted(gaps, key=lambda gap: (gap.from_ms, gap.until_ms))
+        for earlier, later in pairwise(ordered):
+            assert earlier.until_ms <= later.from_ms, (earlier, later)
