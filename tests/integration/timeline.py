@@ -37,7 +37,10 @@ class Ledger:
 
 
 class Timeline(RebalanceListener):
-    """The listener of one member; `assignors` are what it is to be given."""
+    """The listener of one member; `assignors` are what it is to be given.
+
+    `stops` counts how often it was left with nothing of what it had owned. While `is_failing` every callback raises.
+    """
 
     def __init__(self, name: str, ledger: Ledger, *assignors: Assignor) -> None:
         self.name = name
@@ -45,6 +48,8 @@ class Timeline(RebalanceListener):
         self.assignors: tuple[Assignor, ...] = tuple(Told(each, self.contract) for each in assignors)
         self.broken: AssertionError | None = None
         self.is_failing = False
+        self.is_closing = False
+        self.stops = 0
         self._ledger = ledger
 
     @property
@@ -85,7 +90,10 @@ class Timeline(RebalanceListener):
         except AssertionError as error:
             self.broken = self.broken or error
         finally:
+            had_some = bool(self.contract.owned)
             self.contract.tell(Act.DONE)
+            if had_some and not self.contract.owned and not self.is_closing:
+                self.stops += 1
         if self.is_failing:
             raise LookupError(f"{act} of {len(partitions)}")
 

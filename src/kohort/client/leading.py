@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 
-from kohort.assign.cooperative import refuse_broken_rules
+from kohort.assign.cooperative import members_of_old_versions, refuse_broken_rules, with_errors
 from kohort.assign.spec import Assignor, GroupSpec, RebalanceProtocol, TopicSpec
 from kohort.client.cluster import Cluster
 from kohort.client.group_requests import GroupRequests
@@ -22,6 +22,11 @@ log = logging.getLogger(__name__)
 
 _TRUSTED = "cooperative-sticky"
 """Kafka's own cooperative assignor: it withholds what changes hands, and settles claims that clash."""
+
+OLD_MEMBERS = (
+    "group %s is cooperative and these members write an embedded protocol that cannot say what they own: %s."
+    " They are given nothing: upgrade them, or take them out of the group"
+)
 
 
 class Leading:
@@ -69,10 +74,21 @@ class Leading:
         assignor = self._assignors.get(name)
         if assignor is None:
             raise LookupError(f"the group chose the assignor {name!r}, which its leader does not have")
-        assignments = assignor.assign(spec)
         # Members of both protocols may sit in the group, so what the leader itself speaks does not matter.
-        if RebalanceProtocol.COOPERATIVE in assignor.protocols and name != _TRUSTED:
-            refuse_broken_rules(spec, assignments, name)
+        if RebalanceProtocol.COOPERATIVE not in assignor.protocols:
+            return assignor.assign(spec)
+        old = members_of_old_versions(spec)
+        if not old or len(old) == len(spec.members):
+            return self._assign_cooperatively(assignor, spec)
+        log.warning(OLD_MEMBERS, self._group_id, ", ".join(old))
+        others = {member: each for member, each in spec.members.items() if member not in old}
+        assignments = self._assign_cooperatively(assignor, GroupSpec(others, spec.topics))
+        return with_errors(spec, assignments | {member: Assignment() for member in old})
+
+    def _assign_cooperatively(self, assignor: Assignor, spec: GroupSpec) -> dict[str, Assignment]:
+        assignments = assignor.assign(spec)
+        if assignor.name != _TRUSTED:
+            refuse_broken_rules(spec, assignments, assignor.name)
         return assignments
 
     async def _refresh(self, topics: Iterable[str]) -> None:
