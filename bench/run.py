@@ -21,7 +21,9 @@ from interop.jars import Unavailable
 from bench.codec_row import codec
 from bench.coordinator import coordinator
 from bench.group_stream import group_stream
+from bench.rebalance import rebalance
 from bench.result import Load, Outcome, Result, Skipped
+from bench.settle import settle
 from bench.spark_read import spark_read
 from bench.startup import startup
 from bench.throughput import throughput
@@ -29,6 +31,8 @@ from bench.throughput import throughput
 ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     "startup": startup,
     "coordinator": coordinator,
+    "rebalance": rebalance,
+    "settle": settle,
     "throughput": throughput,
     "codec": codec,
     "spark": spark_read,
