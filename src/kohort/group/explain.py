@@ -96,7 +96,7 @@ class Explanation:
         return ended
 
 
-# -- who comes
+# -- who comes and who goes
 
 
 def _member_id_issued(course: Course, event: EventFields) -> None:
@@ -150,9 +150,6 @@ def _member_replaced(course: Course, event: EventFields) -> None:
         course.ownership.claim(member_id, partitions_of(event.get("owned")), course.now_ms)
     else:
         course.ownership.hand_over(old_id, member_id)
-
-
-# -- who goes
 
 
 def _member_gone(course: Course, event: EventFields) -> None:
@@ -398,4 +395,5 @@ _FOLDS: dict[str, Callable[[Course, EventFields], Rebalance | None]] = {
     "group_loaded": _group_loaded,
     "events_lost": _events_lost,
 }
+FOLDED = frozenset(_FOLDS)
 """Events that are not here change nothing that is told."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from kohort.group.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
@@ -37,11 +38,9 @@ from kohort.group.events import (
     SyncReceived,
     SyncsReleased,
 )
-from kohort.model.assignment import by_topic
 from kohort.model.cause import Cause, CauseKind
-from kohort.model.subscription import Subscription
 from kohort.wire.codec import MalformedMessage
-from kohort.wire.consumer_protocol import decode_assignment, decode_subscription
+from kohort.wire.consumer_protocol import assigned_by_topic, claimed_by_topic
 
 Fields = dict[str, Any]
 
@@ -117,7 +116,7 @@ def event_fields(noted: Noted) -> Fields:
     if noted.phase is not None:
         told["generation"] = noted.generation
         told["state"] = noted.phase
-    told |= _PARTICULARS.get(type(event), _all_fields)(event)
+    told |= PARTICULARS.get(type(event), _all_fields)(event)
     if noted.members is not None:
         told["members"] = sorted(noted.members)
     elif noted.phase is not None:
@@ -150,7 +149,7 @@ def _member(event: Any) -> Fields:
 
 
 def _member_added(event: MemberAdded) -> Fields:
-    subscription = _subscription(event.protocol_type, event.protocols)
+    topics, owned = _said(event.protocol_type, event.protocols)
     return {
         "member": event.member_id,
         "instance": event.instance_id,
@@ -159,24 +158,24 @@ def _member_added(event: MemberAdded) -> Fields:
         "session_timeout_ms": event.session_timeout_ms,
         "rebalance_timeout_ms": event.rebalance_timeout_ms,
         "protocols": [name for name, _ in event.protocols],
-        "topics": None if subscription is None else sorted(subscription.topics),
-        "owned": None if subscription is None else by_topic(subscription.owned),
+        "topics": topics,
+        "owned": owned,
     }
 
 
 def _member_rejoined(event: MemberRejoined) -> Fields:
-    subscription = _subscription(CONSUMER_PROTOCOL_TYPE, event.protocols)
+    topics, owned = _said(CONSUMER_PROTOCOL_TYPE, event.protocols)
     told: Fields = {"member": event.member_id}
     if event.cause.kind is CauseKind.PROTOCOL_CHANGED:
         told["protocols"] = [name for name, _ in event.protocols]
-    if subscription is not None and event.cause.kind is CauseKind.SUBSCRIPTION_CHANGED:
-        told["topics"] = sorted(subscription.topics)
-    told["owned"] = None if subscription is None else by_topic(subscription.owned)
+    if event.cause.kind is CauseKind.SUBSCRIPTION_CHANGED:
+        told["topics"] = topics
+    told["owned"] = owned
     return told
 
 
 def _member_replaced(event: StaticMemberReplaced) -> Fields:
-    subscription = _subscription(CONSUMER_PROTOCOL_TYPE, event.protocols)
+    _, owned = _said(CONSUMER_PROTOCOL_TYPE, event.protocols)
     return {
         "member": event.member_id,
         "instance": event.instance_id,
@@ -184,7 +183,7 @@ def _member_replaced(event: StaticMemberReplaced) -> Fields:
         "client": event.client_id,
         "host": event.client_host,
         "awaits_join": event.awaits_join,
-        "owned": None if subscription is None else by_topic(subscription.owned),
+        "owned": owned,
     }
 
 
@@ -247,7 +246,7 @@ def _all_fields(event: Event) -> Fields:
     return told
 
 
-_PARTICULARS: dict[type, Callable[[Any], Fields]] = {
+PARTICULARS: dict[type, Callable[[Any], Fields]] = {
     MemberIdIssued: _member,
     PendingMemberDropped: _member,
     MemberAdded: _member_added,
@@ -271,19 +270,25 @@ _PARTICULARS: dict[type, Callable[[Any], Fields]] = {
 }
 
 
-def _subscription(protocol_type: str, protocols: Protocols) -> Subscription | None:
-    """Return a member's subscription, which is the same in all the protocols that it offers; None if unreadable."""
+def _said(protocol_type: str, protocols: Protocols) -> tuple[list[str] | None, dict[str, list[int]] | None]:
+    """Return what a member subscribes to and what it says it owns; the same stands in all protocols it offers."""
     if protocol_type != CONSUMER_PROTOCOL_TYPE or not protocols:
-        return None
+        return None, None
+    return _read(protocols[0][1])
+
+
+@lru_cache(maxsize=64)
+def _read(metadata: bytes) -> tuple[list[str] | None, dict[str, list[int]] | None]:
+    # Eager members of one group all say the same.
     try:
-        return decode_subscription(protocols[0][1])
+        return claimed_by_topic(metadata)
     except MalformedMessage:
-        return None
+        return None, None
 
 
 def _decoded(assignments: dict[str, bytes]) -> dict[str, dict[str, list[int]]] | None:
     try:
-        return {member_id: by_topic(decode_assignment(held).partitions) for member_id, held in assignments.items()}
+        return {member_id: assigned_by_topic(held) for member_id, held in assignments.items()}
     except MalformedMessage:
         return None
 

@@ -1,0 +1,154 @@
+"""The topic of group events: every event that there is has its name and fields, and is cheap to write."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, get_args
+
+from tests.unit.node.group_desk import GroupMember, group_desk, stable_group
+from tests.unit.node.test_coordinator import events, records
+
+from kohort.group.classic_group import Phase
+from kohort.group.events import (
+    Event,
+    GroupStored,
+    MemberRejoined,
+    OffsetCommitted,
+    OffsetDeleted,
+    RoundOpened,
+    StoredMember,
+    SyncReceived,
+)
+from kohort.group.explain import FOLDED, explain
+from kohort.log.disk import StorageError
+from kohort.model.cause import Cause, CauseKind
+from kohort.model.ids import TopicPartition
+from kohort.model.subscription import Subscription
+from kohort.node.event_fields import NAMES, PARTICULARS, Noted, event_fields, event_name, is_unwritten
+from kohort.wire.consumer_protocol import encode_subscription
+from kohort.wire.messages import LeaveGroupRequest
+
+CAUSE = Cause(CauseKind.MEMBER_JOINED, 5, "m", "why")
+TYPES: tuple[type, ...] = get_args(Event)
+UNTOLD = {
+    "initial_delay_extended",
+    "group_unloaded",
+    "member_left or member_evicted",
+    "assignment_stored, group_emptied or group_created",
+}
+"""Names that `explain` has no use for, or that stand for several which it has."""
+
+
+def test_every_type_of_event_has_a_name_and_its_fields_or_is_known_not_to_be_written() -> None:
+    assert SyncReceived in TYPES
+    described = set(NAMES) & set(PARTICULARS)
+    missing = [
+        each.__name__ for each in TYPES if each not in described and each not in (OffsetCommitted, OffsetDeleted)
+    ]
+    assert not missing, "describe them in node/event_fields.py, and see whether group/explain.py must fold them"
+
+
+def test_every_event_that_is_written_is_folded_or_known_to_tell_nothing() -> None:
+    assert set(NAMES.values()) - FOLDED == UNTOLD
+
+
+def test_event_of_a_type_that_nobody_described_is_told_with_all_its_fields(monkeypatch: Any) -> None:
+    monkeypatch.delitem(NAMES, RoundOpened)
+    monkeypatch.delitem(PARTICULARS, RoundOpened)
+    noted = Noted(RoundOpened("g", 3, True, 100, 200, CAUSE), Phase.PREPARING_REBALANCE, 3, 2, None)
+    told = event_fields(noted)
+    assert (told["event"], told["initial_delay_ms"], told["is_initial"]) == ("round_opened", 100, True)
+    json.dumps(told)
+
+
+def test_generation_that_awaits_its_assignment_is_told_once_as_formed() -> None:
+    member = StoredMember("m", None, "c", "/h", 1, 1, b"", b"")
+    unsynced = GroupStored("g", "consumer", 1, "range", "m", 5, (member,), CAUSE, is_synced=False)
+    assert is_unwritten(unsynced)
+    synced = GroupStored("g", "consumer", 1, "range", "m", 5, (member,), CAUSE)
+    assert not is_unwritten(synced)
+    assert event_name(synced) == "assignment_stored"
+
+
+def test_rejoin_says_what_its_member_owns_where_that_can_be_read() -> None:
+    def owned(metadata: bytes) -> Any:
+        event = MemberRejoined("g", "m", 1, 1, (("range", metadata),), CAUSE)
+        return event_fields(Noted(event, Phase.PREPARING_REBALANCE, 1, 1, None))["owned"]
+
+    partitions = (TopicPartition("t", 0), TopicPartition("t", 2))
+    assert owned(encode_subscription(Subscription(("t",), owned=partitions))) == {"t": [0, 2]}
+    assert owned(encode_subscription(Subscription(("t",)))) == {}
+    assert owned(b"") is None, "opaque metadata says nothing"
+
+
+def test_eviction_says_how_long_its_member_was_silent() -> None:
+    desk = group_desk()
+    stable_group(desk, 1)
+    desk.advance(10_000)
+    (evicted,) = [event for event in events(desk) if event["event"] == "member_evicted"]
+    assert (evicted["silent_ms"], evicted["session_timeout_ms"]) == (10_000, 10_000)
+    assert evicted["cause"]["detail"] == "no heartbeat for 10.0 s"
+
+
+def test_member_that_leaves_says_why_in_its_own_words() -> None:
+    desk = group_desk()
+    (member,) = stable_group(desk, 1)
+    entry = LeaveGroupRequest.Member(member_id=member.member_id, reason="the consumer is being closed")
+    member.peer.call(LeaveGroupRequest(group_id="g", members=[entry]), 5)
+    (left,) = [event for event in events(desk) if event["event"] == "member_left"]
+    assert left["cause"]["detail"] == "the consumer is being closed"
+
+
+def test_assignment_says_who_asked_for_it_when_and_who_has_not() -> None:
+    desk = group_desk()
+    first = stable_group(desk, 1)[0]
+    second = GroupMember(desk)
+    second.enter()
+    first.peer.send(first.join_request(), 9)
+    desk.advance(0)
+    for member in (first, second):
+        member.joined()
+    desk.advance(40)
+    first.peer.send(first.sync_request(**{first.member_id: [0], second.member_id: [1]}), 5)
+    desk.advance(60)
+    second.peer.send(second.sync_request(), 5)
+    stored, late = events(desk)[-2:]
+    assert (stored["event"], list(stored["synced"]), stored["awaiting"]) == (
+        "assignment_stored",
+        [first.member_id],
+        [second.member_id],
+    )
+    assert (late["event"], late["member"], late["at_ms"] - stored["at_ms"]) == ("member_synced", second.member_id, 60)
+
+
+def test_events_that_could_not_be_written_are_owned_up_to() -> None:
+    desk = group_desk()
+    members = stable_group(desk, 2)
+    desk.advance(10)
+
+    def refuse_events(operation: str, path: str) -> None:
+        if "__kohort_group_events" in path:
+            raise StorageError(f"cannot {operation} {path}")
+
+    desk.disk.fault = refuse_events
+    members[1].leave()
+    desk.advance(10)
+    desk.disk.fault = None
+    members[0].peer.send(members[0].join_request(), 9)
+    assert members[0].joined().generation_id == 2
+    members[0].peer.send(members[0].sync_request(**{members[0].member_id: [0, 1]}), 5)
+    told = events(desk)
+    (lost,) = [event for event in told if event["event"] == "events_lost"]
+    assert lost["count"] > 0
+    assert explain(told, "g", desk.clock.now_ms()).rebalances[-1].is_partial
+
+
+def test_events_of_one_turn_are_one_batch() -> None:
+    desk = group_desk()
+    stable_group(desk, 3)
+    desk.advance(10)
+    found = records(desk, "__kohort_group_events")
+    log = desk.node.topics.get("__kohort_group_events")
+    assert log is not None
+    assert len(found) > 8
+    assert len(list(log.partitions[0].log.read(0, 1 << 20))) <= 2
