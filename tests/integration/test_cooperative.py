@@ -224,6 +224,24 @@ def test_a_custom_assignor_that_breaks_the_two_step_rule_is_refused_and_every_me
     run(scenario, bootstrap, "refused")
 
 
+def test_an_exception_of_on_assignment_is_raised_and_assigned_runs_all_the_same(bootstrap: str) -> None:
+    class Failing(CooperativeStickyAssignor):
+        def on_assignment(self, assignment: Assignment, generation: int) -> None:
+            raise LookupError(f"generation {generation} of {len(assignment.partitions)}")
+
+    async def scenario(bootstrap: str, name: str) -> None:
+        await create(bootstrap, name, 2)
+        async with Cluster(bootstrap) as cluster:
+            party = Party(cluster, name, name)
+            first = await party.join(Failing())
+            with pytest.raises(LookupError, match="generation 1 of 2"):
+                await first.wait_for(lambda: False, timeout_ms=PATIENCE_MS)
+            await party.settled(2)
+            await party.leave()
+
+    run(scenario, bootstrap, "on-assignment")
+
+
 def test_the_first_exception_of_a_round_is_raised_when_all_its_callbacks_have_run(bootstrap: str) -> None:
     async def scenario(bootstrap: str, name: str) -> None:
         await create(bootstrap, name, 2)

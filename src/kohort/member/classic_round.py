@@ -74,8 +74,9 @@ def take_join(member: Standing, answer: inputs.JoinAnswered, now_ms: int) -> Non
             member.session.open(now_ms)
             if member.is_leader:
                 member.state = State.ASSIGNING
-                topics = (topic for each in answer.members.values() for topic in each.subscription.topics)
-                member.group_topics = frozenset(topics)
+                subscriptions = [each.subscription for each in answer.members.values()]
+                member.group_topics = frozenset(topic for each in subscriptions for topic in each.topics)
+                member.is_group_rack_aware = any(each.rack for each in subscriptions)
                 member.do(effects.Compute(member.identity, answer.protocol_name, answer.members, answer.is_skip))
             else:
                 _sync(member, {})

@@ -6,6 +6,9 @@ the member forget who it was, and what follows from that is preparation's busine
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from kohort.assign.spec import TopicSpec
 from kohort.member import effects, inputs
 from kohort.member.effects import Callback
 from kohort.member.standing import Standing
@@ -77,16 +80,36 @@ def watch_metadata(member: Standing) -> None:
     if member.state is not State.STABLE or member.running is not None or member.closing is not None:
         return
     # Only the leader rejoins (KIP-429): one member that notices is enough, all of them would be a stampede.
-    if member.is_leader and member.snapshot is not None:
-        seen = {topic: spec for topic, spec in member.metadata.items() if topic in member.group_topics}
-        if seen != dict(member.snapshot):
-            member.want(JoinReason.TOPIC_METADATA_CHANGE, is_forced=True)
+    if member.is_leader and member.snapshot is not None and _has_changed(member, member.snapshot):
+        member.want(JoinReason.TOPIC_METADATA_CHANGE, is_forced=True)
     if lost := lost_to_deletion(member):
         member.missing |= lost
         member.run(Callback.LOST, lost, "they no longer exist")
     elif any(_exists(member, topic, partition) for topic, partition in member.missing):
         # Whoever leads may never have seen them go.
         member.want("partitions that were deleted are back")
+
+
+def _has_changed(member: Standing, assigned: Mapping[str, TopicSpec]) -> bool:
+    """Return whether the group's topics are not what the leader has assigned, as far as the assignment may care."""
+    seen = {topic: spec for topic, spec in member.metadata.items() if topic in member.group_topics}
+    if seen.keys() != assigned.keys():
+        return True
+    return any(
+        spec.partitions != assigned[topic].partitions
+        or (member.is_group_rack_aware and _has_come_near(spec, assigned[topic]))
+        for topic, spec in seen.items()
+    )
+
+
+def _has_come_near(spec: TopicSpec, assigned: TopicSpec) -> bool:
+    """Return whether some partition has a replica in a rack where it had none.
+
+    A rack that is gone may be a broker that restarts: it would cost a rebalance now and one more when it is back
+    (KAFKA-20778).
+    """
+    known = assigned.racks or (frozenset[str](),) * assigned.partitions
+    return any(now - before for now, before in zip(spec.racks, known, strict=False))
 
 
 def lost_to_deletion(member: Standing) -> Partitions:

@@ -56,6 +56,7 @@ class Standing:
         self.gone_topics: frozenset[str] = frozenset()
         self.missing: Partitions = frozenset()
         self.group_topics: frozenset[str] = frozenset()
+        self.is_group_rack_aware = False
         self.snapshot: Mapping[str, TopicSpec] | None = None
         # Heartbeats, the user, the end.
         self.beat_as: Identity | None = None

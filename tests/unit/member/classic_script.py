@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from kohort.assign import RangeAssignor, TopicSpec
 from kohort.assign.spec import Assignor, MemberSpec, RebalanceProtocol
 from kohort.member import ClassicMember, Identity, MemberConfig, State, inputs
-from kohort.member.effects import Callback, Effect, RunCallback
+from kohort.member.effects import Callback, Effect, Join, RunCallback
 from kohort.member.witness import Witness
 from kohort.model.assignment import Assignment
 from kohort.model.errors import ErrorCode
@@ -149,3 +149,23 @@ def stable_leader(
     script.finished(Callback.ASSIGNED)
     script.forget()
     return script
+
+
+def joining_again() -> Script:
+    """Return a member of generation 1 that has revoked and waits for JoinGroup's answer."""
+    script = stable()
+    script.commit_answered(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.finished(Callback.REVOKED)
+    script.forget()
+    return script
+
+
+def loses_all(script: Script, asked: list[Effect], identity: Identity) -> None:
+    """Expect that all is reported lost, and a JoinGroup under `identity` after that."""
+    [lose] = asked
+    assert isinstance(lose, RunCallback)
+    assert (lose.callback, lose.partitions) == (Callback.LOST, TWO)
+    [join] = script.finished(Callback.LOST)
+    assert isinstance(join, Join)
+    assert join.identity == identity
+    assert script.member.owned == frozenset()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.member.classic_script import TWO, Script, partitions, stable, stable_leader
+from tests.unit.member.classic_script import TWO, Script, joining_again, loses_all, partitions, stable, stable_leader
 
-from kohort.assign import TopicSpec
+from kohort.assign import RangeAssignor, TopicSpec
 from kohort.assign.spec import MemberSpec
 from kohort.member import Identity, MemberConfig, State, effects, inputs
 from kohort.member.effects import Callback, Fail, Heartbeat, Join, Leave, Rediscover, RunCallback, Sync
@@ -104,7 +104,7 @@ def test_a_leader_that_cannot_assign_leaves_and_says_why() -> None:
 # Triggers that keep the identity: everything owned is revoked, then the member joins as who it is
 
 
-def joins_again_as_itself(script: Script, asked: list[effects.Effect]) -> Join:
+def joins_again_as_itself(script: Script, asked: list[effects.Effect], generation: int = 1) -> Join:
     """Expect a revocation of all that is owned, and then a JoinGroup with nothing owned."""
     [revoke] = [effect for effect in asked if not isinstance(effect, Rediscover)]
     assert isinstance(revoke, RunCallback)
@@ -112,7 +112,7 @@ def joins_again_as_itself(script: Script, asked: list[effects.Effect]) -> Join:
     assert script.member.owned == TWO, "owned until the callback has finished"
     [join] = script.finished(REVOKED)
     assert isinstance(join, Join)
-    assert join.identity == Identity(1, "m")
+    assert join.identity == Identity(generation, "m")
     assert join.protocols[0][1].owned == ()
     assert script.member.owned == frozenset()
     return join
@@ -153,6 +153,44 @@ def test_a_leader_that_sees_a_topic_vanish_joins_again() -> None:
 def test_a_leader_ignores_topics_that_nobody_in_the_group_reads() -> None:
     script = stable_leader()
     assert script.take(inputs.MetadataChanged({"t": TopicSpec(2), "other": TopicSpec(9)})) == []
+
+
+def rack_aware_leader(rack: str | None = "a") -> Script:
+    """Return the leader of a member in rack `rack`, which has assigned t-0 with replicas in the racks a and b."""
+    script = Script()
+    script.subscribe("t")
+    script.joined(1, leader="m", members={"m": MemberSpec(Subscription(("t",), rack=rack))})
+    snapshot = {"t": TopicSpec(1, (frozenset("ab"),))}
+    script.take(inputs.Computed(Identity(1, "m"), {"m": Assignment(partitions(0))}, snapshot))
+    script.synced(partitions(0))
+    script.finished(ASSIGNED)
+    return script
+
+
+def test_a_leader_that_sees_a_replica_in_another_rack_joins_again() -> None:
+    [revoke] = rack_aware_leader().take(inputs.MetadataChanged({"t": TopicSpec(1, (frozenset("ac"),))}))
+    assert isinstance(revoke, RunCallback)
+
+
+def test_a_rack_that_is_gone_may_be_back_soon_and_moves_nothing() -> None:
+    script = rack_aware_leader()
+    assert script.take(inputs.MetadataChanged({"t": TopicSpec(1, (frozenset("a"),))})) == []
+    assert script.take(inputs.MetadataChanged({"t": TopicSpec(1, (frozenset("ab"),))})) == []
+
+
+def test_racks_mean_nothing_to_a_group_of_members_without() -> None:
+    script = rack_aware_leader(rack=None)
+    assert script.take(inputs.MetadataChanged({"t": TopicSpec(1, (frozenset("xyz"),))})) == []
+
+
+def test_a_static_leader_told_to_skip_watches_the_metadata_all_the_same() -> None:
+    script = Script(MemberConfig(instance_id="i"))
+    script.subscribe("t")
+    script.joined(3, leader="m", members={"m": MemberSpec(Subscription(("t",)), "i")}, is_skip=True)
+    script.take(inputs.Computed(Identity(3, "m"), {}, {"t": TopicSpec(2)}))
+    script.synced(TWO)
+    script.finished(ASSIGNED)
+    joins_again_as_itself(script, script.take(inputs.MetadataChanged({"t": TopicSpec(3)})), 3)
 
 
 def test_a_follower_does_not_watch_the_metadata() -> None:
@@ -208,17 +246,6 @@ def test_an_assignment_of_topics_no_longer_wanted_is_dropped_without_callbacks()
 
 
 # Triggers that take the identity away: what was owned is lost
-
-
-def loses_all(script: Script, asked: list[effects.Effect], identity: Identity) -> None:
-    """Expect that all is reported lost, and a JoinGroup under `identity` after that."""
-    [lose] = asked
-    assert isinstance(lose, RunCallback)
-    assert (lose.callback, lose.partitions) == (LOST, TWO)
-    [join] = script.finished(LOST)
-    assert isinstance(join, Join)
-    assert join.identity == identity
-    assert script.member.owned == frozenset()
 
 
 def test_a_heartbeat_of_an_illegal_generation_loses_all_and_keeps_the_member_id() -> None:
@@ -279,15 +306,6 @@ def test_identity_lost_while_assigned_runs_is_reported_after_it() -> None:
 
 
 # Errors of JoinGroup and SyncGroup
-
-
-def joining_again() -> Script:
-    """Return a member of generation 1 that has revoked and waits for JoinGroup's answer."""
-    script = stable()
-    script.commit_answered(ErrorCode.REBALANCE_IN_PROGRESS)
-    script.finished(REVOKED)
-    script.forget()
-    return script
 
 
 @pytest.mark.parametrize("error", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE])
@@ -378,6 +396,60 @@ def test_what_no_retry_can_mend_ends_the_member_with_a_sentence(error: ErrorCode
     assert script.wait(100_000) == []
 
 
+# Why it joins (KIP-423, KIP-800)
+
+
+def test_the_first_join_is_blind_and_so_is_the_one_under_the_id_that_was_given() -> None:
+    script = Script()
+    [first] = script.subscribe("t")
+    [second] = script.join_failed(ErrorCode.MEMBER_ID_REQUIRED, "m")
+    assert isinstance(first, Join)
+    assert isinstance(second, Join)
+    assert first.reason == second.reason == "blind"
+
+
+@pytest.mark.parametrize("error", [ErrorCode.NETWORK_EXCEPTION, ErrorCode.NOT_COORDINATOR])
+def test_a_join_that_got_no_answer_is_made_again_blindly(error: ErrorCode) -> None:
+    script = joining_again()
+    script.join_failed(error)
+    [join] = script.wait(150)
+    assert isinstance(join, Join)
+    assert join.reason == "blind"
+
+
+def test_a_leader_that_saw_topics_change_says_so_again_until_it_is_heard() -> None:
+    script = stable_leader()
+    script.take(inputs.MetadataChanged({"t": TopicSpec(3)}))
+    script.finished(REVOKED)
+    for error in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):
+        script.join_failed(error)
+        [join] = script.wait(1_000)
+        assert isinstance(join, Join)
+        assert join.reason == "topic_metadata_change"
+
+
+def test_a_change_of_topics_outranks_a_rebalance_that_is_heard_of_before_it() -> None:
+    script = Script()
+    script.subscribe("t")
+    script.joined(1, leader="m", members={"m": MemberSpec(Subscription(("t",)))})
+    script.take(inputs.Computed(Identity(1, "m"), {"m": Assignment(TWO)}, {"t": TopicSpec(2)}))
+    script.synced(TWO)
+    script.commit_answered(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.take(inputs.MetadataChanged({"t": TopicSpec(3)}))
+    script.finished(ASSIGNED)
+    [join] = script.finished(REVOKED)
+    assert isinstance(join, Join)
+    assert join.reason == "topic_metadata_change"
+
+
+def test_a_member_that_was_put_out_says_by_what() -> None:
+    script = stable()
+    heartbeat_says(script, ErrorCode.UNKNOWN_MEMBER_ID)
+    [join] = script.finished(LOST)
+    assert isinstance(join, Join)
+    assert join.reason == "encountered UNKNOWN_MEMBER_ID from HEARTBEAT response"
+
+
 # Heartbeats and the session
 
 
@@ -432,135 +504,19 @@ def test_a_fenced_static_member_is_out_for_good() -> None:
     assert script.take(inputs.CloseRequested("bye")) == [effects.Ended()], "no LeaveGroup: the other member has the id"
 
 
-# The poll deadline
-
-POLLING = MemberConfig(max_poll_interval_ms=10_000)
-
-
-def test_a_user_that_does_not_come_back_leaves_the_group() -> None:
-    script = stable(POLLING)
-    script.take(inputs.PollReturned())
-    assert script.member.poll_deadline_ms == script.now_ms + 10_000
-    asked = script.wait(10_000)
-    assert Leave(Identity(1, "m"), "consumer poll timeout has expired.") in asked
-    assert script.callbacks() == [], "nothing is said before the user is back"
-    assert script.wait(60_000) == []
-
-
-def test_a_user_that_comes_back_late_lost_all_and_joins_as_a_new_member() -> None:
-    script = stable(POLLING)
-    script.take(inputs.PollReturned())
-    script.wait(10_000)
-    loses_all(script, script.take(inputs.PollEntered()), Identity(-1, ""))
-
-
-def test_a_static_member_past_the_poll_deadline_sends_no_leave() -> None:
-    script = stable(MemberConfig(max_poll_interval_ms=10_000, instance_id="i"))
-    script.take(inputs.PollReturned())
-    script.wait(10_000)
-    assert not any(isinstance(effect, Leave) for effect in script.asked)
-    assert script.member.identity == Identity(-1, "")
-
-
-def test_a_user_that_waits_in_poll_is_alive() -> None:
-    script = stable(POLLING)
-    script.take(inputs.PollReturned())
-    script.take(inputs.PollEntered())
-    assert script.member.poll_deadline_ms is None
-    assert not any(isinstance(effect, Leave) for effect in script.wait(60_000))
-
-
-def test_a_revocation_that_found_no_moment_before_the_poll_deadline_becomes_a_loss() -> None:
-    script = stable(POLLING)
-    script.take(inputs.PollReturned())
-    script.subscribe("u")
-    script.wait(10_000)
-    assert script.take(inputs.CallbackFinished(REVOKED, is_abandoned=True)) == []
-    assert script.member.owned == TWO
-    loses_all(script, script.take(inputs.PollEntered()), Identity(-1, ""))
-
-
-# Leaving
-
-
-def test_closing_revokes_and_leaves() -> None:
+def test_a_member_that_ended_for_good_is_not_revived_by_a_late_commit() -> None:
     script = stable()
-    [revoke] = script.take(inputs.CloseRequested("bye"))
-    assert isinstance(revoke, RunCallback)
-    assert (revoke.callback, revoke.partitions) == (REVOKED, TWO)
-    assert script.finished(REVOKED) == [Leave(Identity(1, "m"), "bye")]
-    assert script.take(inputs.LeaveAnswered(Identity(1, "m"), ErrorCode.NONE)) == [effects.Ended()]
-    assert script.member.state is State.CLOSED
+    script.commit_answered(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    assert script.member.state is State.FATAL
+    assert script.commit_answered(ErrorCode.UNKNOWN_MEMBER_ID) == []
+    assert script.member.state is State.FATAL
 
 
-def test_a_static_member_closes_without_leaving() -> None:
-    script = stable(MemberConfig(instance_id="i"))
-    script.take(inputs.CloseRequested("bye"))
-    assert script.finished(REVOKED) == [effects.Ended()]
+def test_an_assignor_that_cannot_make_its_user_data_ends_the_member_with_a_sentence() -> None:
+    class Broken(RangeAssignor):
+        def user_data(self, *_: object) -> bytes | None:
+            raise ZeroDivisionError("no data")
 
-
-@pytest.mark.parametrize(("instance_id", "leave", "leaves"), [("i", True, True), (None, False, False)])
-def test_whoever_closes_may_say_whether_to_leave(instance_id: str | None, leave: bool, leaves: bool) -> None:
-    script = stable(MemberConfig(instance_id=instance_id))
-    script.take(inputs.CloseRequested("bye", leave=leave))
-    [asked] = script.finished(REVOKED)
-    assert isinstance(asked, Leave) is leaves
-
-
-def test_heartbeats_go_on_while_the_last_revocation_runs() -> None:
-    script = stable()
-    script.take(inputs.CloseRequested("bye"))
-    assert script.wait(EVERY_INTERVAL_MS) == [Heartbeat(Identity(1, "m"))]
-
-
-def test_closing_during_a_join_waits_for_no_answer() -> None:
-    script = joining_again()
-    assert script.take(inputs.CloseRequested("bye")) == [Leave(Identity(1, "m"), "bye")]
-
-
-def test_closing_during_a_revocation_lets_it_finish_first() -> None:
-    script = stable()
-    script.subscribe("u")
-    assert script.take(inputs.CloseRequested("bye")) == []
-    assert script.finished(REVOKED) == [Leave(Identity(1, "m"), "bye")]
-
-
-def test_a_member_forgotten_while_it_closes_sends_no_leave() -> None:
-    script = stable()
-    script.wait(EVERY_INTERVAL_MS)
-    script.take(inputs.CloseRequested("bye"))
-    script.heartbeat_answered(ErrorCode.UNKNOWN_MEMBER_ID)
-    assert script.finished(REVOKED) == [effects.Ended()], "there is no id left to leave with"
-
-
-def test_closing_past_the_poll_deadline_loses_all() -> None:
-    script = stable(POLLING)
-    script.take(inputs.PollReturned())
-    script.wait(10_000)
-    script.forget()
-    script.take(inputs.CloseRequested("bye"))
-    assert script.callbacks() == [(LOST, TWO)]
-    assert script.finished(LOST) == [effects.Ended()]
-
-
-def test_a_last_revocation_that_came_too_late_becomes_a_loss() -> None:
-    script = stable()
-    script.take(inputs.CloseRequested("bye"))
-    script.commit_answered(ErrorCode.UNKNOWN_MEMBER_ID)
-    [lose] = script.take(inputs.CallbackFinished(REVOKED, is_abandoned=True))
-    assert isinstance(lose, RunCallback)
-    assert (lose.callback, lose.partitions) == (LOST, TWO)
-    assert script.finished(LOST) == [effects.Ended()]
-
-
-def test_a_member_that_never_joined_closes_silently() -> None:
-    script = Script()
-    assert script.take(inputs.CloseRequested("bye")) == [effects.Ended()]
-
-
-def test_a_leave_that_gets_no_answer_ends_the_member_too() -> None:
-    script = stable()
-    script.take(inputs.CloseRequested("bye"))
-    script.finished(REVOKED)
-    unanswered = inputs.LeaveAnswered(Identity(1, "m"), ErrorCode.REQUEST_TIMED_OUT)
-    assert script.take(unanswered) == [effects.Ended()]
+    [fail] = Script(assignors=[Broken()]).subscribe("t")
+    assert isinstance(fail, Fail)
+    assert "ZeroDivisionError: no data" in fail.text

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 import pytest
 from tests.unit.member.classic_script import TWO, partitions
 
-from kohort.assign import GroupSpec, RangeAssignor, RebalanceProtocol, RoundRobinAssignor
+from kohort.assign import CooperativeStickyAssignor, GroupSpec, RangeAssignor, RebalanceProtocol, RoundRobinAssignor
+from kohort.assign.spec import Assignor
 from kohort.member.identity import Identity
-from kohort.member.strategy import Eager, Transition, offer, strategy_for
+from kohort.member.strategy import Cooperative, Eager, Transition, offer, strategy_for
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.subscription import Subscription
 
@@ -39,6 +40,31 @@ def test_eager_gives_up_all_before_it_joins() -> None:
 
 def test_eager_takes_the_whole_assignment_and_joins_no_second_time() -> None:
     assert Eager().transition(frozenset(), partitions(1, 2)) == Transition(frozenset(), partitions(1, 2), False)
+
+
+def test_cooperative_gives_up_before_joining_only_what_is_no_longer_wanted() -> None:
+    assert Cooperative().revoked_before_join(TWO, ["t"]) is None
+    assert Cooperative().revoked_before_join(TWO | partitions(0, topic="u"), ["u"]) == TWO
+
+
+def test_cooperative_takes_the_differences_and_joins_again_if_it_gave_something_up() -> None:
+    assert Cooperative().transition(TWO, TWO) == Transition(frozenset(), frozenset(), False)
+    assert Cooperative().transition(TWO, partitions(1, 2)) == Transition(partitions(0), partitions(2), True)
+
+
+@pytest.mark.parametrize(
+    ("assignors", "protocol"),
+    [
+        ([RangeAssignor()], RebalanceProtocol.EAGER),
+        ([RangeAssignor(), CooperativeStickyAssignor()], RebalanceProtocol.EAGER),
+        ([CooperativeStickyAssignor()], RebalanceProtocol.COOPERATIVE),
+        ([CooperativeStickyAssignor(), CooperativeOnly()], RebalanceProtocol.COOPERATIVE),
+    ],
+)
+def test_a_member_speaks_the_highest_protocol_that_all_its_assignors_support(
+    assignors: list[Assignor], protocol: RebalanceProtocol
+) -> None:
+    assert strategy_for(assignors).protocol is protocol
 
 
 def test_assignors_without_a_protocol_in_common_are_refused_by_name() -> None:
