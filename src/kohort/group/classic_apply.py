@@ -210,7 +210,6 @@ def _form_generation(group: ClassicGroup, event: GenerationFormed) -> None:
     group.pending_sync = set(group.members)
     for member in group.members.values():
         member.is_new = False
-        member.assignment = b""
 
 
 def _fail_gathering(group: ClassicGroup) -> None:
