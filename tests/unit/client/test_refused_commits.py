@@ -1,0 +1,70 @@
+"""What a commit raises where the group refuses it: whether its sender may try again depends on where it is by now."""
+
+from __future__ import annotations
+
+import pytest
+
+from kohort.assign import RangeAssignor
+from kohort.client import Cluster, Membership
+from kohort.client.errors import CommitFailed, RebalanceInProgress
+from kohort.member import Identity, State, inputs
+from kohort.member.effects import Callback
+from kohort.model.assignment import Assignment
+from kohort.model.errors import ErrorCode, KafkaError
+
+OLD, NEW = Identity(1, "m"), Identity(2, "m")
+OUT = [ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID]
+
+
+def membership(generation: int) -> Membership:
+    """Return a membership that is stable in this generation, by answers that no broker gave."""
+    found = Membership(Cluster("127.0.0.1:1"), "g", topics=("t",), assignors=(RangeAssignor(),))
+    member = found._member
+    member.step(inputs.Subscribed(("t",)), 0)
+    member.step(inputs.JoinAnswered(member.identity, ErrorCode.NONE, generation, "m", "leader", "range"), 0)
+    member.step(inputs.SyncAnswered(member.identity, ErrorCode.NONE, Assignment()), 0)
+    member.step(inputs.CallbackFinished(Callback.ASSIGNED), 0)
+    assert member.state is State.STABLE
+    return found
+
+
+def refusal(found: Membership, error: ErrorCode, asked_as: Identity) -> KafkaError:
+    return found._refusal(KafkaError(error, "refused"), asked_as)
+
+
+@pytest.mark.parametrize("error", OUT)
+def test_a_commit_refused_to_who_the_member_still_is_has_failed(error: ErrorCode) -> None:
+    found = refusal(membership(1), error, OLD)
+    assert isinstance(found, CommitFailed)
+    assert not isinstance(found, RebalanceInProgress)
+    assert (found.code, found.member_id, found.generation) == (error, "m", 1)
+
+
+@pytest.mark.parametrize("error", OUT)
+def test_a_commit_of_an_older_generation_has_failed_once_the_member_is_stable_again(error: ErrorCode) -> None:
+    found = refusal(membership(2), error, OLD)
+    assert not isinstance(found, RebalanceInProgress)
+    assert found.code is error
+
+
+@pytest.mark.parametrize("error", OUT)
+def test_a_commit_refused_while_the_member_joins_as_somebody_newer_may_be_tried_again(error: ErrorCode) -> None:
+    joining = membership(2)
+    member = joining._member
+    member.step(inputs.CommitAnswered(NEW, ErrorCode.REBALANCE_IN_PROGRESS), 0)
+    member.step(inputs.CallbackFinished(Callback.REVOKED), 0)
+    assert member.state is State.JOINING
+    assert isinstance(refusal(joining, error, OLD), RebalanceInProgress)
+
+
+def test_a_rebalance_in_progress_is_what_it_says_and_asks_the_member_to_join() -> None:
+    found = membership(1)
+    assert isinstance(refusal(found, ErrorCode.REBALANCE_IN_PROGRESS, OLD), RebalanceInProgress)
+    found._member.step(inputs.CommitAnswered(OLD, ErrorCode.REBALANCE_IN_PROGRESS), 0)
+    assert found.state is State.PREPARING
+    assert found._member.identity == OLD, "generation and id are kept"
+
+
+@pytest.mark.parametrize("error", [ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.INVALID_GROUP_ID])
+def test_what_no_rebalance_mends_is_raised_as_it_came(error: ErrorCode) -> None:
+    assert type(refusal(membership(1), error, OLD)) is KafkaError
