@@ -224,7 +224,7 @@ class RoundGate(RebalanceListener):
             self._positions.pop(partition, None)
 
     async def _available(self) -> dict[TopicPartition, tuple[int, int]]:
-        """Return position and end of every owned partition."""
+        """Return position and end of every owned partition; nothing when a rebalance came meanwhile."""
         owned, tenure = self.owned, self._tenure
         if missing := owned - self._positions.keys():
             found = await self._starting_positions(missing)
@@ -232,8 +232,9 @@ class RoundGate(RebalanceListener):
                 return {}
             self._positions |= found
         ends = await list_ends(self._cluster, owned, LATEST)
-        if tenure == self._tenure:
-            self._ends = ends
+        if tenure != self._tenure:
+            return {}
+        self._ends = ends
         return {partition: (self._positions[partition], end) for partition, end in ends.items()}
 
     async def _starting_positions(self, partitions: Partitions) -> dict[TopicPartition, int]:
