@@ -92,7 +92,8 @@ class Console:
         output = re.sub(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "5f0f…", output)
         output = re.sub(r"\bid [\w-]{22}(?![\w-])", "id 6hN1…", output)
         output = re.sub(r'"topic_id": "[\w-]{22}"', '"topic_id": "6hN1…"', output)
-        output = re.sub(r'"at_ms":\d{13}', '"at_ms":1767225600000', output)
+        output = re.sub(r'"(at|ended)_ms"(: ?)\d{13}', r'"\1_ms"\g<2>1767225600000', output)
+        output = re.sub(r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "2026-01-01T00:00:00.000Z", output)
         return re.sub(r"\bin \d+\.\d s\b", "in 0.1 s", output)
 
     def close(self) -> None:

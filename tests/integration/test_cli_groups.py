@@ -42,7 +42,7 @@ def committed(kohort: Commands, group: str) -> list[int | None]:
 def test_a_group_without_members_shows_its_lag(kohort: Commands) -> None:
     made(kohort, "lagging", count=8)
     assert kohort("groups", "describe", "lagging").out == (
-        "lagging: classic, Empty, 0 members\n\n"
+        f"lagging: classic, Empty, 0 members, coordinator {kohort.address}\n\n"
         "TOPIC    PARTITION  COMMITTED  END  LAG  MEMBER\n"
         "lagging          0          2    4    2       -\n"
         "lagging          1          2    4    2       -\n"
@@ -58,6 +58,8 @@ def test_a_live_member_is_shown_with_what_it_owns(kohort: Commands) -> None:
         assert (described["state"], described["protocol"]) == ("Stable", "range")
         assert only["assigned"] == {"lively": [0, 1]}
         assert only["host"] == "/127.0.0.1"  # as Kafka writes a host without a name
+        assert (described["coordinator"], described["generation"]) == (kohort.address, 1)
+        assert described["last_rebalance"]["cause"]["kind"] == "member_joined"
         assert [row["member"] for row in described["offsets"]] == [only["member"]] * 2
         shown = kohort("groups", "describe", "lively", "--members")
         assert "COMMITTED" not in shown.out
@@ -65,6 +67,18 @@ def test_a_live_member_is_shown_with_what_it_owns(kohort: Commands) -> None:
         both = kohort("groups", "describe", "lively", "--members", "--offsets").out
         assert "COMMITTED" in both
         assert "ASSIGNED" in both
+
+
+def test_a_group_shows_why_it_rebalanced_last(kohort: Commands) -> None:
+    made(kohort, "past")
+    with member(kohort, "past", "past"):
+        first = kohort("groups", "describe", "past").out.splitlines()
+        where = f"coordinator {kohort.address}"
+        assert first[0] == f"past: classic, Stable, 1 member, assignor range, generation 1, {where}"
+        assert first[1].endswith("Z, generation 0→1: kohort joined")
+    last = kohort("groups", "describe", "past").out.splitlines()
+    assert last[0] == f"past: classic, Empty, 0 members, generation 2, {where}"
+    assert "generation 1→2: kohort left (" in last[1]
 
 
 def test_a_group_with_members_is_neither_deleted_nor_reset(kohort: Commands) -> None:
@@ -155,7 +169,10 @@ def test_json_of_groups_has_its_documented_fields(kohort: Commands) -> None:
     (listed,) = [group for group in kohort("groups", "list", "--json").json if group["group"] == "fields"]
     assert list(listed) == ["group", "type", "state", "protocol_type"]
     described = kohort("groups", "describe", "fields", "--json").json
-    assert list(described) == ["group", "type", "state", "protocol_type", "protocol", "members", "offsets"]
+    past = ["generation", "last_rebalance", "rebalances_avoided"]
+    identity = ["group", "type", "state", "protocol_type", "protocol"]
+    assert list(described) == [*identity, "coordinator", *past, "members", "offsets"]
+    assert [described[name] for name in past] == [None, None, None], "it never had a member"
     assert list(described["offsets"][0]) == ["topic", "partition", "committed", "end", "lag", "member"]
     assert "offsets" not in kohort("groups", "describe", "fields", "--members", "--json").json
     assert kohort("groups", "delete", "fields", "--json").json == {"group": "fields", "deleted": True}

@@ -7,12 +7,14 @@ it lies there, up to the last whole batch.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kohort.cli.failure import FAILED, USAGE, CommandFailed
-from kohort.group.explained import EventFields
+from kohort.group.explain import Explanation
+from kohort.group.explained import EventFields, Told
 from kohort.model.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -22,6 +24,9 @@ EVENT_TOPIC = "__kohort_group_events"
 EVENTS = TopicPartition(EVENT_TOPIC, 0)
 POLL_RECORDS = 10_000
 IDLE_MS = 500
+LATELY = 50_000
+"""How many events of all groups are looked at where only the last rebalance is asked for."""
+
 
 Counted = Callable[[int], object]
 """Hears how many more events were looked at."""
@@ -57,14 +62,18 @@ def parsed(line: bytes) -> EventFields | None:
 
 
 async def live_events(
-    consumer: Consumer, picked: GroupFilter, counted: Counted, *, following: bool
+    consumer: Consumer, picked: GroupFilter, counted: Counted, *, following: bool = False, last: int | None = None
 ) -> AsyncIterator[EventFields | None]:
-    """Yield the group's events from the first one; then end, or go on as they come, with a None for each idle wait."""
-    consumer.assign([EVENTS])
-    consumer.seek_to_beginning()
+    """Yield the group's events; then end, or go on as they come, with a None for each idle wait.
+
+    They begin with the first one, or with the first of the `last` ones of all groups.
+    """
     end = (await consumer.end_offsets([EVENTS]))[EVENTS]
-    start = (await consumer.beginning_offsets([EVENTS]))[EVENTS]
-    position = start
+    position = (await consumer.beginning_offsets([EVENTS]))[EVENTS]
+    if last is not None:
+        position = max(position, end - last)
+    consumer.assign([EVENTS])
+    consumer.seek(EVENTS, position)
     while following or position < end:
         batches = await consumer.poll(timeout_ms=IDLE_MS, max_records=POLL_RECORDS)
         for batch in batches:
@@ -76,6 +85,18 @@ async def live_events(
             position = batch.next_offset
         if following and position >= end:
             yield None
+
+
+async def lately_told(bootstrap_servers: str, group_id: str, now_ms: int) -> Told:
+    """Return what a cluster that has events says of a group, as far as its latest ones reach back."""
+    from kohort.client import Consumer
+
+    explanation = Explanation(group_id)
+    async with Consumer(bootstrap_servers=bootstrap_servers, auto_offset_reset="earliest") as consumer:
+        async for event in live_events(consumer, GroupFilter(group_id), lambda _: None, last=LATELY):
+            if event is not None:
+                explanation.fold(event)
+    return explanation.told(now_ms)
 
 
 # -- a directory
@@ -152,3 +173,8 @@ def filed_events(path: Path, picked: GroupFilter, counted: Counted) -> Iterator[
                     picked.others.add(str(event.get("group")))
     except OSError as error:
         raise CommandFailed(f"{path} cannot be read: {error.strerror or error}", USAGE) from None
+
+
+def now_ms() -> int:
+    """Return the time of this machine, as milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000

@@ -22,6 +22,7 @@ from kohort.cli.event_log import (
     GroupFilter,
     filed_events,
     live_events,
+    now_ms,
     stored_events,
 )
 from kohort.cli.failure import USAGE, CommandFailed, run_against, unknown
@@ -126,7 +127,7 @@ async def explain_live(args: argparse.Namespace) -> int:
             return await follow(args, consumer)
         picked, explanation = GroupFilter(args.group), Explanation(args.group)
         with output.Meter("reading group events", unit="events") as meter:
-            async for event in live_events(consumer, picked, meter.advance, following=False):
+            async for event in live_events(consumer, picked, meter.advance):
                 if event is not None:
                     explanation.fold(event)
         show(args, explanation.told(now_ms()), picked)
@@ -199,7 +200,7 @@ class Teller:
         known = self.explanation.told(now_ms())
         if not self.is_caught_up:
             self.is_caught_up = True
-            if known.state == UNSEEN and not known.rebalances:
+            if not known.is_seen:
                 output.remark(f"nothing is known of {self.args.group} yet: waiting for its first member")
             self._tell(chosen(self.args, known.rebalances))
         running = known.running
@@ -219,13 +220,9 @@ class Teller:
         output.flush()
 
 
-UNSEEN = "Dead"
-"""The state of a group of which no event tells."""
-
-
 def show(args: argparse.Namespace, known: Told, picked: GroupFilter) -> None:
     """Print what is known of a group. Raises CommandFailed for one that nothing is known of."""
-    if known.state == UNSEEN and not known.rebalances and known.running is None:
+    if not known.is_seen:
         raise unknown("group", args.group, picked.others, "a group begins when its first member joins")
     rebalances = chosen(args, known.rebalances)
     running = known.running
@@ -301,8 +298,3 @@ def document_of(rebalance: Rebalance, names: Names, known: Told, *, is_verbose: 
     if is_verbose:
         document["events"] = rebalance.events
     return document
-
-
-def now_ms() -> int:
-    """Return the time of this machine, as milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000

@@ -7,16 +7,21 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kohort.cli import output
+from kohort.cli.event_log import EVENT_TOPIC, lately_told, now_ms
 from kohort.cli.failure import USAGE, CommandFailed, unknown
 from kohort.cli.group_reset import Move, NothingToShift, Reach, Rule, changes, plan
+from kohort.cli.lines import iso_time
 from kohort.cli.options import Named, add_cluster, add_json, chosen, moment_ms, number, topic_or_partitions, verb
 from kohort.cli.topics import ends_of, with_admin
+from kohort.group.explained import cause_json
+from kohort.group.sentences import Names, sentence, title
 from kohort.model.assignment import by_topic
 from kohort.model.ids import TopicPartition
 
 if TYPE_CHECKING:
     from kohort.client import Admin
     from kohort.client.group_views import GroupDescription, MemberDescription
+    from kohort.group.explained import Told
 
 RESET_EXAMPLES = """
 kohort groups reset-offsets readers --topic flights --to-earliest
@@ -119,6 +124,10 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
     group = await existing(admin, args.group)
     wants_offsets = args.offsets or not args.members
     offsets = await offset_rows(admin, group) if wants_offsets else []
+    coordinator = (await admin.group_coordinator(args.group)).address
+    known = None
+    if any(topic.name == EVENT_TOPIC for topic in await admin.list_topics()):
+        known = await lately_told(args.bootstrap_server, args.group, now_ms())
     if args.json:
         document: dict[str, Any] = {
             "group": group.group_id,
@@ -126,6 +135,8 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
             "state": group.state,
             "protocol_type": group.protocol_type,
             "protocol": group.protocol,
+            "coordinator": coordinator,
+            **course_json(known),
             "members": [member_json(member) for member in group.members],
         }
         if wants_offsets:
@@ -134,7 +145,10 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
         return
     count = len(group.members)
     assignor = f", assignor {group.protocol}" if group.protocol else ""
-    output.put(f"{group.group_id}: {group.group_type}, {group.state}, {count} member{'s' * (count != 1)}{assignor}")
+    members = f"{count} member{'s' * (count != 1)}{assignor}"
+    at = f", generation {known.generation}" if known is not None and known.is_seen else ""
+    output.put(f"{group.group_id}: {group.group_type}, {group.state}, {members}{at}, coordinator {coordinator}")
+    output.put("\n".join(course_lines(known)))
     if wants_offsets:
         empty = "nothing is committed and nothing assigned"
         output.put("\n" + output.table(OFFSET_COLUMNS, [list(row.values()) for row in offsets], empty=empty))
@@ -145,6 +159,34 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
         ]
         columns = ["member", "instance", "client", "host", "assigned"]
         output.put("\n" + output.table(columns, rows, empty="no members"))
+
+
+def course_json(known: Told | None) -> dict[str, Any]:
+    """Return the documented fields of a group's past; null where the cluster writes no events."""
+    last = known.rebalances[-1] if known is not None and known.rebalances else None
+    if known is None or not known.is_seen:
+        return {"generation": None, "last_rebalance": None, "rebalances_avoided": None}
+    return {
+        "generation": known.generation,
+        "last_rebalance": None if last is None else {"ended_ms": last.ended_ms, "cause": cause_json(last.because)},
+        "rebalances_avoided": known.avoided,
+    }
+
+
+def course_lines(known: Told | None) -> list[str]:
+    """Return what a group's events tell of its last rebalance, of one that runs, and of those avoided."""
+    if known is None or not known.is_seen:
+        return []
+    names = Names(known.identities)
+    lines = []
+    if known.running is not None:
+        lines.append(f"rebalancing: {sentence(known.running, names, now_ms())}")
+    if known.rebalances:
+        last = known.rebalances[-1]
+        lines.append(f"last rebalance {iso_time(last.ended_ms or 0)}, {title(last, names)}")
+    if known.avoided:
+        lines.append(f"{known.avoided} rebalance{'s' * (known.avoided != 1)} avoided")
+    return lines
 
 
 OFFSET_COLUMNS = ["topic", "partition", "committed", "end", "lag", "member"]

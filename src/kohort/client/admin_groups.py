@@ -43,6 +43,10 @@ class GroupAdmin:
         described = await asyncio.gather(*[self._describe(group_id) for group_id in wanted])
         return dict(zip(wanted, described, strict=True))
 
+    async def group_coordinator(self, group_id: str) -> Broker:
+        """Return the broker that coordinates a group, there or not. Raises `KafkaError`."""
+        return await self._cluster.coordinator(group_id)
+
     async def delete_group(self, group_id: str) -> None:
         """Delete a group without members, and its offsets. Raises NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND."""
         answer = await self._cluster.call_coordinator(

@@ -75,6 +75,7 @@ class Explanation:
             len(course.avoided),
             dict(course.identities),
             {partition: owner for partition, (owner, _) in course.ownership.owners.items()},
+            course.now_ms > 0,
         )
 
     def fold(self, event: EventFields) -> Rebalance | None:

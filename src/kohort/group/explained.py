@@ -273,6 +273,8 @@ class Told:
     identities: dict[str, Identity]
     owners: dict[TopicPartition, str]
     """Who owns which partition now."""
+    is_seen: bool
+    """Whether any event told of the group."""
 
 
 OWN_WILL = ("member_left", "member_removed")

@@ -88,7 +88,7 @@ def duration(took_ms: float) -> str:
 
 def sentence(rebalance: Rebalance, names: Names, now_ms: int | None = None) -> str:
     """Return a rebalance in one sentence: from where to where, why, at what cost, and who was slowest."""
-    parts = [f"{generations(rebalance)}: {_why(rebalance, names)}"]
+    parts = [title(rebalance, names)]
     if len(rebalance.rounds) > 1:
         parts.append(f"{len(rebalance.rounds)} rounds")
     if rebalance.outcome is Outcome.EMPTY:
@@ -103,6 +103,11 @@ def sentence(rebalance: Rebalance, names: Names, now_ms: int | None = None) -> s
     if rebalance.is_partial:
         parts.append("some of its events are missing")
     return "; ".join(parts)
+
+
+def title(rebalance: Rebalance, names: Names) -> str:
+    """Return from where to where a rebalance led, and why."""
+    return f"{generations(rebalance)}: {_why(rebalance, names)}"
 
 
 def generations(rebalance: Rebalance) -> str:

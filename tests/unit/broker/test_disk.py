@@ -233,3 +233,28 @@ def test_an_abandoned_disk_changes_nothing_any_more(disk: OsDisk, tmp_path: Path
             attempt()
     assert view == b"kept"
     assert (tmp_path / "f").read_bytes() == b"kept"
+
+
+def test_a_disk_that_is_read_only_changes_nothing(tmp_path: Path) -> None:
+    written = OsDisk(tmp_path)
+    written.make_directory("d")
+    written.open("d/f", create=True).append([b"kept"])
+    written.close()
+    sealed = OsDisk(tmp_path, is_read_only=True)
+    file = sealed.open("d/f")
+    assert bytes(file.read(0, 4)) == b"kept"
+    changes = (
+        lambda: file.append([b"x"]),
+        lambda: file.truncate(0),
+        lambda: file.write_at(0, b"x"),
+        lambda: sealed.open("d/new", create=True),
+        lambda: sealed.remove("d/f"),
+        lambda: sealed.rename("d/f", "d/g"),
+        lambda: sealed.make_directory("e"),
+        lambda: sealed.remove_directory("d"),
+        sealed.lock,
+    )
+    for change in changes:
+        with pytest.raises(StorageError):
+            change()
+    assert {path.name: path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()} == {"f": 4}
