@@ -112,3 +112,43 @@ def test_threads_may_share_a_producer(bootstrap: str) -> None:
         [end] = admin.list_offsets({TopicPartition("t", 0): "latest"}).values()
         assert end is not None
         assert end.offset == 200
+
+
+def test_functions_run_on_the_program_s_thread_and_may_move_the_consumer(bootstrap: str) -> None:
+    here = threading.current_thread().name
+    seen: list[tuple[str, int]] = []
+    only = TopicPartition("t", 0)
+
+    def assigned(partitions: Partitions) -> None:
+        assert partitions == {only}
+        seen.append((threading.current_thread().name, consumer.position(only)))
+        consumer.seek(only, 3)
+
+    with Producer(bootstrap) as producer:
+        for at in range(5):
+            producer.send("t", b"%d" % at)
+    with Consumer(bootstrap_servers=bootstrap, group_id="g", auto_offset_reset="earliest") as consumer:
+        consumer.subscribe("^t", on_assigned=assigned)
+        assert consumer.poll(timeout_ms=10_000)[0].first_offset == 3
+        assert consumer.subscription() == {"t"}
+        assert consumer.lag() == {only: 0}
+        consumer.commit_async()
+    assert seen == [(here, 0)]
+    with Admin(bootstrap) as admin:
+        assert admin.group_offsets("g")[only].offset == 5
+
+
+def test_a_consumer_says_who_it_is_in_its_group_and_stays_if_told_to(bootstrap: str) -> None:
+    with Admin(bootstrap) as admin:
+        admin.create_topic("t", 1)
+        consumer = Consumer("t", bootstrap_servers=bootstrap, group_id="g", group_instance_id="i")
+        consumer.start()
+        while not consumer.assignment():
+            consumer.poll(timeout_ms=10)
+        known = consumer.group_metadata()
+        assert (known.group_id, known.generation, known.group_instance_id) == ("g", 1, "i")
+        consumer.enforce_rebalance("a test")
+        while consumer.group_metadata().generation == 1:
+            consumer.poll(timeout_ms=10)
+        consumer.stop(leave_group=False)
+        assert [member.member_id for member in admin.describe_groups(["g"])["g"].members] == [known.member_id]

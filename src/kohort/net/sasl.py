@@ -1,12 +1,14 @@
-"""How a client proves who it is: SASL PLAIN and SCRAM, spoken in SaslHandshake and SaslAuthenticate.
+"""How a client proves who it is: SASL PLAIN, SCRAM and OAUTHBEARER, spoken in SaslHandshake and SaslAuthenticate.
 
 SCRAM is RFC 5802 with the broker's proof checked, so a client never takes a broker for one that knows its password.
+OAUTHBEARER is RFC 7628: whoever makes the credentials also fetches the tokens, one for each connection.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import inspect
 import secrets
 from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable
@@ -20,21 +22,27 @@ from kohort.wire.messages import SaslAuthenticateRequest, SaslHandshakeRequest
 ResponseT = TypeVar("ResponseT")
 
 _DIGESTS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-_MIN_ITERATIONS = 4096
+_MIN_ITERATIONS, _MAX_ITERATIONS = 4096, 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Sasl:
-    """Credentials; `mechanism` is PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."""
+    """Credentials; `mechanism` is PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, or OAUTHBEARER with a `token`.
+
+    `token` returns a token, or awaits one; it is called for each new connection. Raises ValueError.
+    """
 
     mechanism: str
-    username: str
-    password: str = field(repr=False)
+    username: str = ""
+    password: str = field(default="", repr=False)
+    token: Callable[[], str | Awaitable[str]] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if self.mechanism != "PLAIN" and self.mechanism not in _DIGESTS:
-            known = ", ".join(["PLAIN", *_DIGESTS])
-            raise ValueError(f"SASL mechanism {self.mechanism!r} is not one of {known}")
+        known = ("PLAIN", *_DIGESTS, "OAUTHBEARER")
+        if self.mechanism not in known:
+            raise ValueError(f"SASL mechanism {self.mechanism!r} is not one of {', '.join(known)}")
+        if (self.mechanism == "OAUTHBEARER") != (self.token is not None):
+            raise ValueError("OAUTHBEARER needs a function that returns a token, and no other mechanism takes one")
 
 
 class Caller(Protocol):
@@ -61,15 +69,28 @@ async def authenticate(connection: Caller, sasl: Sasl) -> None:
         answer = await connection.call(SaslAuthenticateRequest(auth_bytes=token))
         if answer.error_code:
             code = error_for(answer.error_code)
-            raise KafkaError(
-                code, f"{connection.address} refused user {sasl.username!r}: {answer.error_message or code.text}"
-            )
+            why = (answer.error_message or code.text).rstrip(".")
+            if sasl.mechanism == "OAUTHBEARER":
+                raise KafkaError(code, f"{connection.address} refused the token ({why}): has it expired?")
+            text = f"{connection.address} refused user {sasl.username!r} ({why}): check the name and the password"
+            raise KafkaError(code, f"{text}, and that the user has one for {sasl.mechanism}")
         return bytes(answer.auth_bytes)
 
-    if sasl.mechanism == "PLAIN":
+    if sasl.token is not None:
+        await _bearer(exchange, sasl.token)
+    elif sasl.mechanism == "PLAIN":
         await exchange(b"\0".join([b"", sasl.username.encode(), sasl.password.encode()]))
     else:
         await _scram(exchange, sasl, secrets.token_urlsafe(24))
+
+
+async def _bearer(exchange: Callable[[bytes], Awaitable[bytes]], token: Callable[[], str | Awaitable[str]]) -> None:
+    made = token()
+    bearer = await made if inspect.isawaitable(made) else made
+    if await exchange(f"n,,\1auth=Bearer {bearer}\1\1".encode()):
+        # The broker says why in JSON, and says it again as an error once the client has heard it.
+        await exchange(b"\1")
+        raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "the broker takes a token for good and for bad")
 
 
 async def _scram(exchange: Callable[[bytes], Awaitable[bytes]], sasl: Sasl, nonce: str) -> None:
@@ -82,7 +103,7 @@ async def _scram(exchange: Callable[[bytes], Awaitable[bytes]], sasl: Sasl, nonc
         salt, iterations, whole_nonce = b64decode(fields["s"]), int(fields["i"]), fields["r"]
     except (KeyError, ValueError) as cause:
         raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "the broker's SCRAM challenge is malformed") from cause
-    if not whole_nonce.startswith(nonce) or iterations < _MIN_ITERATIONS:
+    if not whole_nonce.startswith(nonce) or not _MIN_ITERATIONS <= iterations <= _MAX_ITERATIONS:
         raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "the broker's SCRAM challenge is not an answer to ours")
     salted = hashlib.pbkdf2_hmac(digest, sasl.password.encode(), salt, iterations)
 

@@ -23,7 +23,7 @@ def tls_failure(address: str, error: ssl.SSLError) -> TlsFailed:
     host = address.rpartition(":")[0]
     if isinstance(error, ssl.SSLCertVerificationError):
         return TlsFailed(f"{address} was not trusted: {_distrust(host, error)}")
-    reason = error.reason or str(error)
+    reason = getattr(error, "reason", None) or str(error)
     if any(alert in reason for alert in _CLIENT_ALERTS):
         advice = (
             "it wants one, signed by an authority that it trusts: load it with SSLContext.load_cert_chain, or name it"
