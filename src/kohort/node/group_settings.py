@@ -5,7 +5,7 @@ from __future__ import annotations
 from kohort.group.settings import GroupSettings
 from kohort.node.config import Config
 from kohort.wire.codec import MalformedMessage
-from kohort.wire.consumer_protocol import decode_assignment, decode_subscription, subscribed_topics
+from kohort.wire.consumer_protocol import decode_assignment, decode_subscription, owned_partitions, subscribed_topics
 
 
 def group_settings(config: Config) -> GroupSettings:
@@ -35,7 +35,7 @@ def _topics_of(metadata: bytes) -> frozenset[str] | None:
 
 def _owned_of(metadata: bytes) -> frozenset[tuple[str, int]] | None:
     try:
-        return frozenset(decode_subscription(metadata).owned)
+        return owned_partitions(metadata)
     except MalformedMessage:
         return None
 

@@ -7,6 +7,7 @@ kafka-python v0 or v1, Java and librdkafka v3. No bytes at all are no assignment
 
 from __future__ import annotations
 
+import struct
 from struct import Struct
 
 from kohort.model.assignment import Assignment, by_topic
@@ -18,7 +19,8 @@ from kohort.wire.messages import ConsumerProtocolAssignment, ConsumerProtocolSub
 NEWEST = 3
 """The newest version of both blobs."""
 
-_VERSION = Struct(">h")
+_VERSION = _SHORT = Struct(">h")
+_INT = Struct(">i")
 
 
 def encode_subscription(subscription: Subscription) -> bytes:
@@ -90,6 +92,26 @@ def subscribed_topics(blob: Buffer) -> frozenset[str]:
     _readable(blob)
     message, _ = decode(ConsumerProtocolSubscription, 0, blob, _VERSION.size)
     return frozenset(message.topics)
+
+
+def owned_partitions(blob: Buffer) -> frozenset[TopicPartition]:
+    """Return what a subscription says that its member owns. Most own nothing, which is seen without decoding the rest.
+
+    Raises `MalformedMessage`.
+    """
+    if _readable(blob) < 1:
+        return frozenset()
+    try:
+        (topics,) = _INT.unpack_from(blob, _VERSION.size)
+        position = _VERSION.size + _INT.size
+        for _ in range(topics):
+            position += _SHORT.size + max(_SHORT.unpack_from(blob, position)[0], 0)
+        position += _INT.size + max(_INT.unpack_from(blob, position)[0], 0)
+        if _INT.unpack_from(blob, position)[0] <= 0:
+            return frozenset()
+    except struct.error as error:
+        raise MalformedMessage("the subscription ends before the partitions that it owns") from error
+    return frozenset(decode_subscription(blob).owned)
 
 
 def claimed_by_topic(blob: Buffer) -> tuple[list[str], dict[str, list[int]]]:

@@ -14,6 +14,7 @@ from kohort.wire.consumer_protocol import (
     decode_subscription,
     encode_assignment,
     encode_subscription,
+    owned_partitions,
     subscribed_topics,
 )
 from kohort.wire.primitives import MalformedMessage
@@ -89,6 +90,27 @@ def test_the_broker_reads_topics_by_the_oldest_layout_alone() -> None:
     assert subscribed_topics(V3[:17]) == {"a", "b"}, "owned partitions are never looked at"
     with pytest.raises(MalformedMessage):
         subscribed_topics(V3[:9])
+
+
+@pytest.mark.parametrize("owned", [OWNED, ()])
+@pytest.mark.parametrize("user_data", [None, b"", b"u"])
+@pytest.mark.parametrize("version", range(4))
+def test_owned_partitions_are_found_alone(
+    version: int, user_data: bytes | None, owned: tuple[TopicPartition, ...]
+) -> None:
+    blob = encode_subscription(replace(FULL, version=version, user_data=user_data, owned=owned))
+    assert owned_partitions(blob) == frozenset(decode_subscription(blob).owned)
+
+
+@pytest.mark.parametrize("size", [0, 1, 5, 9, 13, 17, 20])
+def test_owned_partitions_of_a_subscription_cut_short_are_malformed(size: int) -> None:
+    with pytest.raises(MalformedMessage):
+        owned_partitions(V3[:size])
+
+
+def test_lengths_that_lead_backwards_end_the_search_for_owned_partitions() -> None:
+    with pytest.raises(MalformedMessage):
+        owned_partitions(bytes.fromhex("0003 7fffffff fffe fffe fffe"))
 
 
 @pytest.mark.parametrize("version", range(4))
