@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     )
     from kohort.client import (
         Admin,
+        AssignmentFailed,
         Batch,
         CommitFailed,
         Consumer,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 # Imported when first asked for: `import kohort` costs nothing, and a broker does not load the client.
 _HOME_OF = {
     "Admin": "kohort.client",
+    "AssignmentFailed": "kohort.client",
     "Batch": "kohort.client",
     "CapacityAssignor": "kohort.assign",
     "CommitFailed": "kohort.client",
@@ -53,6 +55,7 @@ _HOME_OF = {
 
 __all__ = [
     "Admin",
+    "AssignmentFailed",
     "Batch",
     "CapacityAssignor",
     "CommitFailed",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kohort.client.committing import GroupMetadata
     from kohort.client.consumer import Consumer
     from kohort.client.errors import (
+        AssignmentFailed,
         BrokerUnreachable,
         CommitFailed,
         PartitionErrors,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 # Imported when first asked for: a program that only produces pays for nothing else.
 _HOME_OF = {
     "Admin": "kohort.client.admin",
+    "AssignmentFailed": "kohort.client.errors",
     "Batch": "kohort.client.batch",
     "Broker": "kohort.client.view",
     "BrokerUnreachable": "kohort.client.errors",
@@ -67,6 +69,7 @@ _HOME_OF = {
 
 __all__ = [
     "Admin",
+    "AssignmentFailed",
     "Batch",
     "Broker",
     "BrokerUnreachable",

@@ -58,3 +58,13 @@ def test_a_broker_that_refuses_and_says_nothing_is_asked_in_version_0() -> None:
 def test_what_is_no_answer_at_all_is_said_to_be_none() -> None:
     with pytest.raises(KafkaError, match="does not speak Kafka's protocol"):
         Spoken("h:1", b"\0\0\0\7garbage", FIRST_TRY)
+
+
+def test_a_feature_of_the_broker_is_known_by_its_versions() -> None:
+    features = [ApiVersionsResponse.SupportedFeature(name="kohort.group", min_version=1, max_version=2)]
+    frame = b"".join(encode_response(ApiVersionsResponse(supported_features=features), FIRST_TRY, 7))[4:]
+    spoken = Spoken("h:1", frame, FIRST_TRY)
+    assert spoken.has_feature("kohort.group")
+    assert spoken.has_feature("kohort.group", 2)
+    assert not spoken.has_feature("kohort.group", 3)
+    assert not Spoken("h:1", answer(0), 0).has_feature("kohort.group"), "a broker of before KIP-584"
