@@ -95,9 +95,9 @@ def has_compiler() -> bool:
     return "jdk.compiler" in done.stdout
 
 
-def compiled(name: str) -> Path:
-    """Return the folder with the classes of `java/NAME.java`, compiling it on first use."""
-    source = HERE / "java" / f"{name}.java"
+def compiled(name: str, folder: Path = HERE / "java") -> Path:
+    """Return the folder with the classes of `NAME.java` in `folder`, compiling it on first use."""
+    source = folder / f"{name}.java"
     target = cache() / "classes" / f"{name}-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
     if target.is_dir():
         return target

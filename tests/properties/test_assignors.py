@@ -135,7 +135,8 @@ def owning_groups(
 def engine(group: GroupSpec) -> Engine:
     order = member_order(group)
     subscriptions = [group.members[name].subscription for name in order]
-    return Engine(group, order, [each.owned for each in subscriptions], lambda place: subscriptions[place].generation)
+    owned = [each.owned for each in subscriptions]
+    return Engine(group, order, subscriptions, owned, lambda place: subscriptions[place].generation)
 
 
 def can_keep(group: GroupSpec) -> dict[str, Partitions]:

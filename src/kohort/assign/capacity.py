@@ -35,7 +35,7 @@ class CapacityAssignor:
         subscriptions = [spec.members[name].subscription for name in order]
         weights = [decode_weight(subscription.user_data) for subscription in subscriptions]
         owned = [subscription.owned for subscription in subscriptions]
-        engine = Engine(spec, order, list(owned), lambda place: subscriptions[place].generation, weights)
+        engine = Engine(spec, order, subscriptions, list(owned), lambda at: subscriptions[at].generation, weights)
         return with_errors(spec, engine.cooperative())
 
     def user_data(self, topics: Iterable[str], owned: Partitions, generation: int) -> bytes:

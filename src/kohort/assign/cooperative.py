@@ -97,7 +97,7 @@ def refuse_broken_rules(spec: GroupSpec, assignments: Mapping[str, Assignment], 
 
 def members_of_old_versions(spec: GroupSpec) -> tuple[str, ...]:
     """Return the members whose subscription cannot say what they own (version 0), by id."""
-    return tuple(sorted(name for name, member in spec.members.items() if member.subscription.version < 1))
+    return tuple(sorted([name for name, member in spec.members.items() if member.subscription.version < 1]))
 
 
 def with_errors(spec: GroupSpec, assignments: dict[str, Assignment]) -> dict[str, Assignment]:

@@ -18,15 +18,17 @@ from kohort.assign.shares import Shares
 from kohort.assign.spec import GroupSpec
 from kohort.model.assignment import Assignment, DeferredAssignment
 from kohort.model.ids import TopicPartition
+from kohort.model.subscription import Subscription
 
 
 class Engine:
-    """One round. `order` holds the members; what each owns, its generation and its weight stand at its place."""
+    """One round. `order` holds the members; what is known of each stands at its place in the other lists."""
 
     def __init__(
         self,
         spec: GroupSpec,
         order: Sequence[str],
+        subscriptions: Sequence[Subscription],
         owned: list[Owned],
         generation_of: Callable[[int], int],
         weights: Sequence[float] | None = None,
@@ -34,19 +36,16 @@ class Engine:
         self.steps = 0
         self._spec = spec
         self._order = order
-        self._subscriptions = [spec.members[name].subscription for name in order]
-        mine = racks_of(self._subscriptions)
+        mine = racks_of(subscriptions)
         self._is_rack_aware = bool(mine) and has_near_and_far(
             mine, (racks for topic in spec.topics.values() for racks in topic.racks)
         )
-        self._classes = member_classes(
-            self._subscriptions, spec.topics, with_racks=self._is_rack_aware, weights=weights
-        )
+        self._classes = member_classes(subscriptions, spec.topics, with_racks=self._is_rack_aware, weights=weights)
         wanted = frozenset[str]().union(*(each.topics for each in self._classes))
         self._layout = Layout({topic: spec.topics[topic].partitions for topic in wanted})
         self._slots_of = self._all_slots() if any(owned) else []
         self._claims = (
-            take_in(owned, self._slots_of, self._layout, generation_of, lambda place: self._subscriptions[place].topics)
+            take_in(owned, self._slots_of, self._layout, generation_of, lambda place: subscriptions[place].topics)
             if self._slots_of
             else Claims(owned, set())
         )

@@ -111,21 +111,26 @@ def _improvable(
     topics_held = {name: {partition.topic for partition in mine} for name, mine in held.items()}
     saving = {name: (2 * len(mine) - 1) / weights.get(name, 1) for name, mine in held.items()}
     cost = {name: (2 * len(mine) + 1) / weights.get(name, 1) for name, mine in held.items()}
+    lowest = min(cost.values(), default=0.0)
     settled: set[str] = set()
+    followed: set[str] = set()
     for start in sorted(held, key=lambda name: (-saving[name], name)):
+        if saving[start] <= lowest:
+            break
         # Whatever a fuller member reached is as full as that one: it cannot help this one either.
-        reached, waiting = {start} | settled, deque([start])
-        followed: set[str] = set()
+        if start in settled:
+            continue
+        settled.add(start)
+        waiting = deque([start])
         while waiting:
             for topic in sorted(topics_held[waiting.popleft()] - followed):
                 followed.add(topic)
                 for name in subscribers.get(topic, ()):
-                    if name not in reached:
+                    if name not in settled:
                         if cost[name] < saving[start]:
                             return start, name
-                        reached.add(name)
+                        settled.add(name)
                         waiting.append(name)
-        settled = reached
     return None
 
 

@@ -75,10 +75,11 @@ class Assignor(Protocol):
 def member_order(spec: GroupSpec) -> list[str]:
     """Return the member ids in Java's order: static members first by instance id, then dynamic ones by member id."""
     # An instance id, once a member has one, stands in for the member id (KIP-345): ids change at every restart.
-    static = sorted((entry.instance_id, name) for name, entry in spec.members.items() if entry.instance_id is not None)
-    return [name for _, name in static] + sorted(
-        name for name, entry in spec.members.items() if entry.instance_id is None
-    )
+    static = {name: entry.instance_id for name, entry in spec.members.items() if entry.instance_id is not None}
+    if not static:
+        return sorted(spec.members)
+    order = sorted(static, key=lambda name: (static[name], name))
+    return order + sorted(name for name in spec.members if name not in static)
 
 
 def subscribers(spec: GroupSpec) -> dict[str, list[str]]:

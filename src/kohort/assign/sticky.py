@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kohort.assign.claims import Owned
 from kohort.assign.cooperative import with_errors
 from kohort.assign.engine import Engine
-from kohort.assign.spec import GroupSpec, MemberSpec, RebalanceProtocol, member_order
+from kohort.assign.spec import GroupSpec, RebalanceProtocol, member_order
 from kohort.assign.user_data import (
     Memory,
     decode_generation,
@@ -21,6 +22,7 @@ from kohort.assign.user_data import (
     marked,
 )
 from kohort.model.assignment import Assignment, Partitions
+from kohort.model.subscription import Subscription
 
 
 class StickyAssignor:
@@ -35,9 +37,10 @@ class StickyAssignor:
     def assign(self, spec: GroupSpec) -> dict[str, Assignment]:
         """Return one assignment for every member of `spec`."""
         order = member_order(spec)
-        memories = [decode_sticky(spec.members[name].subscription.user_data) for name in order]
+        members = [spec.members[name].subscription for name in order]
+        memories = [decode_sticky(member.user_data) for member in members]
         owned = [memory.partitions for memory in memories]
-        return Engine(spec, order, list(owned), lambda place: memories[place].generation).eager()
+        return Engine(spec, order, members, list(owned), lambda place: memories[place].generation).eager()
 
     def user_data(self, topics: Iterable[str], owned: Partitions, generation: int) -> bytes | None:
         """Return the last assignment and its generation, as Java writes them; None before the first."""
@@ -58,8 +61,9 @@ class CooperativeStickyAssignor:
     def assign(self, spec: GroupSpec) -> dict[str, Assignment]:
         """Return one assignment for every member of `spec`; follow the two-step rule."""
         order = member_order(spec)
-        owned = [spec.members[name].subscription.owned for name in order]
-        found = Engine(spec, order, list(owned), lambda place: owned_in(spec.members[order[place]])).cooperative()
+        members = [spec.members[name].subscription for name in order]
+        owned: list[Owned] = [member.owned for member in members]
+        found = Engine(spec, order, members, owned, lambda place: generation_of(members[place])).cooperative()
         return with_errors(spec, found)
 
     def user_data(self, topics: Iterable[str], owned: Partitions, generation: int) -> bytes:
@@ -72,8 +76,7 @@ class CooperativeStickyAssignor:
         del assignment, generation
 
 
-def owned_in(member: MemberSpec) -> int:
+def generation_of(member: Subscription) -> int:
     """Return the generation in which a member of `cooperative-sticky` owned what it says it owns, or -1."""
-    subscription = member.subscription
     # Since version 2 the subscription says it (KIP-792), before that the user data.
-    return subscription.generation if subscription.generation >= 0 else decode_generation(subscription.user_data)
+    return member.generation if member.generation >= 0 else decode_generation(member.user_data)

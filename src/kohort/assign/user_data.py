@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from struct import Struct
+from itertools import repeat
+from struct import Struct, unpack_from
 from struct import error as ShortRead  # noqa: N812
 from typing import NamedTuple
 
@@ -134,9 +135,11 @@ def _read_partitions(user_data: bytes, at: int) -> tuple[tuple[TopicPartition, .
             raise ValueError("a topic's name ends behind the user data")
         topic = user_data[at : at + size].decode(errors="replace")
         numbers, at = _count(user_data, at + size)
-        found += [TopicPartition(topic, number) for number in Struct(f">{numbers}i").unpack_from(user_data, at)]
+        # As TopicPartition(topic, number): a leader reads those of the whole group.
+        pairs = zip(repeat(topic), unpack_from(f">{numbers}i", user_data, at))
+        found += map(tuple.__new__, repeat(TopicPartition), pairs)
         at += numbers * _INT32.size
-    return tuple(dict.fromkeys(found)), at
+    return tuple(found), at
 
 
 def _count(user_data: bytes, at: int) -> tuple[int, int]:

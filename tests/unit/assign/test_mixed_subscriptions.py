@@ -18,7 +18,8 @@ def intended(spec: GroupSpec) -> dict[str, Assignment]:
 def engine(spec: GroupSpec) -> Engine:
     order = member_order(spec)
     subscriptions = [spec.members[name].subscription for name in order]
-    return Engine(spec, order, [each.owned for each in subscriptions], lambda place: subscriptions[place].generation)
+    owned = [each.owned for each in subscriptions]
+    return Engine(spec, order, subscriptions, owned, lambda place: subscriptions[place].generation)
 
 
 def test_members_get_only_what_they_subscribed_to() -> None:
