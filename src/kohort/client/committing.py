@@ -53,6 +53,8 @@ class Committing:
         self._cluster = cluster
         self._config = config
         self._is_auto_committing = enable_auto_commit and group_id is not None
+        # Half of the rebalance timeout: the listener hears of a revocation however long the commit hangs (KAFKA-13310).
+        self._last_commit_s = 150.0
         self._membership: Membership | None = None
         self._measured = metrics
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -203,6 +205,9 @@ class Committing:
         if not self._is_auto_committing:
             return
         try:
-            await self._commit(self._finished(partitions))
+            async with asyncio.timeout(self._last_commit_s):
+                await self._commit(self._finished(partitions))
         except KafkaError as error:
             log.warning("the records since the last commit will be read again: %s", error.text)
+        except TimeoutError:
+            log.warning("the records since the last commit will be read again: the group's coordinator did not answer")

@@ -98,6 +98,7 @@ class Consumer(Reading):
         )
         metrics = RebalanceMetrics(max_poll_interval_ms)
         super().__init__(cluster, group_id, config, enable_auto_commit=enable_auto_commit, metrics=metrics)
+        self._last_commit_s = max_poll_interval_ms / 2000
         strategy_for(assignors)  # refuses what does not go together
         self._join = partial(
             Membership,
