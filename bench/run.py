@@ -18,6 +18,7 @@ from typing import Any
 
 from interop.jars import Unavailable
 
+from bench.assignors import assignors
 from bench.codec_row import codec
 from bench.coordinator import coordinator
 from bench.group_stream import group_stream
@@ -35,6 +36,7 @@ ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     "settle": settle,
     "throughput": throughput,
     "codec": codec,
+    "assignors": assignors,
     "spark": spark_read,
     "group-stream": group_stream,
 }

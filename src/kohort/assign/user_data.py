@@ -27,6 +27,7 @@ NO_GENERATION = -1
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
 _FLOAT64 = Struct(">d")
+_NUMBERS = {count: f">{count}i" for count in range(16)}
 
 
 class Memory(NamedTuple):
@@ -127,24 +128,21 @@ def assignment_error(user_data: bytes | None) -> ErrorCode | None:
 def _read_partitions(user_data: bytes, at: int) -> tuple[tuple[TopicPartition, ...], int]:
     """Read partition numbers by topic from `at`, and return where they end."""
     found: list[TopicPartition] = []
-    count, at = _count(user_data, at)
-    for _ in range(count):
-        (size,) = _INT16.unpack_from(user_data, at)
-        at += _INT16.size
-        if size < 0 or at + size > len(user_data):
-            raise ValueError("a topic's name ends behind the user data")
-        topic = user_data[at : at + size].decode(errors="replace")
-        numbers, at = _count(user_data, at + size)
-        # As TopicPartition(topic, number): a leader reads those of the whole group.
-        pairs = zip(repeat(topic), unpack_from(f">{numbers}i", user_data, at))
-        found += map(tuple.__new__, repeat(TopicPartition), pairs)
-        at += numbers * _INT32.size
-    return tuple(found), at
-
-
-def _count(user_data: bytes, at: int) -> tuple[int, int]:
-    """Read an array's length, and return where its elements begin."""
-    (count,) = _INT32.unpack_from(user_data, at)
-    if not 0 <= count <= len(user_data):
+    most = len(user_data)
+    (topics,) = unpack_from(">i", user_data, at)
+    if not 0 <= topics <= most:
         raise ValueError("an array is longer than the user data")
-    return count, at + _INT32.size
+    at += 4
+    for _ in range(topics):
+        (size,) = unpack_from(">h", user_data, at)
+        name = user_data[at + 2 : at + 2 + size]
+        at += 2 + size
+        (count,) = unpack_from(">i", user_data, at)
+        if size < 0 or not 0 <= count <= most:
+            raise ValueError("a name or an array is longer than the user data")
+        topic = name.decode(errors="replace")
+        # As TopicPartition(topic, number): a leader reads those of the whole group.
+        numbers = unpack_from(_NUMBERS.get(count) or f">{count}i", user_data, at + 4)
+        found += map(tuple.__new__, repeat(TopicPartition), zip(repeat(topic), numbers))
+        at += 4 + 4 * count
+    return tuple(found), at
