@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.integration.client_scenarios import PATIENCE_MS, create, produce, run
@@ -17,6 +18,7 @@ from kohort.client.errors import AssignmentFailed
 from kohort.member import PollState, State
 from kohort.member.contract import Act
 from kohort.model.assignment import Assignment, Partitions
+from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 
 
@@ -262,6 +264,73 @@ def test_the_first_exception_of_a_round_is_raised_when_all_its_callbacks_have_ru
                 await member.stop()
 
     run(scenario, bootstrap, "exceptions")
+
+
+def test_a_static_member_that_restarts_gets_its_partitions_back_and_nobody_else_is_called(bootstrap: str) -> None:
+    async def scenario(bootstrap: str, name: str) -> None:
+        await create(bootstrap, name, 4)
+        async with Cluster(bootstrap) as cluster:
+            party = Party(cluster, name, name)
+            await party.join(group_instance_id="a")
+            await party.join(group_instance_id="b")
+            await party.settled(2, 2)
+            generation = party.members[0].generation
+            for restarted in (1, 0):
+                before, calls = party.members[restarted].assignment, party.timelines[1 - restarted].calls
+                await party.members[restarted].stop()
+                again = await party.join(group_instance_id="ab"[restarted])
+                await again.joined(timeout_ms=PATIENCE_MS)
+                assert again.assignment == before
+                assert again.generation == generation
+                assert party.timelines[1 - restarted].calls == calls
+            for member in party.members:
+                await member.stop(leave=True)
+            for timeline in party.timelines:
+                timeline.check()
+
+    run(scenario, bootstrap, "static")
+
+
+def test_a_fenced_static_member_loses_what_it_had_and_says_so(bootstrap: str) -> None:
+    async def scenario(bootstrap: str, name: str) -> None:
+        await create(bootstrap, name, 2)
+        async with Cluster(bootstrap) as cluster:
+            party = Party(cluster, name, name)
+            party.ledger.is_forgiving = True
+            first = await party.join(group_instance_id="a")
+            await party.settled(2)
+            second = await party.join(group_instance_id="a")
+            await second.joined(timeout_ms=PATIENCE_MS)
+            with pytest.raises(KafkaError, match=r"group\.instance\.id 'a'") as fenced:
+                await first.wait_for(lambda: False, timeout_ms=PATIENCE_MS)
+            assert fenced.value.code is ErrorCode.FENCED_INSTANCE_ID
+            await party.leave()
+            assert party.timelines[0].moved(Act.LOST) == partitions(name, 0, 1)
+            assert second.state is State.CLOSED
+
+    run(scenario, bootstrap, "fenced")
+
+
+def test_a_cooperative_group_reads_on_over_the_crash_of_its_coordinator(tmp_path: Path) -> None:
+    async def scenario(bootstrap: str, name: str) -> None:
+        await create(bootstrap, name, 4)
+        async with Cluster(bootstrap) as cluster:
+            party = Party(cluster, name, name)
+            await party.join()
+            await party.join()
+            await party.settled(2, 2)
+            held = [member.assignment for member in party.members]
+            await asyncio.to_thread(broker.kill)
+            await asyncio.to_thread(broker.start)
+            await party.join()
+            await party.settled(2, 1, 1)
+            for member, before in zip(party.members, held, strict=False):
+                assert member.assignment <= before, "the group's log knows who owned what"
+            assert not any(timeline.moved(Act.LOST) for timeline in party.timelines)
+            await party.leave()
+
+    with EmbeddedBroker(tmp_path / "kohort", group_initial_rebalance_delay_ms=0) as broker:
+        run(scenario, broker.bootstrap_servers, "crash")
 
 
 def test_a_user_that_stays_away_is_warned_then_put_out_and_loses_all(
