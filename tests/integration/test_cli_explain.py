@@ -16,7 +16,7 @@ from kohort.broker.embedded import EmbeddedBroker
 
 FIELDS = [
     "group", "sentence", "number", "outcome", "from_generation", "to_generation", "started_ms", "ended_ms",
-    "duration_ms", "cause", "is_partial", "restarts", "avoided_before", "members", "joined", "left", "evicted",
+    "duration_ms", "cause", "is_partial", "restarts", "avoided_before", "members", "shares", "joined", "left", "evicted",
     "fenced", "partitions_before", "partitions", "stayed", "moved", "unowned_partitions", "unowned_partition_s",
     "silent_partition_s", "slowest_rejoin", "slowest_sync", "waits_for", "rounds", "chain",
 ]  # fmt: skip
@@ -155,3 +155,16 @@ def test_a_directory_without_events_is_refused(tmp_path: Path, kohort: Commands)
     assert (empty.status, "holds no group events" in empty.err) == (2, True)
     missing = kohort("explain", "any", "--data-dir", str(tmp_path / "nowhere"))
     assert (missing.status, "there is no directory" in missing.err) == (2, True)
+
+
+def test_a_cluster_that_writes_no_events_is_told_from_one_that_knows_no_such_group(kohort: Commands) -> None:
+    with EmbeddedBroker() as broker:
+        silent = kohort_at(kohort, broker.bootstrap_servers)
+        assert silent("topics", "create", "quiet", "--partitions", "1").status == 0
+        assert silent("groups", "reset-offsets", "quiet", "--topic", "quiet", "--to-earliest", "--execute").status == 0
+        outcome = silent("explain", "quiet")
+        assert (outcome.status, outcome.out) == (1, "")
+        assert "does not write down why its groups rebalance" in outcome.err
+        assert "`kohort groups describe quiet --members`" in outcome.err
+        unknown = silent("explain", "quite")
+        assert (unknown.status, "did you mean 'quiet'?" in unknown.err) == (2, True)

@@ -14,6 +14,7 @@ import pytest
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
 
 DEMO = [sys.executable, "-m", "kohort.cli", "demo"]
+EXPLAIN = [sys.executable, "-m", "kohort.cli", "explain"]
 
 
 def running(mark: str) -> list[str]:
@@ -31,13 +32,20 @@ def test_no_row_is_lost_when_a_worker_is_killed(tmp_path: Path) -> None:
     assert (found["rows_sent"], found["rows_lost"], found["rows_counted_twice"]) == (20_000, 0, 0)
     assert found["rows_delivered"] == 20_000 + found["rows_read_again"]
     assert found["rows_read_again"] == found["rows_of_rounds_cut_off"] > 0
-    causes = [each["cause"] for each in found["rebalances"]]
-    assert "session timeout" in causes
-    assert causes[-1] == "member joined"
+    causes = [each["cause"]["kind"] for each in found["rebalances"]]
+    assert "session_timeout" in causes
+    assert causes[-1] == "member_left", "at the end both are stopped"
+    told = subprocess.run(
+        [*EXPLAIN, "delays", "--json", "--data-dir", tmp_path / "out" / "broker"], capture_output=True, check=True
+    )
+    figures = ("sentence", "duration_ms", "unowned_partition_s", "silent_partition_s")
+    shown = [[each[name] for name in figures] for each in json.loads(told.stdout)["rebalances"]]
+    assert [[each[name] for name in figures] for each in found["rebalances"]] == shown
     assert 5.5 < found["takeover_s"] < 60
     report = (tmp_path / "out" / "report.html").read_text()
     assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!#)[^"']+|url\((?!#)|@import""", report)
     assert "session timeout" in report
+    assert "no heartbeat for 6.0 s; " in report
     assert report.count("<svg") == 1
     assert not running(str(tmp_path))
 

@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
         output.remark("stopped; every process of the demo has ended")
         return INTERRUPTED
     report = args.out / "report.html"
-    picture = timeline(story, summary.owned, summary.unowned, summary.rebalances)
+    picture = timeline(story, summary.owned, summary.unowned, summary.told.rebalances)
     report.write_text(page(summary, picture), encoding="utf-8")
     if args.json:
         output.put_json({**summary.to_json(), "report": str(report)})
@@ -95,8 +95,8 @@ def tell(summary: Summary, report: Path) -> None:
     """Print what came of it."""
     proof, deliveries = summary.proof, summary.proof.deliveries
     output.put("")
-    columns = ["rebalance", "at", "cause", "member", "detail", "generation", "partitions", "duration", "unowned"]
-    output.put(output.table(columns, summary.rebalance_rows()))
+    for place, at, said, *_ in summary.rebalance_rows():
+        output.put(f"rebalance {place}, over at {at}: {said}")
     output.put("")
     facts = [
         ("flights sent", f"{proof.sent_rows:,}"),
@@ -104,7 +104,8 @@ def tell(summary: Summary, report: Path) -> None:
         ("rows read again after the kill", f"{deliveries.repeated_rows:,}"),
         ("rows lost", f"{proof.lost_rows:,}"),
         ("rows counted twice", f"{proof.doubled_rows:,}"),
-        ("unowned partition-seconds", f"{sum(summary.unowned_s):.1f}"),
+        ("unowned partition-seconds", f"{summary.unowned_partition_s:.1f}"),
+        ("partition-seconds of the dead worker", f"{summary.silent_partition_s:.1f}"),
         ("totals equal to the source file's", f"{proof.groups} of {proof.groups}" if proof.holds else "no"),
         ("report", str(report)),
     ]

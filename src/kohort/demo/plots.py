@@ -13,8 +13,9 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from kohort.demo.rebalances import Gap, Rebalance, Tenure, WorkerRun
+from kohort.demo.rebalances import Gap, Tenure, WorkerRun
 from kohort.demo.story import Story
+from kohort.group.explained import Rebalance
 
 COLOURS = {("a", 1): "#2f6db3", ("b", 1): "#d98324", ("a", 2): "#6fa8dc"}
 UNOWNED, KILL, REBALANCE, INK = "#c0392b", "#c0392b", "#7a7a7a", "#2b2b2b"
@@ -28,7 +29,7 @@ def colour(owner: WorkerRun) -> str:
 
 def timeline(story: Story, owned: Sequence[Tenure], unowned: Sequence[Gap], rebalances: Sequence[Rebalance]) -> str:
     """Return the picture as SVG text that needs nothing from outside."""
-    start_ms = min([each.from_ms for each in owned] + [each.opened_ms for each in rebalances])
+    start_ms = min([each.from_ms for each in owned] + [each.started_ms for each in rebalances])
     end_ms = max([each.until_ms or 0 for each in owned] + [sample.at_ms for sample in story.samples])
 
     def at_s(moment_ms: float) -> float:
@@ -103,7 +104,10 @@ def _draw_rate(axes: Any, story: Story, at_s: Any) -> None:
 
 def _mark(top: Any, panels: Sequence[Any], story: Story, rebalances: Sequence[Rebalance], at_s: Any) -> None:
     """Draw a line through all panels at every rebalance and every kill, and say above the first what it was."""
-    moments = [(at_s(each.assigned_ms), f"{number} {each.cause}", False) for number, each in enumerate(rebalances, 1)]
+    moments = [
+        (at_s(each.ended_ms or each.started_ms), f"{number} {each.because.kind.replace('_', ' ')}", False)
+        for number, each in enumerate(rebalances, 1)
+    ]
     moments += [(at_s(died_ms), "kill -9", True) for died_ms in story.deaths.values()]
     for moment_s, _, is_kill in moments:
         style = {"color": KILL, "lw": 1.4} if is_kill else {"color": REBALANCE, "lw": 0.9, "ls": (0, (3, 2))}

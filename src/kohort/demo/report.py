@@ -59,8 +59,8 @@ def page(summary: Summary, picture: str) -> str:
 <p>{escape(summary.narrative)}</p>
 <div class="wide">{picture}</div>
 <h2>Rebalances</h2>
-<p>As the group's coordinator recorded them. Duration runs from the moment it opened the round to the assignment it
-stored; unowned partition-seconds are those that ended with it, as the workers lived them.</p>
+<p>As <code>kohort explain</code> tells them from what the group's coordinator recorded. A partition is unowned while
+the group has a member and none of them owns it; it is silent while its owner, evicted later, is not heard of.</p>
 <div class="wide">{_table(_REBALANCES, summary.rebalance_rows())}</div>
 <h2>Deliveries</h2>
 <p>A row is delivered when a worker's function is handed it. Rounds that the kill cut off, and rounds whose commit the
@@ -77,7 +77,7 @@ Transportation Statistics.</footer>
 """
 
 
-_REBALANCES = ("#", "at", "cause", "member", "detail", "generation", "partitions", "duration", "unowned partition-s")
+_REBALANCES = ("#", "at", "what happened", "partitions", "duration", "unowned partition-s", "silent partition-s")
 _DELIVERIES = ("worker", "rounds committed", "rows committed", "rounds lost", "rows lost to others")
 _DELAYS = ("origin", "flights", "cancelled", "mean departure delay", "mean arrival delay")
 _SPEED = ("what", "figure")
@@ -87,9 +87,9 @@ def _table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     numeric = {
         "#",
         "at",
-        "generation",
         "duration",
         "unowned partition-s",
+        "silent partition-s",
         "flights",
         "cancelled",
         "figure",

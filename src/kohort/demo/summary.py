@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 from kohort.demo.flights import NOTHING, Flight, Totals, add_up, read_flights
 from kohort.demo.journal import Entry
 from kohort.demo.proof import Proof, count_deliveries, prove
-from kohort.demo.rebalances import (
-    Gap,
-    Rebalance,
-    Tenure,
-    gaps,
-    read_rebalances,
-    tenures,
-    unowned_partition_s,
-)
+from kohort.demo.rebalances import Gap, Tenure, gaps, tenures
 from kohort.demo.result import Result, list_parts, read_result, resolve
 from kohort.demo.story import GROUP, VICTIM, Story
+from kohort.group.explain import explain
+from kohort.group.explained import Told
+from kohort.group.sentences import Names, sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +25,26 @@ class Summary:
     story: Story
     proof: Proof
     result: Result
-    rebalances: tuple[Rebalance, ...]
+    told: Told
+    """The group's rebalances, as `kohort explain` tells them."""
     owned: tuple[Tenure, ...]
     unowned: tuple[Gap, ...]
-    unowned_s: tuple[float, ...] = field(default=())
 
     @property
     def started_ms(self) -> int:
-        """When the first rebalance was opened."""
-        return self.rebalances[0].opened_ms if self.rebalances else self.story.samples[0].at_ms
+        """When the first rebalance began."""
+        rebalances = self.told.rebalances
+        return rebalances[0].started_ms if rebalances else self.story.samples[0].at_ms
+
+    @property
+    def unowned_partition_s(self) -> float:
+        """What all rebalances cost."""
+        return sum(each.unowned_partition_s for each in self.told.rebalances)
+
+    @property
+    def silent_partition_s(self) -> float:
+        """How long, in partition-seconds, the dead worker was believed to own its partitions."""
+        return sum(each.silent_partition_s for each in self.told.rebalances)
 
     @property
     def takeover_s(self) -> float:
@@ -61,20 +67,19 @@ class Summary:
         )
 
     def rebalance_rows(self) -> list[tuple[Any, ...]]:
-        """Number, when, cause, member, detail, generation, partitions, duration, unowned partition-seconds."""
+        """Number, when it was over, the sentence, partitions, duration, unowned and silent partition-seconds."""
+        names = Names(self.told.identities)
         return [
             (
                 number,
-                f"{(each.assigned_ms - self.started_ms) / 1000:.1f} s",
-                each.cause,
-                each.member,
-                each.detail,
-                each.generation,
-                ", ".join(f"{worker} {count}" for worker, count in sorted(each.assignments.items())),
-                f"{each.duration_ms:,} ms",
-                f"{unowned:.1f}",
+                f"{((each.ended_ms or 0) - self.started_ms) / 1000:.1f} s",
+                sentence(each, names),
+                ", ".join(f"{names(worker)} {count}" for worker, count in each.shares.items()),
+                f"{each.duration_ms():,} ms",
+                f"{each.unowned_partition_s:.1f}",
+                f"{each.silent_partition_s:.1f}",
             )
-            for number, (each, unowned) in enumerate(zip(self.rebalances, self.unowned_s, strict=True), 1)
+            for number, each in enumerate(self.told.rebalances, 1)
         ]
 
     def delivery_rows(self) -> list[tuple[Any, ...]]:
@@ -143,18 +148,11 @@ class Summary:
             "files": proof.files,
             "files_superseded": proof.superseded_files,
             "takeover_s": round(self.takeover_s, 3),
-            "unowned_partition_s": round(sum(self.unowned_s), 3),
+            "unowned_partition_s": round(self.unowned_partition_s, 3),
+            "silent_partition_s": round(self.silent_partition_s, 3),
             "rebalances": [
-                {
-                    "cause": each.cause,
-                    "member": each.member,
-                    "detail": each.detail,
-                    "generation": each.generation,
-                    "assignments": dict(each.assignments),
-                    "duration_ms": each.duration_ms,
-                    "unowned_partition_s": round(unowned, 3),
-                }
-                for each, unowned in zip(self.rebalances, self.unowned_s, strict=True)
+                {"sentence": sentence(each, Names(self.told.identities)), **each.to_json()}
+                for each in self.told.rebalances
             ],
             "differences": list(proof.differences),
         }
@@ -187,8 +185,4 @@ def summarize(story: Story, counted: Callable[[int], object] = lambda _: None) -
         expected=add_up(_counted(read_flights(story.script.rows), counted)),
     )
     owned = tenures(story.entries, story.deaths)
-    unowned = gaps(owned)
-    rebalances = read_rebalances(story.events, GROUP)
-    following = [*rebalances[1:], None]
-    seconds = [unowned_partition_s(each, after, unowned) for each, after in zip(rebalances, following, strict=True)]
-    return Summary(story, proof, result, tuple(rebalances), tuple(owned), tuple(unowned), tuple(seconds))
+    return Summary(story, proof, result, explain(story.events, GROUP, 0), tuple(owned), tuple(gaps(owned)))

@@ -165,6 +165,7 @@ class Course:
         running.members = len(self.members)
         assigned = self.assigned()
         running.partitions = len(assigned)
+        running.shares = {member_id: len(self.targets[member_id]) for member_id in sorted(self.targets)}
         if outcome is Outcome.STABLE:
             self.ownership.forget_unassigned(assigned)
             running.gaps += self.ownership.collect()

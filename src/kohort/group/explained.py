@@ -169,6 +169,8 @@ class Rebalance:
     """How many are assigned after it; before it, see `partitions_before`."""
     partitions_before: int = 0
     members: int = 0
+    shares: dict[str, int] = field(default_factory=dict)
+    """How many partitions each member is assigned after it."""
     gaps: list[Gap] = field(default_factory=list)
     """Partitions that nobody owned."""
     silences: list[Gap] = field(default_factory=list)
@@ -235,6 +237,7 @@ class Rebalance:
             "restarts": self.restarts,
             "avoided_before": self.avoided_before,
             "members": self.members,
+            "shares": self.shares,
             "joined": self.joined,
             "left": [_departure_json(each) for each in self.departures if not is_eviction(each)],
             "evicted": [_departure_json(each) for each in self.departures if is_eviction(each)],

@@ -45,7 +45,9 @@ class Names:
         if not member_id:
             return "a member"
         base = self._base(member_id)
-        others = [each for each in self._bearers.get(base, ()) if each != member_id]
+        others = [
+            each for each in self._bearers.get(base, ()) if each != member_id and not self._is_same(each, member_id)
+        ]
         if not others or base == member_id:
             return base
         tail = _tail(member_id, base)
@@ -53,6 +55,16 @@ class Names:
             if not any(_tail(each, base).startswith(tail[:length]) for each in others):
                 return f"{base}-{tail[:length]}"
         return member_id
+
+    def _is_same(self, one_id: str, other_id: str) -> bool:
+        """Whether two ids were those of one instance, one after the other."""
+        one, other = self._identities.get(one_id), self._identities.get(other_id)
+        return (
+            one is not None
+            and other is not None
+            and one.instance_id is not None
+            and one.instance_id == other.instance_id
+        )
 
     def _base(self, member_id: str) -> str:
         identity = self._identities.get(member_id)
@@ -262,7 +274,7 @@ def chain(rebalance: Rebalance, names: Names) -> list[Link]:
     links += [
         Link(
             each.at_ms,
-            f"{each.instance_id} came back: {names(each.new_id)} takes the place of {each.old_id}, now fenced",
+            f"{names(each.new_id)} is {each.new_id} now; {each.old_id} is fenced",
         )
         for each in rebalance.replacements
     ]
@@ -320,7 +332,7 @@ def _moved(rebalance: Rebalance, names: Names) -> str:
         flows = [*flows[: 2 * NAMED], f"{len(flows) - 2 * NAMED} more such moves"]
     took = duration(rebalance.duration_ms())
     said = ["nobody is left"] if rebalance.outcome is Outcome.EMPTY else []
-    if rebalance.partitions:
+    if rebalance.partitions and rebalance.partitions_before:
         said = [f"{rebalance.stayed()} of {rebalance.partitions} partitions stayed"]
     said += flows
     return f"over after {took}: {', '.join(said) or 'nothing is assigned'}"

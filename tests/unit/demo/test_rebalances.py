@@ -1,48 +1,15 @@
-"""What the demo makes of the group's events and the workers' journals: rebalances, tenures, and who owned nothing."""
+"""What the demo makes of the workers' journals: tenures, and when nobody owned a partition."""
 
 from __future__ import annotations
 
 from kohort.demo.journal import Entry, Journal, read_journals
-from kohort.demo.rebalances import Gap, Tenure, gaps, read_rebalances, tenures, unowned_partition_s
+from kohort.demo.rebalances import Gap, Tenure, gaps, tenures
 from kohort.model.ids import TopicPartition
 from kohort.spark.rounds import OffsetRange, Round
 
 
-def event(at_ms, name, generation=1, **more):
-    return {"at_ms": at_ms, "group": "g", "event": name, "generation": generation, **more}
-
-
-def cause(kind, member=None, detail=""):
-    return {"kind": kind, "member": member, "detail": detail, "at_ms": 0}
-
-
-EVENTS = [
-    event(10, "member_joined", 0, member="m1", client="worker-a"),
-    event(10, "round_opened", 0, cause=cause("member_joined", "m1")),
-    event(11, "member_joined", 0, member="m2", client="worker-b"),
-    event(12, "generation_formed"),
-    event(15, "assignment_stored", assignments={"m1": {"t": [0, 1]}, "m2": {"t": [2]}}),
-    event(90, "member_evicted", member="m1"),
-    event(90, "round_opened", cause=cause("session_timeout", "m1", "no heartbeat for 6.0 s")),
-    event(99, "assignment_stored", 2, assignments={"m2": {"t": [0, 1, 2]}}),
-    event(200, "round_opened", 2, cause=cause("member_left", "m2")),
-]
-
-
 def entry(at_ms, worker, kind, *numbers, run=1):
     return Entry(at_ms, worker, run, kind, partitions=frozenset(TopicPartition("t", number) for number in numbers))
-
-
-def test_a_rebalance_runs_from_the_opened_round_to_the_stored_assignment():
-    first, second = read_rebalances([*EVENTS, event(1, "round_opened") | {"group": "other"}], "g")
-    assert (first.opened_ms, first.assigned_ms, first.duration_ms, first.generation) == (10, 15, 5, 1)
-    assert (first.cause, first.member, first.assignments) == (
-        "member joined",
-        "worker-a",
-        {"worker-a": 2, "worker-b": 1},
-    )
-    assert (second.cause, second.member, second.detail) == ("session timeout", "worker-a", "no heartbeat for 6.0 s")
-    assert (second.duration_ms, second.assignments) == (9, {"worker-b": 3})
 
 
 def test_a_tenure_ends_with_the_revocation_or_the_death_of_its_worker():
@@ -69,13 +36,6 @@ def test_a_gap_lies_between_two_tenures_of_a_partition():
         Tenure(1, "b", 1, 20, 30),
     ]
     assert gaps(owned) == [Gap(0, 50, 99)]
-
-
-def test_unowned_time_belongs_to_the_rebalance_that_ended_it():
-    first, second = read_rebalances(EVENTS, "g")
-    all_gaps = [Gap(0, 50, 99), Gap(1, 20, 100), Gap(2, 11, 16)]
-    assert unowned_partition_s(first, second, all_gaps) == 0.005
-    assert unowned_partition_s(second, None, all_gaps) == 0.129
 
 
 def test_a_journal_is_read_back_without_the_line_that_a_kill_cut_off(tmp_path):

@@ -1,0 +1,20 @@
+"""Why a group rebalanced, and what that cost: from events that a broker wrote down, saved as lines of JSON."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+from kohort.cli.main import main
+from kohort.group.explain import explain
+
+SAVED = "billing_events.jsonl"
+
+main(["explain", "billing", "--events", SAVED])
+
+events = [json.loads(line) for line in Path(SAVED).read_text(encoding="utf-8").splitlines()]
+costs: Counter[str] = Counter()
+for rebalance in explain(events, "billing", now_ms=0).rebalances:
+    costs[rebalance.because.kind] += rebalance.unowned_partition_s
+print("\nunowned partition-seconds by cause:")
+for cause, cost in costs.most_common():
+    print(f"{cost:8.3f}  {cause}")
