@@ -8,7 +8,7 @@ import json
 import ssl
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from kohort.cli.main import main
 from kohort.client import Admin, Consumer, Producer, Sasl
 from kohort.client.config_file import config_from
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.net.loop import new_event_loop
 from kohort.net.tls import TlsFailed
 
 PATIENCE_MS = 60_000
@@ -100,6 +101,21 @@ async def work(bootstrap: str, name: str, tls: ssl.SSLContext, sasl: Sasl | None
         assert sum(entry.offset for entry in (await admin.group_offsets(name)).values()) == 40
 
 
+Loop = Callable[[], asyncio.AbstractEventLoop]
+
+
+@pytest.fixture(params=[asyncio.new_event_loop, new_event_loop], ids=["asyncio", "uvloop"])
+def loop(request: pytest.FixtureRequest) -> Loop:
+    """Both loops have a TLS of their own, and errors of their own."""
+    factory: Loop = request.param
+    return factory
+
+
+def run(work: Coroutine[None, None, None], loop: Loop = asyncio.new_event_loop) -> None:
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(work)
+
+
 def a_name() -> str:
     return f"secured-{uuid.uuid4().hex[:8]}"
 
@@ -113,8 +129,8 @@ async def connect(
 
 
 @pytest.mark.parametrize("mechanism", USERS)
-def test_sasl_over_tls(secured: Secured, mechanism: str) -> None:
-    asyncio.run(work(secured.addresses["SASL_SSL"], a_name(), secured.context(), USERS[mechanism]))
+def test_sasl_over_tls(secured: Secured, loop: Loop, mechanism: str) -> None:
+    run(work(secured.addresses["SASL_SSL"], a_name(), secured.context(), USERS[mechanism]), loop)
 
 
 def token(expires_in_s: int) -> str:
@@ -126,19 +142,17 @@ def token(expires_in_s: int) -> str:
 
 def test_tokens_over_tls(secured: Secured) -> None:
     sasl = Sasl("OAUTHBEARER", token=lambda: token(600))
-    asyncio.run(work(secured.addresses["SASL_SSL"], a_name(), secured.context(), sasl))
+    run(work(secured.addresses["SASL_SSL"], a_name(), secured.context(), sasl))
 
 
 def test_a_token_that_has_expired_is_refused_at_once(secured: Secured) -> None:
     with pytest.raises(KafkaError, match="refused the token") as refused:
-        asyncio.run(
-            connect(secured.addresses["SASL_SSL"], secured.context(), Sasl("OAUTHBEARER", token=lambda: token(-50)))
-        )
+        run(connect(secured.addresses["SASL_SSL"], secured.context(), Sasl("OAUTHBEARER", token=lambda: token(-50))))
     assert refused.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
-def test_mutual_tls(secured: Secured) -> None:
-    asyncio.run(work(secured.addresses["SSL"], a_name(), secured.context(certificate=secured.client), None))
+def test_mutual_tls(secured: Secured, loop: Loop) -> None:
+    run(work(secured.addresses["SSL"], a_name(), secured.context(certificate=secured.client), None), loop)
 
 
 @pytest.mark.parametrize("mechanism", USERS)
@@ -146,7 +160,7 @@ def test_a_wrong_password_is_refused_at_once_and_names_the_user(secured: Secured
     user = USERS[mechanism]
     wrong = Sasl(mechanism, user.username, "wrong")
     with pytest.raises(KafkaError, match="refused user") as refused:
-        asyncio.run(connect(secured.addresses["SASL_SSL"], secured.context(), wrong))
+        run(connect(secured.addresses["SASL_SSL"], secured.context(), wrong))
     assert refused.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
     assert user.username in refused.value.text
     assert "wrong" not in refused.value.text
@@ -155,43 +169,43 @@ def test_a_wrong_password_is_refused_at_once_and_names_the_user(secured: Secured
 def test_a_mechanism_that_the_broker_does_not_offer_names_those_that_it_does(secured: Secured) -> None:
     # The listener for mutual TLS has no SASL at all.
     with pytest.raises(KafkaError, match=r"SASL|closed") as refused:
-        asyncio.run(
-            connect(secured.addresses["SSL"], secured.context(certificate=secured.client), USERS["SCRAM-SHA-256"])
-        )
+        run(connect(secured.addresses["SSL"], secured.context(certificate=secured.client), USERS["SCRAM-SHA-256"]))
     assert refused.value.code in (ErrorCode.UNSUPPORTED_SASL_MECHANISM, ErrorCode.ILLEGAL_SASL_STATE)
 
 
-def test_a_certificate_that_nobody_known_signed_is_not_trusted(secured: Secured) -> None:
+def test_a_certificate_that_nobody_known_signed_is_not_trusted(secured: Secured, loop: Loop) -> None:
     with pytest.raises(TlsFailed, match=r"no authority that this client knows .*cafile="):
-        asyncio.run(connect(secured.addresses["SASL_SSL"], ssl.create_default_context(), USERS["PLAIN"]))
+        run(connect(secured.addresses["SASL_SSL"], ssl.create_default_context(), USERS["PLAIN"]), loop)
 
 
-def test_a_certificate_of_another_host_is_not_trusted(secured: Secured) -> None:
+def test_a_certificate_of_another_host_is_not_trusted(secured: Secured, loop: Loop) -> None:
     port = secured.addresses["SASL_SSL"].rpartition(":")[2]
     with pytest.raises(TlsFailed, match=r"certificate is for another host .*'localhost'"):
-        asyncio.run(connect(f"localhost:{port}", secured.context(), USERS["PLAIN"]))
+        run(connect(f"localhost:{port}", secured.context(), USERS["PLAIN"]), loop)
 
 
 @pytest.mark.parametrize("has_certificate", [False, True], ids=["no certificate", "a stranger's certificate"])
-def test_a_broker_that_wants_another_certificate_of_ours_says_so(secured: Secured, has_certificate: bool) -> None:
+def test_a_broker_that_wants_another_certificate_of_ours_says_so(
+    secured: Secured, loop: Loop, has_certificate: bool
+) -> None:
     context = secured.context(certificate=secured.stranger if has_certificate else None)
     with pytest.raises(TlsFailed, match=r"refused this client's certificate .*load_cert_chain"):
-        asyncio.run(connect(secured.addresses["SSL"], context))
+        run(connect(secured.addresses["SSL"], context), loop)
 
 
-def test_tls_to_a_plain_listener_says_what_it_may_be(secured: Secured) -> None:
+def test_tls_to_a_plain_listener_says_what_it_may_be(secured: Secured, loop: Loop) -> None:
     with pytest.raises(KafkaError, match="a listener without TLS"):
-        asyncio.run(connect(secured.addresses["PLAINTEXT"], secured.context(), is_final=False))
+        run(connect(secured.addresses["PLAINTEXT"], secured.context(), is_final=False), loop)
 
 
-def test_a_client_without_tls_is_told_that_the_listener_may_have_it(secured: Secured) -> None:
+def test_a_client_without_tls_is_told_that_the_listener_may_have_it(secured: Secured, loop: Loop) -> None:
     with pytest.raises(KafkaError, match="is it a TLS listener"):
-        asyncio.run(connect(secured.addresses["SASL_SSL"], None, is_final=False))
+        run(connect(secured.addresses["SASL_SSL"], None, is_final=False), loop)
 
 
-def test_a_client_without_credentials_is_told_that_none_were_given(secured: Secured) -> None:
+def test_a_client_without_credentials_is_told_that_none_were_given(secured: Secured, loop: Loop) -> None:
     with pytest.raises(KafkaError, match="gave no SASL credentials"):
-        asyncio.run(connect(secured.addresses["SASL_SSL"], secured.context(), is_final=False))
+        run(connect(secured.addresses["SASL_SSL"], secured.context(), is_final=False), loop)
 
 
 def properties(secured: Secured, path: Path, user: Sasl) -> Path:
@@ -209,7 +223,7 @@ def test_a_file_of_properties_opens_the_door_for_programs(
     user = USERS["SCRAM-SHA-512"]
     monkeypatch.setenv("KOHORT_TEST_PASSWORD", user.password)
     found = config_from(properties(secured, tmp_path / "client.properties", user))
-    asyncio.run(work(found["bootstrap_servers"], a_name(), found["tls"], found["sasl"]))
+    run(work(found["bootstrap_servers"], a_name(), found["tls"], found["sasl"]))
 
 
 def test_a_file_of_properties_opens_the_door_for_the_command_line(

@@ -205,6 +205,7 @@ class Consumer(Reading):
         if not self._wanted:
             await self.unsubscribe()
             return
+        self._manual = frozenset()
         if (user := listener_of(listener, on_assigned, on_revoked, on_lost)) is not None:
             self._rebalance.user = user
         if not self._is_started:
@@ -373,18 +374,7 @@ class Consumer(Reading):
             self._topics = topics
         elif self._wanted:
             self._topics = topics
-            self._follow_partitions(view)
-
-    def _follow_partitions(self, view: ClusterView) -> None:
-        tracked = self._fetcher.tracked
-        for partition in [each for each in tracked if each.topic not in self._topics]:
-            del tracked[partition]
-        for topic in self._topics:
-            for number in view.topics[topic].partitions if topic in view.topics else ():
-                partition = TopicPartition(topic, number)
-                if partition not in tracked:
-                    tracked[partition] = TrackedPartition(partition)
-                    self._positions.wake()
+            self._read_all(topics, view)
 
     def _note_callback(self) -> None:
         self._measured.callback_began(int(asyncio.get_running_loop().time() * 1000))

@@ -6,7 +6,7 @@ The part of `Consumer` that has nothing to do with how partitions come and go, o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from kohort.client.cluster import Cluster
 from kohort.client.committing import Committing
@@ -14,6 +14,7 @@ from kohort.client.fetcher import FetchConfig
 from kohort.client.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_ends, list_offsets
 from kohort.client.positions import Positions
 from kohort.client.tracked import TrackedPartition
+from kohort.client.view import ClusterView
 from kohort.member.metrics import RebalanceMetrics
 from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition
@@ -113,6 +114,20 @@ class Reading(Committing):
     def _finish_handed_out(self) -> None:
         for entry in self._fetcher.tracked.values():
             entry.take_as_consumed()
+
+    def _read_all(self, topics: Collection[str], view: ClusterView) -> None:
+        """Read every partition of these topics that exists now, and nothing else."""
+        tracked = self._fetcher.tracked
+        there = {
+            TopicPartition(topic, number)
+            for topic in topics
+            for number in (view.topics[topic].partitions if topic in view.topics else ())
+        }
+        for partition in [each for each in tracked if each.topic not in topics]:
+            del tracked[partition]
+        for partition in sorted(there - tracked.keys()):
+            tracked[partition] = TrackedPartition(partition)
+            self._positions.wake()
 
     def _seek_to(self, partitions: Iterable[TopicPartition] | None, end: int) -> None:
         for partition in self.assignment() if partitions is None else partitions:
