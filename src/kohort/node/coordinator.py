@@ -144,7 +144,8 @@ class Coordinator:
                 result = effect.result
             elif type(effect) is Arm:
                 timer = effect.timer
-                self._node.timers.arm(timer, effect.deadline_ms, partial(self._fire, timer))
+                if not self._node.timers.move(timer, effect.deadline_ms):
+                    self._node.timers.arm(timer, effect.deadline_ms, partial(self._fire, timer))
                 if self._is_parking and type(result) is HeartbeatResult and result.is_quiet:
                     kept = self._parking.keep(command, ticket, effect.deadline_ms - now_ms, now_ms)
         if kept is None:

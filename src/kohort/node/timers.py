@@ -38,16 +38,22 @@ class Timers:
 
     def arm(self, key: Hashable, deadline_ms: int, action: Action) -> None:
         """Run `action` at `deadline_ms`; a timer of the same key is replaced."""
+        if self.move(key, deadline_ms):
+            self._timers[key].action = action
+            return
+        self._timers[key] = timer = _Timer(deadline_ms, action)
+        self._push(deadline_ms, key, timer)
+
+    def move(self, key: Hashable, deadline_ms: int) -> bool:
+        """Let the timer of `key` run at `deadline_ms` instead; return whether there is one."""
         timer = self._timers.get(key)
         if timer is None:
-            self._timers[key] = timer = _Timer(deadline_ms, action)
-            self._push(deadline_ms, key, timer)
-            return
-        timer.action = action
+            return False
         timer.deadline_ms = deadline_ms
         if deadline_ms < timer.queued_ms:
             timer.queued_ms = deadline_ms
             self._push(deadline_ms, key, timer)
+        return True
 
     def disarm(self, key: Hashable) -> None:
         """Forget the timer of `key`, if there is one."""

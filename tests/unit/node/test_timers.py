@@ -94,3 +94,15 @@ def test_timers_agree_with_a_plain_dictionary(steps: list[tuple[str, int, int]])
         assert timers.next_deadline_ms() == min(model.values(), default=None)
     timers.run_due(50)
     assert sorted(ran) == sorted(key for key, deadline in model.items() if deadline <= 50)
+
+
+def test_a_timer_that_moves_keeps_its_action_and_one_that_is_not_armed_does_not_move() -> None:
+    timers, ran = Timers(), []
+    assert not timers.move("session", 100)
+    timers.arm("session", 500, ran.append)
+    assert timers.move("session", 900)
+    assert timers.move("session", 100)
+    timers.run_due(100)
+    assert ran == [100]
+    timers.run_due(1000)
+    assert ran == [100]
