@@ -91,7 +91,7 @@ async def lately_told(bootstrap_servers: str, group_id: str, now_ms: int) -> Tol
     """Return what a cluster that has events says of a group, as far as its latest ones reach back."""
     from kohort.client import Consumer
 
-    explanation = Explanation(group_id)
+    explanation = Explanation(group_id, last=1, keeps_events=False)
     async with Consumer(bootstrap_servers=bootstrap_servers, auto_offset_reset="earliest") as consumer:
         async for event in live_events(consumer, GroupFilter(group_id), lambda _: None, last=LATELY):
             if event is not None:

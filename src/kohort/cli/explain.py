@@ -92,6 +92,12 @@ def since_ms(text: str) -> int:
         ) from None
 
 
+def begun(args: argparse.Namespace) -> Explanation:
+    """Return an explanation that keeps no more than the options will ask of it."""
+    last = None if args.since is not None else LAST if args.last is None else args.last
+    return Explanation(args.group, last=last, keeps_events=args.verbose)
+
+
 def run(args: argparse.Namespace) -> int:
     """Explain a group, and return the exit status."""
     if args.data_dir is None and args.events is None:
@@ -105,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
 async def explain_stored(args: argparse.Namespace) -> int:
     """Explain from files."""
     picked = GroupFilter(args.group)
-    explanation = Explanation(args.group)
+    explanation = begun(args)
     with output.Meter("reading group events", unit="events") as meter:
         source = stored_events if args.data_dir is not None else filed_events
         for event in source(args.data_dir or args.events, picked, meter.advance):
@@ -125,7 +131,7 @@ async def explain_live(args: argparse.Namespace) -> int:
     async with consumer:
         if args.follow:
             return await follow(args, consumer)
-        picked, explanation = GroupFilter(args.group), Explanation(args.group)
+        picked, explanation = GroupFilter(args.group), begun(args)
         with output.Meter("reading group events", unit="events") as meter:
             async for event in live_events(consumer, picked, meter.advance):
                 if event is not None:
@@ -175,7 +181,7 @@ class Teller:
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
         self.picked = GroupFilter(args.group)
-        self.explanation = Explanation(args.group)
+        self.explanation = begun(args)
         self.is_caught_up = False
         self.slow_told: int | None = None
 
@@ -235,7 +241,7 @@ def show(args: argparse.Namespace, known: Told, picked: GroupFilter) -> None:
                 "generation": known.generation,
                 "members": known.members,
                 "partitions": known.partitions,
-                "rebalances_total": len(known.rebalances),
+                "rebalances_total": known.total,
                 "rebalances_avoided": known.avoided,
                 "rebalances": [document_of(each, names, known, is_verbose=args.verbose) for each in rebalances],
                 "running": None if running is None else document_of(running, names, known, is_verbose=args.verbose),
@@ -245,7 +251,7 @@ def show(args: argparse.Namespace, known: Told, picked: GroupFilter) -> None:
     output.put(headline(known))
     for each in [*rebalances, *([running] if running is not None else [])]:
         output.put("\n" + text_of(each, names, is_verbose=args.verbose))
-    left_out = len(known.rebalances) - len(rebalances)
+    left_out = known.total - len(rebalances)
     if left_out and args.last is None and args.since is None:
         output.remark(f"{left_out} earlier ones are not shown: ask for more with --last N or --since WHEN")
 
@@ -260,12 +266,10 @@ def chosen(args: argparse.Namespace, rebalances: list[Rebalance]) -> list[Rebala
 
 def headline(known: Told) -> str:
     """Return the group in one line: how it stands, and how often it has rebalanced at what cost."""
-    unowned = sum(each.unowned_partition_s for each in known.rebalances)
-    told_of = len(known.rebalances)
     return (
         f"{known.group_id}: {known.state}, generation {known.generation}, {counted(known.members, 'member')}, "
-        f"{counted(known.partitions, 'partition')}; {counted(told_of, 'rebalance')}, {known.avoided} avoided, "
-        f"{partition_seconds(unowned)} unowned"
+        f"{counted(known.partitions, 'partition')}; {counted(known.total, 'rebalance')}, {known.avoided} avoided, "
+        f"{partition_seconds(known.unowned_partition_s)} unowned"
     )
 
 

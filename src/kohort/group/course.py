@@ -5,12 +5,11 @@ Only `explain.py` writes here. The essay there says what a rebalance is, `owners
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterable
 from dataclasses import replace
 
 from kohort.group.explained import (
-    Avoided,
     EventFields,
     Identity,
     Move,
@@ -29,11 +28,15 @@ REMEMBERED = 1_000
 class Course:
     """What is known of one group, and the rebalance that runs in it. `explain.py` folds events into it."""
 
-    def __init__(self, group_id: str) -> None:
+    def __init__(self, group_id: str, last: int | None = None) -> None:
         self.group_id = group_id
         self.identities: dict[str, Identity] = {}
-        self.rebalances: list[Rebalance] = []
-        self.avoided: list[Avoided] = []
+        self.rebalances: deque[Rebalance] = deque(maxlen=last)
+        self.total = 0
+        """How many rebalances there were, kept or not."""
+        self.unowned_partition_s = 0.0
+        """What all of them cost."""
+        self.avoided = 0
         self.now_ms = 0
         """The latest time of any event: a clock that steps back makes nothing shorter than it was."""
         self._lately: OrderedDict[tuple[object, ...], None] = OrderedDict()
@@ -173,6 +176,8 @@ class Course:
             running.gaps += self.ownership.collect() + self.ownership.close(self.now_ms)
         running.moves = self._moves(running)
         self.rebalances.append(running)
+        self.total += 1
+        self.unowned_partition_s += running.unowned_partition_s
         self.is_known = True
         return running
 

@@ -29,7 +29,6 @@ from collections.abc import Callable, Iterable
 from kohort.group.course import Course
 from kohort.group.explained import (
     UNTOLD,
-    Avoided,
     Departure,
     EventFields,
     Identity,
@@ -55,10 +54,11 @@ def explain(events: Iterable[EventFields], group_id: str, now_ms: int) -> Told:
 
 
 class Explanation:
-    """One group's events, folded one after another."""
+    """One group's events, folded one after another. Of its rebalances the `last` ones are kept, or all of them."""
 
-    def __init__(self, group_id: str) -> None:
-        self._course = Course(group_id)
+    def __init__(self, group_id: str, *, last: int | None = None, keeps_events: bool = True) -> None:
+        self._course = Course(group_id, last)
+        self._keeps_events = keeps_events
 
     def told(self, now_ms: int) -> Told:
         """Return what is known, the running rebalance as it is at `now_ms`."""
@@ -72,7 +72,9 @@ class Explanation:
             len(course.assigned()),
             list(course.rebalances),
             running,
-            len(course.avoided),
+            course.total,
+            course.unowned_partition_s,
+            course.avoided,
             dict(course.identities),
             {partition: owner for partition, (owner, _) in course.ownership.owners.items()},
             course.now_ms > 0,
@@ -91,7 +93,7 @@ class Explanation:
         fold = _FOLDS.get(name)
         ended = None if fold is None else fold(course, event)
         concerned = ended or course.running or before
-        if concerned is not None:
+        if concerned is not None and self._keeps_events:
             concerned.events.append(event)
         course.state = str(event.get("state") or course.state)
         return ended
@@ -293,7 +295,7 @@ def _gathering_failed(course: Course, event: EventFields) -> None:
 
 
 def _rebalance_avoided(course: Course, event: EventFields) -> Rebalance | None:
-    course.avoided.append(Avoided(course.now_ms, because(event)))
+    course.avoided += 1
     course.avoided_before += 1
     return _member_recognized(course, event)
 
@@ -304,9 +306,6 @@ def _member_recognized(course: Course, event: EventFields) -> Rebalance | None:
     if not course.is_gathering:
         course.ownership.claim(member_id, sorted(course.targets.get(member_id, ())), course.now_ms)
     return course.settle()
-
-
-# -- the group itself
 
 
 def _group_created(course: Course, event: EventFields) -> Rebalance | None:

@@ -52,13 +52,6 @@ class Identity(NamedTuple):
     instance_id: str | None
 
 
-class Avoided(NamedTuple):
-    """A join that would have cost a rebalance, and did not."""
-
-    at_ms: int
-    because: Because
-
-
 class Departure(NamedTuple):
     """A member that is out; `silent_ms` is how long it had not been heard of, -1 where that is not known."""
 
@@ -271,7 +264,12 @@ class Told:
     members: int
     partitions: int
     rebalances: list[Rebalance]
+    """Those that were kept."""
     running: Rebalance | None
+    total: int
+    """How many there were, without the one that runs."""
+    unowned_partition_s: float
+    """What all of them cost."""
     avoided: int
     identities: dict[str, Identity]
     owners: dict[TopicPartition, str]

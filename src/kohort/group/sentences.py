@@ -173,7 +173,7 @@ def cause(because: Because, names: Names) -> str:
         case "topic_metadata_changed":
             return f"leader {who} saw its topics change"
         case "subscription_changed":
-            return f"{who} subscribed to other topics"
+            return f"{who} joined again with another subscription"
         case "protocol_changed":
             return f"{who} offers other assignors"
         case "partitions_to_revoke":

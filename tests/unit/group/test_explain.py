@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.unit.group.story import START, Story
 
+from kohort.group.explain import Explanation
 from kohort.group.explained import Because, Outcome
 from kohort.group.sentences import Names, chain, sentence
 
@@ -256,6 +257,17 @@ def test_avoided_rebalances_are_counted_and_shown_with_the_next_one() -> None:
     assert (story.told().avoided, story.told().running) == (2, None)
     story.joined("c").opened("member_joined", "c").rejoined("a").rejoined("b").formed().stored(a={0}, b={1}, c={2})
     assert story.last().avoided_before == 2
+
+
+def test_only_the_last_ones_are_kept_if_so_asked_but_all_are_counted() -> None:
+    story = Story().stable(a={0, 1}).left("a").opened("member_left", "a").emptied().joined("b")
+    story.opened("member_joined", "b", is_initial=True).after(3_000).formed("initial_delay_over").stored(b={0, 1})
+    explanation = Explanation("g", last=1, keeps_events=False)
+    for event in story.events:
+        explanation.fold(event)
+    told = explanation.told(story.at_ms)
+    assert [(each.because.member_id, each.events) for each in told.rebalances] == [("b", [])]
+    assert (told.total, told.unowned_partition_s) == (3, 12.0)
 
 
 def test_other_protocols_have_rebalances_without_a_cost() -> None:
