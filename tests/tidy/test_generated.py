@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from scripts import metrics_table, settings_table
+from scripts import conformance, metrics_table, settings_table
 from tests.tidy.tree import Tree
 
 from kohort.wire.stubs import stub_text
 
 GENERATED: dict[str, Callable[[], str]] = {
     "src/kohort/wire/messages.pyi": stub_text,
+    "docs/conformance.md": conformance.render,
     "docs/metrics.md": metrics_table.render,
     "docs/settings.md": settings_table.render,
 }
