@@ -10,7 +10,7 @@ from kohort.group.shard import Shard
 
 
 class DescribedMember(NamedTuple):
-    """One member as DescribeGroups shows it; metadata and assignment are empty outside a Stable group."""
+    """One member as DescribeGroups shows it: outside a Stable group without metadata, and with its last assignment."""
 
     member_id: str
     instance_id: str | None
@@ -68,7 +68,7 @@ def _described(group: ClassicGroup, member_id: str, is_settled: bool) -> Describ
         member.client_id,
         member.client_host,
         member.metadata(group.protocol_name) if is_settled else b"",
-        member.assignment if is_settled else b"",
+        member.assignment,
     )
 
 

@@ -130,14 +130,16 @@ def test_stable_group_is_described_with_metadata_and_assignments() -> None:
     ]
 
 
-def test_rebalancing_group_is_described_without_them() -> None:
+def test_rebalancing_group_is_described_without_metadata_and_with_what_its_members_were_assigned() -> None:
     world = World()
     leader, _ = world.stable(2)
     world.join(leader)
     described = describe(world.shard, "g")
     assert described is not None
     assert (described.state, described.protocol_name) == ("PreparingRebalance", "")
-    assert {(each.metadata, each.assignment) for each in described.members} == {(b"", b"")}
+    assert [(each.metadata, each.assignment) for each in described.members] == [
+        (b"", f"for {each.member_id}".encode()) for each in described.members
+    ]
 
 
 def test_missing_group_has_no_description() -> None:

@@ -83,6 +83,24 @@ def test_group_with_members_takes_no_commit_from_others(member_id: str, generati
     assert committed(world) is None
 
 
+def test_instance_decides_who_may_commit() -> None:
+    world = World()
+    join = world.join(instance_id="i")
+    world.gather()
+    (member,) = world.settle([join.result.member_id])
+    assert world.commit(member, 1, instance_id="i").error is ErrorCode.NONE
+    assert world.commit(member, 1, instance_id="nobody").error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert world.commit("other", 1, instance_id="i").error is ErrorCode.FENCED_INSTANCE_ID
+    assert world.commit("", -1, instance_id="i").error is ErrorCode.FENCED_INSTANCE_ID
+
+
+def test_instance_id_of_a_simple_group_is_ignored() -> None:
+    world = World()
+    assert world.commit(instance_id="i").error is ErrorCode.NONE
+    assert world.commit(instance_id="i").error is ErrorCode.NONE
+    assert world.group().is_simple
+
+
 def test_member_may_commit_while_others_gather() -> None:
     world = World()
     leader, follower = world.stable(2)

@@ -250,6 +250,16 @@ def test_many_groups_are_fetched_at_once(desk: Desk, peer: Peer) -> None:
     ]
 
 
+@pytest.mark.parametrize("version", versions(Api.OFFSET_FETCH))
+def test_fetch_of_a_missing_group_finds_nothing(desk: Desk, peer: Peer, version: int) -> None:
+    answer = peer.call(fetch_of(desk, 0, 1), version)
+    source = answer.groups[0] if version >= 8 else answer
+    assert source.error_code == 0
+    assert [(each.committed_offset, each.metadata, each.error_code) for each in source.topics[0].partitions] == [
+        (-1, "", 0)
+    ] * 2
+
+
 @pytest.mark.parametrize("version", [9, 10])
 def test_commit_to_what_does_not_exist_is_refused_and_the_rest_is_kept(desk: Desk, peer: Peer, version: int) -> None:
     request = commit_of(desk)
