@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from interop import jars
+from interop import java_member
 from interop.process import Child
 from kohort.model.errors import KafkaError
 from kohort.sync import Consumer
@@ -29,7 +30,7 @@ class Member:
         self.library = library
         arguments = [bootstrap, group, topic, *(f"{key}={value}" for key, value in settings.items())]
         if library == "java":
-            command = jars.command("GroupMember", *arguments, classes=jars.compiled("GroupMember"))
+            command = java_member.command(*arguments)
         else:
             command = [sys.executable, "-m", f"interop.members.{library}", *arguments]
         output = folder / f"{library}-{time.monotonic_ns()}.jsonl"
@@ -38,9 +39,13 @@ class Member:
         self._seen = 0
         self.owned: set[int] = set()
         self.changes: list[tuple[str, set[int]]] = []
+        self.changed_s: list[float] = []  # when each of `changes` was
+        self.reads: list[tuple[float, frozenset[int]]] = []  # when it read, and from which partitions
+        self.ended_s: float | None = None  # when it began to leave, or was dead
         self.rows: list[tuple[int, int, str, str]] = []
         self.committed: dict[int, int] = {}
         self.refusals: list[str] = []
+        self.troubles: list[str] = []
         self.has_left = False
 
     def read(self) -> None:
@@ -53,15 +58,21 @@ class Member:
 
     def _take(self, event: dict[str, object]) -> None:
         match event:
-            case {"event": "owns", "partitions": list(partitions), "why": str(why)}:
+            case {"event": "owns", "partitions": list(partitions), "why": str(why), "at_s": float(at_s)}:
                 self.owned = set(partitions)
                 self.changes.append((why, self.owned))
-            case {"event": "read", "records": list(records)}:
+                self.changed_s.append(at_s)
+            case {"event": "read", "records": list(records), "at_s": float(at_s)}:
                 self.rows += [tuple(row) for row in records]
+                self.reads.append((at_s, frozenset(row[0] for row in records)))
             case {"event": "committed", "offsets": dict(offsets)}:
                 self.committed.update((int(partition), offset) for partition, offset in offsets.items())
             case {"event": "refused", "error": str(error)}:
                 self.refusals.append(error)
+            case {"event": "troubled", "error": str(error)}:
+                self.troubles.append(error)
+            case {"event": "leaving", "at_s": float(at_s)}:
+                self.ended_s = at_s
             case {"event": "left"}:
                 self.has_left = True
 
@@ -80,6 +91,7 @@ class Member:
         """End it as a crash would."""
         self.child.kill()
         self.read()
+        self.ended_s = time.monotonic()
         self.owned = set()
 
 
@@ -92,6 +104,7 @@ class Group:
         self.topic = topic
         self.partitions = set(range(partitions))
         self.folder = folder
+        self.are_troubles_expected = False
         self.members: list[Member] = []
         self.gone: list[Member] = []
 
@@ -132,15 +145,24 @@ class Group:
                 return
             for member in self.members:
                 assert member.child.is_running, f"{member.library} ended by itself: {member.complaint()}"
+                assert self.are_troubles_expected or not member.troubles, f"{member.library}: {member.troubles}"
             if time.monotonic() > deadline:
+                self._ask_for_stacks()
                 raise AssertionError(f"{what}: not within {timeout_s} s\n{self.state()}\n{self.events()}")
             time.sleep(0.02)
+
+    def _ask_for_stacks(self) -> None:
+        """Let the Python programs write on stderr where each of their threads is."""
+        for member in self.members:
+            if member.library != "java":
+                member.child.signal(signal.SIGUSR1)
+        time.sleep(0.3)
 
     def state(self) -> str:
         """Return what each member holds and has read, for a message."""
         return "\n".join(
             f"{m.library} pid {m.child.pid}: owns {sorted(m.owned)}, read {len(m.rows)}, committed {m.committed}, "
-            f"refused {m.refusals}, changes {m.changes[-4:]}, said {m.complaint()[-600:]}"
+            f"refused {m.refusals}, troubles {m.troubles}, changes {m.changes[-4:]}, said {m.complaint()}"
             for m in self.gone + self.members
         )
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from interop.group import Pair, Position
+from interop.group import Pair, Position, keyed
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
@@ -139,3 +140,35 @@ def produce(
     written = _BY_LIBRARY[library](bootstrap, topic, pairs, codec, idempotent)
     assert len(written) == len(pairs), "two records were given the same offset"
     return written
+
+
+class Load:
+    """Records written all the time by a thread of its own; a context manager that ends when all are acknowledged."""
+
+    def __init__(self, bootstrap: str, topic: str, *, keys: int = 40, pause_s: float = 0.2) -> None:
+        self._producer = LongProducer(bootstrap, topic)
+        self._keys = keys
+        self._pause_s = pause_s
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="load", daemon=True)
+
+    def _run(self) -> None:
+        sent = 0
+        while not self._is_over.wait(self._pause_s):
+            self._producer.send(keyed(self._keys, self._keys, sent))
+            sent += self._keys
+
+    def stop(self) -> Written:
+        """Write no more, and return what was written when all of it is acknowledged."""
+        self._is_over.set()
+        self._thread.join()
+        self._producer.flush()
+        return self._producer.written
+
+    def __enter__(self) -> Load:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()

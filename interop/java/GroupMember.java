@@ -4,13 +4,16 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Properties;
 import java.util.TreeSet;
 import java.util.concurrent.CountDownLatch;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.KafkaException;
@@ -29,8 +32,15 @@ public class GroupMember {
     static final Map<Integer, Long> positions = new HashMap<>();
     static volatile boolean over;
 
+    static void line(String event, String fields) {
+        // On Linux this is the machine's monotonic clock, the one that the Python programs print.
+        String at = String.format(Locale.ROOT, "%.6f", System.nanoTime() / 1e9);
+        System.out.println("{\"event\":\"" + event + "\",\"at_s\":" + at + fields + "}");
+        System.out.flush();
+    }
+
     static void owns(String why) {
-        System.out.println("{\"event\":\"owns\",\"partitions\":" + owned + ",\"why\":\"" + why + "\"}");
+        line("owns", ",\"partitions\":" + owned + ",\"why\":\"" + why + "\"");
     }
 
     static void commit() {
@@ -39,14 +49,14 @@ public class GroupMember {
         positions.forEach((p, o) -> offsets.put(new TopicPartition(topic, p), new OffsetAndMetadata(o)));
         try {
             consumer.commitSync(offsets);
-            System.out.println("{\"event\":\"committed\",\"offsets\":{" + positions.entrySet().stream()
-                .map(e -> "\"" + e.getKey() + "\":" + e.getValue()).collect(Collectors.joining(",")) + "}}");
+            line("committed", ",\"offsets\":{" + positions.entrySet().stream()
+                .map(e -> "\"" + e.getKey() + "\":" + e.getValue()).collect(Collectors.joining(",")) + "}");
             positions.clear();
         } catch (WakeupException e) {
             over = true;
             commit();
         } catch (KafkaException e) {
-            System.out.println("{\"event\":\"refused\",\"error\":\"" + e.getClass().getSimpleName() + "\"}");
+            line("refused", ",\"error\":\"" + e.getClass().getSimpleName() + "\"");
         }
     }
 
@@ -91,10 +101,21 @@ public class GroupMember {
         if (settings.containsKey("assignor")) {
             Map<String, String> names = Map.of("range", "RangeAssignor", "roundrobin", "RoundRobinAssignor",
                 "sticky", "StickyAssignor", "cooperative-sticky", "CooperativeStickyAssignor");
-            config.put("partition.assignment.strategy",
-                "org.apache.kafka.clients.consumer." + names.get(settings.get("assignor")));
+            config.put("partition.assignment.strategy", Stream.of(settings.get("assignor").split(","))
+                .map(name -> "org.apache.kafka.clients.consumer." + names.get(name)).collect(Collectors.joining(",")));
         }
         return config;
+    }
+
+    static ConsumerRecords<String, String> poll() {
+        try {
+            return consumer.poll(Duration.ofMillis(100));
+        } catch (WakeupException e) {
+            throw e;
+        } catch (KafkaException e) {
+            line("troubled", ",\"error\":" + quoted(e.toString()));
+            return ConsumerRecords.empty();
+        }
     }
 
     static String quoted(String text) {
@@ -118,20 +139,20 @@ public class GroupMember {
         try {
             while (!over) {
                 List<String> rows = new ArrayList<>();
-                for (ConsumerRecord<String, String> r : consumer.poll(Duration.ofMillis(100))) {
+                for (ConsumerRecord<String, String> r : poll()) {
                     rows.add("[" + r.partition() + "," + r.offset() + "," + quoted(r.key()) + "," + quoted(r.value()) + "]");
                     positions.put(r.partition(), r.offset() + 1);
                 }
-                if (!rows.isEmpty()) System.out.println("{\"event\":\"read\",\"records\":[" + String.join(",", rows) + "]}");
+                if (!rows.isEmpty()) line("read", ",\"records\":[" + String.join(",", rows) + "]");
                 commit();
             }
         } catch (WakeupException e) {
             // Asked to leave.
         } finally {
             commit();
+            line("leaving", "");
             consumer.close();
-            System.out.println("{\"event\":\"left\"}");
-            System.out.flush();
+            line("left", "");
             left.countDown();
         }
     }

@@ -1,7 +1,9 @@
 """Group members as programs: one per client library, all with the same arguments and the same output.
 
-    python -m interop.members.LIBRARY BOOTSTRAP GROUP TOPIC [assignor=NAME] [instance=ID] [session_ms=N]
+    python -m interop.members.LIBRARY BOOTSTRAP GROUP TOPIC [assignor=NAME,…] [instance=ID] [session_ms=N]
 
-Each prints JSON lines: `owns` after every change of its assignment, `read` before and `committed` after it commits
-what it read, `refused` when a commit is refused, `left` at its clean end, which SIGTERM asks for. SIGKILL is a crash.
+Each prints JSON lines with their time: `owns` when it has learnt what it owns now, or has given partitions up and not
+told its library so yet; `read` before and `committed` after it commits what it read; `refused` when a commit is
+refused, `troubled` when a poll raises; `leaving` and `left` around its clean end, which SIGTERM asks for. SIGKILL is a
+crash.
 """

@@ -13,18 +13,26 @@ from aiokafka.errors import KafkaError
 
 from interop.members.report import Options, Report, options
 
+
+class _OldCooperativeSticky(StickyPartitionAssignor):  # type: ignore[misc]
+    """What an old client is in an upgraded group: it knows the name, and writes version 0 of the subscription."""
+
+    name = "cooperative-sticky"
+
+
 ASSIGNORS = {
     "range": RangePartitionAssignor,
     "roundrobin": RoundRobinPartitionAssignor,
     "sticky": StickyPartitionAssignor,
+    "cooperative-sticky": _OldCooperativeSticky,
 }
 
 
 class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
     def __init__(self, chosen: Options, report: Report) -> None:
         extra: dict[str, object] = {}
-        if chosen.assignor:
-            extra["partition_assignment_strategy"] = [ASSIGNORS[name] for name in chosen.assignor.split(",")]
+        if chosen.assignors:
+            extra["partition_assignment_strategy"] = [ASSIGNORS[name] for name in chosen.assignors]
         self.chosen = chosen
         self.report = report
         self.owned: set[int] = set()
@@ -70,7 +78,12 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
         await self.consumer.start()
         while not self.report.is_over:
             async with self.turn:
-                polled = await self.consumer.getmany(timeout_ms=100, max_records=500)
+                try:
+                    polled = await self.consumer.getmany(timeout_ms=100, max_records=500)
+                except KafkaError as error:
+                    self.report.troubled(error)
+                    await asyncio.sleep(0.1)
+                    continue
                 rows = [(r.partition, r.offset, r.key.decode(), r.value.decode()) for rs in polled.values() for r in rs]
                 if rows:
                     self.report.read(rows)
@@ -78,6 +91,7 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
                         self.positions[partition] = offset + 1
                 await self.commit()
             await asyncio.sleep(0)
+        self.report.line("leaving")
         await self.consumer.stop()
         self.report.line("left")
 

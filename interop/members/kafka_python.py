@@ -25,8 +25,8 @@ ASSIGNORS = {
 class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
     def __init__(self, chosen: Options, report: Report) -> None:
         extra: dict[str, object] = {}
-        if chosen.assignor:
-            extra["partition_assignment_strategy"] = [ASSIGNORS[name] for name in chosen.assignor.split(",")]
+        if chosen.assignors:
+            extra["partition_assignment_strategy"] = [ASSIGNORS[name] for name in chosen.assignors]
         if chosen.instance:
             extra["group_instance_id"] = chosen.instance
         self.chosen = chosen
@@ -44,9 +44,11 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
             fetch_max_wait_ms=100,
             **extra,
         )
-        # A leader that learns its topic while it assigns rejoins, and now and then never syncs: it learns it before.
-        self.consumer.partitions_for_topic(chosen.topic)
         self.consumer.subscribe([chosen.topic], listener=self)
+        # A leader that learns its topic while it assigns joins again for that; when its metadata then come while it
+        # waits, and its poll has returned, it needs to join no longer and never looks at the assignment that it got.
+        # So it learns its topic before.
+        self.consumer.topics()
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         self.owned.update(each.partition for each in assigned)
@@ -79,13 +81,18 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
 
     def run(self) -> None:
         while not self.report.is_over:
-            polled = self.consumer.poll(timeout_ms=100)
+            try:
+                polled = self.consumer.poll(timeout_ms=100)
+            except KafkaError as error:
+                self.report.troubled(error)
+                continue
             rows = [(r.partition, r.offset, r.key.decode(), r.value.decode()) for rs in polled.values() for r in rs]
             if rows:
                 self.report.read(rows)
                 for partition, offset, *_ in rows:
                     self.positions[partition] = offset + 1
             self.commit()
+        self.report.line("leaving")
         self.consumer.close(autocommit=False)
         self.report.line("left")
 

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from interop.members.report import Options, Report, options
-from kohort import Consumer
+from kohort import Consumer, CooperativeStickyAssignor, RangeAssignor, RoundRobinAssignor, StickyAssignor
+from kohort.assign import Assignor
 from kohort.client.errors import CommitFailed
 from kohort.client.listener import RebalanceListener
 from kohort.model.assignment import Partitions
 from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
 
+ASSIGNORS: dict[str, Callable[[], Assignor]] = {
+    "range": RangeAssignor,
+    "roundrobin": RoundRobinAssignor,
+    "sticky": StickyAssignor,
+    "cooperative-sticky": CooperativeStickyAssignor,
+}
+
 
 class _Member(RebalanceListener):
     def __init__(self, chosen: Options, report: Report) -> None:
+        extra = {"assignors": [ASSIGNORS[name]() for name in chosen.assignors]} if chosen.assignors else {}
         self.report = report
         self.owned: set[int] = set()
         self.positions: dict[TopicPartition, int] = {}
@@ -31,6 +41,7 @@ class _Member(RebalanceListener):
             heartbeat_interval_ms=min(1000, chosen.session_ms // 3),
             fetch_max_wait_ms=100,
             listener=self,
+            **extra,
         )
 
     async def on_partitions_assigned(self, partitions: Partitions) -> None:
@@ -62,13 +73,19 @@ class _Member(RebalanceListener):
     async def run(self) -> None:
         async with self.consumer:
             while not self.report.is_over:
-                for batch in await self.consumer.poll(100):
+                try:
+                    polled = await self.consumer.poll(100)
+                except KafkaError as error:
+                    self.report.troubled(error)
+                    continue
+                for batch in polled:
                     place = batch.partition.partition
                     self.report.read(
                         [(place, r.offset, bytes(r.key or b"").decode(), bytes(r.value or b"").decode()) for r in batch]
                     )
                     self.positions[batch.partition] = batch.next_offset
                 await self.commit()
+            self.report.line("leaving")
         self.report.line("left")
 
 

@@ -18,8 +18,8 @@ def _configuration(chosen: Options) -> dict[str, str | int | bool]:
         "heartbeat.interval.ms": min(1000, chosen.session_ms // 3),
         "fetch.wait.max.ms": 100,
     }
-    if chosen.assignor:
-        configuration["partition.assignment.strategy"] = chosen.assignor
+    if chosen.assignors:
+        configuration["partition.assignment.strategy"] = ",".join(chosen.assignors)
     if chosen.instance:
         configuration["group.instance.id"] = chosen.instance
     return configuration
@@ -60,13 +60,18 @@ def main() -> None:
 
     consumer.subscribe([chosen.topic], on_assign=on_assign, on_revoke=on_revoke, on_lost=on_lost)
     while not report.is_over:
-        messages = [each for each in consumer.consume(200, 0.1) if each.error() is None]
+        polled = consumer.consume(200, 0.1)
+        for each in polled:
+            if (error := each.error()) is not None:
+                report.troubled(error)
+        messages = [each for each in polled if each.error() is None]
         if messages:
             rows = [(m.partition(), m.offset(), m.key().decode(), m.value().decode()) for m in messages]
             report.read(rows)
             for partition, offset, *_ in rows:
                 positions[partition] = offset + 1
         commit()
+    report.line("leaving")
     consumer.close()
     report.line("left")
 

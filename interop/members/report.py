@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import signal
 import sys
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -19,7 +21,7 @@ class Options:
     bootstrap: str
     group: str
     topic: str
-    assignor: str | None
+    assignors: tuple[str, ...]
     instance: str | None
     session_ms: int
 
@@ -30,13 +32,14 @@ class Report:
     def __init__(self) -> None:
         self.is_over = False
         signal.signal(signal.SIGTERM, self._end)
+        faulthandler.register(signal.SIGUSR1)  # a test that waits in vain asks where everybody is
 
     def _end(self, *_: object) -> None:
         self.is_over = True
 
     def line(self, event: str, **fields: object) -> None:
-        """Print one event."""
-        sys.stdout.write(json.dumps({"event": event, **fields}) + "\n")
+        """Print one event and when it was: by the machine's monotonic clock, which all processes share."""
+        sys.stdout.write(json.dumps({"event": event, "at_s": time.monotonic(), **fields}) + "\n")
         sys.stdout.flush()
 
     def owns(self, partitions: Iterable[int], why: str) -> None:
@@ -55,6 +58,10 @@ class Report:
         """Print why a commit was refused."""
         self.line("refused", error=str(error))
 
+    def troubled(self, error: object) -> None:
+        """Print what a poll raised; the member goes on polling, as an application would that logs its errors."""
+        self.line("troubled", error=repr(error))
+
 
 def options() -> Options:
     """Read the arguments that every member program takes."""
@@ -69,7 +76,7 @@ def options() -> Options:
         given.bootstrap,
         given.group,
         given.topic,
-        settings.get("assignor"),
+        tuple(settings["assignor"].split(",")) if "assignor" in settings else (),
         settings.get("instance"),
         int(settings.get("session_ms", "6000")),
     )

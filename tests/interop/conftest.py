@@ -12,15 +12,18 @@ from interop.brokers import BROKERS, Broker
 from interop.group import Group
 from interop.kafka import ApacheKafka
 from interop.kohort_broker import KohortBroker
-from interop.waiting import eventually
+from tests.interop.lanes import Lanes, Stage, is_lane, order
+from tests.interop.topics import create_topic
 
 from interop import jars
 
+SHORT_SESSIONS = {"group.min.session.timeout.ms": "1000"}  # so that a killed member is missed sooner
 _numbers = itertools.count(1)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "capability(client, name): the cell of docs/interop.md that a test fills")
+    config.addinivalue_line("markers", "lane(seconds): runs beside others, for about so long; see lanes.py")
     if not hasattr(config, "workerinput"):
         is_whole = not config.option.keyword and all(Path(argument).is_dir() for argument in config.args)
         config.pluginmanager.register(_Record(config.rootpath / "build" / "interop" / "results.json", is_whole))
@@ -32,6 +35,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if here in item.path.parents:
             item.add_marker(pytest.mark.interop)
             _record(item)
+    items.sort(key=order)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    if not is_lane(pyfuncitem):
+        return None
+    pyfuncitem.funcargs["_lanes"].result(pyfuncitem)
+    return True
+
+
+@pytest.fixture(scope="session")
+def _lanes() -> Iterator[Lanes]:
+    lanes = Lanes()
+    yield lanes
+    lanes.end()
+
+
+@pytest.fixture
+def stage(request: pytest.FixtureRequest, broker: str, _lanes: Lanes) -> Stage:
+    """Where a `lane` test plays, which says its broker by a parameter."""
+    assert broker in BROKERS, "a lane test names its broker by a parameter"
+    _lanes.begin(request)
+    return _lanes.stage(request.node)
 
 
 def _record(item: pytest.Item) -> None:
@@ -47,7 +74,7 @@ def _record(item: pytest.Item) -> None:
 @pytest.fixture(scope="session")
 def _apache() -> Iterator[ApacheKafka]:
     try:
-        broker = ApacheKafka()
+        broker = ApacheKafka(SHORT_SESSIONS)
         broker.start()
     except jars.Unavailable as reason:
         pytest.skip(str(reason))
@@ -58,7 +85,7 @@ def _apache() -> Iterator[ApacheKafka]:
 
 @pytest.fixture(scope="session")
 def _kohort() -> Iterator[KohortBroker]:
-    broker = KohortBroker()
+    broker = KohortBroker(SHORT_SESSIONS)
     broker.start()
     yield broker
     broker.stop()
@@ -107,19 +134,6 @@ def group(broker: Broker, name: str, topic: str, tmp_path: Path) -> Iterator[Gro
     """An empty group on the fresh topic; its members are ended with the test."""
     with Group(broker.bootstrap, f"group-{name}", topic, 6, tmp_path) as members:
         yield members
-
-
-def create_topic(bootstrap: str, name: str, partitions: int) -> None:
-    """Create a topic with the one client library that is always there to do it, and wait until it is known."""
-    confluent = pytest.importorskip("confluent_kafka.admin", reason="confluent-kafka is not installed")
-    admin = confluent.AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([confluent.NewTopic(name, partitions, 1)])[name].result(20)
-
-    def led() -> int:
-        return sum(each.leader >= 0 for each in admin.list_topics(name, timeout=10).topics[name].partitions.values())
-
-    # Apache Kafka answers before its brokers know the topic, and a member that joins in between owns nothing.
-    eventually(led, partitions)
 
 
 class _Record:

@@ -9,7 +9,7 @@ import pytest
 from interop.group import Group, check_keys, keyed
 from interop.kohort_broker import KohortBroker
 from interop.producers import LongProducer
-from tests.interop.conftest import create_topic
+from tests.interop.topics import create_topic
 
 pytestmark = pytest.mark.timeout(150)
 TOPIC = "restarted"

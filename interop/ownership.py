@@ -1,0 +1,66 @@
+"""Who held which partition when, by what the members of a group reported, and whether two ever held one at once.
+
+A span begins when a member has been told that it owns a partition, and ends when it has said that it gives it up and
+has not yet told its library so; so two spans that overlap are two owners, whatever a library does in between. A member
+that leaves without a callback ends its spans when it stops polling, one that is killed when it is dead. A span that
+ends as lost proves nothing: its member heard of it when the partition had long been another's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from interop.group import Member
+
+
+class Span(NamedTuple):
+    """One partition in one member's hands."""
+
+    partition: int
+    start_s: float
+    end_s: float
+    holder: str
+    is_lost: bool
+
+
+def spans(member: Member) -> list[Span]:
+    """Return what a member held, in the order of the ends."""
+    holder = f"{member.library} pid {member.child.pid}"
+    found: list[Span] = []
+    since: dict[int, float] = {}
+    for at_s, (why, owned) in zip(member.changed_s, member.changes, strict=True):
+        # An eager assignment is the whole of it: what was held and is held again was never given up.
+        gone = sorted(since.keys() - owned)
+        found += [Span(partition, since.pop(partition), at_s, holder, why == "lost") for partition in gone]
+        since |= dict.fromkeys(owned - since.keys(), at_s)
+    end_s = math.inf if member.ended_s is None else member.ended_s
+    return found + [Span(partition, start_s, end_s, holder, False) for partition, start_s in sorted(since.items())]
+
+
+def check_single_owner(everyone: Iterable[Member], *, may_lose: Sequence[Member] = ()) -> None:
+    """Check that no partition was ever held by two members at once; only who is in `may_lose` may be told of a loss."""
+    every: list[Span] = []
+    for member in everyone:
+        found = spans(member)
+        lost = [span for span in found if span.is_lost]
+        assert not lost or member in may_lose, f"{lost[0].holder} was told that it had lost {lost[0].partition}"
+        every += (span for span in found if not span.is_lost)
+    every.sort()
+    for before, after in itertools.pairwise(every):
+        if before.partition == after.partition:
+            both_s = before.end_s - after.start_s
+            assert both_s <= 0, f"{before.holder} and {after.holder} both held {before.partition} for {both_s:.3f} s"
+
+
+def kept(member: Member, held: Iterable[int], since: int) -> set[int]:
+    """Return which of the partitions it has held without a break, over its changes from number `since` on."""
+    return set(held).intersection(*(owned for _, owned in member.changes[since:]))
+
+
+def longest_pause_s(member: Member, partition: int, start_s: float, end_s: float) -> float:
+    """Return the longest time in which a member read nothing of a partition."""
+    times = [at_s for at_s, partitions in member.reads if partition in partitions and start_s < at_s < end_s]
+    return max(after - before for before, after in zip([start_s, *times], [*times, end_s], strict=True))

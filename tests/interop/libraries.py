@@ -1,0 +1,21 @@
+"""Which client libraries this machine has."""
+
+from __future__ import annotations
+
+import pytest
+
+from interop import jars
+
+MODULES = {"librdkafka": "confluent_kafka", "kafka_python": "kafka", "aiokafka": "aiokafka"}
+
+
+def need(*libraries: str) -> None:
+    """Skip the test unless all of these can be had."""
+    for library in libraries:
+        if library == "java":
+            try:
+                jars.compiled("GroupMember")
+            except jars.Unavailable as reason:
+                pytest.skip(str(reason))
+        elif library in MODULES:
+            pytest.importorskip(MODULES[library])

@@ -1,0 +1,124 @@
+"""Every client with every protocol it has, dynamic and static, on both brokers: members come, go and die."""
+
+from __future__ import annotations
+
+import pytest
+from interop.brokers import BROKERS
+from interop.group import Group, Member, keyed, merged
+from interop.ownership import check_single_owner, kept
+from interop.producers import produce
+from tests.interop.lanes import Stage
+from tests.interop.libraries import need
+
+pytestmark = [pytest.mark.timeout(300), pytest.mark.lane(25)]
+PROTOCOLS = {
+    "kohort": ("range", "roundrobin", "sticky", "cooperative-sticky"),
+    "java": ("range", "roundrobin", "sticky", "cooperative-sticky"),
+    "librdkafka": ("range", "roundrobin", "cooperative-sticky"),
+    "kafka_python": ("range", "roundrobin", "sticky", "cooperative-sticky"),
+    "aiokafka": ("range", "roundrobin", "sticky"),
+}
+CELLS = [(library, protocol) for library, protocols in PROTOCOLS.items() for protocol in protocols]
+RECORDS = 120
+STATIC_SESSION_S = 12
+
+
+@pytest.mark.parametrize("broker", list(BROKERS))
+@pytest.mark.parametrize("membership", ["dynamic", "static"])
+@pytest.mark.parametrize(("library", "protocol"), CELLS)
+@pytest.mark.capability("{library}", "{protocol}, {membership}: start together, join, leave, die")
+def test_members_come_go_and_die(library: str, protocol: str, membership: str, stage: Stage) -> None:
+    need(library)
+    is_static = membership == "static"
+    with stage.group() as group:
+        written = produce("librdkafka", stage.bootstrap, group.topic, keyed(RECORDS, 17))
+        for _ in range(3):
+            start(group, library, protocol, is_static=is_static)
+        group.calm(1)
+        if is_static:
+            restart_within_the_session(group, library, protocol)
+        one_more_joins(group, library, protocol, is_static=is_static)
+        written = merged([written, produce("librdkafka", stage.bootstrap, group.topic, keyed(RECORDS, 17, RECORDS))])
+        group.drain(written)
+        one_leaves(group, protocol, is_static=is_static)
+        more = produce("librdkafka", stage.bootstrap, group.topic, keyed(RECORDS, 17, 2 * RECORDS))
+        one_is_killed(group, protocol)
+        rest = produce("librdkafka", stage.bootstrap, group.topic, keyed(RECORDS, 17, 3 * RECORDS))
+        written = merged([written, more, rest])
+        group.drain(written)
+        group.settle()
+        killed = [member for member in group.gone if not member.has_left]
+        group.check(written, may_repeat=killed)
+        check_single_owner(group.gone + group.members)
+
+
+def start(group: Group, library: str, protocol: str, *, is_static: bool, instance: int | None = None) -> Member:
+    """Start one more; a static member's session is long enough to come back in, a dynamic one's short to be missed."""
+    if not is_static:
+        return group.start(library, assignor=protocol, session_ms="4000")
+    number = len(group.members) if instance is None else instance
+    return group.start(
+        library, assignor=protocol, session_ms=str(1000 * STATIC_SESSION_S), instance=f"instance-{number}"
+    )
+
+
+def restart_within_the_session(group: Group, library: str, protocol: str) -> None:
+    """A static member that is killed and comes back finds its partitions, and nobody else notices."""
+    first, *others = group.members
+    held = set(first.owned)
+    changes = [len(member.changes) for member in others]
+    group.kill(first)
+    back = start(group, library, protocol, is_static=True, instance=0)
+    group.await_(lambda: back.owned == held, "it owns again what it owned", STATIC_SESSION_S)
+    now = [len(member.changes) for member in others]
+    assert now == changes, f"a restart of a static member moved partitions\n{group.state()}\n{group.events()}"
+
+
+def one_more_joins(group: Group, library: str, protocol: str, *, is_static: bool) -> None:
+    """The newcomer gets its share, and sticky assignors take no more than that share from the others."""
+    before = [(member, set(member.owned), len(member.changes)) for member in group.members]
+    start(group, library, protocol, is_static=is_static, instance=3)
+    group.settle()
+    group.calm(1)
+    if protocol.endswith("sticky"):
+        assert sum(len(held & member.owned) for member, held, _ in before) == 5, f"moved too much: {group.state()}"
+    if protocol == "cooperative-sticky":
+        for member, held, since in before:
+            assert kept(member, held, since) == held & member.owned, f"gave up what it keeps: {group.state()}"
+
+
+def one_leaves(group: Group, protocol: str, *, is_static: bool) -> None:
+    """What a member leaves behind goes to the others; a static one leaves nothing until its session ends."""
+    leaver = group.members[1]
+    before = survivors(group, leaver)
+    group.leave(leaver)
+    if not is_static:
+        group.settle()
+        check_kept(before, protocol, group)
+
+
+def one_is_killed(group: Group, protocol: str) -> None:
+    """What a member held when it died goes to the others when its session is over."""
+    victim = group.members[1]
+    before = survivors(group, victim)
+    group.await_(lambda: len(victim.rows) > 0 or not victim.owned, "the victim reads", 20)
+    group.kill(victim)
+    group.settle()
+    check_kept(before, protocol, group)
+
+
+Held = list[tuple[Member, set[int], int]]
+
+
+def survivors(group: Group, victim: Member) -> Held:
+    """Return what everybody else holds, and how often that has changed."""
+    return [(member, set(member.owned), len(member.changes)) for member in group.members if member is not victim]
+
+
+def check_kept(before: Held, protocol: str, group: Group) -> None:
+    """Sticky assignors leave the survivors what they had, cooperative ones without a break."""
+    for member, held, since in before:
+        if protocol.endswith("sticky"):
+            assert held <= member.owned, f"took {held - member.owned} from a survivor: {group.state()}"
+        if protocol == "cooperative-sticky":
+            assert kept(member, held, since) == held, f"gave up what it keeps: {group.state()}"
