@@ -16,9 +16,9 @@ from kohort.broker.embedded import EmbeddedBroker
 
 FIELDS = [
     "group", "sentence", "number", "outcome", "from_generation", "to_generation", "started_ms", "ended_ms",
-    "duration_ms", "cause", "is_partial", "restarts", "avoided_before", "members", "shares", "joined", "left", "evicted",
-    "fenced", "partitions_before", "partitions", "stayed", "moved", "unowned_partitions", "unowned_partition_s",
-    "silent_partition_s", "slowest_rejoin", "slowest_sync", "waits_for", "rounds", "chain",
+    "duration_ms", "cause", "is_partial", "restarts", "avoided_before", "members", "shares", "joined", "left",
+    "evicted", "fenced", "partitions_before", "partitions", "stayed", "moved", "unowned_partitions",
+    "unowned_partition_s", "silent_partition_s", "slowest_rejoin", "slowest_sync", "waits_for", "rounds", "chain",
 ]  # fmt: skip
 """Of a rebalance in JSON; documented, so they stay."""
 
