@@ -12,7 +12,13 @@ from __future__ import annotations
 from kohort.member import effects, inputs
 from kohort.member.classic_exit import close, end, expire_poll
 from kohort.member.classic_round import finish_callback, prepare, take_computed, take_failure, take_join, take_sync
-from kohort.member.classic_triggers import take_heartbeat, take_metadata, take_subscription, take_verdict
+from kohort.member.classic_triggers import (
+    take_heartbeat,
+    take_metadata,
+    take_request,
+    take_subscription,
+    take_verdict,
+)
 from kohort.member.effects import Callback, Effect
 from kohort.member.standing import Standing
 from kohort.member.state import BEATING, State
@@ -56,7 +62,7 @@ class ClassicMember(Standing):
             case inputs.PollReturned():
                 self.session.mark_poll_returned(now_ms)
             case inputs.RejoinRequested(reason):
-                self.want(reason, is_forced=True)
+                take_request(self, reason)
             case inputs.MetadataChanged():
                 take_metadata(self, event)
             case inputs.CloseRequested():

@@ -53,6 +53,7 @@ def _run_before_join(member: Standing, callback: Callback, partitions: Partition
 def _join(member: Standing) -> None:
     member.state = State.JOINING
     member.joined_topics = member.topics
+    member.request = None
     member.session.rejoin_ms = None
     try:
         protocols = offer(member.assignors.values(), member.topics, member.owned, member.identity, member.config.rack)
@@ -67,10 +68,12 @@ def take_join(member: Standing, answer: inputs.JoinAnswered, now_ms: int) -> Non
     """JoinGroup was answered."""
     match answer.error:
         case ErrorCode.NONE:
+            if not (answer.is_skip and answer.generation == member.identity.generation):
+                # Else it is the leader of before, and what it has assigned from is still to be compared.
+                member.snapshot = None
             member.identity = Identity(answer.generation, answer.member_id)
             member.protocol_name = answer.protocol_name
             member.is_leader = answer.leader == answer.member_id
-            member.snapshot = None
             member.session.open(now_ms)
             if member.is_leader:
                 member.state = State.ASSIGNING
@@ -94,7 +97,9 @@ def take_join(member: Standing, answer: inputs.JoinAnswered, now_ms: int) -> Non
 
 def take_computed(member: Standing, event: inputs.Computed) -> None:
     """The leader's assignor has an answer."""
-    member.snapshot = member.metadata = event.snapshot
+    member.metadata = event.snapshot
+    if member.snapshot is None:
+        member.snapshot = event.snapshot
     _sync(member, event.assignments)
 
 
@@ -134,7 +139,8 @@ def take_sync(member: Standing, answer: inputs.SyncAnswered, now_ms: int) -> Non
     transition = member.strategy.transition(member.owned, answer.assignment.partitions)
     member.received = answer.assignment
     member.is_second_round_due = transition.is_rejoin
-    member.missing -= answer.assignment.partitions
+    # This round was joined without them, so whoever leads has dealt with them; asking again would never end.
+    member.missing = frozenset()
     member.state = State.COMPLETING
     if transition.revoked:
         member.run(Callback.REVOKED, transition.revoked, "the new assignment gives them to another member")
@@ -232,4 +238,6 @@ def settle(member: Standing, rejoin: str | None) -> None:
         member.want(rejoin)
     if member.is_subscription_new:
         member.want(SUBSCRIPTION_CHANGED)
+    if member.request is not None:
+        member.want(member.request, is_forced=True)
     watch_metadata(member)

@@ -31,6 +31,14 @@ def take_subscription(member: Standing, event: inputs.Subscribed) -> None:
         member.want(JoinReason.BLIND if is_first else SUBSCRIPTION_CHANGED)
 
 
+def take_request(member: Standing, reason: str) -> None:
+    """The user wants a rebalance. What it has changed may not have been said by a JoinGroup that is under way."""
+    if member.state in (State.JOINING, State.ASSIGNING, State.SYNCING):
+        member.request = reason
+    else:
+        member.want(reason, is_forced=True)
+
+
 def take_heartbeat(member: Standing, error: ErrorCode, now_ms: int) -> None:
     """A heartbeat was answered, as who the member still is."""
     if member.is_leave_sent:

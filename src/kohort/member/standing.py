@@ -45,6 +45,7 @@ class Standing:
         # What the next round is about: why to join, whether that reason must reach the coordinator, and how far it is.
         self.rejoin: str | None = None
         self.is_rejoin_forced = False
+        self.request: str | None = None
         self.is_prepared = False
         self.joined_topics: tuple[str, ...] = ()
         self.matches: Callable[[str], bool] | None = None

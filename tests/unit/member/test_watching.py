@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.member.classic_script import TWO, Script
+from tests.unit.member.classic_script import TWO, Script, cooperative, joining_again, partitions
 
 from kohort.assign import TopicSpec
 from kohort.assign.spec import MemberSpec
-from kohort.member import MemberConfig, inputs
-from kohort.member.effects import Callback
+from kohort.member import MemberConfig, State, inputs
+from kohort.member.effects import Callback, Join
 from kohort.model.assignment import Assignment
+from kohort.model.errors import ErrorCode
 from kohort.model.subscription import Subscription
 
 A, B, C = (frozenset({rack}) for rack in "abc")
@@ -64,3 +65,95 @@ def test_replicas_in_racks_where_there_were_none_start_a_round_of_a_rack_aware_g
 ) -> None:
     script = leader(MemberConfig(rack="a"), {"t": TopicSpec(2, (A | B, B | C))})
     assert rejoins(script, t=TopicSpec(len(racks), racks)) is is_rejoining
+
+
+def test_a_leader_that_lost_the_answer_to_its_sync_still_sees_what_changed_since_it_assigned() -> None:
+    """It joins again `blind` and is told to skip: what it compares with is what it assigned from, not what is now."""
+    script = Script()
+    script.subscribe("t")
+    members = {"m": MemberSpec(Subscription(("t",)))}
+    script.joined(1, leader="m", members=members)
+    script.take(inputs.Computed(script.member.identity, {"m": Assignment(TWO)}, {"t": TopicSpec(2)}))
+    script.sync_failed(ErrorCode.NETWORK_EXCEPTION)
+    script.take(inputs.MetadataChanged({"t": TopicSpec(3)}))
+    script.wait(150)
+    script.joined(1, leader="m", members=members, is_skip=True)
+    script.take(inputs.Computed(script.member.identity, {}, {"t": TopicSpec(3)}))
+    script.synced(TWO)
+    script.forget()
+    script.finished(Callback.ASSIGNED)
+    script.finished(Callback.REVOKED)
+    assert [effect.reason for effect in script.asked if isinstance(effect, Join)] == ["topic_metadata_change"]
+
+
+def test_a_leader_that_skips_a_generation_it_did_not_assign_compares_with_what_is_now() -> None:
+    script = leader(MemberConfig(instance_id="i"))
+    script.take(inputs.RejoinRequested("a test"))
+    script.finished(Callback.REVOKED)
+    members = {"m": MemberSpec(Subscription(("t",)), "i")}
+    script.joined(2, leader="m", members=members, is_skip=True)
+    script.take(inputs.Computed(script.member.identity, {}, {"t": TopicSpec(5)}))
+    script.synced(TWO)
+    assert script.finished(Callback.ASSIGNED) == []
+
+
+def lost_and_back(*topics: str) -> Script:
+    """Return a cooperative member of `t` and these topics whose partitions of `t` were deleted and are back."""
+    script = cooperative(topics=("t", *topics))
+    known = {topic: TopicSpec(1) for topic in topics}
+    script.take(inputs.MetadataChanged({**known, "t": TopicSpec(2)}))
+    script.take(inputs.MetadataChanged(known, gone=frozenset("t")))
+    script.finished(Callback.LOST)
+    return script
+
+
+def test_partitions_that_are_back_are_asked_for_once_and_may_go_to_others() -> None:
+    script = lost_and_back()
+    script.take(inputs.MetadataChanged({"t": TopicSpec(2)}))
+    assert script.member.state is State.JOINING
+    script.joined(2)
+    script.synced(partitions(0))
+    assert script.finished(Callback.ASSIGNED) == [], "t-1 is another member's now"
+    assert script.take(inputs.MetadataChanged({"t": TopicSpec(2)})) == []
+
+
+def test_partitions_that_are_back_are_not_asked_for_once_their_topic_is_no_longer_wanted() -> None:
+    script = lost_and_back("u")
+    script.subscribe("u")
+    script.joined(2)
+    script.synced(partitions(0, topic="u"))
+    script.finished(Callback.ASSIGNED)
+    assert script.take(inputs.MetadataChanged({"t": TopicSpec(2), "u": TopicSpec(1)})) == []
+
+
+@pytest.mark.parametrize("moment", ["joining", "assigning", "syncing"])
+def test_a_rebalance_that_is_asked_for_in_the_middle_of_one_follows_it(moment: str) -> None:
+    """What its user has changed, such as a weight, was not in the JoinGroup that is under way."""
+    script = joining_again()
+    if moment == "joining":
+        script.take(inputs.RejoinRequested("weights"))
+    members = {"m": MemberSpec(Subscription(("t",)))}
+    script.joined(2, leader="m", members=members)
+    if moment == "assigning":
+        script.take(inputs.RejoinRequested("weights"))
+    script.take(inputs.Computed(script.member.identity, {"m": Assignment(TWO)}, {"t": TopicSpec(2)}))
+    if moment == "syncing":
+        script.take(inputs.RejoinRequested("weights"))
+    script.synced(TWO)
+    script.finished(Callback.ASSIGNED)
+    [join] = script.finished(Callback.REVOKED)
+    assert isinstance(join, Join)
+    assert join.reason == "weights"
+    script.joined(3)
+    script.synced(TWO)
+    assert script.finished(Callback.ASSIGNED) == [], "once"
+
+
+def test_a_rebalance_that_is_asked_for_in_a_round_that_fails_is_part_of_the_next_one() -> None:
+    script = joining_again()
+    script.joined(2)
+    script.take(inputs.RejoinRequested("weights"))
+    script.sync_failed(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.joined(3)
+    script.synced(TWO)
+    assert script.finished(Callback.ASSIGNED) == []
