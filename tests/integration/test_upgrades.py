@@ -152,7 +152,7 @@ class Fleet:
             for worker in self.workers:
                 await worker.stop()
         for worker in self.workers + self.retired:
-            assert not worker.timeline.moved(Act.LOST), "nobody was put out"
+            assert not worker.timeline.losses, "nobody was put out"
 
     async def _produce(self) -> None:
         async with Producer(self.bootstrap, linger_ms=1) as producer:

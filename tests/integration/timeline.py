@@ -39,7 +39,9 @@ class Ledger:
 class Timeline(RebalanceListener):
     """The listener of one member; `assignors` are what it is to be given.
 
-    `stops` counts how often it was left with nothing of what it had owned. While `is_failing` every callback raises.
+    `stops` counts how often it was left with nothing of what it had owned, `losses` how often it lost something, both
+    before `is_closing`: who closes in the middle of a round loses what another may have by now. While `is_failing`
+    every callback raises.
     """
 
     def __init__(self, name: str, ledger: Ledger, *assignors: Assignor) -> None:
@@ -50,6 +52,7 @@ class Timeline(RebalanceListener):
         self.is_failing = False
         self.is_closing = False
         self.stops = 0
+        self.losses = 0
         self._ledger = ledger
 
     @property
@@ -92,8 +95,9 @@ class Timeline(RebalanceListener):
         finally:
             had_some = bool(self.contract.owned)
             self.contract.tell(Act.DONE)
-            if had_some and not self.contract.owned and not self.is_closing:
-                self.stops += 1
+            if not self.is_closing:
+                self.stops += had_some and not self.contract.owned
+                self.losses += act is Act.LOST
         if self.is_failing:
             raise LookupError(f"{act} of {len(partitions)}")
 

@@ -7,7 +7,7 @@ breaks the rule of cooperative rebalancing, makes no assignment at all: the grou
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from kohort.assign.cooperative import members_of_old_versions, refuse_broken_rules, with_errors
 from kohort.assign.spec import Assignor, GroupSpec, RebalanceProtocol, TopicSpec
@@ -55,11 +55,16 @@ class Leading:
         gone = frozenset(topic for topic in self._followed if view.is_gone(topic))
         return inputs.MetadataChanged(self._specs(self._followed), gone)
 
-    async def compute(self, effect: effects.Compute) -> inputs.Input:
-        """Run the assignor over the members, with metadata of now that covers all their topics."""
+    async def compute(self, effect: effects.Compute, is_wanted: Callable[[], bool] = lambda: True) -> inputs.Input:
+        """Run the assignor over the members, with metadata of now that covers all their topics.
+
+        Where `is_wanted` says no by the time the metadata is there, the round is over and no assignor is called.
+        """
         topics = sorted({topic for member in effect.members.values() for topic in member.subscription.topics})
         try:
             await self._refresh(topics)
+            if not is_wanted():
+                return inputs.ComputeFailed(effect.identity, "the round is over")
             snapshot = self._specs(topics)
             if missing := [topic for topic in topics if topic not in snapshot]:
                 log.warning("group %s wants topics that do not exist: %s", self._group_id, ", ".join(missing))

@@ -12,15 +12,15 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from kohort.assign.spec import Assignor
 from kohort.client.cluster import Cluster
-from kohort.client.errors import AssignmentFailed, CommitFailed, RebalanceInProgress
+from kohort.client.errors import CommitFailed, RebalanceInProgress
 from kohort.client.group_requests import GroupRequests
 from kohort.client.leading import Leading
-from kohort.client.listener import CallbackAbandoned, RebalanceListener, finished
+from kohort.client.listener import RebalanceListener
 from kohort.client.offsets import REFUSALS, OffsetAndMetadata, commit_offsets, fetch_committed
 from kohort.client.pulse import Pulse
+from kohort.client.user_calls import UserCalls
 from kohort.client.view import ClusterView
 from kohort.member import ClassicMember, Identity, MemberConfig, PollState, State, effects, inputs
-from kohort.member.effects import Callback
 from kohort.member.metrics import RebalanceMetrics
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
@@ -73,14 +73,14 @@ class Membership:
         self.failure: KafkaError | None = None
         self._cluster = cluster
         self._config = config
-        self._listener = listener or RebalanceListener()
-        self._assignors = {assignor.name: assignor for assignor in assignors}
+        chosen = {assignor.name: assignor for assignor in assignors}
         self._topics = tuple(topics)
         self._matches = matches
         self._measured = metrics or RebalanceMetrics(max_poll_interval_ms)
         self._member = ClassicMember(config, assignors, cluster.random)
         self._requests = GroupRequests(cluster, group_id, config)
-        self._leading = Leading(cluster, group_id, self._assignors, self._requests)
+        self._leading = Leading(cluster, group_id, chosen, self._requests)
+        self._calls = UserCalls(group_id, listener or RebalanceListener(), chosen, rebalance_timeout_ms)
         self._inbox: asyncio.Queue[inputs.Input] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
         self._driver: asyncio.Task[None] | None = None
@@ -88,8 +88,6 @@ class Membership:
         self._changed = Pulse()
         self._sleeping_until_ms: int | None = None
         self.on_change: Callable[[], None] | None = None
-        self._callback_error: Exception | None = None
-        self._assignment_failure: AssignmentFailed | None = None
 
     # For the user
 
@@ -186,14 +184,7 @@ class Membership:
         """Raise what ended the membership; once, the exception of a callback or that the leader could not assign."""
         if self.failure is not None:
             raise self.failure
-        is_between = self.state in (State.PREPARING, State.COMPLETING)
-        if self._callback_error is not None and not is_between:
-            # The first exception of a round, once all its callbacks have had their turn.
-            error, self._callback_error = self._callback_error, None
-            raise error
-        if self._assignment_failure is not None:
-            failure, self._assignment_failure = self._assignment_failure, None
-            raise failure
+        self._calls.check(self.state)
 
     def subscribe(self, topics: Iterable[str], matches: Callable[[str], bool] | None = None) -> None:
         """Want other topics from now on; the group rebalances if they differ.
@@ -260,8 +251,11 @@ class Membership:
         return CommitFailed(error.code, identity.member_id, identity.generation)
 
     async def _drive(self) -> None:
-        while self._member.state is not State.CLOSED:
-            self._step(await self._next_input())
+        try:
+            while self._member.state is not State.CLOSED:
+                self._step(await self._next_input())
+        except Exception as error:
+            self._stand_still(error)
 
     def _step(self, event: inputs.Input) -> None:
         before, now_ms = self._member.state, _now_ms()
@@ -308,17 +302,15 @@ class Membership:
                 log.info("group %s: member %s leaves: %s", self.group_id, effect.identity.member_id, effect.reason)
                 self._spawn(self._requests.leave(effect))
             case effects.Compute():
-                self._spawn(self._leading.compute(effect))
+                self._spawn(self._leading.compute(effect, lambda: self._is_leading_as(effect.identity)))
             case effects.RunCallback():
                 self._spawn(self._run_callback(effect))
             case effects.OnAssignment():
-                self._assignment_failure = None
-                self._tell_assignor(effect)
+                self._calls.tell_assignor(effect)
             case effects.Rediscover():
                 self._requests.rediscover()
-            case effects.TellUser(_, text):
-                log.warning("group %s: %s", self.group_id, text)
-                self._assignment_failure = AssignmentFailed(text)
+            case effects.TellUser():
+                self._calls.tell_user(effect)
             case effects.PollLate(left_ms):
                 log.warning(POLL_LATE, self.group_id, self._config.max_poll_interval_ms, left_ms)
             case effects.PollMissed(is_leaving):
@@ -340,39 +332,19 @@ class Membership:
         try:
             self._inbox.put_nowait(await work)
         except Exception as error:
-            log.exception("group %s: the member stands still", self.group_id)
-            self.failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"a defect stopped the member: {error!r}")
-            self._wake()
+            self._stand_still(error)
 
-    def _tell_assignor(self, effect: effects.OnAssignment) -> None:
-        on_assignment = getattr(self._assignors[effect.protocol_name], "on_assignment", None)
-        if on_assignment is None:
-            return
-        try:
-            on_assignment(effect.assignment, effect.generation)
-        except Exception as error:
-            log.exception("group %s: on_assignment of %s failed", self.group_id, effect.protocol_name)
-            self._callback_error = self._callback_error or error
+    def _stand_still(self, error: Exception) -> None:
+        log.error("group %s: the member stands still", self.group_id, exc_info=error)
+        self.failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"a defect stopped the member: {error!r}")
+        self._wake()
+
+    def _is_leading_as(self, identity: Identity) -> bool:
+        return self._member.state is State.ASSIGNING and self._member.identity == identity
 
     async def _run_callback(self, effect: effects.RunCallback) -> inputs.Input:
-        callback, partitions = effect.callback, effect.partitions
-        names = ", ".join(map(str, sorted(partitions))) or "nothing"
-        log.info("group %s: %s %s: %s", self.group_id, callback, names, effect.cause)
-        self._leading.follow(partition.topic for partition in partitions)
-        run = {
-            Callback.REVOKED: self._listener.on_partitions_revoked,
-            Callback.ASSIGNED: self._listener.on_partitions_assigned,
-            Callback.LOST: self._listener.on_partitions_lost,
-        }[callback]
-        try:
-            async with asyncio.timeout(self._config.rebalance_timeout_ms / 1000):
-                await finished(run(partitions))
-        except CallbackAbandoned:
-            return inputs.CallbackFinished(callback, is_abandoned=True)
-        except Exception as error:
-            log.exception("group %s: on_partitions_%s failed", self.group_id, callback)
-            self._callback_error = self._callback_error or error
-        return inputs.CallbackFinished(callback)
+        self._leading.follow(partition.topic for partition in effect.partitions)
+        return await self._calls.run(effect)
 
     def _take_view(self, view: ClusterView) -> None:
         del view
