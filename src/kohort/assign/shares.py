@@ -45,6 +45,8 @@ class Shares:
         self._owned = owned
         self._fuller = [_counts_above(each) for each in loads]
         self._totals = [sum(counts.values()) for counts in owned]
+        # The kinds of which a class has more than its members own: moving one of those costs nobody a partition.
+        self._free: list[dict[int, None]] = [{} for _ in sizes]
         self._saving = [0.0] * len(sizes)
         self._cost = [0.0] * len(sizes)
         for member_class in range(len(sizes)):
@@ -74,6 +76,9 @@ class Shares:
         self._saving[member_class] = self._saving_at(member_class, total)
         self._cost[member_class] = self._cost_at(member_class, total)
 
+    def _even_share(self, member_class: int) -> int:
+        return int(self._fair * self._sizes[member_class] * self._weights[member_class])
+
     def _spared(self, member_class: int) -> int:
         """Return how many more partitions the class can take and each spare a member from giving one up.
 
@@ -83,13 +88,20 @@ class Shares:
         fuller = self._fuller[member_class]
         return max(0, fuller[share] - extras) if share < len(fuller) else 0
 
+    def _add(self, member_class: int, kind: int, amount: int) -> None:
+        held = self.held[member_class]
+        held[kind] = held.get(kind, 0) + amount
+        if self._spare(member_class, kind) > 0:
+            self._free[member_class][kind] = None
+        else:
+            self._free[member_class].pop(kind, None)
+        if not held[kind]:
+            del held[kind]
+
     def _move(self, path: Sequence[Hop], amount: int) -> None:
-        self.steps += 1
         for giver, kind, taker in path:
-            self.held[giver][kind] -= amount
-            if not self.held[giver][kind]:
-                del self.held[giver][kind]
-            self.held[taker][kind] = self.held[taker].get(kind, 0) + amount
+            self._add(giver, kind, -amount)
+            self._add(taker, kind, amount)
         giver, taker = path[0][0], path[-1][2]
         self._totals[giver] -= amount
         self._totals[taker] += amount
@@ -124,7 +136,7 @@ class Shares:
             most = -spared or size - self._totals[taker] % size
             amount = min(left, most) if emptiest else left
             left -= amount
-            self.held[taker][kind] = self.held[taker].get(kind, 0) + amount
+            self._add(taker, kind, amount)
             self._totals[taker] += amount
             self._weigh(taker)
             heappush(emptiest, rank(taker))
@@ -137,25 +149,62 @@ class Shares:
             highest = max(self._saving)
             if highest <= DONE:
                 return
-            came = dict.fromkeys(each for each, saving in enumerate(self._saving) if saving == highest)
-            path = self._search(came, highest, finished)
+            givers = [each for each, saving in enumerate(self._saving) if saving == highest]
+            came: dict[int, Hop | None] = dict.fromkeys(givers)
+            path = (
+                self._search(dict(came), highest, finished, is_free=True)
+                or self._direct(givers, highest)
+                or self._search(came, highest, finished)
+            )
             if path:
-                self._move(path, self._amount(path))
+                self._follow(path)
                 continue
             # None of these can give to anyone emptier, now or later: what they may reach is as full as they are.
             for each in came:
                 finished |= 1 << each
                 self._saving[each] = DONE
 
-    def _amount(self, path: Sequence[Hop]) -> int:
-        """Return how many partitions to move along a path: as long as each of them is a gain."""
-        giver, taker = path[0][0], path[-1][2]
-        most = self._room(path)
-        to_fair = int(self._fair * self._sizes[taker] * self._weights[taker]) - self._totals[taker]
-        if to_fair > 0:
-            # Whoever is below the average is not filled above it: another may be emptier.
-            most = min(most, to_fair)
-        low, high = 1, most
+    def _direct(self, givers: Sequence[int], highest: float) -> list[Hop]:
+        """Return a hop to a class that is emptier, the emptiest that one of the givers can give to, or none."""
+        self.steps += 1
+        emptier = 0
+        for each, cost in enumerate(self._cost):
+            if cost < highest:
+                emptier |= 1 << each
+        for giver in givers:
+            open_to = 0
+            for kind in self.held[giver]:
+                open_to |= self.eligible[kind]
+            if open_to & emptier:
+                came: dict[int, Hop | None] = {giver: None}
+                return self._search(came, highest, ~emptier)
+        return []
+
+    def _follow(self, path: Sequence[Hop]) -> None:
+        """Move along a path what is a gain; between two neighbours, kind after kind."""
+        giver, first, taker = path[0][0], path[0][1], path[-1][2]
+        most = self._gain(giver, taker)
+        is_free = self._spare(giver, first) > 0
+        moved = min(most, self._room(path))
+        self._move(path, moved)
+        if len(path) > 1:
+            return
+        for kind in list(self.held[giver]):
+            if moved == most:
+                return
+            if self.eligible[kind] >> taker & 1 and (self._spare(giver, kind) > 0) == is_free:
+                hop = [(giver, kind, taker)]
+                amount = min(most - moved, self._room(hop))
+                self._move(hop, amount)
+                moved += amount
+
+    def _gain(self, giver: int, taker: int) -> int:
+        """Return how many partitions to move from one class to another: as long as each of them is a gain."""
+        low, high = 1, self._totals[giver]
+        # Neither is brought across the average: others may be fuller or emptier.
+        for surplus in (high - self._even_share(giver), self._even_share(taker) - self._totals[taker]):
+            if surplus > 0:
+                high = min(high, surplus)
         while low < high:
             middle = (low + high + 1) // 2
             saving = self._saving_at(giver, self._totals[giver] - middle + 1)
@@ -178,45 +227,57 @@ class Shares:
         return self.held[member_class].get(kind, 0) - self._owned[member_class].get(kind, 0)
 
     def _search(
-        self, came: dict[int, Hop | None], limit: float, visited: int = 0, home: int | None = None
+        self,
+        came: dict[int, Hop | None],
+        limit: float,
+        visited: int = 0,
+        home: int | None = None,
+        *,
+        is_free: bool = False,
     ) -> list[Hop]:
-        """Return the hops to the best taker, or none; `came` says where from, and grows by all that can be reached.
+        """Return the hops to the best taker, or none. `came` says where from, and grows by all that can be reached.
 
         A taker has room for less than `limit`. The best one takes the fewest partitions from their owners, and is the
         emptiest of those. With `home`, that class may take too, and no hop may take a partition away from its racks.
+        With `is_free`, no hop takes a partition from an owner.
         """
-        seen: set[tuple[int, int]] = set()
+        seen: set[int] = set()
         nearest = list(came)
         for each in nearest:
             visited |= 1 << each
-        later: list[tuple[int, int]] = []
 
-        def follow(giver: int, kind: int) -> None:
+        def follow(giver: int, kind: int, into: list[int]) -> None:
             nonlocal visited
             allowed = self.eligible[kind]
             if home is not None and not self._far[kind] >> giver & 1:
                 allowed &= ~self._far[kind]
-            if (kind, allowed) in seen:
-                return
-            seen.add((kind, allowed))
             for taker in _bits(allowed & ~visited):
                 came[taker] = (giver, kind, taker)
-                nearest.append(taker)
+                into.append(taker)
             visited |= allowed
 
         while nearest:
+            later: dict[int, tuple[int, int]] = {}
             for giver in nearest:  # which grows on the way
-                for kind in self.held[giver]:
-                    if self._spare(giver, kind) > 0:
-                        follow(giver, kind)
-                    else:
-                        later.append((giver, kind))
+                free = self._free[giver]
+                for kind in free if is_free else self.held[giver]:
+                    # Where the racks of the next one do not matter, one giver of a kind is as good as another.
+                    which = kind << 1 | self._far[kind] >> giver & 1
+                    if which in seen:
+                        continue
+                    if kind in free:
+                        seen.add(which)
+                        follow(giver, kind, nearest)
+                    elif which not in later:
+                        later[which] = giver, kind
             found = [each for each in nearest if each == home or self._cost[each] < limit]
             if found:
                 return _path(came, min(found, key=lambda each: (self._cost[each], -self._spared(each), each)), home)
-            nearest, waiting, later = [], later, []
-            for giver, kind in waiting:
-                follow(giver, kind)
+            nearest = []
+            for which, (giver, kind) in later.items():
+                if which not in seen:
+                    seen.add(which)
+                    follow(giver, kind, nearest)
         return []
 
     # Chains that bring partitions near and change no load
@@ -233,6 +294,7 @@ class Shares:
 
         It ends with `giver`, or where one more is no worse than it was with `giver`.
         """
+        self.steps += 1
         came: dict[int, Hop | None] = {
             taker: (giver, kind, taker) for taker in _bits(self.eligible[kind] & ~self._far[kind])
         }

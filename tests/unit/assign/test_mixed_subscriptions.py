@@ -107,6 +107,16 @@ def test_racks_are_matched_through_others_without_changing_a_load() -> None:
     assert texts(intended(spec)) == {"a": "t-1", "b": "t-0", "c": "u-0"}
 
 
+def test_a_newcomer_among_members_that_all_differ_takes_its_share_and_a_little_from_each() -> None:
+    topics = [f"t{number}" for number in range(4)]
+    members = {f"m-{each}": member(" ".join(other for other in topics if other != each)) for each in topics}
+    before = group(members, **dict.fromkeys(topics, 10))
+    owned = rejoined(before, intended(before), 1).members
+    after = group({**owned, "new": member(" ".join(topics))}, **dict.fromkeys(topics, 10))
+    found = measure(after, intended(after))
+    assert (found.least, found.most, found.moved) == (8, 8, 8)
+
+
 def test_one_member_that_owned_all_is_relieved_in_few_steps() -> None:
     topics = [f"t{number}" for number in range(20)]
     everything = " ".join(f"{topic}-{number}" for topic in topics for number in range(5))
