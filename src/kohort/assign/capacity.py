@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from kohort.assign.cooperative import with_errors
 from kohort.assign.engine import Engine
 from kohort.assign.spec import GroupSpec, RebalanceProtocol, member_order
 from kohort.assign.user_data import decode_weight, encode_weight, marked
@@ -36,7 +35,7 @@ class CapacityAssignor:
         weights = [decode_weight(subscription.user_data) for subscription in subscriptions]
         owned = [subscription.owned for subscription in subscriptions]
         engine = Engine(spec, order, subscriptions, list(owned), lambda at: subscriptions[at].generation, weights)
-        return with_errors(spec, engine.cooperative())
+        return engine.cooperative()
 
     def user_data(self, topics: Iterable[str], owned: Partitions, generation: int) -> bytes:
         """Return the weight, and our mark behind it."""

@@ -103,8 +103,8 @@ def members_of_old_versions(spec: GroupSpec) -> tuple[str, ...]:
 def with_errors(spec: GroupSpec, assignments: dict[str, Assignment]) -> dict[str, Assignment]:
     """Return `assignments`, with an error for each member of ours where a member of an old version sits in the group.
 
-    Such a member revokes everything before it joins, so whatever it is given is safe; but every round moves its
-    partitions, and its user should know. Only members with our mark are sent the error: to others it is unreadable.
+    What that member is given is the leader's decision; its user, and those of the others, should know. Only members
+    with our mark are sent the error: to others it is unreadable.
     """
     if not members_of_old_versions(spec):
         return assignments

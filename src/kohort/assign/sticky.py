@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kohort.assign.claims import Owned
-from kohort.assign.cooperative import with_errors
 from kohort.assign.engine import Engine
 from kohort.assign.spec import GroupSpec, RebalanceProtocol, member_order
 from kohort.assign.user_data import (
@@ -63,8 +62,7 @@ class CooperativeStickyAssignor:
         order = member_order(spec)
         members = [spec.members[name].subscription for name in order]
         owned: list[Owned] = [member.owned for member in members]
-        found = Engine(spec, order, members, owned, lambda place: generation_of(members[place])).cooperative()
-        return with_errors(spec, found)
+        return Engine(spec, order, members, owned, lambda place: generation_of(members[place])).cooperative()
 
     def user_data(self, topics: Iterable[str], owned: Partitions, generation: int) -> bytes:
         """Return the generation as Java writes it, and our mark behind it."""

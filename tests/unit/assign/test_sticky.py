@@ -9,9 +9,8 @@ import pytest
 from tests.unit.assign.groups import group, member, partitions, rejoined, texts
 
 from kohort.assign import Assignor, CooperativeStickyAssignor, GroupSpec, MemberSpec, StickyAssignor
-from kohort.assign.user_data import assignment_error, encode_generation, encode_sticky
+from kohort.assign.user_data import encode_generation, encode_sticky
 from kohort.model.assignment import Assignment
-from kohort.model.errors import ErrorCode
 from kohort.model.subscription import Subscription
 
 
@@ -186,10 +185,6 @@ def test_a_member_of_sticky_remembers_its_last_assignment() -> None:
     assert assignor.user_data(["t"], frozenset(), -1) == encode_sticky(partitions("t-0 t-1"), 4)
 
 
-def test_an_old_member_of_a_cooperative_group_is_served_and_reported_to_ours() -> None:
-    ours = CooperativeStickyAssignor().user_data(["t"], frozenset(), 1)
-    spec = group({"a": member("t", "t-0 t-1", user_data=ours), "old": member("t", version=0)}, t=3)
-    found = CooperativeStickyAssignor().assign(spec)
-    assert texts(found) == {"a": "t-0 t-1", "old": "t-2"}
-    assert assignment_error(found["a"].user_data) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert found["old"].user_data is None
+def test_a_member_that_cannot_say_what_it_owns_is_one_that_has_given_everything_up() -> None:
+    spec = group({"a": member("t", "t-0 t-1"), "old": member("t", version=0)}, t=3)
+    assert cooperative(spec) == {"a": "t-0 t-1", "old": "t-2"}
