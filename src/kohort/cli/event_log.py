@@ -87,16 +87,16 @@ async def live_events(
             yield None
 
 
-async def lately_told(bootstrap_servers: str, group_id: str, now_ms: int) -> Told:
+async def lately_told(bootstrap_servers: str, security: dict[str, Any], group_id: str) -> Told:
     """Return what a cluster that has events says of a group, as far as its latest ones reach back."""
     from kohort.client import Consumer
 
     explanation = Explanation(group_id, last=1, keeps_events=False)
-    async with Consumer(bootstrap_servers=bootstrap_servers, auto_offset_reset="earliest") as consumer:
+    async with Consumer(bootstrap_servers=bootstrap_servers, auto_offset_reset="earliest", **security) as consumer:
         async for event in live_events(consumer, GroupFilter(group_id), lambda _: None, last=LATELY):
             if event is not None:
                 explanation.fold(event)
-    return explanation.told(now_ms)
+    return explanation.told(now_ms())
 
 
 # -- a directory

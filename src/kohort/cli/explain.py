@@ -125,9 +125,9 @@ async def explain_live(args: argparse.Namespace) -> int:
     """Explain from a cluster."""
     from kohort.client import Admin, Consumer
 
-    async with Admin(args.bootstrap_server, start_timeout_ms=START_TIMEOUT_MS) as admin:
+    async with Admin(args.bootstrap_server, start_timeout_ms=START_TIMEOUT_MS, **args.security) as admin:
         await require_events(args, admin)
-    consumer = Consumer(bootstrap_servers=args.bootstrap_server, auto_offset_reset="earliest")
+    consumer = Consumer(bootstrap_servers=args.bootstrap_server, auto_offset_reset="earliest", **args.security)
     async with consumer:
         if args.follow:
             return await follow(args, consumer)

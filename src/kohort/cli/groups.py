@@ -127,7 +127,7 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
     coordinator = (await admin.group_coordinator(args.group)).address
     known = None
     if any(topic.name == EVENT_TOPIC for topic in await admin.list_topics()):
-        known = await lately_told(args.bootstrap_server, args.group, now_ms())
+        known = await lately_told(args.bootstrap_server, args.security, args.group)
     if args.json:
         document: dict[str, Any] = {
             "group": group.group_id,
