@@ -126,6 +126,25 @@ def test_every_version_can_sync(desk: Desk, version: int) -> None:
     assert answer.protocol_name == ("range" if version >= 5 else None)
 
 
+@pytest.mark.parametrize("version", versions(Api.SYNC_GROUP))
+def test_failure_of_a_leader_is_told_where_it_can_be_and_else_sends_back_to_join(desk: Desk, version: int) -> None:
+    members = stable_group(desk, 2)
+    for member in members:
+        member.peer.send(member.join_request(), 9)
+    leads = {member: (answer := member.joined()).leader == answer.member_id for member in reversed(members)}
+    leader, follower = sorted(members, key=lambda member: not leads[member])
+    follower.peer.send(follower.sync_request(), version)
+    failed = leader.sync_request()
+    failed.assignment_error = "no idea"
+    leader.peer.send(failed, 5)
+    (answer,) = follower.peer.answers()
+    if version < 4:
+        assert answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    else:
+        assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert answer.error_message.endswith("failed: no idea")
+
+
 @pytest.mark.parametrize("left_out", ["protocol_type", "protocol_name"])
 def test_newest_sync_must_say_its_protocol_before_anything_else_is_looked_at(peer: Peer, left_out: str) -> None:
     request = SyncGroupRequest(group_id="", protocol_type="consumer", protocol_name="range")

@@ -35,9 +35,11 @@ def handle(node: Node, request: Request, message: SyncGroupRequest) -> SyncGroup
 
     def ticket(result: Result) -> None:
         assert isinstance(result, SyncResult), "a sync is answered by a sync's result"
+        # Who cannot be told why is sent back to join: aiokafka (v3) never joins again after an error it did not expect.
+        is_unsayable = result.error_message is not None and version < 4
         request.reply(
             SyncGroupResponse(
-                error_code=result.error,
+                error_code=ErrorCode.REBALANCE_IN_PROGRESS if is_unsayable else result.error,
                 protocol_type=result.protocol_type,
                 protocol_name=result.protocol_name,
                 assignment=result.assignment,
