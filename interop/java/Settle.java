@@ -8,11 +8,11 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Properties;
+import java.util.Random;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
-import java.util.concurrent.ThreadLocalRandom;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
@@ -121,8 +121,8 @@ public class Settle {
 
     static double ms(long from, long to) { return (to - from) / 1e6; }
 
-    static void pause(int pauseMs) throws InterruptedException {
-        Thread.sleep(pauseMs + ThreadLocalRandom.current().nextInt(500));
+    static void pause(int pauseMs, Random random) throws InterruptedException {
+        Thread.sleep(pauseMs + random.nextInt(500));
     }
 
     static void createTopic(String broker, String topic, int partitions) throws Exception {
@@ -133,7 +133,8 @@ public class Settle {
         }
     }
 
-    static void turn(String broker, int count, String assignor, int pauseMs, String topic) throws Exception {
+    static void turn(String broker, int count, String assignor, int pauseMs, String topic, Random random)
+            throws Exception {
         Properties config = new Properties();
         config.put("bootstrap.servers", broker);
         config.put("group.id", "settle-" + UUID.randomUUID());
@@ -155,14 +156,14 @@ public class Settle {
         long settled = shares.await();
         double cold = ms(members.stream().mapToLong(member -> member.firstPoll).max().getAsLong(), settled);
 
-        pause(pauseMs);
+        pause(pauseMs, random);
         shares.expect(count);
         Member last = new Member(count, shares, config, topic, new CountDownLatch(0));
         members.add(last);
         settled = shares.await();
         double join = ms(last.firstPoll, settled);
 
-        pause(pauseMs);
+        pause(pauseMs, random);
         Member first = members.remove(0);
         long closed = System.nanoTime();
         shares.forget(first.number);
@@ -182,7 +183,10 @@ public class Settle {
         String topic = "settle-" + 2 * count;
         for (String broker : brokers) createTopic(broker, topic, 2 * count);
         for (int i = 0; i < Integer.parseInt(arguments[3]); i++) {
-            for (String broker : brokers) turn(broker, count, arguments[2], Integer.parseInt(arguments[4]), topic);
+            for (String broker : brokers) {
+                // The same pauses for each broker, so that each is met at the same phase of the heartbeats.
+                turn(broker, count, arguments[2], Integer.parseInt(arguments[4]), topic, new Random(i));
+            }
         }
     }
 }

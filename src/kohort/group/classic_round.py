@@ -23,6 +23,9 @@ from kohort.model.errors import ErrorCode
 NAMED = 5
 """How many members a cause names before it only counts them."""
 
+SPREAD_PARTS = 4
+"""A first round is quiet when no join came for one part in so many of the time over which they came."""
+
 RETRY_EMPTY_MS = 1_000
 """When to try again to store that a group is empty, after its record could not be appended."""
 
@@ -71,7 +74,10 @@ def check_join(group: ClassicGroup, now_ms: int, settings: GroupSettings) -> Eff
 
 def _await_quiet(group: ClassicGroup, now_ms: int, settings: GroupSettings) -> Effects:
     if settings.initial_quiet_ms >= 0:
-        yield Arm(quiet_timer(group.group_id), now_ms + settings.initial_quiet_ms)
+        # Where joins come slowly, the machine is busy: stragglers would wait for everybody's next heartbeat.
+        spread_ms = now_ms - group.state_timestamp_ms if group.is_gathering else 0
+        quiet_ms = max(settings.initial_quiet_ms, spread_ms // SPREAD_PARTS)
+        yield Arm(quiet_timer(group.group_id), now_ms + quiet_ms)
 
 
 def end_initial_delay(group: ClassicGroup, now_ms: int) -> Effects:

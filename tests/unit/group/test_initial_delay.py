@@ -42,6 +42,18 @@ def test_each_join_starts_the_quiet_anew() -> None:
     assert len(joined(joins[0]).members) == 5
 
 
+def test_joins_that_come_slowly_are_waited_for_a_quarter_of_the_time_they_took() -> None:
+    world = quiet_world()
+    joins = []
+    for _ in range(9):
+        joins.append(world.enter()[1])
+        world.advance(QUIET_MS - 1)
+    world.advance(1 + QUIET_MS * 8 // 4 - QUIET_MS - 3)
+    assert all(join.is_waiting for join in joins)
+    world.advance(QUIET_MS)
+    assert len(joined(joins[0]).members) == 9
+
+
 def test_member_on_its_way_with_an_issued_id_is_waited_for() -> None:
     world = quiet_world()
     _, first = world.enter()
@@ -49,7 +61,7 @@ def test_member_on_its_way_with_an_issued_id_is_waited_for() -> None:
     world.advance(QUIET_MS * 5)
     assert first.is_waiting
     second = world.join(pending)
-    world.advance(QUIET_MS)
+    world.advance(QUIET_MS * 5 // 4)
     assert joined(first).generation == joined(second).generation == 1
 
 
@@ -57,7 +69,7 @@ def test_issued_id_that_leaves_is_waited_for_no_longer() -> None:
     world = quiet_world()
     _, first = world.enter()
     pending = world.join().result.member_id
-    world.advance(QUIET_MS * 5)
+    world.advance(QUIET_MS * 3)
     world.leave(Leaving(pending))
     world.advance(QUIET_MS)
     assert joined(first).generation == 1
