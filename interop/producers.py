@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from interop.group import Pair, Position, keyed
+from kohort.sync import Consumer
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
@@ -25,6 +27,8 @@ class LongProducer:
         self.topic = topic
         self.written: Written = {}
         self.failed: list[str] = []
+        self._bootstrap = bootstrap
+        self._unplaced: list[Pair] = []
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
@@ -49,14 +53,35 @@ class LongProducer:
         left = self._producer.flush(60)
         assert not left, f"{left} records undelivered"
         assert not self.failed, self.failed[0]
+        if self._unplaced:
+            self._find()
+
+    def _find(self) -> None:
+        """Look up where the records are of which the library knows only that they are written: a repeated batch's."""
+        deadline_s = time.monotonic() + 20
+        with Consumer(self.topic, bootstrap_servers=self._bootstrap, auto_offset_reset="earliest") as consumer:
+            while self._unplaced and time.monotonic() < deadline_s:
+                for batch in consumer.poll(timeout_ms=1000, max_records=10_000):
+                    for record in batch:
+                        pair = (bytes(record.key or b"").decode(), bytes(record.value or b"").decode())
+                        if pair in self._unplaced:
+                            self._unplaced.remove(pair)
+                            self._place((batch.partition.partition, record.offset), pair)
+        assert not self._unplaced, f"{len(self._unplaced)} acknowledged records are not in the log"
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self.failed.append(str(error))
             return
-        place = (message.partition(), message.offset())
+        pair = (message.key().decode(), message.value().decode())
+        if message.offset() is None:
+            self._unplaced.append(pair)
+        else:
+            self._place((message.partition(), message.offset()), pair)
+
+    def _place(self, place: Position, pair: Pair) -> None:
         assert place not in self.written, f"two records were given the offset {place}"
-        self.written[place] = (message.key().decode(), message.value().decode())
+        self.written[place] = pair
 
 
 def _librdkafka(bootstrap: str, topic: str, pairs: Sequence[Pair], codec: str, idempotent: bool) -> Written:

@@ -24,7 +24,19 @@ Written by `python -m interop.table` from the outcomes of `make interop`. Each c
 `tests/interop` saw: first with our broker, then with a real Apache Kafka {kafka}, which shows that the test itself is
 right. `yes` means that every test of the cell passed, `–` that there is none.
 
+Of each client, the protocols it has: three members start together, one more joins, one leaves, one is killed. Every
+record is read once, but for what the killed one had not committed; no partition is held by two members at once, by
+what they report and when; sticky assignors move no more than they must, and members of cooperative ones go on with
+what stays theirs without a break. A static member, the leader, is killed and comes back within its session besides:
+nobody else notices. With mixed groups it is the same, each library leading in turn.
+
 """
+MATRIX = "matrix: "
+MATRIX_HEAD = """| protocol | dynamic, kohort | dynamic, Apache Kafka | static, kohort | static, Apache Kafka |
+|---|---|---|---|---|
+"""
+Outcomes = list[dict[str, str]]
+Capabilities = dict[str, dict[str, Outcomes]]  # by name, then by broker
 
 
 def kafka_version() -> str:
@@ -49,7 +61,7 @@ def client_name(client: str) -> str:
         return package
 
 
-def cell(outcomes: list[dict[str, str]]) -> str:
+def cell(outcomes: Outcomes) -> str:
     """Return one cell: yes, or what went wrong, or why nothing ran."""
     if not outcomes:
         return "–"
@@ -59,18 +71,39 @@ def cell(outcomes: list[dict[str, str]]) -> str:
     return f"skipped: {skipped[0]}" if skipped else "yes"
 
 
-def page(cells: list[dict[str, str]]) -> str:
+def matrix(capabilities: Capabilities) -> str:
+    """Return the table of a client's protocols, where it has one: their names read `matrix: PROTOCOL, MEMBERSHIP`."""
+    protocols: dict[str, list[str]] = defaultdict(list)
+    for name in capabilities:
+        if name.startswith(MATRIX):
+            protocol, _, membership = name.removeprefix(MATRIX).partition(", ")
+            protocols[protocol].append(membership)
+    rows = [
+        f"| {protocol} | "
+        + " | ".join(
+            cell(capabilities.get(f"{MATRIX}{protocol}, {membership}", {}).get(broker, []))
+            for membership in ("dynamic", "static")
+            for broker in ("kohort", "apache")
+        )
+        + " |\n"
+        for protocol in protocols
+    ]
+    return MATRIX_HEAD + "".join(rows) + "\n" if rows else ""
+
+
+def page(cells: Outcomes) -> str:
     """Return the page for the outcomes of a run."""
-    clients: dict[str, dict[str, dict[str, list[dict[str, str]]]]] = defaultdict(dict)
+    clients: dict[str, Capabilities] = defaultdict(dict)
     for each in cells:
         brokers = clients[each["client"]].setdefault(each["capability"], defaultdict(list))
         brokers[each["broker"]].append(each)
     parts = [HEAD.format(kafka=kafka_version())]
     for client, capabilities in clients.items():
-        parts.append(f"## {client_name(client)}\n\n| | kohort | Apache Kafka |\n|---|---|---|\n")
+        parts.append(f"## {client_name(client)}\n\n{matrix(capabilities)}| | kohort | Apache Kafka |\n|---|---|---|\n")
         parts += [
             f"| {name} | {cell(brokers['kohort'])} | {cell(brokers['apache'])} |\n"
             for name, brokers in sorted(capabilities.items())
+            if not name.startswith(MATRIX)
         ]
         parts.append("\n")
     return "".join(parts).rstrip("\n") + "\n"

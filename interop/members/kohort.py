@@ -8,18 +8,32 @@ from collections.abc import Callable
 
 from interop.members.report import Options, Report, options
 from kohort import Consumer, CooperativeStickyAssignor, RangeAssignor, RoundRobinAssignor, StickyAssignor
-from kohort.assign import Assignor
+from kohort.assign import Assignor, GroupSpec
+from kohort.assign.custom import assignor
 from kohort.client.errors import CommitFailed
 from kohort.client.listener import RebalanceListener
-from kohort.model.assignment import Partitions
+from kohort.model.assignment import Assignment, Partitions
 from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
+
+
+def _range_for_two() -> Assignor:
+    """Return an assignor that goes by the name of range, and fails when the group has more than two members."""
+
+    def assign(spec: GroupSpec) -> dict[str, Assignment]:
+        if len(spec.members) > 2:
+            raise RuntimeError(f"{len(spec.members)} members are too many")
+        return RangeAssignor().assign(spec)
+
+    return assignor(assign, name="range")
+
 
 ASSIGNORS: dict[str, Callable[[], Assignor]] = {
     "range": RangeAssignor,
     "roundrobin": RoundRobinAssignor,
     "sticky": StickyAssignor,
     "cooperative-sticky": CooperativeStickyAssignor,
+    "range-for-two": _range_for_two,
 }
 
 
@@ -77,6 +91,7 @@ class _Member(RebalanceListener):
                     polled = await self.consumer.poll(100)
                 except KafkaError as error:
                     self.report.troubled(error)
+                    await asyncio.sleep(0.1)
                     continue
                 for batch in polled:
                     place = batch.partition.partition

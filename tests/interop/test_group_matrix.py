@@ -7,6 +7,7 @@ from interop.brokers import BROKERS
 from interop.group import Group, Member, keyed, merged
 from interop.ownership import check_single_owner, kept
 from interop.producers import produce
+from interop.stored import last_stored
 from tests.interop.lanes import Stage
 from tests.interop.libraries import need
 
@@ -26,7 +27,7 @@ STATIC_SESSION_S = 12
 @pytest.mark.parametrize("broker", list(BROKERS))
 @pytest.mark.parametrize("membership", ["dynamic", "static"])
 @pytest.mark.parametrize(("library", "protocol"), CELLS)
-@pytest.mark.capability("{library}", "{protocol}, {membership}: start together, join, leave, die")
+@pytest.mark.capability("{library}", "matrix: {protocol}, {membership}")
 def test_members_come_go_and_die(library: str, protocol: str, membership: str, stage: Stage) -> None:
     need(library)
     is_static = membership == "static"
@@ -63,12 +64,15 @@ def start(group: Group, library: str, protocol: str, *, is_static: bool, instanc
 
 
 def restart_within_the_session(group: Group, library: str, protocol: str) -> None:
-    """A static member that is killed and comes back finds its partitions, and nobody else notices."""
-    first, *others = group.members
-    held = set(first.owned)
+    """The leader, which is static, is killed and comes back: it finds its partitions, and nobody else notices."""
+    stored = last_stored(group.bootstrap, group.name, 8)
+    leads = next(int(str(each.instance_id)[-1]) for each in stored.members if each.member_id == stored.leader)
+    leader = group.members[leads]
+    others = [member for member in group.members if member is not leader]
+    held = set(leader.owned)
     changes = [len(member.changes) for member in others]
-    group.kill(first)
-    back = start(group, library, protocol, is_static=True, instance=0)
+    group.kill(leader)
+    back = start(group, library, protocol, is_static=True, instance=leads)
     group.await_(lambda: back.owned == held, "it owns again what it owned", STATIC_SESSION_S)
     now = [len(member.changes) for member in others]
     assert now == changes, f"a restart of a static member moved partitions\n{group.state()}\n{group.events()}"

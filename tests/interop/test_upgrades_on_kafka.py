@@ -1,0 +1,90 @@
+"""From eager to cooperative and back by rolling bounces under load, with Java in the group; late old members."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from interop.brokers import BROKERS
+from interop.group import Group, Member
+from interop.ownership import check_single_owner, kept, longest_pause_s
+from interop.producers import Load
+from interop.stored import leading_client
+from tests.interop.lanes import Stage
+from tests.interop.libraries import need
+
+FLEET = ("kohort", "java", "kohort")
+BOTH = "range,cooperative-sticky"
+COOPERATIVE = "cooperative-sticky"
+STEPS = (BOTH, COOPERATIVE, BOTH, "range")
+LONGEST_PAUSE_S = 4  # where records come every 0.2 s, beside other tests
+on_both = pytest.mark.parametrize("broker", list(BROKERS))
+
+
+@on_both
+@pytest.mark.timeout(400)
+@pytest.mark.lane(100)
+@pytest.mark.capability("all together", "rolling upgrade from range to cooperative-sticky, and back (kohort and Java)")
+def test_rolling_bounces_lead_to_cooperative_and_back(stage: Stage) -> None:
+    need("java")
+    with stage.group() as group, Load(stage.bootstrap, group.topic) as load:
+        speaks = {id(group.start(library, assignor="range")): "range" for library in FLEET}
+        group.settle()
+        group.calm(1)
+        for assignors in STEPS:
+            for member in list(group.members):
+                speaks[id(bounce(group, member, assignors, speaks))] = assignors
+        written = load.stop()
+        group.drain(written)
+        group.check(written)
+        check_single_owner(group.gone + group.members)
+
+
+def bounce(group: Group, member: Member, assignors: str, speaks: dict[int, str]) -> Member:
+    """Stop one member and start it anew; who is cooperative meanwhile reads on from what stays with it."""
+    others = [each for each in group.members if each is not member and speaks[id(each)] == COOPERATIVE]
+    before = [(each, set(each.owned), len(each.changes)) for each in others]
+    start_s = time.monotonic()
+    group.leave(member)
+    back = group.start(member.library, assignor=assignors)
+    group.settle()
+    group.calm(0.7)
+    for each, held, since in before:
+        stayed = held & each.owned
+        assert kept(each, held, since) == stayed, f"{each.library} stopped reading what it keeps: {group.state()}"
+        for partition in stayed:
+            pause_s = longest_pause_s(each, partition, start_s, time.monotonic())
+            assert pause_s < LONGEST_PAUSE_S, f"{each.library} read nothing of {partition} for {pause_s:.1f} s"
+    return back
+
+
+@on_both
+@pytest.mark.timeout(300)
+@pytest.mark.lane(40)
+@pytest.mark.parametrize("leader", ["kohort", "java"])
+@pytest.mark.capability("all together", "an old (embedded v0) member joins a cooperative group late, led by {leader}")
+def test_old_member_joins_an_upgraded_group_late(leader: str, stage: Stage) -> None:
+    need("java", "aiokafka")
+    with stage.group() as group, Load(stage.bootstrap, group.topic) as load:
+        first = group.start(leader, assignor=COOPERATIVE)
+        group.settle()
+        second = group.start("java" if leader == "kohort" else "kohort", assignor=COOPERATIVE)
+        group.settle()
+        group.calm(1)
+        assert leading_client(stage.bootstrap, group.name) == leader
+        before = [(member, set(member.owned), len(member.changes)) for member in (first, second)]
+        old = group.start("aiokafka", assignor=COOPERATIVE)
+        group.await_(lambda: len(old.changes) > 1, "the old member hears what it owns", 30)
+        if leader == "kohort":
+            group.await_(lambda: not old.owned, "the old member gets nothing", 20)
+        else:
+            group.settle()
+            group.calm(1)
+        for member, held, since in before:
+            assert kept(member, held, since) == held & member.owned, f"{member.library} gave up more: {group.state()}"
+        group.leave(old)
+        group.settle()
+        written = load.stop()
+        group.drain(written)
+        group.check(written)
+        check_single_owner(group.gone + group.members)
