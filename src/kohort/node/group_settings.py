@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kohort.assign.user_data import MARK, encode_generation
 from kohort.group.settings import GroupSettings
 from kohort.node.config import Config
 from kohort.wire.codec import MalformedMessage
@@ -52,4 +53,8 @@ def _offer_of(metadata: bytes) -> object | None:
         said = decode_subscription(metadata)
     except MalformedMessage:
         return None
-    return (frozenset(said.topics), said.user_data, frozenset(said.owned), said.rack, said.version)
+    user_data = said.user_data
+    if user_data is not None and user_data.removesuffix(MARK) == encode_generation(said.generation):
+        # Cooperative-sticky says the generation once more, as its user data.
+        user_data = None
+    return (frozenset(said.topics), user_data, frozenset(said.owned), said.rack, said.version)
