@@ -66,5 +66,6 @@ def settle(quick: bool) -> Iterator[Outcome]:
             found = settle_times((ours, theirs), assignor, members, turns, EARLY_MS)
             for what in ("join_ms", "leave_ms"):
                 name = f"{WORDS[what]} early, {assignor}, {members} members"
-                aim = Aim(1, of_ratio=True, at_most=True)
+                # Both wait for the same heartbeat: what differs is noise, of some tens of two thousand milliseconds.
+                aim = Aim(1.05, of_ratio=True, at_most=True)
                 yield Result(name, "ms", found["kohort"][what], found["apache"][what], "Apache Kafka", aim)
