@@ -28,10 +28,10 @@ import org.apache.kafka.common.TopicPartition;
  *
  * <pre>
  * member ASSIGNOR TOPICS GENERATION PARTITIONS      the subscription of a member that was assigned PARTITIONS
- * leader ASSIGNOR TOPIC=COUNT,... MEMBER=HEX ...    the assignments of a group, from its members' subscriptions
+ * leader ASSIGNOR TOPIC=RACK/RACK/...,... MEMBER=HEX ...   the assignments of a group, from members' subscriptions
  * </pre>
  *
- * TOPICS and PARTITIONS are separated by commas; GENERATION 0 is a member before its first assignment.
+ * A topic has a partition for each RACK, with one replica there; "-" is no rack. TOPICS and PARTITIONS are separated by commas; GENERATION 0 is a member before its first assignment.
  */
 public class AssignorPeer {
     static ConsumerPartitionAssignor assignor(String name) {
@@ -64,12 +64,16 @@ public class AssignorPeer {
     }
 
     static String leader(String[] words) {
-        Node node = new Node(1, "localhost", 1);
+        Map<String, Node> nodes = new TreeMap<>();
         List<PartitionInfo> infos = new ArrayList<>();
         for (String topic : words[2].split(",")) {
             String[] parts = topic.split("=");
-            for (int p = 0; p < Integer.parseInt(parts[1]); p++)
+            String[] racks = parts[1].split("/");
+            for (int p = 0; p < racks.length; p++) {
+                Node node = nodes.computeIfAbsent(racks[p],
+                    rack -> new Node(nodes.size(), "localhost", 1, rack.equals("-") ? null : rack));
                 infos.add(new PartitionInfo(parts[0], p, node, new Node[] {node}, new Node[] {node}));
+            }
         }
         Map<String, Subscription> subscriptions = new TreeMap<>();
         for (String member : Arrays.copyOfRange(words, 3, words.length)) {
@@ -77,7 +81,7 @@ public class AssignorPeer {
             subscriptions.put(parts[0], ConsumerProtocol.deserializeSubscription(
                 ByteBuffer.wrap(HexFormat.of().parseHex(parts[1]))));
         }
-        Cluster cluster = new Cluster("c", List.of(node), infos, Set.of(), Set.of());
+        Cluster cluster = new Cluster("c", nodes.values(), infos, Set.of(), Set.of());
         StringBuilder found = new StringBuilder();
         assignor(words[1]).assign(cluster, new GroupSubscription(subscriptions)).groupAssignment()
             .forEach((name, assignment) -> found.append(name).append('=')

@@ -24,6 +24,14 @@ STICKY, COOPERATIVE = "sticky", "cooperative-sticky"
 MADE: dict[str, type[Assignor]] = {STICKY: StickyAssignor, COOPERATIVE: CooperativeStickyAssignor}
 
 
+Topics = Mapping[str, int | list[str]]
+"""Topics by name: how many partitions, or the rack of each."""
+
+
+def _racks(topic: int | list[str]) -> list[str]:
+    return ["-"] * topic if isinstance(topic, int) else topic
+
+
 class Java:
     """Kafka's assignors in a JVM, as members and as leaders."""
 
@@ -42,9 +50,9 @@ class Java:
         """Return the subscription of a member that was assigned `owned` in a generation, or never anything."""
         return bytes.fromhex(self.ask(f"member {assignor} {topics} {generation} {','.join(owned.split())}"))
 
-    def assigned(self, assignor: str, topics: Mapping[str, int], members: Mapping[str, bytes]) -> dict[str, Assignment]:
+    def assigned(self, assignor: str, topics: Topics, members: Mapping[str, bytes]) -> dict[str, Assignment]:
         """Return what Java's assignor gives the members with these subscriptions."""
-        counts = ",".join(f"{topic}={count}" for topic, count in topics.items())
+        counts = ",".join(f"{topic}={'/'.join(_racks(each))}" for topic, each in topics.items())
         blobs = " ".join(f"{name}={blob.hex()}" for name, blob in members.items())
         answer = self.ask(f"leader {assignor} {counts} {blobs}")
         pairs = (each.partition("=") for each in answer.split())
@@ -62,7 +70,9 @@ def java() -> Iterator[Java]:
     peer.child.wait()
 
 
-def our_member(assignor: str, topics: str, generation: int = 0, owned: str = "", version: int = 3) -> bytes:
+def our_member(
+    assignor: str, topics: str, generation: int = 0, owned: str = "", version: int = 3, rack: str | None = None
+) -> bytes:
     """Return the subscription of a member of ours, as `Java.member` does."""
     ours = MADE[assignor]()
     held = partitions(owned)
@@ -71,15 +81,16 @@ def our_member(assignor: str, topics: str, generation: int = 0, owned: str = "",
     number = generation or -1
     user_data = ours.user_data(topics.split(","), frozenset(held), number)
     shown = () if assignor == STICKY else held
-    return encode_subscription(Subscription(tuple(topics.split(",")), user_data, shown, number, None, version))
+    return encode_subscription(Subscription(tuple(topics.split(",")), user_data, shown, number, rack, version))
 
 
-def spec(topics: Mapping[str, int], members: Mapping[str, bytes]) -> GroupSpec:
+def spec(topics: Topics, members: Mapping[str, bytes]) -> GroupSpec:
     read = {name: MemberSpec(decode_subscription(blob)) for name, blob in members.items()}
-    return GroupSpec(read, {topic: TopicSpec(count) for topic, count in topics.items()})
+    racks = {topic: tuple(frozenset({rack} - {"-"}) for rack in _racks(each)) for topic, each in topics.items()}
+    return GroupSpec(read, {topic: TopicSpec(len(each), each) for topic, each in racks.items()})
 
 
-def our_assigned(assignor: str, topics: Mapping[str, int], members: Mapping[str, bytes]) -> dict[str, Assignment]:
+def our_assigned(assignor: str, topics: Topics, members: Mapping[str, bytes]) -> dict[str, Assignment]:
     return MADE[assignor]().assign(spec(topics, members))
 
 
@@ -159,6 +170,24 @@ class TestJava:
             assert mine.is_balanced
             if mine.score == other.score:
                 assert mine.moved <= other.moved
+
+    @pytest.mark.parametrize("seed", range(20))
+    def test_where_racks_matter_ours_is_as_even_and_nearer(self, java: Java, seed: int) -> None:
+        random = Random(seed)
+        racks = ["r1", "r2", "r3"]
+        topics: dict[str, int | list[str]] = {
+            f"t{number}": [random.choice(racks) for _ in range(random.randint(1, 8))] for number in range(4)
+        }
+        members = {
+            f"m{number}": our_member(STICKY, ",".join(topics), rack=random.choice(racks))
+            for number in range(random.randint(2, 6))
+        }
+        group = spec(topics, members)
+        ours = measure(group, our_assigned(STICKY, topics, members))
+        theirs = measure(group, java.assigned(STICKY, topics, members))
+        assert ours.is_valid
+        assert ours.score == theirs.score
+        assert ours.near >= theirs.near
 
 
 def owned_by(assignor: str, blob: bytes) -> frozenset[TopicPartition]:

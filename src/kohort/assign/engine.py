@@ -14,6 +14,7 @@ from kohort.assign.claims import Claims, Owned, take_in
 from kohort.assign.classes import MemberClass, has_near_and_far, member_classes, racks_of, subscriber_masks
 from kohort.assign.dealing import deal, release
 from kohort.assign.layout import Layout, Slots
+from kohort.assign.nearness import match_racks
 from kohort.assign.shares import Shares
 from kohort.assign.spec import GroupSpec
 from kohort.model.assignment import Assignment, DeferredAssignment
@@ -120,6 +121,8 @@ class Engine:
         """Return what each class of members gets from outside, after it has given up what goes to others."""
         kind_of, shares, owned = self._shares()
         held = shares.share_out()
+        if self._is_rack_aware:
+            match_racks(shares)
         self.steps = shares.steps
         free_of: list[list[int]] = [[] for _ in shares.eligible]
         for number in free:

@@ -4,13 +4,12 @@ A class is all members with equal subscriptions (and rack, and weight); a kind i
 may own (and with replicas on the same racks). Both are few where members and partitions are many, and inside a class
 everything is even (`dealing`), so balance is a question of flow between classes: it is best when no chain of moves
 leads from a fuller member to one that is emptier by two. `level` finds such chains, the one that takes the fewest
-partitions from their owners first, and ends when there is none; `match_racks` then looks for chains that change no
-load. Both count their steps and stop at a bound that only a pathological group can reach.
+partitions from their owners first, and ends when there is none. It counts its steps and stops at a bound that only a
+pathological group can reach. `nearness` then matches racks.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
@@ -37,18 +36,18 @@ class Shares:
         self.held = [dict(counts) for counts in owned]
         self.steps = 0
         self.max_steps = 4 * (sum(supply) + len(sizes))
-        self._sizes = sizes
+        self.sizes = sizes
         self._weights = weights
         self.eligible = eligible
-        self._far = far
+        self.far = far
         self._supply = supply
         self._owned = owned
         self._fuller = [_counts_above(each) for each in loads]
-        self._totals = [sum(counts.values()) for counts in owned]
+        self.totals = [sum(counts.values()) for counts in owned]
         # The kinds of which a class has more than its members own: moving one of those costs nobody a partition.
-        self._free: list[dict[int, None]] = [{} for _ in sizes]
+        self.free: list[dict[int, None]] = [{} for _ in sizes]
         self._saving = [0.0] * len(sizes)
-        self._cost = [0.0] * len(sizes)
+        self.cost = [0.0] * len(sizes)
         for member_class in range(len(sizes)):
             self._weigh(member_class)
         self._fair = sum(supply) / sum(size * weight for size, weight in zip(sizes, weights, strict=True))
@@ -57,56 +56,55 @@ class Shares:
         """Return how many of each kind each class gets."""
         self._fill()
         self._level()
-        if any(self._far):
-            self._match_racks()
         return self.held
 
     # Loads
 
-    def _saving_at(self, member_class: int, total: int) -> float:
+    def saving_at(self, member_class: int, total: int) -> float:
         """Return how much the sum of the squared loads falls when the fullest member gives one partition up."""
-        return (2 * -(-total // self._sizes[member_class]) - 1) / self._weights[member_class]
+        return (2 * -(-total // self.sizes[member_class]) - 1) / self._weights[member_class]
 
     def _cost_at(self, member_class: int, total: int) -> float:
         """Return how much it grows when the emptiest member takes one more."""
-        return (2 * (total // self._sizes[member_class]) + 1) / self._weights[member_class]
+        return (2 * (total // self.sizes[member_class]) + 1) / self._weights[member_class]
 
     def _weigh(self, member_class: int) -> None:
-        total = self._totals[member_class]
-        self._saving[member_class] = self._saving_at(member_class, total)
-        self._cost[member_class] = self._cost_at(member_class, total)
+        total = self.totals[member_class]
+        self._saving[member_class] = self.saving_at(member_class, total)
+        self.cost[member_class] = self._cost_at(member_class, total)
 
     def _even_share(self, member_class: int) -> int:
-        return int(self._fair * self._sizes[member_class] * self._weights[member_class])
+        return int(self._fair * self.sizes[member_class] * self._weights[member_class])
 
     def _spared(self, member_class: int) -> int:
         """Return how many more partitions the class can take and each spare a member from giving one up.
 
         A member that owns more than its even share keeps one more of them when the class gets one more.
         """
-        share, extras = divmod(self._totals[member_class], self._sizes[member_class])
+        share, extras = divmod(self.totals[member_class], self.sizes[member_class])
         fuller = self._fuller[member_class]
         return max(0, fuller[share] - extras) if share < len(fuller) else 0
 
     def _add(self, member_class: int, kind: int, amount: int) -> None:
         held = self.held[member_class]
         held[kind] = held.get(kind, 0) + amount
-        if self._spare(member_class, kind) > 0:
-            self._free[member_class][kind] = None
+        if self.spare(member_class, kind) > 0:
+            self.free[member_class][kind] = None
         else:
-            self._free[member_class].pop(kind, None)
+            self.free[member_class].pop(kind, None)
         if not held[kind]:
             del held[kind]
 
-    def _move(self, path: Sequence[Hop], amount: int) -> None:
+    def move(self, path: Sequence[Hop], amount: int) -> None:
+        """Move that many partitions along each hop of a path."""
         for giver, kind, taker in path:
             self._add(giver, kind, -amount)
             self._add(taker, kind, amount)
-        giver, taker = path[0][0], path[-1][2]
-        self._totals[giver] -= amount
-        self._totals[taker] += amount
-        self._weigh(giver)
-        self._weigh(taker)
+            self.totals[giver] -= amount
+            self.totals[taker] += amount
+        for giver, _, taker in path:
+            self._weigh(giver)
+            self._weigh(taker)
 
     # What nobody owns goes to the emptiest
 
@@ -122,22 +120,22 @@ class Shares:
                 self._fill_kind(kind, left)
 
     def _fill_kind(self, kind: int, left: int) -> None:
-        far = self._far[kind]
+        far = self.far[kind]
 
         def rank(taker: int) -> tuple[float, int, int, int]:
-            return self._cost[taker], far >> taker & 1, -self._spared(taker), taker
+            return self.cost[taker], far >> taker & 1, -self._spared(taker), taker
 
-        emptiest = [rank(each) for each in _bits(self.eligible[kind])]
+        emptiest = [rank(each) for each in bits(self.eligible[kind])]
         heapify(emptiest)
         while left:
             _, _, spared, taker = heappop(emptiest)
             # As many as there are members at its lowest load: one each.
-            size = self._sizes[taker]
-            most = -spared or size - self._totals[taker] % size
+            size = self.sizes[taker]
+            most = -spared or size - self.totals[taker] % size
             amount = min(left, most) if emptiest else left
             left -= amount
             self._add(taker, kind, amount)
-            self._totals[taker] += amount
+            self.totals[taker] += amount
             self._weigh(taker)
             heappush(emptiest, rank(taker))
 
@@ -168,7 +166,7 @@ class Shares:
         """Return a hop to a class that is emptier, the emptiest that one of the givers can give to, or none."""
         self.steps += 1
         emptier = 0
-        for each, cost in enumerate(self._cost):
+        for each, cost in enumerate(self.cost):
             if cost < highest:
                 emptier |= 1 << each
         for giver in givers:
@@ -184,45 +182,45 @@ class Shares:
         """Move along a path what is a gain; between two neighbours, kind after kind."""
         giver, first, taker = path[0][0], path[0][1], path[-1][2]
         most = self._gain(giver, taker)
-        is_free = self._spare(giver, first) > 0
-        moved = min(most, self._room(path))
-        self._move(path, moved)
+        is_free = self.spare(giver, first) > 0
+        moved = min(most, self.room(path))
+        self.move(path, moved)
         if len(path) > 1:
             return
         for kind in list(self.held[giver]):
             if moved == most:
                 return
-            if self.eligible[kind] >> taker & 1 and (self._spare(giver, kind) > 0) == is_free:
+            if self.eligible[kind] >> taker & 1 and (self.spare(giver, kind) > 0) == is_free:
                 hop = [(giver, kind, taker)]
-                amount = min(most - moved, self._room(hop))
-                self._move(hop, amount)
+                amount = min(most - moved, self.room(hop))
+                self.move(hop, amount)
                 moved += amount
 
     def _gain(self, giver: int, taker: int) -> int:
         """Return how many partitions to move from one class to another: as long as each of them is a gain."""
-        low, high = 1, self._totals[giver]
+        low, high = 1, self.totals[giver]
         # Neither is brought across the average: others may be fuller or emptier.
-        for surplus in (high - self._even_share(giver), self._even_share(taker) - self._totals[taker]):
+        for surplus in (high - self._even_share(giver), self._even_share(taker) - self.totals[taker]):
             if surplus > 0:
                 high = min(high, surplus)
         while low < high:
             middle = (low + high + 1) // 2
-            saving = self._saving_at(giver, self._totals[giver] - middle + 1)
-            if saving > self._cost_at(taker, self._totals[taker] + middle - 1):
+            saving = self.saving_at(giver, self.totals[giver] - middle + 1)
+            if saving > self._cost_at(taker, self.totals[taker] + middle - 1):
                 low = middle
             else:
                 high = middle - 1
         return low
 
-    def _room(self, path: Sequence[Hop]) -> int:
+    def room(self, path: Sequence[Hop]) -> int:
         """Return how many partitions can go along a path at what its first one costs."""
         amounts = []
         for giver, kind, _ in path:
-            spare = self._spare(giver, kind)
+            spare = self.spare(giver, kind)
             amounts.append(spare if spare > 0 else self.held[giver][kind])
         return min(amounts)
 
-    def _spare(self, member_class: int, kind: int) -> int:
+    def spare(self, member_class: int, kind: int) -> int:
         """Return how many partitions of the kind the class has beyond those that its members own already."""
         return self.held[member_class].get(kind, 0) - self._owned[member_class].get(kind, 0)
 
@@ -231,15 +229,13 @@ class Shares:
         came: dict[int, Hop | None],
         limit: float,
         visited: int = 0,
-        home: int | None = None,
         *,
         is_free: bool = False,
     ) -> list[Hop]:
         """Return the hops to the best taker, or none. `came` says where from, and grows by all that can be reached.
 
         A taker has room for less than `limit`. The best one takes the fewest partitions from their owners, and is the
-        emptiest of those. With `home`, that class may take too, and no hop may take a partition away from its racks.
-        With `is_free`, no hop takes a partition from an owner.
+        emptiest of those. With `is_free`, no hop takes a partition from an owner.
         """
         seen: set[int] = set()
         nearest = list(came)
@@ -249,74 +245,40 @@ class Shares:
         def follow(giver: int, kind: int, into: list[int]) -> None:
             nonlocal visited
             allowed = self.eligible[kind]
-            if home is not None and not self._far[kind] >> giver & 1:
-                allowed &= ~self._far[kind]
-            for taker in _bits(allowed & ~visited):
+            for taker in bits(allowed & ~visited):
                 came[taker] = (giver, kind, taker)
                 into.append(taker)
             visited |= allowed
 
         while nearest:
-            later: dict[int, tuple[int, int]] = {}
+            later: dict[int, int] = {}
             for giver in nearest:  # which grows on the way
-                free = self._free[giver]
+                free = self.free[giver]
                 for kind in free if is_free else self.held[giver]:
-                    # Where the racks of the next one do not matter, one giver of a kind is as good as another.
-                    which = kind << 1 | self._far[kind] >> giver & 1
-                    if which in seen:
+                    if kind in seen:
                         continue
                     if kind in free:
-                        seen.add(which)
+                        seen.add(kind)
                         follow(giver, kind, nearest)
-                    elif which not in later:
-                        later[which] = giver, kind
-            found = [each for each in nearest if each == home or self._cost[each] < limit]
+                    else:
+                        later.setdefault(kind, giver)  # one giver of a kind is as good as another
+            found = [each for each in nearest if self.cost[each] < limit]
             if found:
-                return _path(came, min(found, key=lambda each: (self._cost[each], -self._spared(each), each)), home)
+                return _path(came, min(found, key=lambda each: (self.cost[each], -self._spared(each), each)))
             nearest = []
-            for which, (giver, kind) in later.items():
-                if which not in seen:
-                    seen.add(which)
+            for kind, giver in later.items():
+                if kind not in seen:
+                    seen.add(kind)
                     follow(giver, kind, nearest)
         return []
 
-    # Chains that bring partitions near and change no load
 
-    def _match_racks(self) -> None:
-        for giver, held in enumerate(self.held):
-            for kind in sorted(held):
-                if self._far[kind] >> giver & 1:
-                    while held.get(kind) and self.steps < self.max_steps and self._bring_near(giver, kind):
-                        pass
-
-    def _bring_near(self, giver: int, kind: int) -> bool:
-        """Move a kind from a class far from it to one that is near; what is then too much there is passed on.
-
-        It ends with `giver`, or where one more is no worse than it was with `giver`.
-        """
-        self.steps += 1
-        came: dict[int, Hop | None] = {
-            taker: (giver, kind, taker) for taker in _bits(self.eligible[kind] & ~self._far[kind])
-        }
-        limit = math.nextafter(self._saving_at(giver, self._totals[giver]), math.inf)
-        path = self._search(came, limit, home=giver)
-        if not path:
-            return False
-        amount, end = self._room(path), path[-1][2]
-        if end != giver:
-            fullest = self._totals[giver] % self._sizes[giver] or self._sizes[giver]
-            emptiest = self._sizes[end] - self._totals[end] % self._sizes[end]
-            amount = min(amount, fullest, emptiest)
-        self._move(path, amount)
-        return True
-
-
-def _path(came: dict[int, Hop | None], end: int, home: int | None) -> list[Hop]:
+def _path(came: dict[int, Hop | None], end: int) -> list[Hop]:
     path: list[Hop] = []
     hop = came[end]
     while hop is not None:
         path.append(hop)
-        hop = came.get(hop[0]) if hop[0] != home else None
+        hop = came[hop[0]]
     return path[::-1]
 
 
@@ -331,7 +293,8 @@ def _counts_above(loads: Sequence[int]) -> list[int]:
     return found
 
 
-def _bits(mask: int) -> Iterator[int]:
+def bits(mask: int) -> Iterator[int]:
+    """Return the numbers in a bit mask."""
     while mask:
         lowest = mask & -mask
         yield lowest.bit_length() - 1

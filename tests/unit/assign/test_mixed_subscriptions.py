@@ -107,6 +107,20 @@ def test_racks_are_matched_through_others_without_changing_a_load() -> None:
     assert texts(intended(spec)) == {"a": "t-1", "b": "t-0", "c": "u-0"}
 
 
+def test_a_load_may_change_its_place_so_that_a_partition_comes_near() -> None:
+    # d takes t-0 and is now the one with two; e, which was, gives t-2 to c.
+    spec = group(
+        {
+            "c": member("t", "t-0", rack="r1"),
+            "d": member("t", "t-1", rack="r2"),
+            "e": member("t u", "t-2 u-0", rack="r1"),
+        },
+        t="r2 r2 r1",
+        u="r1",
+    )
+    assert texts(intended(spec)) == {"c": "t-2", "d": "t-0 t-1", "e": "u-0"}
+
+
 def test_a_newcomer_among_members_that_all_differ_takes_its_share_and_a_little_from_each() -> None:
     topics = [f"t{number}" for number in range(4)]
     members = {f"m-{each}": member(" ".join(other for other in topics if other != each)) for each in topics}
