@@ -166,14 +166,20 @@ class Group:
             for m in self.gone + self.members
         )
 
+    def event_log(self) -> list[dict[str, object]]:
+        """Return what our coordinator recorded of the group."""
+        with Consumer(EVENTS, bootstrap_servers=self.bootstrap, auto_offset_reset="earliest") as consumer:
+            records = []
+            while polled := consumer.poll(timeout_ms=1500, max_records=10_000):
+                records += [record for batch in polled for record in batch]
+        return [json.loads(bytes(r.value or b"")) for r in records if r.key == self.name.encode()]
+
     def events(self) -> str:
-        """Return what our coordinator recorded of the group, for a message; nothing where the broker is another's."""
+        """Return the coordinator's record, for a message; nothing where the broker is another's."""
         try:
-            with Consumer(EVENTS, bootstrap_servers=self.bootstrap, auto_offset_reset="earliest") as consumer:
-                records = [record for batch in consumer.poll(timeout_ms=3000, max_records=10_000) for record in batch]
+            return "\n".join(map(str, self.event_log()))
         except KafkaError as error:
             return str(error)
-        return "\n".join(str(r.value) for r in records if r.key == self.name.encode())
 
     def settle(self, timeout_s: float = 40) -> None:
         """Wait until every partition has one owner and everybody owns something, where there is enough for all."""

@@ -95,7 +95,7 @@ public class GroupMember {
         config.put("enable.auto.commit", "false");
         config.put("auto.offset.reset", "earliest");
         config.put("session.timeout.ms", settings.getOrDefault("session_ms", "6000"));
-        config.put("heartbeat.interval.ms", "1000");
+        config.put("heartbeat.interval.ms", settings.getOrDefault("heartbeat_ms", "1000"));
         config.put("fetch.max.wait.ms", "100");
         if (settings.containsKey("instance")) config.put("group.instance.id", settings.get("instance"));
         if (settings.containsKey("assignor")) {

@@ -1,6 +1,8 @@
 """Group members as programs: one per client library, all with the same arguments and the same output.
 
-    python -m interop.members.LIBRARY BOOTSTRAP GROUP TOPIC [assignor=NAME,…] [instance=ID] [session_ms=N]
+    python -m interop.members.LIBRARY BOOTSTRAP GROUP TOPIC [KEY=VALUE …]
+
+KEY is `assignor` (a name, or several with commas), `instance`, `session_ms` or `heartbeat_ms`.
 
 Each prints JSON lines with their time: `owns` when it has learnt what it owns now, or has given partitions up and not
 told its library so yet; `read` before and `committed` after it commits what it read; `refused` when a commit is

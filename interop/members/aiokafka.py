@@ -46,7 +46,7 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             session_timeout_ms=chosen.session_ms,
-            heartbeat_interval_ms=min(1000, chosen.session_ms // 3),
+            heartbeat_interval_ms=chosen.heartbeat_ms,
             fetch_max_wait_ms=100,
             **extra,
         )

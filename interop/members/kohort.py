@@ -52,7 +52,7 @@ class _Member(RebalanceListener):
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             session_timeout_ms=chosen.session_ms,
-            heartbeat_interval_ms=min(1000, chosen.session_ms // 3),
+            heartbeat_interval_ms=chosen.heartbeat_ms,
             fetch_max_wait_ms=100,
             listener=self,
             **extra,

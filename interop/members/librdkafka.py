@@ -15,7 +15,7 @@ def _configuration(chosen: Options) -> dict[str, str | int | bool]:
         "enable.auto.commit": False,
         "auto.offset.reset": "earliest",
         "session.timeout.ms": chosen.session_ms,
-        "heartbeat.interval.ms": min(1000, chosen.session_ms // 3),
+        "heartbeat.interval.ms": chosen.heartbeat_ms,
         "fetch.wait.max.ms": 100,
     }
     if chosen.assignors:

@@ -24,6 +24,7 @@ class Options:
     assignors: tuple[str, ...]
     instance: str | None
     session_ms: int
+    heartbeat_ms: int
 
 
 class Report:
@@ -72,11 +73,13 @@ def options() -> Options:
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
     given = parser.parse_args()
     settings = dict(setting.split("=", 1) for setting in given.settings)
+    session_ms = int(settings.get("session_ms", "6000"))
     return Options(
         given.bootstrap,
         given.group,
         given.topic,
         tuple(settings["assignor"].split(",")) if "assignor" in settings else (),
         settings.get("instance"),
-        int(settings.get("session_ms", "6000")),
+        session_ms,
+        int(settings.get("heartbeat_ms", min(1000, session_ms // 3))),
     )
