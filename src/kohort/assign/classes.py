@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from kohort.assign.spec import TopicSpec
 from kohort.model.subscription import Subscription
 
+FEW = 8
+
 
 @dataclass(slots=True)
 class MemberClass:
@@ -35,6 +37,7 @@ def member_classes(
     if not with_racks and not weights and len({id(subscription.topics) for subscription in subscriptions}) == 1:
         # The whole group subscribed to the very same tuple of topics.
         return [MemberClass(known.intersection(subscriptions[0].topics), places=list(range(len(subscriptions))))]
+    first: list[tuple[tuple[str, ...], frozenset[str]]] = []
     wanted: dict[tuple[str, ...], frozenset[str]] = {}
     classes: dict[tuple[frozenset[str], str | None, float], MemberClass] = {}
     found: dict[tuple[int, str | None, float], list[int]] = {}
@@ -45,9 +48,13 @@ def member_classes(
         # Most members' topics are the very same tuple, or equal to one that was seen.
         places = found.get((id(topics_of), rack, weight))
         if places is None:
-            if topics_of not in wanted:
-                wanted[topics_of] = known.intersection(topics_of)
-            key = (wanted[topics_of], rack, weight)
+            # Comparing with the few tuples seen first is quicker than hashing each member's thousand names.
+            mine = next((each for seen, each in first if seen == topics_of), None)
+            if mine is None and (mine := wanted.get(topics_of)) is None:
+                mine = wanted[topics_of] = known.intersection(topics_of)
+                if len(first) < FEW:
+                    first.append((topics_of, mine))
+            key = (mine, rack, weight)
             places = found[id(topics_of), rack, weight] = classes.setdefault(key, MemberClass(*key)).places
         places.append(place)
     return list(classes.values())
