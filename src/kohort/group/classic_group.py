@@ -186,6 +186,15 @@ class ClassicGroup:
         count = len(self.members)
         return any(self.supported.get(name, 0) == count for name, _ in protocols)
 
+    def is_perhaps_supporting(self, protocol_type: str, protocols: Protocols) -> bool:
+        """Whether `is_supporting` could hold if all that the restored members offer were known. Walks all members."""
+        if not self.members or self.protocol_type != protocol_type:
+            return False
+        known = [{name for name, _ in member.protocols} for member in self.members.values() if not member.is_restored]
+        return len(known) < len(self.members) and any(
+            all(name in offered for offered in known) for name, _ in protocols
+        )
+
     def is_accepting(self, member_id: str, max_size: int) -> bool:
         """Whether there is room for a join.
 

@@ -53,7 +53,7 @@ def decide_join(group: ClassicGroup, command: Join, now_ms: int, settings: Group
     elif group.phase is Phase.DEAD:
         yield Reply(JoinResult(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id))
     elif not group.is_supporting(command.protocol_type, command.protocols):
-        yield Reply(JoinResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id))
+        yield from _refuse_protocols(group, command, now_ms)
     elif not member_id:
         yield from _join_unknown(group, command, now_ms, settings)
     elif member_id in group.pending:
@@ -74,6 +74,22 @@ def _shed(group: ClassicGroup, member_id: str, now_ms: int, settings: GroupSetti
         yield Disarm(session_timer(group.group_id, member_id))
         yield Note(PendingMemberDropped(group.group_id, member_id, cause))
         yield Then(CheckJoin(group.group_id))
+
+
+def _refuse_protocols(group: ClassicGroup, command: Join, now_ms: int) -> Effects:
+    """Refuse what not everybody offers, unless that cannot be known yet.
+
+    Of a restored member the log holds the chosen protocol alone. A client ends for good on a refusal, so in an upgrade
+    that meets a failover it is told to try again, and a round asks everybody what they offer.
+    """
+    if not group.is_perhaps_supporting(command.protocol_type, command.protocols):
+        yield Reply(JoinResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, command.member_id))
+        return
+    yield Reply(JoinResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, command.member_id))
+    if not group.is_gathering:
+        detail = "what the members offer besides the chosen protocol is not known since the coordinator loaded"
+        cause = Cause(CauseKind.PROTOCOL_CHANGED, now_ms, command.member_id or None, detail)
+        yield Then(OpenRound(group.group_id, cause))
 
 
 def _join_unknown(group: ClassicGroup, command: Join, now_ms: int, settings: GroupSettings) -> Effects:

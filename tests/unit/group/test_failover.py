@@ -213,13 +213,34 @@ def test_member_that_was_recognized_is_compared_by_all_it_offers() -> None:
     assert world.join(follower, protocols=TWO[:1]).is_waiting
 
 
-def test_loaded_member_without_the_chosen_protocol_starts_a_round() -> None:
+def test_loaded_member_with_another_subscription_starts_a_round() -> None:
     world = World()
     _, follower = world.stable(2, protocols=(*TWO, ("other", b"")))
     world.restart()
-    assert world.join(follower, protocols=TWO[1:]).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert world.join(follower, protocols=(("range", b"else"), TWO[1])).is_waiting
     assert world.cause().kind is CauseKind.SUBSCRIPTION_CHANGED
+
+
+def test_newcomer_to_a_loaded_group_is_refused_only_when_everybody_has_said_what_it_offers() -> None:
+    world = World()
+    leader, follower = world.stable(2, protocols=TWO)
+    world.restart()
+    assert world.join(protocols=TWO[1:]).error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert world.group().phase is Phase.PREPARING_REBALANCE
+    assert world.cause().kind is CauseKind.PROTOCOL_CHANGED
+    world.join(leader, protocols=TWO)
+    assert world.join(protocols=TWO[1:]).error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    world.join(follower, protocols=TWO)
+    assert world.join(protocols=TWO[1:]).error is ErrorCode.MEMBER_ID_REQUIRED
+    assert world.join(protocols=(("other", b""),)).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_newcomer_of_another_protocol_type_is_refused_by_a_loaded_group() -> None:
+    world = World()
+    world.stable(2, protocols=TWO)
+    world.restart()
+    assert world.join(protocol_type="connect", protocols=TWO).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert world.group().phase is Phase.STABLE
 
 
 def test_recognized_members_metadata_is_still_what_the_log_says() -> None:
