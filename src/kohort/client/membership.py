@@ -244,7 +244,13 @@ class Membership:
 
     def _refusal(self, error: KafkaError, identity: Identity) -> KafkaError:
         is_rejoining = self._member.identity != identity and self.state in (State.PREPARING, State.JOINING)
-        if error.code is ErrorCode.REBALANCE_IN_PROGRESS or is_rejoining:
+        # The round that this member is in has formed the next generation: what it owned it keeps, or has given up.
+        is_overtaken = error.code is ErrorCode.ILLEGAL_GENERATION and self.state in (
+            State.JOINING,
+            State.ASSIGNING,
+            State.SYNCING,
+        )
+        if error.code is ErrorCode.REBALANCE_IN_PROGRESS or is_rejoining or is_overtaken:
             return RebalanceInProgress(identity.member_id, identity.generation)
         if error.code in (ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.INVALID_GROUP_ID):
             return error

@@ -63,6 +63,8 @@ def take_verdict(member: Standing, error: ErrorCode, request: str) -> None:
             if member.state in (State.STABLE, State.COMPLETING):
                 is_commit = request == "OFFSET_COMMIT"
                 member.want(f"offset commit failed since {ALREADY_REBALANCING}" if is_commit else ALREADY_REBALANCING)
+        case ErrorCode.ILLEGAL_GENERATION if member.state is State.JOINING:
+            pass  # the generation that this member waits for has formed: the answer to its JoinGroup says which
         case ErrorCode.UNKNOWN_MEMBER_ID | ErrorCode.ILLEGAL_GENERATION:
             member.forget(error)
             member.want(f"encountered {error.name} from {request} response")

@@ -57,6 +57,18 @@ def test_a_commit_refused_while_the_member_joins_as_somebody_newer_may_be_tried_
     assert isinstance(refusal(joining, error, OLD), RebalanceInProgress)
 
 
+@pytest.mark.parametrize("is_told", [False, True])
+def test_a_commit_that_the_next_generation_overtook_may_be_tried_again(is_told: bool) -> None:
+    joining = membership(1)
+    member = joining._member
+    member.step(inputs.CommitAnswered(OLD, ErrorCode.REBALANCE_IN_PROGRESS), 0)
+    member.step(inputs.CallbackFinished(Callback.REVOKED), 0)
+    if is_told:
+        member.step(inputs.JoinAnswered(OLD, ErrorCode.NONE, 2, "m", "leader", "range"), 0)
+    assert joining.state is (State.SYNCING if is_told else State.JOINING)
+    assert isinstance(refusal(joining, ErrorCode.ILLEGAL_GENERATION, OLD), RebalanceInProgress)
+
+
 def test_a_rebalance_in_progress_is_what_it_says_and_asks_the_member_to_join() -> None:
     found = membership(1)
     assert isinstance(refusal(found, ErrorCode.REBALANCE_IN_PROGRESS, OLD), RebalanceInProgress)

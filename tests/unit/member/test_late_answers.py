@@ -72,6 +72,26 @@ def test_a_heartbeat_that_says_what_the_member_is_doing_anyway_changes_nothing(m
 
 
 @either
+def test_a_commit_or_heartbeat_that_the_next_generation_overtook_takes_nothing_from_a_member_that_joins(
+    make: Callable[..., Script],
+) -> None:
+    script = make()
+    script.wait(3_000)
+    script.commit_answered(ErrorCode.REBALANCE_IN_PROGRESS)
+    if script.member.running is not None:
+        script.finished(REVOKED)
+    owned = script.member.owned
+    assert script.member.state is State.JOINING
+    assert script.commit_answered(ErrorCode.ILLEGAL_GENERATION) == []
+    assert script.heartbeat_answered(ErrorCode.ILLEGAL_GENERATION) == []
+    assert (script.member.identity, script.member.owned) == (Identity(1, "m"), owned)
+    script.joined(2)
+    script.synced(TWO)
+    script.finished(ASSIGNED)
+    assert (script.member.state, script.member.owned) == (State.STABLE, TWO)
+
+
+@either
 @pytest.mark.parametrize("is_sync", [False, True])
 def test_a_fenced_instance_is_out_for_good_also_in_the_middle_of_a_round(
     make: Callable[..., Script], is_sync: bool
