@@ -82,7 +82,8 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
     def run(self) -> None:
         while not self.report.is_over:
             try:
-                polled = self.consumer.poll(timeout_ms=100)
+                # Long enough for a round to end within one poll, for the reason told above.
+                polled = self.consumer.poll(timeout_ms=1000)
             except KafkaError as error:
                 self.report.troubled(error)
                 continue

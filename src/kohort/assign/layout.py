@@ -41,13 +41,6 @@ class Layout:
             found += map(tuple.__new__, repeat(TopicPartition), zip(repeat(topic, count), range(count), strict=True))
         return found
 
-    def per_partition(self, of_topic: Mapping[str, int]) -> list[int]:
-        """Return what `of_topic` says of every partition's topic, at the partition's number."""
-        found: list[int] = []
-        for topic, count in self.counts.items():
-            found += [of_topic[topic]] * count
-        return found
-
     def read(self, kept: Sequence[TopicPartition], given: Sequence[int]) -> Iterable[TopicPartition]:
         """Return the partitions `kept` and those with the numbers `given`."""
         return chain(kept, map(self.table.__getitem__, given))

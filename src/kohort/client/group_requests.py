@@ -15,6 +15,7 @@ from kohort.client.cluster import Cluster
 from kohort.member import effects, inputs
 from kohort.member.state import MemberConfig
 from kohort.model.errors import ErrorCode, KafkaError, error_for
+from kohort.model.reason import MAX_REASON_LENGTH
 from kohort.net.connection import Connection
 from kohort.wire.codec import MalformedMessage
 from kohort.wire.consumer_protocol import (
@@ -66,7 +67,7 @@ class GroupRequests:
                 JoinGroupRequest.Protocol(name=name, metadata=encode_subscription(subscription))
                 for name, subscription in effect.protocols
             ],
-            reason=effect.reason or None,
+            reason=effect.reason[:MAX_REASON_LENGTH] or None,
         )
         timeout_ms = max(self._cluster.request_timeout_ms, config.rebalance_timeout_ms + _JOIN_MARGIN_MS)
         try:
@@ -132,7 +133,9 @@ class GroupRequests:
         if self._held_back:
             self.drop()
         member = LeaveGroupRequest.Member(
-            member_id=effect.identity.member_id, group_instance_id=self._config.instance_id, reason=effect.reason
+            member_id=effect.identity.member_id,
+            group_instance_id=self._config.instance_id,
+            reason=effect.reason[:MAX_REASON_LENGTH],
         )
         request = LeaveGroupRequest(group_id=self._group_id, member_id=effect.identity.member_id, members=[member])
         try:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+MAX_REASON_LENGTH = 255
+"""Characters of a reason that are sent and kept, in joins and leaves; the rest is cut off (KIP-800)."""
+
 
 class JoinReason(StrEnum):
     """A reason that acts. A change of what a member offers outranks it."""

@@ -14,6 +14,7 @@ from kohort.log.disk import StorageError
 from kohort.log.memory_disk import MemoryDisk
 from kohort.model.errors import ErrorCode
 from kohort.node.coordinator import Coordinator
+from kohort.node.event_topic import LINGER_MS
 from kohort.node.offsets_partition import Status
 from kohort.wire.messages import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest, OffsetFetchRequest
 from kohort.wire.records import Record, decode_batch, encode_batch, iter_batches
@@ -38,7 +39,7 @@ def group_records(desk: Desk, group_id: str = "g") -> list[Record]:
 
 
 def events(desk: Desk) -> list[dict[str, Any]]:
-    desk.advance(10)
+    desk.advance(LINGER_MS)
     return [json.loads(record.value or b"") for record in records(desk, "__kohort_group_events")]
 
 
@@ -369,7 +370,7 @@ def test_group_goes_on_when_its_events_cannot_be_written(caplog: pytest.LogCaptu
     desk.disk.fault = refuse_events
     (member,) = stable_group(desk, 1)
     with caplog.at_level(logging.WARNING, "kohort.node"):
-        desk.advance(10)
+        desk.advance(LINGER_MS)
     assert "group events were not written" in caplog.text
     assert member.heartbeat() == 0
 

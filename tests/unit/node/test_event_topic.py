@@ -25,6 +25,7 @@ from kohort.model.cause import Cause, CauseKind
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
 from kohort.node.event_fields import NAMES, PARTICULARS, Noted, event_fields, event_name, is_unwritten
+from kohort.node.event_topic import LINGER_MS
 from kohort.wire.consumer_protocol import encode_subscription
 from kohort.wire.messages import LeaveGroupRequest
 
@@ -124,7 +125,7 @@ def test_assignment_says_who_asked_for_it_when_and_who_has_not() -> None:
 def test_events_that_could_not_be_written_are_owned_up_to() -> None:
     desk = group_desk()
     members = stable_group(desk, 2)
-    desk.advance(10)
+    desk.advance(LINGER_MS)
 
     def refuse_events(operation: str, path: str) -> None:
         if "__kohort_group_events" in path:
@@ -132,7 +133,7 @@ def test_events_that_could_not_be_written_are_owned_up_to() -> None:
 
     desk.disk.fault = refuse_events
     members[1].leave()
-    desk.advance(10)
+    desk.advance(LINGER_MS)
     desk.disk.fault = None
     members[0].peer.send(members[0].join_request(), 9)
     assert members[0].joined().generation_id == 2
@@ -146,7 +147,7 @@ def test_events_that_could_not_be_written_are_owned_up_to() -> None:
 def test_events_of_one_turn_are_one_batch() -> None:
     desk = group_desk()
     stable_group(desk, 3)
-    desk.advance(10)
+    desk.advance(LINGER_MS)
     found = records(desk, "__kohort_group_events")
     log = desk.node.topics.get("__kohort_group_events")
     assert log is not None

@@ -10,13 +10,13 @@ from __future__ import annotations
 from kohort.group.commands import Join
 from kohort.group.results import JoinResult, Result
 from kohort.model.errors import ErrorCode
+from kohort.model.reason import MAX_REASON_LENGTH
 from kohort.node.connection import Request
 from kohort.node.node import Node
 from kohort.wire.apis import Api
 from kohort.wire.messages import JoinGroupRequest, JoinGroupResponse
 
 API = Api.JOIN_GROUP
-_MAX_REASON = 255
 
 
 def handle(node: Node, request: Request, message: JoinGroupRequest) -> JoinGroupResponse | None:
@@ -36,7 +36,7 @@ def handle(node: Node, request: Request, message: JoinGroupRequest) -> JoinGroup
         protocol_type=message.protocol_type,
         protocols=tuple((protocol.name, bytes(protocol.metadata)) for protocol in message.protocols),
         new_member_id="" if message.member_id else f"{instance_id or client_id}-{_uuid(node.random_bytes(16))}",
-        reason=(message.reason or "")[:_MAX_REASON],
+        reason=(message.reason or "")[:MAX_REASON_LENGTH],
         is_two_step=version >= 4,
         can_skip_assignment=version >= 9,
     )

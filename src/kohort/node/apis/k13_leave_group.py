@@ -8,6 +8,7 @@ from __future__ import annotations
 from kohort.group.commands import Leave, Leaving
 from kohort.group.results import LeaveResult, Result
 from kohort.model.errors import ErrorCode
+from kohort.model.reason import MAX_REASON_LENGTH
 from kohort.node.connection import Request
 from kohort.node.node import Node
 from kohort.wire.apis import Api
@@ -21,7 +22,8 @@ def handle(node: Node, request: Request, message: LeaveGroupRequest) -> LeaveGro
     is_batch = request.api_version >= 3
     if is_batch:
         members = tuple(
-            Leaving(member.member_id, member.group_instance_id, member.reason or "") for member in message.members
+            Leaving(member.member_id, member.group_instance_id, (member.reason or "")[:MAX_REASON_LENGTH])
+            for member in message.members
         )
     else:
         members = (Leaving(message.member_id),)
