@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kohort.group.consumer_commands import ConsumerCommand
 from kohort.group.timers import Timer
 from kohort.model.cause import Cause
 from kohort.model.errors import ErrorCode
@@ -219,4 +220,5 @@ Command = (
     | CheckJoin
     | FormGeneration
     | AppendFailed
+    | ConsumerCommand
 )

@@ -88,12 +88,20 @@ class Disarm:
 
 
 @dataclass(slots=True)
+class Rouse:
+    """These members have something new to hear: answer their heartbeats if some are kept."""
+
+    group_id: str
+    member_ids: tuple[str, ...]
+
+
+@dataclass(slots=True)
 class Then:
     """Decide this next, on the state that this decision leaves."""
 
     command: Command
 
 
-Effect = Append | Note | Reply | Park | Arm | Disarm | Then
+Effect = Append | Note | Reply | Park | Arm | Disarm | Rouse | Then
 Effects = Iterable[Effect]
 """A decision. One that comes as a tuple holds nothing but `Reply` and `Arm` (heartbeats are many)."""

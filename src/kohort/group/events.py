@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kohort.group.commands import Protocols
+from kohort.group.consumer_events import ConsumerHardEvent, ConsumerSoftEvent
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.ids import NO_TOPIC_ID
 
@@ -87,7 +88,7 @@ class OffsetDeleted:
     cause: Cause
 
 
-HardEvent = GroupStored | GroupDeleted | OffsetCommitted | OffsetDeleted
+HardEvent = GroupStored | GroupDeleted | OffsetCommitted | OffsetDeleted | ConsumerHardEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,5 +312,6 @@ SoftEvent = (
     | GatheringFailed
     | GroupLoaded
     | GroupUnloaded
+    | ConsumerSoftEvent
 )
 Event = HardEvent | SoftEvent

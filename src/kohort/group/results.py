@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kohort.model.errors import ErrorCode
+from kohort.model.id_partitions import IdPartitions
 
 
 class JoinedMember(NamedTuple):
@@ -88,6 +89,31 @@ class DeleteGroupResult:
     error: ErrorCode
 
 
+@dataclass(slots=True)
+class ConsumerHeartbeatResult:
+    """Answer to `ConsumerHeartbeat`. `assignment` is None when it is what the member knows already.
+
+    `is_quiet`: it says nothing, and will say nothing else until the member is roused. `is_settling`: the member has
+    something to do or to wait for, so its next heartbeat should come soon. `heartbeat_interval_ms` is the group's.
+    """
+
+    error: ErrorCode
+    error_message: str | None = None
+    member_id: str | None = None
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assignment: IdPartitions | None = None
+    is_quiet: bool = False
+    is_settling: bool = False
+
+
 Result = (
-    JoinResult | SyncResult | HeartbeatResult | LeaveResult | CommitResult | DeleteOffsetsResult | DeleteGroupResult
+    JoinResult
+    | SyncResult
+    | HeartbeatResult
+    | LeaveResult
+    | CommitResult
+    | DeleteOffsetsResult
+    | DeleteGroupResult
+    | ConsumerHeartbeatResult
 )

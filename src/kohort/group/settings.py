@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from kohort.group.image import NoTopics, TopicImage
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 """How long the JoinGroup of a new member may wait: it cannot heartbeat yet, and may be long gone (KAFKA-6538)."""
@@ -47,3 +49,4 @@ class GroupSettings:
     owned_of: Callable[[bytes], frozenset[tuple[str, int]] | None] = no_partitions
     assigned_of: Callable[[bytes], frozenset[tuple[str, int]] | None] = no_partitions
     offer_of: Callable[[bytes], object | None] = no_offer
+    image: TopicImage = field(default_factory=NoTopics)

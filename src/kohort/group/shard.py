@@ -83,7 +83,7 @@ def apply(shard: Shard, event: Event) -> None:
         case OffsetCommitted():
             _commit(shard, event)
         case _:
-            classic_apply.apply(shard.groups[event.group_id], event)
+            classic_apply.apply(shard.groups[event.group_id], event)  # type: ignore[arg-type]
 
 
 def _commit(shard: Shard, event: OffsetCommitted) -> None:

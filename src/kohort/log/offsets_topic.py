@@ -100,6 +100,8 @@ def record_of(event: HardEvent) -> tuple[bytes, bytes | None]:
             return _group_key(event.group_id), _group_value(event)
         case GroupDeleted():
             return _group_key(event.group_id), None
+        case _:
+            raise AssertionError(f"{type(event).__name__} has no record yet")
 
 
 def offset_key(group_id: str, topic: str, partition: int) -> bytes:

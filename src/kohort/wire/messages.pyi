@@ -307,6 +307,14 @@ class ConsumerGroupHeartbeatRequest(Request[ConsumerGroupHeartbeatResponse]):
         topic_id: bytes = ...
         partitions: list[int] = ...
 
+    class StandbyLag(Value):
+        class Partition(Value):
+            partition_index: int = 0
+            lag: int = 0
+
+        topic_id: bytes = ...
+        partitions: list[Partition] = ...
+
     group_id: str = ""
     member_id: str = ""
     member_epoch: int = 0
@@ -317,6 +325,8 @@ class ConsumerGroupHeartbeatRequest(Request[ConsumerGroupHeartbeatResponse]):
     subscribed_topic_regex: str | None = None  # from 1
     server_assignor: str | None = None
     topic_partitions: list[TopicPartition] | None = None
+    standby_lags: list[StandbyLag] | None = None
+    reason: str | None = None
 
 class ConsumerGroupHeartbeatResponse(Response):
     class Assignment(Value):
@@ -574,6 +584,14 @@ class ConsumerGroupMemberMetadataValue(Message):
         session_timeout_ms: int = 0
         supported_protocols: list[SupportedProtocol] = ...
 
+    class StandbyLag(Value):
+        class Partition(Value):
+            partition_index: int = 0
+            lag: int = 0
+
+        topic_id: bytes = ...
+        partitions: list[Partition] = ...
+
     instance_id: str | None = ""
     rack_id: str | None = ""
     client_id: str = ""
@@ -583,6 +601,7 @@ class ConsumerGroupMemberMetadataValue(Message):
     rebalance_timeout_ms: int = -1
     server_assignor: str | None = ""
     classic_member_metadata: ClassicMemberMetadata | None = ...
+    standby_lags: list[StandbyLag] = ...
 
 class ConsumerGroupTargetAssignmentMetadataKey(Message):
     group_id: str = ""
@@ -622,6 +641,7 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message):
     state: int = 0
     assigned_partitions: list[AssignedPartition] = ...
     partitions_pending_revocation: list[PartitionPendingRevocation] = ...
+    classic_phase: int = 0
 
 class ConsumerGroupRegularExpressionKey(Message):
     group_id: str = ""

@@ -9,6 +9,7 @@ from tests.unit.node.group_desk import GroupMember, group_desk, stable_group
 from tests.unit.node.test_coordinator import events, records
 
 from kohort.group.classic_group import Phase
+from kohort.group.consumer_events import ConsumerHardEvent, ConsumerSoftEvent
 from kohort.group.events import (
     Event,
     GroupStored,
@@ -30,7 +31,8 @@ from kohort.wire.consumer_protocol import encode_subscription
 from kohort.wire.messages import LeaveGroupRequest
 
 CAUSE = Cause(CauseKind.MEMBER_JOINED, 5, "m", "why")
-TYPES: tuple[type, ...] = get_args(Event)
+CONSUMER: tuple[type, ...] = (*get_args(ConsumerHardEvent), *get_args(ConsumerSoftEvent))
+TYPES: tuple[type, ...] = tuple(each for each in get_args(Event) if each not in CONSUMER)
 UNTOLD = {
     "initial_delay_extended",
     "group_unloaded",

@@ -34,6 +34,10 @@ def test_our_own_fields_are_tagged_far_from_kafkas_and_in_flexible_versions_only
     ours = [(schema(name).head, field) for name in schema_texts() for field in schema(name).struct.fields]
     extensions = {f"{head.name}.{field.kafka_name}": (head, field) for head, field in ours if field.is_extension}
     assert sorted(extensions) == [
+        "ConsumerGroupCurrentMemberAssignmentValue.ClassicPhase",
+        "ConsumerGroupHeartbeatRequest.Reason",
+        "ConsumerGroupHeartbeatRequest.StandbyLags",
+        "ConsumerGroupMemberMetadataValue.StandbyLags",
         "GroupMetadataValue.awaitsSync",
         "SyncGroupRequest.AssignmentError",
         "SyncGroupResponse.ErrorMessage",

@@ -1,0 +1,67 @@
+"""What a server-side assignor is given and what it must return: the target assignment of a consumer group (KIP-848).
+
+Topics go by id and partitions in their canonical form (`model.id_partitions`), so that a target of thousands of
+members is compared and stored without a detour over names. Pure: the same group always gives the same target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from kohort.model.id_partitions import NOTHING, IdPartitions
+
+StandbyLags = tuple[tuple[bytes, tuple[tuple[int, int], ...]], ...]
+"""How far a member's standby copies are behind: (topic id, ((partition, lag in records), …)), all sorted."""
+
+
+class ServerTopic(NamedTuple):
+    """One topic. `racks` are those of each partition's replicas, empty where none is known."""
+
+    name: str
+    partitions: int
+    racks: tuple[frozenset[str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ServerMember:
+    """One member, as an assignor sees it.
+
+    `topics` are the ids of the topics it subscribes to, by name or by expression; `previous` is its last target;
+    `metadata` is what a classic member's client-side assignors said, by assignor: (version -1, user data) (KIP-848);
+    `lags` and `reason` are what a member of ours says of its standby copies, and why.
+    """
+
+    topics: frozenset[bytes]
+    previous: IdPartitions = NOTHING
+    instance_id: str | None = None
+    rack: str | None = None
+    metadata: Mapping[str, tuple[int, bytes]] = field(default_factory=dict)
+    lags: StandbyLags = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerGroup:
+    """The members by id, and every topic that exists and that one of them subscribes to, by topic id.
+
+    `is_homogeneous`: all members subscribe to the same topics.
+    """
+
+    members: Mapping[str, ServerMember]
+    topics: Mapping[bytes, ServerTopic]
+    is_homogeneous: bool
+
+
+class ServerAssignor(Protocol):
+    """A strategy of the coordinator; members vote for one by name (`group.remote.assignor`)."""
+
+    @property
+    def name(self) -> str:
+        """Return the name that members ask for, such as `uniform`."""
+        ...
+
+    def assign(self, group: ServerGroup) -> Mapping[str, IdPartitions]:
+        """Return the target of every member. Raises whatever it likes: the target in force then stays."""
+        ...

@@ -1,0 +1,79 @@
+"""What is asked of a consumer group (KIP-848): one value per command, as in `commands`.
+
+`AssignTarget` and `Reconcile` are never sent by a client: a decision asks for them with `Then`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kohort.assign.server import StandbyLags
+from kohort.model.cause import Cause
+from kohort.model.id_partitions import IdPartitions
+
+LEAVE_EPOCH = -1
+LEAVE_STATIC_EPOCH = -2
+
+
+@dataclass(slots=True)
+class ConsumerHeartbeat:
+    """ConsumerGroupHeartbeat. What is None was not said and has not changed.
+
+    `new_member_id` is the id that a joiner without one gets (v0). `owned` is what the sender says it owns. `lags` and
+    `reason` are this project's extension. `is_counted`: it was decided when it came and kept since.
+    """
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    subscribed_topic_names: tuple[str, ...] | None = None
+    subscribed_topic_regex: str | None = None
+    server_assignor: str | None = None
+    owned: IdPartitions | None = None
+    client_id: str = ""
+    client_host: str = ""
+    new_member_id: str = ""
+    lags: StandbyLags | None = None
+    reason: str = ""
+    api_version: int = 1
+    is_counted: bool = False
+
+
+@dataclass(slots=True)
+class AssignTarget:
+    """Compute a new target if the group epoch has gone on and it is time."""
+
+    group_id: str
+    cause: Cause
+
+
+@dataclass(slots=True)
+class Reconcile:
+    """Move the sender of `heartbeat`, whose identity has been checked and stored, towards its target, and answer it."""
+
+    group_id: str
+    member_id: str
+    heartbeat: ConsumerHeartbeat
+    is_full: bool
+
+
+@dataclass(slots=True)
+class TargetMeasured:
+    """What the last target of the group cost to compute, in microseconds: the runtime says so, who has a clock."""
+
+    group_id: str
+    cost_us: int
+
+
+@dataclass(slots=True)
+class TopicChanged:
+    """A topic that a member of the group subscribes to was created, grown, deleted, or may now match an expression."""
+
+    group_id: str
+    topic: str
+
+
+ConsumerCommand = ConsumerHeartbeat | AssignTarget | Reconcile | TargetMeasured | TopicChanged
