@@ -30,20 +30,30 @@ def any_number(field: Field, random: Random) -> int:
     return random.choice((0, 1, lowest, half - 1, random.randint(lowest, half - 1)))
 
 
-def random_message(cls: type[Message], version: int, random: Random, number: Number = any_number) -> Any:
-    """Return a message as it comes back from the wire in a version: what that lacks has its default."""
-    return _Maker(version, cls.FLEXIBLE, random, number).struct(cls, cls.SCHEMA.struct)
+def random_message(
+    cls: type[Message], version: int, random: Random, number: Number = any_number, *, is_extended: bool = True
+) -> Any:
+    """Return a message as it comes back from the wire in a version: what that lacks has its default.
+
+    Without `is_extended`, so have the fields that only this project knows.
+    """
+    return _Maker(version, cls.FLEXIBLE, random, number, is_extended).struct(cls, cls.SCHEMA.struct)
 
 
 class _Maker:
-    def __init__(self, version: int, flexible: Versions, random: Random, number: Number) -> None:
+    def __init__(self, version: int, flexible: Versions, random: Random, number: Number, is_extended: bool) -> None:
+        self._is_extended = is_extended
         self._version = version
         self._is_flexible = version in flexible
         self._random = random
         self._number = number
 
     def struct(self, cls: type[Any], shape: Struct) -> Any:
-        present = [field for field in shape.fields if self._version in field.versions]
+        present = [
+            field
+            for field in shape.fields
+            if self._version in field.versions and (self._is_extended or not field.is_extension)
+        ]
         made = cls(
             **{
                 field.name: self._value(cls, field)
