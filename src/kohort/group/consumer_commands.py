@@ -1,15 +1,20 @@
 """What is asked of a consumer group (KIP-848): one value per command, as in `commands`.
 
-`AssignTarget` and `Reconcile` are never sent by a client: a decision asks for them with `Then`.
+`AssignTarget`, `Reconcile` and those about classic members and conversions are never sent by a client: a decision asks
+for them with `Then`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kohort.assign.server import StandbyLags
 from kohort.model.cause import Cause
 from kohort.model.id_partitions import IdPartitions
+
+if TYPE_CHECKING:
+    from kohort.group.commands import Join
 
 LEAVE_EPOCH = -1
 LEAVE_STATIC_EPOCH = -2
@@ -76,4 +81,48 @@ class TopicChanged:
     topic: str
 
 
-ConsumerCommand = ConsumerHeartbeat | AssignTarget | Reconcile | TargetMeasured | TopicChanged
+@dataclass(slots=True)
+class ReconcileJoin:
+    """Move a classic member, whose JoinGroup has been checked and stored, towards its target, and answer or keep it.
+
+    `is_waiting`: its JoinGroup is parked already; otherwise it is the request being decided.
+    """
+
+    group_id: str
+    member_id: str
+    cause: Cause
+    is_waiting: bool = False
+
+
+@dataclass(slots=True)
+class PrepareClassic:
+    """See which classic members must join again, and whose waiting JoinGroup can be answered.
+
+    Asked for when a target was installed (`member_ids` None: all of them), and when partitions became free that
+    `member_ids` wait for. Native members among them are passed over.
+    """
+
+    group_id: str
+    member_ids: tuple[str, ...] | None
+    cause: Cause
+
+
+@dataclass(slots=True)
+class DowngradeIfDue:
+    """Members went: make the group classic if no native one is left and it may be. `then` is decided afterwards."""
+
+    group_id: str
+    cause: Cause
+    then: Join | None = None
+
+
+ConsumerCommand = (
+    ConsumerHeartbeat
+    | AssignTarget
+    | Reconcile
+    | TargetMeasured
+    | TopicChanged
+    | ReconcileJoin
+    | PrepareClassic
+    | DowngradeIfDue
+)

@@ -237,4 +237,35 @@ class ConsumerMemberOut:
     silent_ms: int = -1
 
 
-ConsumerSoftEvent = TargetFailed | TargetTimed | ConsumerMemberOut
+@dataclass(frozen=True, slots=True)
+class ClassicJoinParked:
+    """A classic member's JoinGroup waits until others have released what it will get."""
+
+    group_id: str
+    member_id: str
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicJoinAnswered:
+    """A waiting JoinGroup of a classic member has its answer."""
+
+    group_id: str
+    member_id: str
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConverted:
+    """A group became a consumer group, or a classic one again, with these members; says so for people."""
+
+    group_id: str
+    is_consumer: bool
+    epoch: int
+    member_ids: tuple[str, ...]
+    cause: Cause
+
+
+ConsumerSoftEvent = (
+    TargetFailed | TargetTimed | ConsumerMemberOut | ClassicJoinParked | ClassicJoinAnswered | GroupConverted
+)

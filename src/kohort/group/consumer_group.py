@@ -88,11 +88,14 @@ class ConsumerGroup:
         "assignment_epoch",
         "assignment_timestamp_ms",
         "assignors",
+        "awaiting_join",
+        "classic_protocols",
         "epoch",
         "group_id",
         "is_dead",
         "members",
         "metadata_hash",
+        "natives",
         "owners",
         "regex_subscribers",
         "regexes",
@@ -118,6 +121,12 @@ class ConsumerGroup:
         self.regex_subscribers: Counter[str] = Counter()
         self.regexes: dict[str, RegexStored] = {}
         self.assignors: Counter[str] = Counter()
+        self.natives = 0
+        """How many members speak the consumer protocol; the others are classic."""
+        self.classic_protocols: Counter[str] = Counter()
+        """By protocol name, how many classic members offer it."""
+        self.awaiting_join: set[str] = set()
+        """Classic members whose JoinGroup waits for partitions that others still have, or for a target."""
         self.unsettled: set[str] = set()
         self.target_cost_us = 0
         """What the last target took to compute; 0 when nobody measured."""
@@ -138,4 +147,4 @@ class ConsumerGroup:
     @property
     def is_native(self) -> bool:
         """Whether some member speaks the consumer protocol."""
-        return any(member.classic is None for member in self.members.values())
+        return self.natives > 0

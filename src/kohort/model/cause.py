@@ -40,6 +40,8 @@ class CauseKind(StrEnum):
     OFFSETS_COMMITTED = "offsets_committed"
     OFFSETS_EXPIRED = "offsets_expired"
     TOPIC_DELETED = "topic_deleted"
+    GROUP_CONVERTED = "group_converted"
+    CLASSIC_MEMBERS_CALLED = "classic_members_called"
 
 
 @dataclass(frozen=True, slots=True)
