@@ -54,13 +54,7 @@ def test_static_member_is_there_with_its_assignment() -> None:
     assert offsets(shard, "classic") == {("t", 1): 42}
 
 
-def test_records_of_the_consumer_protocol_are_counted_and_its_offsets_read() -> None:
-    shard, replay = replayed("kip-848.log")
-    assert replay.skipped == {3: 2, 5: 2, 6: 1, 7: 2, 8: 2}
-    assert offsets(shard, "kip848") == {("t", 1): 42}
-
-
-@pytest.mark.parametrize("name", ["dynamic-and-transactions.log", "static.log"])
+@pytest.mark.parametrize("name", ["dynamic-and-transactions.log", "static.log", "kip-848.log"])
 def test_our_bytes_for_the_same_events_are_kafkas_bytes(name: str) -> None:
     compared = 0
     for header, batch in iter_batches((SEGMENTS / name).read_bytes()):

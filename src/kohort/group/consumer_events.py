@@ -139,8 +139,16 @@ class ConsumerGroupDeleted:
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionMetadataStored:
+    """The log holds what Kafka 4.0 stored about topics. Record type 4: read, never written; it is taken out again."""
+
+    group_id: str
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionMetadataDeleted:
-    """What Kafka 4.0 stored about topics is void. The tombstone of record type 4, which is otherwise skipped."""
+    """What Kafka 4.0 stored about topics is void. The tombstone of record type 4."""
 
     group_id: str
     cause: Cause
@@ -198,6 +206,7 @@ ConsumerHardEvent = (
     | MemberAssignmentStored
     | RegexStored
     | ConsumerGroupDeleted
+    | PartitionMetadataStored
     | PartitionMetadataDeleted
     | ConsumerMemberDeleted
     | TargetDeleted

@@ -1,33 +1,36 @@
 """Records of `__consumer_offsets`: hard events to bytes and back, as Kafka writes and reads them.
 
-Written: OffsetCommit (type 1) in value v4, in v1 where the request named a retention; GroupMetadata (type 2) in v3,
-in v4 where a generation awaits its sync, which a tag of ours says; tombstones of both. Read: these in every version,
-and type 0 as a type 1. Records of other groups' types are counted and skipped. What cannot be read says where it is.
-It knows no log and no clock.
+One module a family knows the records: `offset_records` (types 0 and 1), `classic_records` (2), `consumer_records` (3
+to 8, 16). Here they become batches, and batches events. Records of other types (share groups, streams groups) are
+counted and skipped. What cannot be read stops the replay and says where it is. It knows no log and no clock.
 """
 
 from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Collection, Iterator, Sequence
 from struct import Struct
+from typing import Any
 
-from kohort.group.events import GroupDeleted, GroupStored, HardEvent, OffsetCommitted, OffsetDeleted, StoredMember
-from kohort.model.cause import Cause, CauseKind
+from kohort.group.events import GroupDeleted, GroupStored, HardEvent, OffsetCommitted, OffsetDeleted
+from kohort.log import consumer_records
+from kohort.log.classic_records import GROUP_METADATA, group_key, group_value, read_group
+from kohort.log.offset_records import (
+    LEGACY_OFFSET_COMMIT,
+    OFFSET_COMMIT,
+    offset_key,
+    offset_key_head,
+    offset_value,
+    partition_bytes,
+    read_legacy_offset,
+    read_offset,
+)
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.model.ids import NO_TOPIC_ID
-from kohort.wire.codec import Buffer, MalformedMessage, decode, encode
+from kohort.wire.codec import Buffer, MalformedMessage
 from kohort.wire.crc32c import crc32c
-from kohort.wire.messages import GroupMetadataKey, GroupMetadataValue, LegacyOffsetCommitValue, OffsetCommitValue
 from kohort.wire.primitives import UnencodableMessage
-from kohort.wire.records import ControlType, Record, control_type, decode_batch, read_header
-
-_LEGACY_OFFSET_COMMIT, _OFFSET_COMMIT, _GROUP_METADATA = 0, 1, 2
-_OFFSET_VERSION, _OFFSET_VERSION_WITH_EXPIRY = 4, 1
-_GROUP_VERSION, _GROUP_VERSION_WITH_TAGS = 3, 4
-_NEWEST = {_LEGACY_OFFSET_COMMIT: 0, _OFFSET_COMMIT: 4, _GROUP_METADATA: 4}
+from kohort.wire.records import ControlType, CorruptBatch, Record, check_batch, control_type, decode_batch, read_header
 
 
 class CorruptOffsetsRecord(Exception):
@@ -40,11 +43,6 @@ class CorruptOffsetsRecord(Exception):
 
 # -- writing
 
-_short = Struct(">h").pack
-_int = Struct(">i").pack
-_long = Struct(">q").pack
-_value_head = Struct(">hqi").pack
-_plain_value = Struct(">hqiBqBBB16s").pack
 _batch_head = Struct(">qiibI").pack
 _batch_tail = Struct(">hiqqqhii").pack
 _TAIL_SIZE = Struct(">hiqqqhii").size
@@ -69,16 +67,25 @@ def _varint(number: int) -> bytes:
     return _VARINTS[number] if number < 4096 else _signed_varint(number)
 
 
+_WRITERS: dict[type[Any], Callable[[Any], tuple[bytes, bytes | None]]] = {
+    OffsetCommitted: lambda event: (offset_key(event.group_id, event.topic, event.partition), offset_value(event)),
+    OffsetDeleted: lambda event: (offset_key(event.group_id, event.topic, event.partition), None),
+    GroupStored: lambda event: (group_key(event.group_id), group_value(event)),
+    GroupDeleted: lambda event: (group_key(event.group_id), None),
+    **consumer_records.WRITERS,
+}
+
+
 def encode_events(events: Sequence[HardEvent], now_ms: int) -> bytes:
     """Return one batch that holds a record for each event. Raises KafkaError when one fits no record."""
     try:
         parts: list[bytes] = []
         for delta, event in enumerate(events):
             if type(event) is OffsetCommitted:
-                key = _offset_key_head(event.group_id, event.topic) + _int(event.partition)
+                key = offset_key_head(event.group_id, event.topic) + partition_bytes(event.partition)
                 value: bytes | None = offset_value(event)
             else:
-                key, value = record_of(event)
+                key, value = _WRITERS[type(event)](event)
             field = b"\x01" if value is None else _varint(len(value)) + value
             body = b"\x00\x00%b%b%b%b\x00" % (_varint(delta), _varint(len(key)), key, field)
             parts += (_varint(len(body)), body)
@@ -91,113 +98,48 @@ def encode_events(events: Sequence[HardEvent], now_ms: int) -> bytes:
 
 def record_of(event: HardEvent) -> tuple[bytes, bytes | None]:
     """Return the key and the value of an event's record; a value of None is a tombstone."""
-    match event:
-        case OffsetCommitted():
-            return offset_key(event.group_id, event.topic, event.partition), offset_value(event)
-        case OffsetDeleted():
-            return offset_key(event.group_id, event.topic, event.partition), None
-        case GroupStored():
-            return _group_key(event.group_id), _group_value(event)
-        case GroupDeleted():
-            return _group_key(event.group_id), None
-        case _:
-            raise AssertionError(f"{type(event).__name__} has no record yet")
-
-
-def offset_key(group_id: str, topic: str, partition: int) -> bytes:
-    """Return the key of a committed offset."""
-    return _offset_key_head(group_id, topic) + _int(partition)
-
-
-@lru_cache(maxsize=8192)
-def _offset_key_head(group_id: str, topic: str) -> bytes:
-    return _short(_OFFSET_COMMIT) + _text(group_id) + _text(topic)
-
-
-def _text(text: str) -> bytes:
-    content = text.encode()
-    return _short(len(content)) + content
-
-
-def offset_value(event: OffsetCommitted) -> bytes:
-    """Return the value of a committed offset. Only v1 can say when it expires, so a retention takes that version."""
-    if event.expire_ms >= 0:
-        head = _short(_OFFSET_VERSION_WITH_EXPIRY) + _long(event.offset) + _text(event.metadata)
-        return head + _long(event.commit_ms) + _long(event.expire_ms)
-    if not event.metadata and event.topic_id != NO_TOPIC_ID:
-        return _plain_value(
-            _OFFSET_VERSION, event.offset, event.leader_epoch, 1, event.commit_ms, 1, 0, 16, event.topic_id
-        )
-    content = event.metadata.encode()
-    tags = b"\x00" if event.topic_id == NO_TOPIC_ID else b"\x01\x00\x10" + event.topic_id
-    head = _value_head(_OFFSET_VERSION, event.offset, event.leader_epoch)
-    return b"".join((head, _unsigned_varint(len(content) + 1), content, _long(event.commit_ms), tags))
-
-
-def _unsigned_varint(number: int) -> bytes:
-    octets = bytearray()
-    while number > 127:
-        octets.append(number & 127 | 128)
-        number >>= 7
-    octets.append(number)
-    return bytes(octets)
-
-
-def _group_key(group_id: str) -> bytes:
-    return _short(_GROUP_METADATA) + encode(GroupMetadataKey(group=group_id), 0)
-
-
-def _group_value(event: GroupStored) -> bytes:
-    value = GroupMetadataValue(
-        protocol_type=event.protocol_type or "",
-        generation=event.generation,
-        protocol=event.protocol_name,
-        leader=event.leader,
-        current_state_timestamp=event.state_timestamp_ms,
-        members=[
-            GroupMetadataValue.Member(
-                member_id=member.member_id,
-                group_instance_id=member.instance_id,
-                client_id=member.client_id,
-                client_host=member.client_host,
-                rebalance_timeout=member.rebalance_timeout_ms,
-                session_timeout=member.session_timeout_ms,
-                subscription=member.subscription,
-                assignment=member.assignment,
-            )
-            for member in event.members
-        ],
-        awaits_sync=not event.is_synced,
-    )
-    version = _GROUP_VERSION if event.is_synced else _GROUP_VERSION_WITH_TAGS
-    return _short(version) + encode(value, version)
+    return _WRITERS[type(event)](event)
 
 
 # -- reading
 
 _SHORT = Struct(">h")
-_LOADED = Cause(CauseKind.COORDINATOR_LOADED, -1)
+_READERS: dict[int, Callable[[bytes, bytes | None], HardEvent]] = {
+    OFFSET_COMMIT: read_offset,
+    LEGACY_OFFSET_COMMIT: read_legacy_offset,
+    GROUP_METADATA: read_group,
+    **consumer_records.READERS,
+}
 
 
 class Replay:
     """The fold of a partition's batches into events, in the order in which they took effect.
 
     Offsets committed in a transaction take effect at its COMMIT marker, and lose against a plain commit that came
-    after them. `skipped` counts the records left out, by type.
+    after them. `skipped` counts the records left out, by type. What stands at one of the offsets in `ignored` is
+    left out too if it cannot be read, because the operator said so; `lost` are those where that was so.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, ignored: Collection[int] = ()) -> None:
         self.skipped: Counter[int] = Counter()
+        self.lost: list[int] = []
+        self._ignored = frozenset(ignored)
         self._open: dict[int, list[tuple[int, HardEvent]]] = {}
         self._latest: dict[tuple[str, str, int], int] = {}
 
     def read(self, batch: Buffer) -> Iterator[HardEvent]:
-        """Yield the events that a batch makes happen. Raises CorruptOffsetsRecord, and what `decode_batch` raises."""
+        """Yield the events that a batch makes happen. Raises CorruptOffsetsRecord."""
         header = read_header(batch)
-        records = decode_batch(batch)
+        try:
+            check_batch(batch)
+            records = decode_batch(batch)
+            marker = control_type(records[0]) if header.is_control and records else None
+        except CorruptBatch as error:
+            if self._is_ignored(header.base_offset):
+                return
+            raise CorruptOffsetsRecord(header.base_offset, f"its batch is corrupt: {error}") from error
         if header.is_control:
-            for record in records:
-                yield from self._end_transaction(header.producer_id, control_type(record))
+            yield from self._end_transaction(header.producer_id, marker)
             return
         for record in records:
             event = self.event_of(record)
@@ -212,20 +154,30 @@ class Replay:
 
     def event_of(self, record: Record) -> HardEvent | None:
         """Return what a record says happened, or None for one that is skipped. Raises CorruptOffsetsRecord."""
-        if record.key is None or len(record.key) < 2:
-            raise CorruptOffsetsRecord(record.offset, "it has no key that says what it is")
-        (record_type,) = _SHORT.unpack_from(record.key)
-        newest = _NEWEST.get(record_type)
-        if newest is None:
+        key = record.key
+        if key is None or len(key) < 2:
+            self._refuse(record.offset, "it has no key that says what it is")
+            return None
+        (record_type,) = _SHORT.unpack_from(key)
+        read = _READERS.get(record_type)
+        if read is None:
             self.skipped[record_type] += 1
             return None
         try:
-            if record_type == _GROUP_METADATA:
-                return _read_group(record, newest)
-            return _read_offset(record, record_type, newest)
+            return read(key, record.value)
         except MalformedMessage as error:
-            reason = f"a record of type {record_type} is malformed: {error}"
-            raise CorruptOffsetsRecord(record.offset, reason) from error
+            self._refuse(record.offset, f"a record of type {record_type} is malformed: {error}", error)
+            return None
+
+    def _refuse(self, offset: int, reason: str, error: Exception | None = None) -> None:
+        if not self._is_ignored(offset):
+            raise CorruptOffsetsRecord(offset, reason) from error
+
+    def _is_ignored(self, offset: int) -> bool:
+        if offset in self._ignored:
+            self.lost.append(offset)
+            return True
+        return False
 
     def _end_transaction(self, producer_id: int, marker: ControlType | None) -> Iterator[HardEvent]:
         held = self._open.pop(producer_id, [])
@@ -242,90 +194,3 @@ class Replay:
                 return
             self._latest[key] = offset
         yield event
-
-
-def _read_offset(record: Record, record_type: int, newest: int) -> HardEvent:
-    assert record.key is not None, "only a record with a key has a type"
-    group_id, position = _read_text(record.key, 2)
-    topic, position = _read_text(record.key, position)
-    if len(record.key) < position + 4:
-        raise MalformedMessage("the key ends before its partition")
-    (partition,) = _INT.unpack_from(record.key, position)
-    if record.value is None:
-        return OffsetDeleted(group_id, topic, partition, _LOADED)
-    version = _version(record.value, newest)
-    if record_type == _LEGACY_OFFSET_COMMIT:
-        legacy, _ = decode(LegacyOffsetCommitValue, version, record.value, 2)
-        return OffsetCommitted(group_id, topic, partition, legacy.offset, -1, legacy.metadata, legacy.commit_timestamp)
-    value, _ = decode(OffsetCommitValue, version, record.value, 2)
-    return OffsetCommitted(
-        group_id,
-        topic,
-        partition,
-        value.offset,
-        value.leader_epoch,
-        value.metadata,
-        value.commit_timestamp,
-        value.expire_timestamp,
-        value.topic_id,
-    )
-
-
-_INT = Struct(">i")
-
-
-def _read_text(key: bytes, position: int) -> tuple[str, int]:
-    if len(key) < position + 2:
-        raise MalformedMessage("the key ends in the middle of a name")
-    (length,) = _SHORT.unpack_from(key, position)
-    end = position + 2 + length
-    if length < 0 or end > len(key):
-        raise MalformedMessage("the key ends in the middle of a name")
-    try:
-        return key[position + 2 : end].decode(), end
-    except UnicodeDecodeError as error:
-        raise MalformedMessage(f"a name is not UTF-8: {error}") from error
-
-
-def _read_group(record: Record, newest: int) -> HardEvent:
-    assert record.key is not None, "only a record with a key has a type"
-    group_id = decode(GroupMetadataKey, 0, record.key, 2)[0].group
-    if record.value is None:
-        return GroupDeleted(group_id, _LOADED)
-    value, _ = decode(GroupMetadataValue, _version(record.value, newest), record.value, 2)
-    return GroupStored(
-        group_id=group_id,
-        protocol_type=value.protocol_type or None,
-        generation=value.generation,
-        protocol_name=value.protocol,
-        leader=value.leader,
-        state_timestamp_ms=value.current_state_timestamp,
-        members=tuple(_stored_members(value.members)),
-        cause=_LOADED,
-        is_synced=not value.awaits_sync,
-    )
-
-
-def _stored_members(members: Iterable[GroupMetadataValue.Member]) -> Iterator[StoredMember]:
-    for member in members:
-        # Before v1 a member had one timeout for both.
-        has_own = member.rebalance_timeout >= 0
-        yield StoredMember(
-            member_id=member.member_id,
-            instance_id=member.group_instance_id,
-            client_id=member.client_id,
-            client_host=member.client_host,
-            rebalance_timeout_ms=member.rebalance_timeout if has_own else member.session_timeout,
-            session_timeout_ms=member.session_timeout,
-            subscription=member.subscription,
-            assignment=member.assignment,
-        )
-
-
-def _version(value: bytes, newest: int) -> int:
-    if len(value) < 2:
-        raise MalformedMessage("the value ends before its version")
-    (version,) = _SHORT.unpack_from(value)
-    if not 0 <= version <= newest:
-        raise MalformedMessage(f"value version {version} is not known, {newest} is the newest")
-    return int(version)

@@ -192,7 +192,7 @@ def test_legacy_key_is_read_as_an_offset() -> None:
     assert read(record(key, value)) == [OffsetCommitted("group", "topic", 3, 42, -1, "note", NOW)]
 
 
-@pytest.mark.parametrize("kind", [3, 8, 16, 23, 24, 999, -1])
+@pytest.mark.parametrize("kind", [9, 10, 15, 17, 23, 24, 999, -1])
 def test_records_of_other_groups_and_of_the_future_are_counted_and_skipped(kind: int) -> None:
     replay = Replay()
     key = struct.pack(">h", kind) + b"\x00\x05group"
@@ -221,6 +221,32 @@ def test_record_that_cannot_be_read_says_where_it_is(bad: Record, reason: str) -
     with pytest.raises(CorruptOffsetsRecord, match=reason) as caught:
         list(Replay().read(batch))
     assert caught.value.offset == 71
+
+
+def test_batch_whose_bytes_were_damaged_says_where_it_is() -> None:
+    batch = bytearray(encode_batch([record(*record_of(OFFSET))], base_offset=70))
+    batch[-3] ^= 1
+    with pytest.raises(CorruptOffsetsRecord, match="wrong CRC") as caught:
+        list(Replay().read(batch))
+    assert caught.value.offset == 70
+
+
+def test_what_the_operator_gave_up_is_left_out_and_told() -> None:
+    batch = encode_batch([record(*record_of(OFFSET)), record(None), record(b"\x00\x02\x00\x09group")], base_offset=70)
+    replay = Replay(ignored={71, 72})
+    assert list(replay.read(batch)) == [OFFSET]
+    assert replay.lost == [71, 72]
+    damaged = bytearray(batch)
+    damaged[-1] ^= 1
+    replay = Replay(ignored={70})
+    assert list(replay.read(damaged)) == []
+    assert replay.lost == [70]
+
+
+def test_what_can_be_read_is_never_left_out() -> None:
+    replay = Replay(ignored={70})
+    assert list(replay.read(encode_batch([record(*record_of(OFFSET))], base_offset=70))) == [OFFSET]
+    assert replay.lost == []
 
 
 # -- transactions

@@ -1,0 +1,324 @@
+"""Records of consumer groups (KIP-848): types 3 to 8 and 16, as Kafka 4.3 writes them, each in value v0.
+
+A native member's classic metadata is null and written so: left out it would be an empty struct, a classic member's.
+Every partition is written with its assignment epoch (KIP-1251); where an older Kafka left them out it is the member's
+own. Type 4 is what 4.0 stored about topics: read to be taken out of the log. Targets and assignments are many when a
+large group changes, so their bytes are put together by hand; a test compares them with those of the schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from struct import Struct
+from typing import Any, Protocol
+
+from kohort.group.consumer_events import (
+    ClassicMemberMetadata,
+    ClassicPhase,
+    ConsumerGroupDeleted,
+    ConsumerGroupStored,
+    ConsumerHardEvent,
+    ConsumerMemberDeleted,
+    ConsumerMemberStored,
+    Held,
+    MemberAssignmentDeleted,
+    MemberAssignmentStored,
+    MemberState,
+    MemberTargetDeleted,
+    MemberTargetStored,
+    PartitionMetadataDeleted,
+    PartitionMetadataStored,
+    RegexDeleted,
+    RegexStored,
+    TargetDeleted,
+    TargetStored,
+)
+from kohort.log.record_parts import LOADED, read_text, read_version, short, text
+from kohort.model.id_partitions import IdPartitions, id_partitions
+from kohort.wire.codec import decode, encode
+from kohort.wire.messages import (
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataValue,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
+from kohort.wire.primitives import compact, pack_run, varint
+
+GROUP, PARTITION_METADATA, MEMBER, TARGET, MEMBER_TARGET, MEMBER_ASSIGNMENT, REGEX = 3, 4, 5, 6, 7, 8, 16
+_VERSION = 0
+_VERSION_BYTES = short(_VERSION)
+_CLASSIC_PHASE_TAG = varint(27500)
+_member_values = ConsumerGroupMemberMetadataValue
+_assignment_head = Struct(">hiib").pack
+_phase = Struct(">b").pack
+
+
+# -- writing
+
+
+def group_key(kind: int, group_id: str) -> bytes:
+    """Return the key of a record that a group has once: of type 3, 4 or 6."""
+    return short(kind) + text(group_id)
+
+
+def part_key(kind: int, group_id: str, part: str) -> bytes:
+    """Return the key of a record that a group has for each member (5, 7, 8) or expression (16)."""
+    return short(kind) + text(group_id) + text(part)
+
+
+def group_value(event: ConsumerGroupStored) -> bytes:
+    """Return the value of type 3."""
+    value = ConsumerGroupMetadataValue(epoch=event.epoch, metadata_hash=event.metadata_hash)
+    return _VERSION_BYTES + encode(value, _VERSION)
+
+
+def member_value(event: ConsumerMemberStored) -> bytes:
+    """Return the value of type 5."""
+    classic = event.classic
+    value = _member_values(
+        instance_id=event.instance_id,
+        rack_id=event.rack_id,
+        client_id=event.client_id,
+        client_host=event.client_host,
+        subscribed_topic_names=list(event.subscribed_topic_names),
+        subscribed_topic_regex=event.subscribed_topic_regex,
+        rebalance_timeout_ms=event.rebalance_timeout_ms,
+        server_assignor=event.server_assignor,
+        classic_member_metadata=None
+        if classic is None
+        else _member_values.ClassicMemberMetadata(
+            session_timeout_ms=classic.session_timeout_ms,
+            supported_protocols=[
+                _member_values.ClassicMemberMetadata.SupportedProtocol(name=name, metadata=metadata)
+                for name, metadata in classic.protocols
+            ],
+        ),
+        standby_lags=[
+            _member_values.StandbyLag(
+                topic_id=topic_id,
+                partitions=[
+                    _member_values.StandbyLag.Partition(partition_index=index, lag=lag) for index, lag in partitions
+                ],
+            )
+            for topic_id, partitions in event.lags
+        ],
+    )
+    return _VERSION_BYTES + encode(value, _VERSION)
+
+
+def target_value(event: TargetStored) -> bytes:
+    """Return the value of type 6."""
+    value = ConsumerGroupTargetAssignmentMetadataValue(
+        assignment_epoch=event.epoch, assignment_timestamp=event.timestamp_ms
+    )
+    return _VERSION_BYTES + encode(value, _VERSION)
+
+
+def member_target_value(target: IdPartitions) -> bytes:
+    """Return the value of type 7."""
+    parts = [_VERSION_BYTES, compact(len(target))]
+    for topic_id, partitions in target:
+        parts += (topic_id, pack_run("B", "i", partitions), b"\x00")
+    parts.append(b"\x00")
+    return b"".join(parts)
+
+
+def member_assignment_value(event: MemberAssignmentStored) -> bytes:
+    """Return the value of type 8."""
+    parts = [_assignment_head(_VERSION, event.epoch, event.previous_epoch, event.state)]
+    _add_held(parts, event.assigned)
+    _add_held(parts, event.pending)
+    phase = event.classic_phase
+    parts.append(b"\x01" + _CLASSIC_PHASE_TAG + b"\x01" + _phase(phase) if phase else b"\x00")
+    return b"".join(parts)
+
+
+def _add_held(parts: list[bytes], held: tuple[Held, ...]) -> None:
+    parts.append(compact(len(held)))
+    for topic_id, partitions, epochs in held:
+        written = pack_run("B", "i", epochs)
+        tags = b"\x01\x00" + varint(len(written)) + written if epochs else b"\x00"
+        parts += (topic_id, pack_run("B", "i", partitions), tags)
+
+
+def regex_value(event: RegexStored) -> bytes:
+    """Return the value of type 16."""
+    value = ConsumerGroupRegularExpressionValue(
+        topics=list(event.topics), version=event.version, timestamp=event.timestamp_ms
+    )
+    return _VERSION_BYTES + encode(value, _VERSION)
+
+
+WRITERS: dict[type[Any], Callable[[Any], tuple[bytes, bytes | None]]] = {
+    ConsumerGroupStored: lambda event: (group_key(GROUP, event.group_id), group_value(event)),
+    ConsumerGroupDeleted: lambda event: (group_key(GROUP, event.group_id), None),
+    PartitionMetadataDeleted: lambda event: (group_key(PARTITION_METADATA, event.group_id), None),
+    ConsumerMemberStored: lambda event: (part_key(MEMBER, event.group_id, event.member_id), member_value(event)),
+    ConsumerMemberDeleted: lambda event: (part_key(MEMBER, event.group_id, event.member_id), None),
+    TargetStored: lambda event: (group_key(TARGET, event.group_id), target_value(event)),
+    TargetDeleted: lambda event: (group_key(TARGET, event.group_id), None),
+    MemberTargetStored: lambda event: (
+        part_key(MEMBER_TARGET, event.group_id, event.member_id),
+        member_target_value(event.target),
+    ),
+    MemberTargetDeleted: lambda event: (part_key(MEMBER_TARGET, event.group_id, event.member_id), None),
+    MemberAssignmentStored: lambda event: (
+        part_key(MEMBER_ASSIGNMENT, event.group_id, event.member_id),
+        member_assignment_value(event),
+    ),
+    MemberAssignmentDeleted: lambda event: (part_key(MEMBER_ASSIGNMENT, event.group_id, event.member_id), None),
+    RegexStored: lambda event: (part_key(REGEX, event.group_id, event.regex), regex_value(event)),
+    RegexDeleted: lambda event: (part_key(REGEX, event.group_id, event.regex), None),
+}
+"""By event, what makes the key and the value of its record."""
+
+
+# -- reading
+
+
+def read_consumer_group(key: bytes, value: bytes | None) -> ConsumerHardEvent:
+    """Return what a record of type 3 says. Raises MalformedMessage."""
+    group_id, _ = read_text(key, 2)
+    if value is None:
+        return ConsumerGroupDeleted(group_id, LOADED)
+    found, _ = decode(ConsumerGroupMetadataValue, read_version(value, _VERSION), value, 2)
+    return ConsumerGroupStored(group_id, found.epoch, found.metadata_hash, LOADED)
+
+
+def read_partition_metadata(key: bytes, value: bytes | None) -> ConsumerHardEvent:
+    """Return what a record of type 4 says: only that it is there. Raises MalformedMessage."""
+    group_id, _ = read_text(key, 2)
+    if value is None:
+        return PartitionMetadataDeleted(group_id, LOADED)
+    decode(ConsumerGroupPartitionMetadataValue, read_version(value, _VERSION), value, 2)
+    return PartitionMetadataStored(group_id, LOADED)
+
+
+def read_member(key: bytes, value: bytes | None) -> ConsumerHardEvent:
+    """Return what a record of type 5 says. Raises MalformedMessage."""
+    group_id, member_id = _read_part(key)
+    if value is None:
+        return ConsumerMemberDeleted(group_id, member_id, LOADED)
+    found, _ = decode(_member_values, read_version(value, _VERSION), value, 2)
+    return ConsumerMemberStored(
+        group_id=group_id,
+        member_id=member_id,
+        instance_id=found.instance_id,
+        rack_id=found.rack_id,
+        client_id=found.client_id,
+        client_host=found.client_host,
+        subscribed_topic_names=tuple(sorted(set(found.subscribed_topic_names))),
+        subscribed_topic_regex=found.subscribed_topic_regex or "",
+        rebalance_timeout_ms=found.rebalance_timeout_ms,
+        server_assignor=found.server_assignor,
+        classic=_classic_metadata(found.classic_member_metadata),
+        cause=LOADED,
+        lags=tuple(
+            (topic.topic_id, tuple((each.partition_index, each.lag) for each in topic.partitions))
+            for topic in found.standby_lags
+        ),
+    )
+
+
+def _classic_metadata(found: _member_values.ClassicMemberMetadata | None) -> ClassicMemberMetadata | None:
+    # Kafka 3.7 did not know classic members and wrote nothing; a classic member offers something.
+    if found is None or not found.supported_protocols:
+        return None
+    protocols = tuple((protocol.name, protocol.metadata) for protocol in found.supported_protocols)
+    return ClassicMemberMetadata(found.session_timeout_ms, protocols)
+
+
+def read_target(key: bytes, value: bytes | None) -> ConsumerHardEvent:
+    """Return what a record of type 6 says. Raises MalformedMessage."""
+    group_id, _ = read_text(key, 2)
+    if value is None:
+        return TargetDeleted(group_id, LOADED)
+    found, _ = decode(ConsumerGroupTargetAssignmentMetadataValue, read_version(value, _VERSION), value, 2)
+    return TargetStored(group_id, found.assignment_epoch, found.assignment_timestamp, LOADED)
+
+
+def read_member_target(key: bytes, value: bytes | None) -> ConsumerHardEvent:
+    """Return what a record of type 7 says. Raises MalformedMessage."""
+    group_id, member_id = _read_part(key)
+    if value is None:
+        return MemberTargetDeleted(group_id, member_id, LOADED)
+    found, _ = decode(ConsumerGroupTargetAssignmentMemberValue, read_version(value, _VERSION), value, 2)
+    target = id_partitions((topic.topic_id, topic.partitions) for topic in found.topic_partitions)
+    return MemberTargetStored(group_id, member_id, target, LOADED)
+
+
+def read_member_assignment(key: bytes, value: bytes | None) -> ConsumerHardEvent:
+    """Return what a record of type 8 says. Raises MalformedMessage."""
+    group_id, member_id = _read_part(key)
+    if value is None:
+        return MemberAssignmentDeleted(group_id, member_id, LOADED)
+    found, _ = decode(ConsumerGroupCurrentMemberAssignmentValue, read_version(value, _VERSION), value, 2)
+    return MemberAssignmentStored(
+        group_id=group_id,
+        member_id=member_id,
+        epoch=found.member_epoch,
+        previous_epoch=found.previous_member_epoch,
+        state=MemberState(found.state) if found.state in _STATES else MemberState.UNKNOWN,
+        assigned=_held(found.assigned_partitions, found.member_epoch),
+        pending=_held(found.partitions_pending_revocation, found.member_epoch),
+        cause=LOADED,
+        classic_phase=ClassicPhase(found.classic_phase) if found.classic_phase in _PHASES else ClassicPhase.STABLE,
+    )
+
+
+_STATES = frozenset(MemberState)
+_PHASES = frozenset(ClassicPhase)
+
+
+class _StoredTopic(Protocol):
+    """One topic of a member's assignment, granted or asked back."""
+
+    topic_id: bytes
+    partitions: list[int]
+    assignment_epochs: list[int] | None
+
+
+def _held(topics: Iterable[_StoredTopic], member_epoch: int) -> tuple[Held, ...]:
+    """Return partitions with their epochs, in order; without epochs of their own they have that of the member."""
+    found: dict[bytes, dict[int, int]] = {}
+    for topic in topics:
+        epochs = topic.assignment_epochs or []
+        if len(epochs) != len(topic.partitions):
+            # What a static member that is away (epoch -2) holds counts as assigned long ago.
+            epochs = [max(member_epoch, 0)] * len(topic.partitions)
+        found.setdefault(topic.topic_id, {}).update(zip(topic.partitions, epochs, strict=True))
+    return tuple(
+        Held(topic_id, tuple(sorted(held)), tuple(held[index] for index in sorted(held)))
+        for topic_id, held in sorted(found.items())
+        if held
+    )
+
+
+def read_regex(key: bytes, value: bytes | None) -> ConsumerHardEvent:
+    """Return what a record of type 16 says. Raises MalformedMessage."""
+    group_id, regex = _read_part(key)
+    if value is None:
+        return RegexDeleted(group_id, regex, LOADED)
+    found, _ = decode(ConsumerGroupRegularExpressionValue, read_version(value, _VERSION), value, 2)
+    return RegexStored(group_id, regex, tuple(sorted(set(found.topics))), found.version, found.timestamp, LOADED)
+
+
+def _read_part(key: bytes) -> tuple[str, str]:
+    group_id, position = read_text(key, 2)
+    part, _ = read_text(key, position)
+    return group_id, part
+
+
+READERS: dict[int, Callable[[bytes, bytes | None], ConsumerHardEvent]] = {
+    GROUP: read_consumer_group,
+    PARTITION_METADATA: read_partition_metadata,
+    MEMBER: read_member,
+    TARGET: read_target,
+    MEMBER_TARGET: read_member_target,
+    MEMBER_ASSIGNMENT: read_member_assignment,
+    REGEX: read_regex,
+}
+"""By record type, what reads the key and the value of a record."""
