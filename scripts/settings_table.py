@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from kohort.node.settings import BROKER, TOPIC, Setting
+from kohort.node.settings import BROKER, GROUP, TOPIC, Setting
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
 
@@ -42,14 +42,14 @@ def default(setting: Setting) -> str:
     return LIMITS.get(int(text), f"`{text}`") if text.isdigit() else f"`{text}`"
 
 
-def rows(settings: Iterable[Setting], *, of_topic: bool) -> Iterable[str]:
+def rows(settings: Iterable[Setting], *, is_own: bool) -> Iterable[str]:
     """Yield the lines of a table of settings."""
-    last = "default from" if of_topic else "while running"
+    last = "default from" if is_own else "while running"
     yield f"| name | type | default | values | what it does | {last} |"
     yield "|---|---|---|---|---|---|"
     for setting in settings:
         noun = setting.kind.name.lower()
-        end = ", ".join(f"`{name}`" for name in setting.broker_names) if of_topic else "yes" * setting.is_dynamic
+        end = ", ".join(f"`{name}`" for name in setting.broker_names) if is_own else "yes" * setting.is_dynamic
         what = setting.doc.replace("|", "\\|")
         yield f"| `{setting.name}` | {noun} | {default(setting)} | {bounds(setting)} | {what} | {end} |"
 
@@ -61,13 +61,20 @@ def render() -> str:
             HEAD,
             "## Of the broker",
             "",
-            *rows(BROKER.values(), of_topic=False),
+            *rows(BROKER.values(), is_own=False),
             "",
             "## Of a topic",
             "",
             "Given with `kohort topics create NAME --config name=value`.",
             "",
-            *rows(TOPIC.values(), of_topic=True),
+            *rows(TOPIC.values(), is_own=True),
+            "",
+            "## Of a consumer group",
+            "",
+            "Given by name of the group with Kafka's `kafka-configs` or an Admin's `incremental_alter_configs` (resource type",
+            "GROUP). A value outside the broker's bounds is kept, and works as the nearest bound.",
+            "",
+            *rows(GROUP.values(), is_own=True),
             "",
         ]
     )

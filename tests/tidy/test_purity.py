@@ -25,6 +25,7 @@ OPTIONAL_HOMES = {
     "lz4": "src/kohort/wire/compression.py",
     "zstandard": "src/kohort/wire/compression.py",
     "cramjam": "src/kohort/wire/compression.py",
+    "re2": "src/kohort/node/expressions.py",
     "uvloop": "src/kohort/net/loop.py",
     "rich": "src/kohort/cli/output.py",
     "prometheus_client": "src/kohort/client/prometheus.py",

@@ -14,6 +14,7 @@ from kohort.model.errors import KafkaError
 from kohort.model.ids import NO_TOPIC_ID, topic_id_text
 from kohort.node.config import Config, ConfigError
 from kohort.node.durability import Durability
+from kohort.node.group_configs import GroupConfigs
 from kohort.node.metadata_log import Entry, MetadataLog
 from kohort.node.settings import LONG_MAX
 from kohort.node.topics import Topics
@@ -34,6 +35,7 @@ class Catalog:
         self._disk = disk
         self._random_bytes = random_bytes
         self.topics = Topics(config, disk, durability, self._new_topic_id)
+        self.group_configs = GroupConfigs(config)
         self.cluster_id = ""
         self._log: MetadataLog | None = None
         self._next_producer_id = 0
@@ -64,6 +66,8 @@ class Catalog:
     def write(self, entries: list[Entry], now_ms: int) -> None:
         """Write entries down, then apply them. Raises StorageError."""
         assert self._log is not None, "the catalog changes only while its log is open"
+        if not entries:
+            return
         self._log.append(entries, now_ms)
         for entry in entries:
             self._apply(entry)
@@ -79,11 +83,10 @@ class Catalog:
     def alter_broker(self, changes: Iterable[tuple[str, str | None]], now_ms: int) -> None:
         """Set or (None) give back dynamic settings of the broker that were checked before."""
         entries = [{"type": "broker_config", "name": name, "value": value, "at_ms": now_ms} for name, value in changes]
-        if entries:
-            self.write(entries, now_ms)
-            for topic in self.topics:
-                for partition in topic.partitions:
-                    partition.reconfigure()
+        self.write(entries, now_ms)
+        for topic in self.topics:
+            for partition in topic.partitions:
+                partition.reconfigure()
 
     def enforce_retention(self, now_ms: int) -> None:
         """Delete the segments that are too old or too much."""
@@ -107,6 +110,8 @@ class Catalog:
                     self._config.alter(entry["name"], entry["value"])
                 except ConfigError as error:
                     log.warning("a stored setting is no longer valid: %s", error)
+            case "group_config":
+                self.group_configs.apply(entry)
             case _:
                 self.topics.apply(entry)
 

@@ -1,4 +1,4 @@
-"""What settings are worth: the broker's own, and those of one topic over the broker's.
+"""What settings are worth: the broker's own, and those of one topic or one group over the broker's.
 
 A `Config` never holds a value that its table would refuse: whatever comes in as text is checked here, and
 the error is one sentence that names the setting, the value and what was expected. Three layers of the
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Any
 
-from kohort.node.settings import BROKER, TOPIC, UNIT_MS, Kind, Setting
+from kohort.node.settings import BROKER, GROUP, TOPIC, UNIT_MS, Kind, Setting
 
 Value = str | int | float | bool | tuple[str, ...] | None
 
@@ -27,6 +27,7 @@ class Source(IntEnum):
     DYNAMIC_BROKER = 2
     STATIC_BROKER = 4
     DEFAULT = 5
+    GROUP = 8
 
 
 def parse_value(setting: Setting, text: str) -> Value:
@@ -54,7 +55,9 @@ def parse_value(setting: Setting, text: str) -> Value:
                 raise _refusal(setting, text)
             return items
     if setting.choices and text not in setting.choices:
-        raise _refusal(setting, text)
+        if text.lower() not in setting.choices:
+            raise _refusal(setting, text)
+        return text.lower()
     return text
 
 
@@ -143,9 +146,8 @@ class Config:
             self.dynamic[name] = parse_value(setting, text)
         self._refresh()
 
-    def topic_default(self, name: str) -> Value:
-        """Return what a topic setting is worth where the topic itself says nothing."""
-        setting = TOPIC[name]
+    def default_of(self, setting: Setting) -> Value:
+        """Return what a setting of a topic or a group is worth where it says nothing itself."""
         for broker_name in setting.broker_names:
             value = self.get(broker_name)
             if value is not None:
@@ -168,24 +170,44 @@ class Config:
         low, high = self.group_min_session_timeout_ms, self.group_max_session_timeout_ms
         if low > high:
             raise ConfigError(f"group.min.session.timeout.ms ({low}) is above group.max.session.timeout.ms ({high})")
+        for name in GROUP:
+            self.bounds_of(name)
+        session_ms, interval_ms = self.group_consumer_session_timeout_ms, self.group_consumer_heartbeat_interval_ms
+        if session_ms <= interval_ms:
+            raise ConfigError(
+                f"group.consumer.session.timeout.ms ({session_ms}) is not above "
+                f"group.consumer.heartbeat.interval.ms ({interval_ms})"
+            )
         users = str(self.get("kohort.sasl.plain.users") or "")
         if any(":" not in item for item in users.split(",") if item):
             raise ConfigError("invalid value for kohort.sasl.plain.users: expected NAME:PASSWORD, separated by commas")
 
+    def bounds_of(self, name: str) -> tuple[int, int]:
+        """Return from where to where a group's own setting works. Raises ConfigError if the broker's is outside."""
+        kind = name.removeprefix("consumer.")
+        low_name, high_name, own_name = (f"group.consumer.{bound}{kind}" for bound in ("min.", "max.", ""))
+        low, high, own = self.get(low_name), self.get(high_name), self.get(own_name)
+        if not low <= own <= high:
+            raise ConfigError(f"{own_name} ({own}) is not between {low_name} ({low}) and {high_name} ({high})")
+        return low, high
 
-class TopicConfig:
-    """The settings of one topic: its own where set, the broker's default elsewhere."""
+
+class OwnConfig:
+    """The settings of one topic or one group: its own where set, the broker's default elsewhere."""
+
+    table: Mapping[str, Setting]
+    own_source: Source
 
     def __init__(self, broker: Config, own: Mapping[str, str] | None = None) -> None:
-        self._broker = broker
+        self.broker = broker
         self.texts: dict[str, str] = {}
         self._own: dict[str, Value] = {}
         for name, text in (own or {}).items():
             self.alter(name, text)
 
     def alter(self, name: str, text: str | None) -> None:
-        """Set one of the topic's own settings, or with None remove it. Raises ConfigError."""
-        setting = find(TOPIC, name)
+        """Set one of the own settings, or with None remove it. Raises ConfigError."""
+        setting = find(self.table, name)
         if text is None:
             self.texts.pop(name, None)
             self._own.pop(name, None)
@@ -194,14 +216,40 @@ class TopicConfig:
             self.texts[name] = text
 
     def get(self, name: str) -> Any:
-        """Return the value in force of a topic setting by Kafka's name."""
-        return self._own[name] if name in self._own else self._broker.topic_default(name)
+        """Return the value in force of a setting by Kafka's name."""
+        return self._own[name] if name in self._own else self.broker.default_of(self.table[name])
 
     def source(self, name: str) -> Source:
         """Say which layer gives a setting its value."""
         if name in self._own:
-            return Source.TOPIC
-        for broker_name in TOPIC[name].broker_names:
-            if self._broker.get(broker_name) is not None:
-                return self._broker.source(broker_name)
+            return self.own_source
+        for broker_name in self.table[name].broker_names:
+            if self.broker.get(broker_name) is not None:
+                return self.broker.source(broker_name)
         return Source.DEFAULT
+
+
+class TopicConfig(OwnConfig):
+    """The settings of one topic."""
+
+    table = TOPIC
+    own_source = Source.TOPIC
+
+
+class GroupOwnConfig(OwnConfig):
+    """The settings of one group; each works within the broker's bounds."""
+
+    table = GROUP
+    own_source = Source.GROUP
+
+    def get(self, name: str) -> int:
+        """Return the value in force: the group's own, or the nearest that the broker allows."""
+        low, high = self.broker.bounds_of(name)
+        return max(low, min(high, int(super().get(name))))
+
+    def check(self) -> None:
+        """Raise ConfigError when the settings contradict each other."""
+        session_ms, interval_ms = self.get("consumer.session.timeout.ms"), self.get("consumer.heartbeat.interval.ms")
+        if session_ms <= interval_ms:
+            text = f"consumer.session.timeout.ms ({session_ms}) is not above consumer.heartbeat.interval.ms"
+            raise ConfigError(f"{text} ({interval_ms})")

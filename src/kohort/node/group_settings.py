@@ -2,16 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
+from kohort.assign.server import ServerAssignor
 from kohort.assign.user_data import MARK, encode_generation
-from kohort.group.settings import GroupSettings
+from kohort.group.image import NoTopics, TopicImage
+from kohort.group.settings import GroupConfig, GroupSettings, NamedPartitions, no_config
+from kohort.model.assignment import Assignment
+from kohort.model.ids import TopicPartition
+from kohort.model.subscription import Subscription
 from kohort.node.config import Config
 from kohort.wire.codec import MalformedMessage
-from kohort.wire.consumer_protocol import decode_assignment, decode_subscription, owned_partitions, subscribed_topics
+from kohort.wire.consumer_protocol import (
+    NEWEST,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    owned_partitions,
+    subscribed_topics,
+)
 
 
-def group_settings(config: Config) -> GroupSettings:
+def group_settings(
+    config: Config,
+    image: TopicImage | None = None,
+    assignors: Mapping[str, ServerAssignor] | None = None,
+    group_config: Callable[[str], GroupConfig | None] = no_config,
+) -> GroupSettings:
     """Return the settings of all groups of a node. What cannot be read of a member is None to its group."""
     return GroupSettings(
+        image=image or NoTopics(),
+        consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
+        consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+        consumer_max_size=config.group_consumer_max_size,
+        assignment_interval_ms=config.group_consumer_assignment_interval_ms,
+        assignors=assignors or {},
+        migration_policy=config.group_consumer_migration_policy,
+        min_embedded_version=config.kohort_group_migration_min_embedded_version,
+        group_config=group_config,
+        subscription_of=_subscription_of,
+        encode_assignment_of=_encode_assignment_of,
         min_session_timeout_ms=config.group_min_session_timeout_ms,
         max_session_timeout_ms=config.group_max_session_timeout_ms,
         max_size=config.group_max_size,
@@ -46,6 +76,18 @@ def _assigned_of(assignment: bytes) -> frozenset[tuple[str, int]] | None:
         return decode_assignment(assignment).partitions
     except MalformedMessage:
         return None
+
+
+def _subscription_of(metadata: bytes) -> Subscription | None:
+    try:
+        return decode_subscription(metadata)
+    except MalformedMessage:
+        return None
+
+
+def _encode_assignment_of(topics: NamedPartitions, version: int) -> bytes:
+    partitions = frozenset(TopicPartition(name, number) for name, numbers in topics for number in numbers)
+    return encode_assignment(Assignment(partitions), min(max(version, 0), NEWEST))
 
 
 def _offer_of(metadata: bytes) -> object | None:

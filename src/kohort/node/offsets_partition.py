@@ -94,7 +94,7 @@ class OffsetsPartition:
         self.skipped = replay.skipped.total()
         if self.skipped:
             types = ", ".join(f"{count} of type {kind}" for kind, count in sorted(replay.skipped.items()))
-            log.info("%s: skipped records that are no classic group's: %s", self.partition.directory, types)
+            log.info("%s: skipped records of other types of groups: %s", self.partition.directory, types)
         for group_id in sorted(self.shard.groups):
             yield Loaded(group_id)
 

@@ -1,6 +1,6 @@
 """The one table of settings: Kafka's names, types, defaults, bounds and what each does here.
 
-Two kinds: the broker's own, and those of a topic, whose default is a broker setting. A setting that is
+Three kinds: the broker's own, and those of a topic and of a group, whose default is a broker setting. A setting that is
 accepted only so that tools can store it says so in its text. It knows nothing of where values come from.
 """
 
@@ -42,7 +42,7 @@ class Setting(NamedTuple):
     choices: tuple[str, ...] = ()
     is_dynamic: bool = False
     broker_names: tuple[str, ...] = ()
-    """Of a topic setting: the broker settings that give its default, the first that is set wins."""
+    """Of a topic's or a group's setting: the broker settings that give its default, the first that is set wins."""
 
 
 _B, _S, _I, _L, _D, _A, _P = (
@@ -119,8 +119,44 @@ _REQUESTS = [
     _s("producer.id.expiration.ms", _I, "86400000",
        "How long an idle producer's sequence is remembered.", 1, INT_MAX, is_dynamic=True),
 ]
+_CONSUMER_GROUPS = [
+    _s("group.consumer.session.timeout.ms", _I, "45000",
+       "After what silence a member of a consumer group is out; a group's own setting goes before it.", 1, INT_MAX),
+    _s("group.consumer.min.session.timeout.ms", _I, "45000",
+       "The shortest session timeout that a group may set for itself.", 1, INT_MAX),
+    _s("group.consumer.max.session.timeout.ms", _I, "60000",
+       "The longest session timeout that a group may set for itself.", 1, INT_MAX),
+    _s("group.consumer.heartbeat.interval.ms", _I, "5000",
+       "How often members of consumer groups send heartbeats; a group's own setting goes before it.", 1, INT_MAX),
+    _s("group.consumer.min.heartbeat.interval.ms", _I, "5000",
+       "The shortest heartbeat interval that a group may set for itself.", 1, INT_MAX),
+    _s("group.consumer.max.heartbeat.interval.ms", _I, "15000",
+       "The longest heartbeat interval that a group may set for itself.", 1, INT_MAX),
+    _s("group.consumer.assignment.interval.ms", _I, "1000",
+       "How long after a target assignment the next is computed at the latest; sooner where that is cheap.", 0, 15000),
+    _s("group.consumer.min.assignment.interval.ms", _I, "0",
+       "The shortest assignment interval that a group may set for itself.", 0, INT_MAX),
+    _s("group.consumer.max.assignment.interval.ms", _I, "15000",
+       "The longest assignment interval that a group may set for itself.", 0, INT_MAX),
+    _s("group.consumer.max.size", _I, str(INT_MAX), "How many members a consumer group may have.", 1, INT_MAX),
+    _s("group.consumer.assignors", _A, "uniform,range",
+       "The assignors that members may name; the first is that of members that name none."),
+    _s("group.consumer.migration.policy", _S, "bidirectional",
+       "Which conversions of groups with members are made: none, to the consumer protocol, from it, or both.",
+       choices=("disabled", "upgrade", "downgrade", "bidirectional")),
+    _s("group.consumer.regex.refresh.interval.ms", _I, "600000",
+       "Accepted for tools; expressions are matched again whenever topics change.", 10000, INT_MAX),
+    _s("kohort.group.migration.min.embedded.version", _I, "3",
+       "The oldest version of embedded metadata whose members a group may take into the consumer protocol.", 0, 3),
+    _s("kohort.group.consumer.heartbeat.park.ms", _I, "1000",
+       "How long a consumer group's heartbeat with nothing to say waits for news at most; 0 answers at once.",
+       0, INT_MAX),
+    _s("kohort.group.consumer.heartbeat.park.stable.ms", _I, "3000",
+       "The same for a member that has heard no news for half a minute.", 0, INT_MAX),
+]
 _GROUPS = [
-    _s("group.coordinator.rebalance.protocols", _A, "classic", "The group protocols in force.", choices=_PROTOCOLS),
+    _s("group.coordinator.rebalance.protocols", _A, "classic,consumer",
+       "The group protocols in force.", choices=_PROTOCOLS),
     _s("group.min.session.timeout.ms", _I, "6000",
        "The shortest session timeout a classic member may ask for.", 1, INT_MAX),
     _s("group.max.session.timeout.ms", _I, "1800000",
@@ -134,6 +170,7 @@ _GROUPS = [
        "How long members wait for their assignment while others must revoke and rejoin; 0 never lets them wait.",
        0, INT_MAX),
     _s("group.max.size", _I, str(INT_MAX), "How many members a classic group may have.", 1, INT_MAX),
+    *_CONSUMER_GROUPS,
     _s("offsets.topic.num.partitions", _I, "50", "Partitions of __consumer_offsets, when it is created.", 1, INT_MAX),
     _s("offsets.topic.segment.bytes", _I, "104857600", "Segment size of __consumer_offsets.", 1, INT_MAX),
     _s("offsets.topic.replication.factor", _I, "1",
@@ -179,6 +216,18 @@ def _topic() -> list[Setting]:
 
 
 TOPIC: dict[str, Setting] = {setting.name: setting for setting in _topic()}
+
+
+def _group() -> list[Setting]:
+    def s(name: str) -> Setting:
+        of_broker = BROKER[f"group.{name}"]
+        return of_broker._replace(name=name, default=None, is_dynamic=True, broker_names=(of_broker.name,))
+
+    return [s("consumer.assignment.interval.ms"), s("consumer.heartbeat.interval.ms"), s("consumer.session.timeout.ms")]
+
+
+GROUP: dict[str, Setting] = {setting.name: setting for setting in _group()}
+"""What a consumer group may set for itself. A value outside the broker's bounds is kept, and works as the bound."""
 
 UNIT_MS = {"hours": HOUR_MS, "minutes": 60_000, "ms": 1}
 """What the last word of a broker setting's name is worth in milliseconds, where a setting comes in several units."""

@@ -1,7 +1,8 @@
 """OffsetCommit: store how far a group has read.
 
 v2–v4 may name a retention, v6 adds the leader epoch (KIP-320), v7 GroupInstanceId (KIP-345), v8 is flexible, v9 has
-new errors (KIP-848), v10 names topics by id. Whether a partition exists is decided here, before the group is asked.
+the errors that members of the consumer protocol need (KIP-848), v10 names topics by id. Whether a partition exists is
+decided here, before the group is asked.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ def handle(node: Node, request: Request, message: OffsetCommitRequest) -> Offset
         message.generation_id_or_member_epoch,
         offsets,
         message.retention_time_ms,
+        version >= 9,
     )
     node.coordinator.submit(command, ticket, node.now_ms)
     request.blocks = False  # if it waits at all it waits for the disk

@@ -2,7 +2,7 @@
 
 v2 may ask for all partitions and has an error for the whole answer, v5 adds the leader epoch, v6 is flexible, v7 adds
 RequireStable (KIP-447; no transaction is ever open here, so it changes nothing), v8 asks for many groups (KIP-709),
-v9 adds the member and its epoch (KIP-848), v10 names topics by id.
+v9 adds the member and its epoch (KIP-848), which a consumer group checks, v10 names topics by id.
 """
 
 from __future__ import annotations
@@ -87,6 +87,8 @@ def _partition(index: int, committed: OffsetCommitted | None) -> _Topic.Partitio
 def _fetch_group(node: Node, asked: OffsetFetchRequest.Group, version: int) -> _Group:
     group_id = asked.group_id
     if error := node.coordinator.load_error(group_id):
+        return _Group(group_id=group_id, topics=[], error_code=error)
+    if error := node.coordinator.fetch_error(group_id, asked.member_id, asked.member_epoch):
         return _Group(group_id=group_id, topics=[], error_code=error)
     if asked.topics is None:
         topics = [

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kohort.model.errors import ErrorCode
+from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis import k44_incremental_alter_configs as incremental
 from kohort.node.connection import Request
 from kohort.node.node import Node
-from kohort.node.resources import BROKER, TOPIC
+from kohort.node.resources import find_resource
 from kohort.wire.apis import Api
 from kohort.wire.messages import AlterConfigsRequest, AlterConfigsResponse, IncrementalAlterConfigsRequest
 
@@ -67,7 +67,7 @@ def refuse(message: AlterConfigsRequest, code: ErrorCode, text: str, version: in
 
 def _present(node: Node, resource_type: int, name: str) -> Iterable[str]:
     """Return the settings that a resource has of its own; one that is not there is refused later, by its name."""
-    topic = node.topics.get(name) if resource_type == TOPIC else None
-    if topic is not None:
-        return topic.config.texts
-    return node.config.dynamic if resource_type == BROKER else ()
+    try:
+        return find_resource(node, resource_type, name).own_texts
+    except KafkaError:
+        return ()

@@ -6,18 +6,17 @@ from collections import Counter
 
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.node.config import Config, ConfigError, TopicConfig, find, parse_value, value_text
+from kohort.node.config import ConfigError, find, parse_value
 from kohort.node.connection import Request
 from kohort.node.node import Node
-from kohort.node.resources import find_resource
-from kohort.node.settings import BROKER, TOPIC, Kind
-from kohort.node.topics import Topic
+from kohort.node.resources import Resource, find_resource
+from kohort.node.settings import Kind
 from kohort.wire.apis import Api
 from kohort.wire.messages import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 
 API = Api.INCREMENTAL_ALTER_CONFIGS
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
-_Resource = IncrementalAlterConfigsRequest.Resource
+_Asked = IncrementalAlterConfigsRequest.Resource
 _Result = IncrementalAlterConfigsResponse.Response
 
 
@@ -25,15 +24,16 @@ def handle(node: Node, request: Request, message: IncrementalAlterConfigsRequest
     """Change each resource on its own: all of its settings or, if one is refused, none."""
     results = []
     twice = Counter((resource.resource_type, resource.resource_name) for resource in message.resources)
-    for resource in message.resources:
-        result = _Result(error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name)
+    for asked in message.resources:
+        result = _Result(error_message=None, resource_type=asked.resource_type, resource_name=asked.resource_name)
         try:
-            if twice[resource.resource_type, resource.resource_name] > 1:
+            if twice[asked.resource_type, asked.resource_name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            topic = find_resource(node, resource.resource_type, resource.resource_name)
-            changes = _check(node, topic, resource)
+            resource = find_resource(node, asked.resource_type, asked.resource_name)
+            changes = _changes(resource, asked)
+            resource.check(changes)
             if not message.validate_only:
-                _apply(node, topic, changes, request.now_ms)
+                resource.alter(node, changes, request.now_ms)
         except ConfigError as error:
             result.error_code, result.error_message = ErrorCode.INVALID_CONFIG, str(error)
         except KafkaError as error:
@@ -61,29 +61,15 @@ def refuse(
     )
 
 
-def _check(
-    node: Node, topic: Topic | None, resource: IncrementalAlterConfigsRequest.Resource
-) -> list[tuple[str, str | None]]:
-    names = Counter(config.name for config in resource.configs)
+def _changes(resource: Resource, asked: _Asked) -> list[tuple[str, str | None]]:
+    names = Counter(config.name for config in asked.configs)
     if any(count > 1 for count in names.values()):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Each setting must appear at most once.")
-    changes = [_change(node, topic, config) for config in resource.configs]
-    if topic is not None:
-        draft = TopicConfig(node.config, topic.config.texts)
-        for name, text in changes:
-            draft.alter(name, text)
-    else:
-        texts = {name: value_text(value) or "" for name, value in node.config.dynamic.items()}
-        draft_config = Config({name: value_text(value) or "" for name, value in node.config.static.items()})
-        for name, text in [*texts.items(), *changes]:
-            draft_config.alter(name, text)
-    return changes
+    return [_change(resource, config) for config in asked.configs]
 
 
-def _change(
-    node: Node, topic: Topic | None, config: IncrementalAlterConfigsRequest.Resource.Config
-) -> tuple[str, str | None]:
-    setting = find(BROKER if topic is None else TOPIC, config.name)
+def _change(resource: Resource, config: IncrementalAlterConfigsRequest.Resource.Config) -> tuple[str, str | None]:
+    setting = find(resource.table, config.name)
     if config.config_operation == DELETE:
         return config.name, None
     if config.value is None:
@@ -95,15 +81,8 @@ def _change(
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operation {config.config_operation}.")
     if setting.kind is not Kind.LIST:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Only lists can be appended to; {config.name} is none.")
-    current: tuple[str, ...] = (node.config if topic is None else topic.config).get(config.name) or ()
+    current: tuple[str, ...] = resource.config.get(config.name) or ()
     items = [item.strip() for item in config.value.split(",") if item.strip()]
     if config.config_operation == APPEND:
         return config.name, ",".join([*current, *(item for item in items if item not in current)])
     return config.name, ",".join(item for item in current if item not in items)
-
-
-def _apply(node: Node, topic: Topic | None, changes: list[tuple[str, str | None]], now_ms: int) -> None:
-    if topic is None:
-        node.catalog.alter_broker(changes, now_ms)
-    else:
-        node.topics.alter(topic, changes, now_ms)

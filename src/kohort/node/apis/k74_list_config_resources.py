@@ -5,13 +5,13 @@ from __future__ import annotations
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.connection import Request
 from kohort.node.node import Node
-from kohort.node.resources import BROKER, TOPIC
+from kohort.node.resources import BROKER, GROUP, TOPIC
 from kohort.wire.apis import Api
 from kohort.wire.messages import ListConfigResourcesRequest, ListConfigResourcesResponse
 
 API = Api.LIST_CONFIG_RESOURCES
-_BROKER_LOGGER, _CLIENT_METRICS, _GROUP = 8, 16, 32
-_KNOWN = frozenset({TOPIC, BROKER, _BROKER_LOGGER, _CLIENT_METRICS, _GROUP})
+_BROKER_LOGGER, _CLIENT_METRICS = 8, 16
+_KNOWN = frozenset({TOPIC, BROKER, _BROKER_LOGGER, _CLIENT_METRICS, GROUP})
 
 
 def handle(node: Node, request: Request, message: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
@@ -28,6 +28,8 @@ def handle(node: Node, request: Request, message: ListConfigResourcesRequest) ->
     for kind in (BROKER, _BROKER_LOGGER):
         if kind in wanted:
             found.append(resource(resource_name=str(node.config.node_id), resource_type=kind))
+    if GROUP in wanted:
+        found += [resource(resource_name=group_id, resource_type=GROUP) for group_id in node.catalog.group_configs]
     return ListConfigResourcesResponse(config_resources=found)
 
 
