@@ -30,12 +30,18 @@ class CapacityAssignor:
 
     def assign(self, spec: GroupSpec) -> dict[str, Assignment]:
         """Return one assignment for every member of `spec`; follow the two-step rule."""
+        return self._engine(spec).cooperative()
+
+    def intended(self, spec: GroupSpec) -> dict[str, Assignment]:
+        """Return what members shall own in the end, nothing withheld: what a coordinator asks for."""
+        return self._engine(spec).eager()
+
+    def _engine(self, spec: GroupSpec) -> Engine:
         order = member_order(spec)
         subscriptions = [spec.members[name].subscription for name in order]
         weights = [decode_weight(subscription.user_data) for subscription in subscriptions]
         owned = [subscription.owned for subscription in subscriptions]
-        engine = Engine(spec, order, subscriptions, list(owned), lambda at: subscriptions[at].generation, weights)
-        return engine.cooperative()
+        return Engine(spec, order, subscriptions, list(owned), lambda at: subscriptions[at].generation, weights)
 
     def user_data(self, topics: Iterable[str], owned: Partitions, generation: int) -> bytes:
         """Return the weight, and our mark behind it."""

@@ -15,6 +15,14 @@ JUMP = -1
 
 def match_racks(shares: Shares) -> None:
     """Bring near what can be, until nothing more can or the steps are used up."""
+    # What one circle moves may open the way for one that was looked for before.
+    while _match(shares):
+        pass
+
+
+def _match(shares: Shares) -> bool:
+    """Follow every circle that can be found from each class in turn; return whether there was one."""
+    has_moved = False
     for home, held in enumerate(shares.held):
         for kind in sorted(held):
             if shares.far[kind] >> home & 1:
@@ -24,6 +32,8 @@ def match_racks(shares: Shares) -> None:
                         break
                     hops = [hop for hop in path if hop[1] != JUMP]
                     shares.move(hops, shares.room(hops) if len(hops) == len(path) else 1)
+                    has_moved = True
+    return has_moved
 
 
 def _circle(shares: Shares, home: int, first: int) -> list[Hop]:

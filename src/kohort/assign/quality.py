@@ -12,8 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
+from kohort.assign.server import ServerGroup
+from kohort.assign.server_adapter import group_spec
 from kohort.assign.spec import GroupSpec
 from kohort.model.assignment import Assignment, Partitions
+from kohort.model.id_partitions import IdPartitions, each
 from kohort.model.ids import TopicPartition
 
 
@@ -75,6 +78,16 @@ def measure(
         unassigned=frozenset(everything - assigned),
         near=sum(_is_near(spec, name, partition) for name, mine in held.items() for partition in mine),
     )
+
+
+def measure_target(group: ServerGroup, target: Mapping[str, IdPartitions]) -> Quality:
+    """Measure the target of a consumer group; `moved` counts what a member keeps not of its previous target."""
+    names = {topic_id: topic.name for topic_id, topic in group.topics.items()}
+    assignments = {
+        member: Assignment(frozenset(TopicPartition(names.get(at, at.hex()), number) for at, number in each(given)))
+        for member, given in target.items()
+    }
+    return measure(group_spec(group, ""), assignments)
 
 
 def pairwise_difference(loads: Iterable[float]) -> float:

@@ -7,10 +7,13 @@ members is compared and stored without a detour over names. Pure: the same group
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from kohort.model.id_partitions import NOTHING, IdPartitions
+
+NO_METADATA: Mapping[str, tuple[int, bytes]] = MappingProxyType({})
 
 StandbyLags = tuple[tuple[bytes, tuple[tuple[int, int], ...]], ...]
 """How far a member's standby copies are behind: (topic id, ((partition, lag in records), …)), all sorted."""
@@ -24,20 +27,20 @@ class ServerTopic(NamedTuple):
     racks: tuple[frozenset[str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ServerMember:
+class ServerMember(NamedTuple):
     """One member, as an assignor sees it.
 
-    `topics` are the ids of the topics it subscribes to, by name or by expression; `previous` is its last target;
-    `metadata` is what a classic member's client-side assignors said, by assignor: (version -1, user data) (KIP-848);
-    `lags` and `reason` are what a member of ours says of its standby copies, and why.
+    `topics` are the ids of the topics it subscribes to, by name or by expression: one frozenset for all members that
+    subscribe alike saves time. `previous` is its last target, which may hold what no longer exists or is no longer
+    subscribed to; `metadata` is what a classic member's client-side assignors said, by assignor: (version -1, user
+    data) (KIP-848); `lags` and `reason` are what a member of ours says of its standby copies, and why.
     """
 
     topics: frozenset[bytes]
     previous: IdPartitions = NOTHING
     instance_id: str | None = None
     rack: str | None = None
-    metadata: Mapping[str, tuple[int, bytes]] = field(default_factory=dict)
+    metadata: Mapping[str, tuple[int, bytes]] = NO_METADATA
     lags: StandbyLags = ()
     reason: str = ""
 

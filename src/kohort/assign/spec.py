@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from kohort.model.assignment import Assignment, Partitions
+from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
 
 
@@ -24,10 +25,18 @@ class RebalanceProtocol(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MemberSpec:
-    """One member: what it subscribed to, and its `group.instance.id` if it is static."""
+    """One member: what it subscribed to, and its `group.instance.id` if it is static.
+
+    The rest is None or empty but where the coordinator of a consumer group runs the assignor: how far the member's
+    standby copies are behind and why it says so, and what a classic member's assignors said, by name: (version -1,
+    user data).
+    """
 
     subscription: Subscription
     instance_id: str | None = None
+    lags: Mapping[TopicPartition, int] | None = None
+    reason: str = ""
+    metadata: Mapping[str, tuple[int, bytes]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,10 +59,11 @@ class CooperativeStickyAssignor:
 
     def assign(self, spec: GroupSpec) -> dict[str, Assignment]:
         """Return one assignment for every member of `spec`; follow the two-step rule."""
-        order = member_order(spec)
-        members = [spec.members[name].subscription for name in order]
-        owned: list[Owned] = [member.owned for member in members]
-        return Engine(spec, order, members, owned, lambda place: generation_of(members[place])).cooperative()
+        return self._engine(spec).cooperative()
+
+    def intended(self, spec: GroupSpec) -> dict[str, Assignment]:
+        """Return what members shall own in the end, nothing withheld: what a coordinator asks for."""
+        return self._engine(spec).eager()
 
     def user_data(self, topics: Iterable[str], owned: Partitions, generation: int) -> bytes:
         """Return the generation as Java writes it, and our mark behind it."""
@@ -72,6 +73,12 @@ class CooperativeStickyAssignor:
     def on_assignment(self, assignment: Assignment, generation: int) -> None:
         """Do nothing: the subscription says what the member owns."""
         del assignment, generation
+
+    def _engine(self, spec: GroupSpec) -> Engine:
+        order = member_order(spec)
+        members = [spec.members[name].subscription for name in order]
+        owned: list[Owned] = [member.owned for member in members]
+        return Engine(spec, order, members, owned, lambda place: generation_of(members[place]))
 
 
 def generation_of(member: Subscription) -> int:
