@@ -21,6 +21,7 @@ from kohort.group.ownership import Gap
 from kohort.model.assignment import Assignment
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
+from kohort.node.event_topic import LINGER_MS
 from kohort.wire.consumer_protocol import decode_assignment, decode_subscription, encode_assignment, encode_subscription
 from kohort.wire.messages import (
     FindCoordinatorRequest,
@@ -250,7 +251,7 @@ class Cast:
         """Let everybody hear what was said, until nobody has anything to say; then read what was written down."""
         while sum(member.listen() for member in self.members):
             pass
-        self.desk.advance(5)
+        self.desk.advance(LINGER_MS)
         topic = self.desk.node.topics.get("__kohort_group_events")
         if topic is None:
             return

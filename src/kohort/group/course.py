@@ -51,6 +51,19 @@ class Course:
         self.running: Rebalance | None = None
         self.members: set[str] = set()
         self.ownership = Ownership()
+        self.is_consumer = False
+        self.target_epoch = 0
+        self.unsettled: set[str] = set()
+        """Members of a consumer group that have not reached its target."""
+        self.claims: dict[str, frozenset[TopicPartition]] = {}
+        """What each classic member of a consumer group said that it owns when it last joined."""
+        self.asked: dict[str, frozenset[TopicPartition]] = {}
+        """What members of a consumer group were asked to give up."""
+        self.phases: dict[str, str] = {}
+        """What classic members of a consumer group are about to do, if anything."""
+        self.gone: dict[str, str] = {}
+        """By instance, the id that a static member had whose records were deleted for the sake of a new one."""
+        self.protocols: dict[str, tuple[str, ...]] = {}
         self.targets: dict[str, frozenset[TopicPartition]] = {}
         self.is_gathering = False
         """Whether a round has no assignment yet."""
@@ -75,7 +88,11 @@ class Course:
 
     def is_repeated(self, event: EventFields) -> bool:
         """Whether the event is a copy of a recent one."""
-        key = event.get("at_ms"), event.get("event"), event.get("member"), event.get("generation")
+        key: tuple[object, ...] = tuple(map(event.get, ("at_ms", "event", "member", "generation")))
+        if "epoch" in event or "member_epoch" in event:
+            held = [event.get(name) or {} for name in ("assigned", "pending", "targets")]
+            counts = [sum(map(len, each.values())) for each in held]
+            key += (*map(event.get, ("epoch", "member_epoch", "member_state", "phase")), *counts)
         if key in self._lately:
             return True
         self._lately[key] = None
@@ -98,10 +115,13 @@ class Course:
             gaps=gaps,
             members=len(self.members),
             partitions=len(self.ownership.owners.keys() | self.ownership.unowned.keys()),
+            to_type=self.group_type,
             waits_for=self._waits_for(running),
         )
 
     def _waits_for(self, running: Rebalance) -> Wait:
+        if self.is_consumer:
+            return self._waits_for_target()
         current = running.rounds[-1] if running.rounds else None
         if self.is_gathering and current is not None and current.failure is None:
             if current.formed_ms is not None:
@@ -118,13 +138,29 @@ class Course:
             return Wait("JoinGroup", tuple(sorted(lacking)))
         return Wait("the next round")
 
+    @property
+    def group_type(self) -> str:
+        """What the group is."""
+        return "consumer" if self.is_consumer else "classic"
+
+    def _waits_for_target(self) -> Wait:
+        """What a consumer group waits for."""
+        if self.target_epoch < self.generation:
+            return Wait("a target")
+        for phase, what in (("PREPARE_REBALANCE", "JoinGroup"), ("COMPLETING_REBALANCE", "SyncGroup")):
+            if called := sorted(member_id for member_id in self.unsettled if self.phases.get(member_id) == phase):
+                return Wait(what, tuple(called))
+        if asked := sorted(member_id for member_id in self.unsettled if self.asked.get(member_id)):
+            return Wait("revocation", tuple(asked))
+        return Wait("heartbeat", tuple(sorted(self.unsettled)))
+
     # -- beginning and ending
 
     def begin(self, event: EventFields) -> Rebalance:
         """Return the rebalance that runs; it begins now if none does."""
         if self.running is None:
             if not self.is_known:
-                self.generation = int(event.get("generation") or 0)
+                self.generation = int(event.get("generation") or event.get("epoch") or 0)
             self.count += 1
             self._before = {partition: owner for partition, (owner, _) in self.ownership.owners.items()}
             self.running = Rebalance(
@@ -135,6 +171,8 @@ class Course:
                 is_partial=not self.is_known,
                 avoided_before=self.avoided_before,
                 partitions_before=len(self._before),
+                from_type=self.group_type,
+                to_type=self.group_type,
             )
             self.avoided_before = 0
         return self.running
@@ -144,6 +182,12 @@ class Course:
         if self.running is None or self.is_gathering or self.unanswered or self.due:
             return None
         return None if self.revoking() or self.lacking() else self.end(Outcome.STABLE)
+
+    def settle_target(self) -> Rebalance | None:
+        """End the rebalance of a consumer group if every member has all of the newest target, and nothing else."""
+        if self.running is None or not self.members or self.unsettled or self.target_epoch < self.generation:
+            return None
+        return self.end(Outcome.STABLE)
 
     def revoking(self) -> set[str]:
         """Return the members that own what the assignment takes away."""
@@ -165,6 +209,7 @@ class Course:
         running.ended_ms = self.now_ms
         running.outcome = outcome
         running.to_generation = self.generation
+        running.to_type = self.group_type
         running.members = len(self.members)
         assigned = self.assigned()
         running.partitions = len(assigned)
@@ -227,6 +272,8 @@ class Course:
     def identify(self, event: EventFields, member_id: str) -> None:
         """Learn how people know a member."""
         known = self.identities.get(member_id, Identity("", None))
+        if offered := event.get("protocols"):
+            self.protocols[member_id] = tuple(offered)
         self.identities[member_id] = Identity(
             str(event.get("client") or known.client_id), event.get("instance") or known.instance_id
         )

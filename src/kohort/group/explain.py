@@ -26,13 +26,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from kohort.group.because import CONVERTED
 from kohort.group.course import Course
+from kohort.group.explain_consumer import CONSUMER_FOLDS, stored_by_conversion
+from kohort.group.explain_group import group_created, group_deleted, group_emptied, group_loaded
 from kohort.group.explained import (
     UNTOLD,
     Departure,
     EventFields,
-    Identity,
-    Outcome,
     Rebalance,
     Replacement,
     Round,
@@ -78,6 +79,8 @@ class Explanation:
             dict(course.identities),
             {partition: owner for partition, (owner, _) in course.ownership.owners.items()},
             course.now_ms > 0,
+            course.group_type,
+            dict(course.protocols),
         )
 
     def fold(self, event: EventFields) -> Rebalance | None:
@@ -90,7 +93,8 @@ class Explanation:
         name = str(event.get("event"))
         if name != "revocations_awaited":
             course.answer_due()
-        fold = _FOLDS.get(name)
+        is_consumer = "epoch" in event or (course.is_consumer and "generation" not in event)
+        fold = (CONSUMER_FOLDS if is_consumer or name not in _FOLDS else _FOLDS).get(name)
         ended = None if fold is None else fold(course, event)
         concerned = ended or course.running or before
         if concerned is not None and self._keeps_events:
@@ -215,6 +219,9 @@ def _generation_formed(course: Course, event: EventFields) -> None:
 
 
 def _assignment_stored(course: Course, event: EventFields) -> Rebalance | None:
+    if because(event).kind == CONVERTED:
+        stored_by_conversion(course, event)
+        return None
     targets = targets_of(event)
     generation = int(event.get("generation") or 0)
     if course.running is None and generation == course.generation and targets == course.targets:
@@ -308,62 +315,6 @@ def _member_recognized(course: Course, event: EventFields) -> Rebalance | None:
     return course.settle()
 
 
-def _group_created(course: Course, event: EventFields) -> Rebalance | None:
-    """A group that is created had no past, whatever we believe."""
-    if int(event.get("generation") or 0):
-        return None
-    ended = course.end(Outcome.UNTOLD) if course.running is not None else None
-    course.forget()
-    return ended
-
-
-def _group_emptied(course: Course, event: EventFields) -> Rebalance | None:
-    generation = int(event.get("generation") or 0)
-    ended = None
-    if course.running is not None:
-        course.generation = generation
-        course.members.clear()
-        course.targets = {}
-        ended = course.end(Outcome.EMPTY)
-    count = course.count
-    course.forget()
-    course.generation, course.count = generation, count
-    return ended
-
-
-def _group_deleted(course: Course, _: EventFields) -> Rebalance | None:
-    course.targets = {}
-    ended = course.end(Outcome.DELETED) if course.running is not None else None
-    course.forget()
-    return ended
-
-
-def _group_loaded(course: Course, event: EventFields) -> Rebalance | None:
-    """The coordinator has its group back as the log has it: who had joined or asked, it does not know any more."""
-    running, known = course.running, set(course.members)
-    if running is not None:
-        running.restarts += 1
-    for waiting in (course.here, course.pending, course.held, course.due, course.unanswered):
-        waiting.clear()
-    course.know_members(event)
-    for member_id, (client_id, instance_id) in (event.get("clients") or {}).items():
-        course.identities.setdefault(member_id, Identity(client_id, instance_id))
-    course.generation = int(event.get("generation") or 0)
-    if event.get("state") != "Stable":
-        course.unanswered = set(course.members)
-        return None
-    course.targets = targets_of(event)
-    # An eviction that the log does not have yet has not happened: the member is back with what it owned.
-    owned = course.evicted_with if course.is_known else course.targets
-    for member_id in sorted(course.members - known):
-        course.ownership.claim(member_id, sorted(owned.get(member_id, ())), course.now_ms)
-    course.is_known = True
-    course.is_gathering = False
-    if running is not None and running.rounds and running.rounds[-1].stored_ms is None:
-        running.rounds[-1].failure = running.rounds[-1].failure or because(event)
-    return course.settle()
-
-
 def _events_lost(course: Course, _: EventFields) -> None:
     """The coordinator could not write some events: what is told next is doubtful."""
     course.is_known = False
@@ -389,11 +340,11 @@ _FOLDS: dict[str, Callable[[Course, EventFields], Rebalance | None]] = {
     "member_synced": _member_synced,
     "rebalance_avoided": _rebalance_avoided,
     "member_recognized": _member_recognized,
-    "group_created": _group_created,
-    "group_emptied": _group_emptied,
-    "group_deleted": _group_deleted,
-    "group_loaded": _group_loaded,
+    "group_created": group_created,
+    "group_emptied": group_emptied,
+    "group_deleted": group_deleted,
+    "group_loaded": group_loaded,
     "events_lost": _events_lost,
 }
-FOLDED = frozenset(_FOLDS)
+FOLDED = _FOLDS.keys() | CONSUMER_FOLDS.keys()
 """Events that are not here change nothing that is told."""

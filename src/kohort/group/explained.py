@@ -6,17 +6,19 @@ shape, documented in docs/guide/rebalances.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from kohort.group.because import UNTOLD as UNTOLD
+from kohort.group.because import Because as Because
+from kohort.group.because import EventFields as EventFields
+from kohort.group.because import because as because
+from kohort.group.because import cause_json as cause_json
+from kohort.group.explained_epochs import Conversion, GroupEpoch
 from kohort.group.ownership import Gap
 from kohort.model.assignment import by_topic
 from kohort.model.ids import TopicPartition
-
-EventFields = Mapping[str, Any]
-"""One event of a group as JSON says it."""
 
 
 class Outcome(StrEnum):
@@ -31,18 +33,6 @@ class Outcome(StrEnum):
     """The group was deleted on the way."""
     UNTOLD = "untold"
     """The events of its end are missing."""
-
-
-class Because(NamedTuple):
-    """A cause as the event told it: its kind, the member behind it, a detail in words."""
-
-    kind: str
-    member_id: str | None = None
-    detail: str = ""
-
-
-UNTOLD = Because("untold")
-"""The cause of what happened while no event could be written."""
 
 
 class Identity(NamedTuple):
@@ -154,6 +144,12 @@ class Rebalance:
     restarts: int = 0
     """How often the coordinator was loaded anew meanwhile."""
     rounds: list[Round] = field(default_factory=list)
+    epochs: list[GroupEpoch] = field(default_factory=list)
+    """Those of a consumer group."""
+    conversions: list[Conversion] = field(default_factory=list)
+    from_type: str = "classic"
+    to_type: str = "classic"
+    """The type of the group before, and after or now."""
     joined: list[str] = field(default_factory=list)
     departures: list[Departure] = field(default_factory=list)
     replacements: list[Replacement] = field(default_factory=list)
@@ -198,6 +194,16 @@ class Rebalance:
         """Who took longest to ask for its assignment, None when nobody did."""
         return _slowest(each.sync_ms for each in self.rounds)
 
+    @property
+    def slowest_revoke(self) -> Slowest | None:
+        """Who took longest to give up what a new target took away, in a consumer group; None when nobody had to."""
+        return _slowest(each.revoke_ms for each in self.epochs)
+
+    @property
+    def slowest_reconcile(self) -> Slowest | None:
+        """Who took longest to have all of its target, in a consumer group."""
+        return _slowest(each.reconcile_ms for each in self.epochs)
+
     def moved(self) -> list[Move]:
         """Return the partitions that went from one member to another."""
         return [move for move in self.moves if move.giver is not None and move.taker is not None]
@@ -220,6 +226,8 @@ class Rebalance:
         return {
             "number": self.number,
             "outcome": self.outcome,
+            "from_type": self.from_type,
+            "to_type": self.to_type,
             "from_generation": self.from_generation,
             "to_generation": self.to_generation,
             "started_ms": self.started_ms,
@@ -247,10 +255,14 @@ class Rebalance:
             "silent_partition_s": round(self.silent_partition_s, 3) if self.is_readable else None,
             "slowest_rejoin": _slowest_json(self.slowest_rejoin),
             "slowest_sync": _slowest_json(self.slowest_sync),
+            "slowest_revoke": _slowest_json(self.slowest_revoke),
+            "slowest_reconcile": _slowest_json(self.slowest_reconcile),
             "waits_for": None
             if self.waits_for is None
             else {"what": self.waits_for.what, "members": self.waits_for.member_ids},
             "rounds": [each.to_json() for each in self.rounds],
+            "epochs": [each.to_json() for each in self.epochs],
+            "conversions": [each.to_json() for each in self.conversions],
         }
 
 
@@ -276,6 +288,10 @@ class Told:
     """Who owns which partition now."""
     is_seen: bool
     """Whether any event told of the group."""
+    group_type: str = "classic"
+    """Its `generation` is its epoch where that is consumer."""
+    protocols: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The client-side assignors that each classic member offers, as far as it was told."""
 
 
 OWN_WILL = ("member_left", "member_removed")
@@ -284,11 +300,6 @@ OWN_WILL = ("member_left", "member_removed")
 def is_eviction(departure: Departure) -> bool:
     """Whether a member was thrown out for silence, rather than having left or been removed by an administrator."""
     return departure.because.kind not in OWN_WILL
-
-
-def cause_json(because: Because) -> dict[str, Any]:
-    """Return a cause as JSON."""
-    return {"kind": because.kind, "member": because.member_id, "detail": because.detail}
 
 
 def _departure_json(departure: Departure) -> dict[str, Any]:
@@ -309,12 +320,6 @@ def _slowest(rounds: Any) -> Slowest | None:
 
 def _slowest_json(slowest: Slowest | None) -> dict[str, Any] | None:
     return None if slowest is None else {"member": slowest.member_id, "ms": slowest.took_ms}
-
-
-def because(event: EventFields) -> Because:
-    """Return the cause of an event."""
-    cause: Any = event.get("cause") or {}
-    return Because(str(cause.get("kind") or UNTOLD.kind), cause.get("member"), str(cause.get("detail") or ""))
 
 
 def partitions_of(topics: Any) -> set[TopicPartition]:

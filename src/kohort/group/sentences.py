@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from kohort.group.epoch_sentences import consumer_cause, conversion, epoch_links
 from kohort.group.explained import (
     Because,
     Departure,
@@ -103,6 +104,9 @@ def sentence(rebalance: Rebalance, names: Names, now_ms: int | None = None) -> s
     parts = [title(rebalance, names)]
     if len(rebalance.rounds) > 1:
         parts.append(f"{len(rebalance.rounds)} rounds")
+    if len(rebalance.epochs) > 1:
+        parts.append(f"{len(rebalance.epochs)} group epochs")
+    parts += [conversion(each, names) for each in rebalance.conversions]
     if rebalance.outcome is Outcome.EMPTY:
         parts.append("nobody is left")
     elif rebalance.outcome is Outcome.DELETED:
@@ -123,11 +127,15 @@ def title(rebalance: Rebalance, names: Names) -> str:
 
 
 def generations(rebalance: Rebalance) -> str:
-    """Return from which generation a rebalance led to which."""
+    """Return from which generation, or group epoch, a rebalance led to which."""
     start, end = rebalance.from_generation, rebalance.to_generation
+    words = {"classic": "generation", "consumer": "group epoch"}
+    clock, later = words[rebalance.from_type], words[rebalance.to_type]
     if rebalance.outcome is Outcome.RUNNING:
-        return f"generation {start}→…"
-    return f"generation {start}" if start == end else f"generation {start}→{end}"
+        return f"{clock} {start}→…"
+    if clock != later:
+        return f"{clock} {start}→{later} {end}"
+    return f"{clock} {start}" if start == end else f"{clock} {start}→{end}"
 
 
 def _why(rebalance: Rebalance, names: Names) -> str:
@@ -162,6 +170,8 @@ def _why(rebalance: Rebalance, names: Names) -> str:
 
 def cause(because: Because, names: Names) -> str:
     """Return a cause as a clause."""
+    if (said := consumer_cause(because, names)) is not None:
+        return said
     who = names(because.member_id)
     detail = because.detail
     match because.kind:
@@ -225,6 +235,9 @@ def partition_seconds(amount: float) -> str:
 
 
 def _slow(rebalance: Rebalance, names: Names) -> str:
+    for what, took in (("give up", rebalance.slowest_revoke), ("reconcile", rebalance.slowest_reconcile)):
+        if took is not None and took.took_ms >= _NOTED_MS:
+            return _slowest(what, took, names)
     rejoin, sync = rebalance.slowest_rejoin, rebalance.slowest_sync
     if sync is not None and sync.took_ms >= _NOTED_MS and (rejoin is None or sync.took_ms > rejoin.took_ms):
         return _slowest("sync", sync, names)
@@ -251,6 +264,8 @@ def _waiting(rebalance: Rebalance, names: Names) -> str:
             return f", waiting for {who} to ask for {'its' if len(wait.member_ids) == 1 else 'their'} assignment"
         case "revocation":
             return f", waiting for {who} to give up what others are to get"
+        case "heartbeat":
+            return f", waiting for heartbeats of {who}"
         case _:
             return f", waiting for {wait.what} from {who}"
 
@@ -265,6 +280,7 @@ class Link(NamedTuple):
 def chain(rebalance: Rebalance, names: Names) -> list[Link]:
     """Return a rebalance step by step: who came and went, each round, what moved."""
     reasons = {(each.opened_ms, each.because) for each in rebalance.rounds}
+    reasons |= {(each.bumped_ms, each.because) for each in rebalance.epochs}
     links = [
         Link(each.at_ms, _departed(each, names))
         for each in rebalance.departures
@@ -280,6 +296,11 @@ def chain(rebalance: Rebalance, names: Names) -> list[Link]:
     ]
     for number, each in enumerate(rebalance.rounds, 1):
         links += _round_links(rebalance, number, each, names)
+    for epoch in rebalance.epochs:
+        links += [
+            Link(*link) for link in epoch_links(epoch, names, cause(epoch.because, names), names.listed, duration)
+        ]
+    links += [Link(each.at_ms, conversion(each, names)) for each in rebalance.conversions]
     # Stable: what happened in one millisecond stays in the order told.
     links.sort(key=lambda link: link.at_ms)
     if rebalance.ended_ms is not None and rebalance.is_readable:
@@ -353,6 +374,13 @@ def told(event: EventFields, names: Names) -> str:
 
 _SAID = (
     "generation",
+    "epoch",
+    "target_epoch",
+    "member_epoch",
+    "member_state",
+    "phase",
+    "to",
+    "message",
     "size",
     "silent_ms",
     "session_timeout_ms",

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from kohort.group.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
 from kohort.group.commands import Protocols
+from kohort.group.consumer_events import ConsumerGroupDeleted, ConsumerMemberOut
 from kohort.group.events import (
     AssignmentFailed,
     Event,
@@ -39,10 +40,17 @@ from kohort.group.events import (
     SyncsReleased,
 )
 from kohort.model.cause import Cause, CauseKind
+from kohort.model.ids import topic_id_text
+from kohort.node.consumer_event_fields import (
+    CONSUMER_NAMES,
+    UNWRITTEN,
+    Fields,
+    TopicName,
+    consumer_fields,
+    is_conversion,
+)
 from kohort.wire.codec import MalformedMessage
 from kohort.wire.consumer_protocol import assigned_by_topic, claimed_by_topic
-
-Fields = dict[str, Any]
 
 
 class Noted(NamedTuple):
@@ -58,13 +66,15 @@ class Noted(NamedTuple):
     """When each member asked for the assignment that was stored."""
     awaiting: tuple[str, ...] = ()
     """Members that have not asked for it yet."""
-    loaded: Fields | None = None
-    """What a group is that was taken up from its log."""
+    loaded: Callable[[TopicName], Fields] | None = None
+    """What a group is that was taken up from its log, or what else is told with its event."""
+    is_consumer: bool = False
+    """Whether it was a consumer group: then `generation` is its epoch."""
 
 
 def is_unwritten(event: Event) -> bool:
     """Whether an event is no news: commits are many, and a stored generation has just been told as formed."""
-    return isinstance(event, OffsetCommitted | OffsetDeleted) or (
+    return isinstance(event, (OffsetCommitted, OffsetDeleted, *UNWRITTEN)) or (
         isinstance(event, GroupStored) and not event.is_synced
     )
 
@@ -72,13 +82,15 @@ def is_unwritten(event: Event) -> bool:
 def event_name(event: Event) -> str:
     """Return what people call an event."""
     match event:
-        case MemberRemoved():
+        case MemberRemoved() | ConsumerMemberOut():
             is_own_will = event.cause.kind in (CauseKind.MEMBER_LEFT, CauseKind.MEMBER_REMOVED)
             return "member_left" if is_own_will else "member_evicted"
         case GroupStored():
             if event.members:
                 return "assignment_stored"
             return "group_emptied" if event.generation else "group_created"
+        case GroupDeleted() | ConsumerGroupDeleted():
+            return "group_converted" if is_conversion(event) else "group_deleted"
         case _:
             return NAMES.get(type(event)) or _snake(type(event).__name__)
 
@@ -102,27 +114,29 @@ NAMES: dict[type, str] = {
     GatheringFailed: "gathering_failed",
     GroupLoaded: "group_loaded",
     GroupStored: "assignment_stored, group_emptied or group_created",
-    GroupDeleted: "group_deleted",
+    GroupDeleted: "group_deleted or group_converted",
     GroupUnloaded: "group_unloaded",
+    **CONSUMER_NAMES,
 }
 """What each type of event is called. A type that is not here is told under its own name, with all its fields."""
 
 
-def event_fields(noted: Noted) -> Fields:
-    """Return an event as JSON can say it."""
+def event_fields(noted: Noted, name_of: TopicName = topic_id_text) -> Fields:
+    """Return an event as JSON can say it; `name_of` names topics."""
     event = noted.event
     cause = event.cause
     told: Fields = {"at_ms": cause.at_ms, "group": event.group_id, "event": event_name(event)}
     if noted.phase is not None:
-        told["generation"] = noted.generation
+        told["epoch" if noted.is_consumer else "generation"] = noted.generation
         told["state"] = noted.phase
-    told |= PARTICULARS.get(type(event), _all_fields)(event)
+    said = consumer_fields(event, name_of)
+    told |= PARTICULARS.get(type(event), _all_fields)(event) if said is None else said
     if noted.members is not None:
         told["members"] = sorted(noted.members)
     elif noted.phase is not None:
         told["size"] = noted.size
     if noted.loaded is not None:
-        told |= noted.loaded
+        told |= noted.loaded(name_of)
     if noted.synced is not None:
         told["synced"] = noted.synced
     if noted.awaiting:
@@ -131,17 +145,18 @@ def event_fields(noted: Noted) -> Fields:
     return told
 
 
-def loaded_fields(group: ClassicGroup) -> Fields:
-    """Return what a group is when its coordinator has replayed it; the events of its past may be gone."""
+def loaded_fields(group: ClassicGroup) -> Callable[[TopicName], Fields]:
+    """Return how to say what a group is that its coordinator has replayed; the events of its past may be gone."""
     assignments: dict[str, dict[str, list[int]]] | None = None
     if group.protocol_type == CONSUMER_PROTOCOL_TYPE:
         assignments = _decoded({member_id: member.assignment for member_id, member in group.members.items()})
-    return {
+    told = {
         "protocol": group.protocol_name,
         "leader": group.leader,
         "clients": {each.member_id: [each.client_id, each.instance_id] for _, each in sorted(group.members.items())},
         "assignments": assignments,
     }
+    return lambda _: told
 
 
 def _member(event: Any) -> Fields:
@@ -230,6 +245,10 @@ def _revocations_awaited(event: RevocationsAwaited) -> Fields:
     return {"revoking": sorted(event.revoking), "is_holding": event.is_holding, "held": sorted(event.held)}
 
 
+def _group_deleted(event: GroupDeleted) -> Fields:
+    return {"to": "consumer"} if is_conversion(event) else {}
+
+
 def _nothing(_: Event) -> Fields:
     return {}
 
@@ -265,7 +284,7 @@ PARTICULARS: dict[type, Callable[[Any], Fields]] = {
     GatheringFailed: _nothing,
     GroupLoaded: _nothing,
     GroupStored: _group_stored,
-    GroupDeleted: _nothing,
+    GroupDeleted: _group_deleted,
     GroupUnloaded: _nothing,
 }
 

@@ -10,15 +10,21 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kohort.group.classic_group import ClassicGroup, Phase
+from kohort.group.consumer_events import MemberTargetStored, TargetStored
+from kohort.group.consumer_group import ConsumerGroup
 from kohort.group.events import Event, GenerationFormed, GroupLoaded, GroupStored, RoundOpened, SyncReceived
 from kohort.group.shard import Shard
 from kohort.log.disk import StorageError
 from kohort.model.cause import CauseKind
 from kohort.model.errors import KafkaError
-from kohort.node.event_fields import Fields, Noted, event_fields, is_unwritten, loaded_fields
+from kohort.model.ids import topic_id_text
+from kohort.node.consumer_event_fields import Fields, TopicName, loaded_consumer_fields, targets_fields
+from kohort.node.event_fields import Noted, event_fields, is_unwritten, loaded_fields
 from kohort.wire.records import Record, encode_batch
 
 if TYPE_CHECKING:
@@ -45,6 +51,9 @@ class EventTopic:
         self._waiting: list[tuple[int, Noted]] = []
         self._synced: dict[str, dict[str, int]] = {}
         """By group, when each member of the generation asked for its assignment."""
+        self._targets: dict[str, list[MemberTargetStored]] = {}
+        """By group, the targets of the computation that goes on."""
+        self._topic_names: dict[bytes, str] = {}
         self._lost: Counter[str] = Counter()
         """By group, the events that could not be written."""
 
@@ -53,24 +62,29 @@ class EventTopic:
         if is_unwritten(event):
             return
         group = shard.groups.get(event.group_id)
-        if type(event) is SyncReceived and group is not None and self._is_told_with_assignment(group, event):
+        if type(event) is SyncReceived and isinstance(group, ClassicGroup) and self._is_told_later(group, event):
             return
-        if not self._waiting:
+        if not self._waiting and not self._targets:
             self._node.timers.arm(EVENT_TOPIC, now_ms + LINGER_MS, self.flush)
+        if type(event) is MemberTargetStored:
+            self._targets.setdefault(event.group_id, []).append(event)
+            return
         self._waiting.append((now_ms, self._noted(group, event)))
         if len(self._waiting) >= _BATCH_EVENTS:
             self.flush(now_ms)
 
-    def _is_told_with_assignment(self, group: ClassicGroup, event: SyncReceived) -> bool:
+    def _is_told_later(self, group: ClassicGroup, event: SyncReceived) -> bool:
         """Whether a SyncGroup came no later than the assignment, whose event lists all of those."""
         if group.phase is Phase.COMPLETING_REBALANCE:
             self._synced.setdefault(group.group_id, {})[event.member_id] = event.cause.at_ms
             return True
         return event.member_id == group.leader and event.cause.at_ms == group.state_timestamp_ms
 
-    def _noted(self, group: ClassicGroup | None, event: Event) -> Noted:
+    def _noted(self, group: ClassicGroup | ConsumerGroup | None, event: Event) -> Noted:
         if group is None:
             return Noted(event, None, -1, 0, None)
+        if isinstance(group, ConsumerGroup):
+            return self._consumer_noted(group, event)
         members = tuple(group.members) if isinstance(event, _ABOUT_ALL) else None
         synced: dict[str, int] | None = None
         awaiting: tuple[str, ...] = ()
@@ -87,12 +101,34 @@ class EventTopic:
         loaded = loaded_fields(group) if type(event) is GroupLoaded else None
         return Noted(event, group.phase, group.generation, len(group.members), members, synced, awaiting, loaded)
 
+    def _consumer_noted(self, group: ConsumerGroup, event: Event) -> Noted:
+        members: tuple[str, ...] | None = None
+        told: Callable[[TopicName], Fields] | None = None
+        if type(event) is TargetStored:
+            told = partial(targets_fields, self._targets.pop(event.group_id, []))
+        elif type(event) is GroupLoaded:
+            members, told = tuple(group.members), loaded_consumer_fields(group)
+        size = len(group.members)
+        return Noted(event, group.state, group.epoch, size, members, loaded=told, is_consumer=True)
+
+    def _topic_name(self, topic_id: bytes) -> str:
+        """Return a topic's name; one that is gone keeps the name it was told under."""
+        topic = self._node.topics.by_id(topic_id)
+        if topic is not None:
+            self._topic_names[topic_id] = topic.name
+            return topic.name
+        return self._topic_names.get(topic_id) or topic_id_text(topic_id)
+
     def flush(self, now_ms: int) -> None:
         """Append what waits."""
         waiting, self._waiting = self._waiting, []
+        for targets in self._targets.values():
+            # Those that no computation gave: a static member that came back, or one half told.
+            waiting += [(now_ms, Noted(each, None, -1, 0, None)) for each in targets]
+        self._targets.clear()
         if not waiting:
             return
-        told = [(at_ms, event_fields(noted)) for at_ms, noted in waiting]
+        told = [(at_ms, event_fields(noted, self._topic_name)) for at_ms, noted in waiting]
         lost = [(now_ms, lost_fields(group_id, count, now_ms)) for group_id, count in sorted(self._lost.items())]
         records = [
             Record(0, at_ms, fields["group"].encode(), _json(fields).encode("utf-8", "surrogatepass"))
