@@ -99,7 +99,10 @@ class OffsetToCommit(NamedTuple):
 
 @dataclass(slots=True)
 class CommitOffsets:
-    """OffsetCommit. `generation` is -1 for a commit from outside the group; `retention_ms` is -1 for the default."""
+    """OffsetCommit. `generation`, or the member epoch, is -1 for a commit from outside the group.
+
+    `retention_ms` is -1 for the default. `knows_epochs`: the sender's version can tell it that its epoch is stale.
+    """
 
     group_id: str
     member_id: str
@@ -107,6 +110,7 @@ class CommitOffsets:
     generation: int
     offsets: list[OffsetToCommit]
     retention_ms: int = -1
+    knows_epochs: bool = True
 
 
 @dataclass(slots=True)

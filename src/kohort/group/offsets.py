@@ -1,7 +1,7 @@
-"""Committed offsets: who may commit, what is stored, what is forgotten, and when.
+"""Committed offsets: what is stored, what is forgotten, and when. `offset_rules` says who may.
 
-An offset is stored as the event that committed it. A commit from outside a group (no generation, no member) is for
-groups without members; inside, the sender must be a member of the current generation.
+An offset is stored as the event that committed it. Groups of both types keep theirs in the shard, so that they outlive
+a change of the group's type.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from kohort.group.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Phase
 from kohort.group.commands import CommitOffsets, DeleteGroup, DeleteOffsets, ExpireOffsets, ForgetTopic
+from kohort.group.consumer_group import ConsumerGroup
 from kohort.group.effects import Append, Arm, Disarm, Effect, Effects, Reply
 from kohort.group.events import GroupDeleted, OffsetCommitted, OffsetDeleted
-from kohort.group.identity import identity_error
+from kohort.group.offset_rules import Group, commit_error, subscribed_among
 from kohort.group.results import CommitResult, DeleteGroupResult, DeleteOffsetsResult
 from kohort.group.settings import GroupSettings
 from kohort.group.timers import session_timer
@@ -28,10 +29,10 @@ _COMMITTED = CommitResult(ErrorCode.NONE)
 
 
 def decide_commit(shard: Shard, command: CommitOffsets, now_ms: int) -> Effects:
-    """Store a batch of offsets. A commit of a member counts as a sign of life. Runs often: it returns a list."""
+    """Store a batch of offsets. In a classic group it counts as a sign of life. Runs often: it returns a list."""
     group_id = command.group_id
-    group = shard.groups.get(group_id)
-    error = commit_error(group, command)
+    group: Group | None = shard.groups.get(group_id)
+    error = commit_error(group, command, shard.settings)
     if error:
         return [Reply(CommitResult(error))]
     longest = shard.settings.offset_metadata_max_bytes
@@ -48,35 +49,11 @@ def decide_commit(shard: Shard, command: CommitOffsets, now_ms: int) -> Effects:
         )
         effects.append(Append(event))
     effects.append(Reply(CommitResult(ErrorCode.NONE, tuple(too_large)) if too_large else _COMMITTED))
-    if group is not None and member_id:
+    if member_id and type(group) is ClassicGroup:
         member = group.members.get(member_id)
         if member is not None:
             effects.append(Arm(member.session, now_ms + member.session_timeout_ms))
     return effects
-
-
-def commit_error(group: ClassicGroup | None, command: CommitOffsets) -> ErrorCode:
-    """Return why the sender may not commit, or NONE.
-
-    GROUP_ID_NOT_FOUND is ILLEGAL_GENERATION to versions below 9: the API module says it in its version's words.
-    """
-    if group is None:
-        return ErrorCode.NONE if command.generation < 0 else ErrorCode.GROUP_ID_NOT_FOUND
-    phase = group.phase
-    if phase is Phase.DEAD:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if phase is Phase.EMPTY and command.generation < 0:
-        return ErrorCode.NONE
-    if command.generation < 0 and not command.member_id and command.instance_id is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID
-    if error := identity_error(group, command.member_id, command.instance_id):
-        return error
-    if command.generation != group.generation:
-        return ErrorCode.ILLEGAL_GENERATION
-    if phase is Phase.COMPLETING_REBALANCE:
-        # The member has seen the new generation but not its assignment: what it commits may not be its own any more.
-        return ErrorCode.REBALANCE_IN_PROGRESS
-    return ErrorCode.NONE
 
 
 def fetch_offset(shard: Shard, group_id: str, topic: str, partition: int, topic_id: bytes) -> OffsetCommitted | None:
@@ -93,14 +70,14 @@ def fetch_offset(shard: Shard, group_id: str, topic: str, partition: int, topic_
 
 def decide_delete_offsets(shard: Shard, command: DeleteOffsets, now_ms: int) -> Effects:
     """Forget offsets of partitions that no member reads."""
-    group = shard.groups.get(command.group_id)
-    if group is None or group.phase is Phase.DEAD:
+    group: Group | None = shard.groups.get(command.group_id)
+    if group is None or _is_dead(group):
         yield Reply(DeleteOffsetsResult(ErrorCode.GROUP_ID_NOT_FOUND))
         return
-    if group.phase is not Phase.EMPTY and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+    if not _is_empty(group) and isinstance(group, ClassicGroup) and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
         yield Reply(DeleteOffsetsResult(ErrorCode.NON_EMPTY_GROUP))
         return
-    subscribed = _subscribed_among({topic for topic, _ in command.partitions}, group, shard.settings)
+    subscribed = subscribed_among({topic for topic, _ in command.partitions}, group, shard.settings)
     cause = Cause(CauseKind.ADMIN_REQUEST, now_ms)
     held = shard.offsets.get(command.group_id, {})
     for topic, partition in dict.fromkeys(command.partitions):
@@ -111,10 +88,10 @@ def decide_delete_offsets(shard: Shard, command: DeleteOffsets, now_ms: int) -> 
 
 def decide_delete_group(shard: Shard, command: DeleteGroup, now_ms: int) -> Effects:
     """Delete an empty group and everything it committed."""
-    group = shard.groups.get(command.group_id)
-    if group is None or group.phase is Phase.DEAD:
+    group: Group | None = shard.groups.get(command.group_id)
+    if group is None or _is_dead(group):
         yield Reply(DeleteGroupResult(ErrorCode.GROUP_ID_NOT_FOUND))
-    elif group.phase is not Phase.EMPTY:
+    elif not _is_empty(group):
         yield Reply(DeleteGroupResult(ErrorCode.NON_EMPTY_GROUP))
     else:
         cause = Cause(CauseKind.ADMIN_REQUEST, now_ms)
@@ -126,15 +103,16 @@ def decide_delete_group(shard: Shard, command: DeleteGroup, now_ms: int) -> Effe
 
 def decide_expiry(shard: Shard, command: ExpireOffsets, now_ms: int) -> Effects:
     """Forget offsets that nobody has needed for their retention, and a group that then has nothing left."""
-    group = shard.groups.get(command.group_id)
-    if group is None or group.phase is Phase.DEAD:
+    group: Group | None = shard.groups.get(command.group_id)
+    if group is None or _is_dead(group):
         return
     held = shard.offsets.get(command.group_id, {})
     expired = [key for key, committed in sorted(held.items()) if _is_expired(group, committed, now_ms, shard.settings)]
     cause = Cause(CauseKind.OFFSETS_EXPIRED, now_ms)
     for topic, partition in expired:
         yield Append(OffsetDeleted(command.group_id, topic, partition, cause))
-    if group.phase is Phase.EMPTY and not group.pending and len(expired) == len(held):
+    is_awaited = isinstance(group, ClassicGroup) and group.pending
+    if _is_empty(group) and not is_awaited and len(expired) == len(held):
         yield from _delete(group, cause)
 
 
@@ -146,36 +124,39 @@ def decide_forget_topic(shard: Shard, command: ForgetTopic, now_ms: int) -> Effe
             yield Append(OffsetDeleted(command.group_id, topic, partition, cause))
 
 
-def _delete(group: ClassicGroup, cause: Cause) -> Iterable[Effect]:
+def _is_dead(group: Group) -> bool:
+    return group.is_dead if isinstance(group, ConsumerGroup) else group.phase is Phase.DEAD
+
+
+def _is_empty(group: Group) -> bool:
+    return not group.members if isinstance(group, ConsumerGroup) else group.phase is Phase.EMPTY
+
+
+def _delete(group: Group, cause: Cause) -> Iterable[Effect]:
+    if isinstance(group, ConsumerGroup):
+        from kohort.group import consumer_exit
+
+        yield from consumer_exit.delete_effects(group, cause)
+        return
     for member_id in sorted(group.pending):
         yield Disarm(session_timer(group.group_id, member_id))
     yield Append(GroupDeleted(group.group_id, cause))
 
 
-def _is_expired(group: ClassicGroup, committed: OffsetCommitted, now_ms: int, settings: GroupSettings) -> bool:
-    if group.protocol_type is None:
-        since_ms = committed.commit_ms
-    elif group.phase is Phase.EMPTY:
-        since_ms = group.state_timestamp_ms if group.state_timestamp_ms >= 0 else committed.commit_ms
-    elif group.phase is Phase.STABLE and group.protocol_type == CONSUMER_PROTOCOL_TYPE:
-        if _subscribed_among({committed.topic}, group, settings):
-            return False
-        since_ms = committed.commit_ms
-    else:
+def _is_expired(group: Group, committed: OffsetCommitted, now_ms: int, settings: GroupSettings) -> bool:
+    since_ms = _unneeded_since(group, committed, settings)
+    if since_ms is None:
         return False
     if committed.expire_ms >= 0:
         return now_ms >= committed.expire_ms
     return now_ms - since_ms >= settings.offsets_retention_ms
 
 
-def _subscribed_among(topics: set[str], group: ClassicGroup, settings: GroupSettings) -> set[str]:
-    """Return those of `topics` that a member subscribes to: all of them if what one says cannot be read."""
-    if group.protocol_type != CONSUMER_PROTOCOL_TYPE:
-        return set()
-    found: set[str] = set()
-    for member in group.members.values():
-        subscribed = settings.topics_of(member.metadata(group.protocol_name))
-        if subscribed is None:
-            return topics
-        found |= topics & subscribed
-    return found
+def _unneeded_since(group: Group, committed: OffsetCommitted, settings: GroupSettings) -> int | None:
+    """Return since when nobody needs an offset, or None while somebody does."""
+    if isinstance(group, ClassicGroup) and group.protocol_type is not None:
+        if group.phase is Phase.EMPTY:
+            return group.state_timestamp_ms if group.state_timestamp_ms >= 0 else committed.commit_ms
+        if group.phase is not Phase.STABLE or group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            return None
+    return None if subscribed_among({committed.topic}, group, settings) else committed.commit_ms

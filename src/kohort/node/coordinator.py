@@ -26,6 +26,7 @@ from kohort.group.commands import (
 from kohort.group.describe import DescribedGroup, ListedGroup, describe, list_groups
 from kohort.group.effects import Append, Arm, Disarm, Effect, Effects, Note, Park, Parked, Reply, Then
 from kohort.group.events import HardEvent, OffsetCommitted
+from kohort.group.offset_rules import fetch_error
 from kohort.group.offsets import fetch_offset
 from kohort.group.results import HeartbeatResult, Result, SyncResult
 from kohort.group.shard import append_error, apply, decide
@@ -176,6 +177,11 @@ class Coordinator:
     def is_loading(self) -> bool:
         """Whether some partition is not replayed yet."""
         return any(hosted.status is Status.LOADING for hosted in self._partitions)
+
+    def fetch_error(self, group_id: str, member_id: str | None, epoch: int) -> ErrorCode:
+        """Return why a sender that says who it is may not read a group's offsets, or NONE."""
+        hosted = self._hosted(group_id)
+        return ErrorCode.NONE if hosted is None else fetch_error(hosted.shard.groups.get(group_id), member_id, epoch)
 
     def offset(self, group_id: str, topic: str, partition: int, topic_id: bytes) -> OffsetCommitted | None:
         """Return a committed offset, or None."""
