@@ -28,6 +28,8 @@ class Member:
 
     def __init__(self, library: str, bootstrap: str, group: str, topic: str, folder: Path, settings: Mapping[str, str]):
         self.library = library
+        self.settings = dict(settings)
+        self.is_native = settings.get("protocol") == "consumer"  # of the consumer protocol (KIP-848)
         arguments = [bootstrap, group, topic, *(f"{key}={value}" for key, value in settings.items())]
         if library == "java":
             command = java_member.command(*arguments)
@@ -37,13 +39,16 @@ class Member:
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         self.child = Child(command, output, environment=environment, separate=True)
         self._seen = 0
+        self._turning_s = 0.0
         self.owned: set[int] = set()
         self.changes: list[tuple[str, set[int]]] = []
         self.changed_s: list[float] = []  # when each of `changes` was
         self.reads: list[tuple[float, frozenset[int]]] = []  # when it read, and from which partitions
         self.ended_s: float | None = None  # when it began to leave, or was dead
         self.rows: list[tuple[int, int, str, str]] = []
+        self.read_s: list[float] = []  # when it read each of `rows`
         self.committed: dict[int, int] = {}
+        self.commits: list[tuple[float, dict[int, int]]] = []  # when it had been confirmed what it committed
         self.refusals: list[str] = []
         self.troubles: list[str] = []
         self.has_left = False
@@ -64,9 +69,12 @@ class Member:
                 self.changed_s.append(at_s)
             case {"event": "read", "records": list(records), "at_s": float(at_s)}:
                 self.rows += [tuple(row) for row in records]
+                self.read_s += [at_s] * len(records)
                 self.reads.append((at_s, frozenset(row[0] for row in records)))
-            case {"event": "committed", "offsets": dict(offsets)}:
-                self.committed.update((int(partition), offset) for partition, offset in offsets.items())
+            case {"event": "committed", "offsets": dict(offsets), "at_s": float(at_s)}:
+                confirmed = {int(partition): offset for partition, offset in offsets.items()}
+                self.committed |= confirmed
+                self.commits.append((at_s, confirmed))
             case {"event": "refused", "error": str(error)}:
                 self.refusals.append(error)
             case {"event": "troubled", "error": str(error)}:
@@ -75,6 +83,14 @@ class Member:
                 self.ended_s = at_s
             case {"event": "left"}:
                 self.has_left = True
+            case {"event": "turning", "at_s": float(at_s)}:
+                self._turning_s = at_s
+            case {"event": "turned"}:
+                self.is_native = not self.is_native
+                if self.owned:  # its library closes without a callback
+                    self.owned = set()
+                    self.changes.append(("revoked", self.owned))
+                    self.changed_s.append(self._turning_s)
 
     def complaint(self) -> str:
         """Return what it wrote on stderr, for a message."""
@@ -86,6 +102,10 @@ class Member:
         self.read()
         assert self.has_left, f"{self.library} did not end cleanly: {self.complaint()}"
         self.owned = set()
+
+    def turn(self) -> None:
+        """Ask it to go on with the other protocol, as the same process."""
+        self.child.signal(signal.SIGHUP)
 
     def kill(self) -> None:
         """End it as a crash would."""
@@ -237,13 +257,7 @@ class Group:
 
         Only what a member of `may_repeat` had read and not committed when it was killed may have been read twice.
         """
-        everyone = self.gone + self.members
-        for member in everyone:
-            for partition, offset, key, value in member.rows:
-                assert written.get((partition, offset)) == (key, value), f"{member.library} read {partition}@{offset}"
-        counts = self.positions_read()
-        lost = sorted(set(written) - set(counts))
-        assert not lost, f"{len(lost)} records were never read: {lost[:5]}\n{self.state()}"
+        counts = self.check_read(written)
         uncommitted = {
             (row[0], row[1])
             for member in may_repeat
@@ -252,6 +266,16 @@ class Group:
         }
         doubled = sorted(position for position, times in counts.items() if times > 1 and position not in uncommitted)
         assert not doubled, f"{len(doubled)} records were read twice: {doubled[:5]}\n{self.state()}"
+
+    def check_read(self, written: Mapping[Position, Pair]) -> Counter[Position]:
+        """Compare what was read with what was written, and return how often each record was read."""
+        for member in self.gone + self.members:
+            for partition, offset, key, value in member.rows:
+                assert written.get((partition, offset)) == (key, value), f"{member.library} read {partition}@{offset}"
+        counts = self.positions_read()
+        lost = sorted(set(written) - set(counts))
+        assert not lost, f"{len(lost)} records were never read: {lost[:5]}\n{self.state()}"
+        return counts
 
 
 def keyed(count: int, keys: int, start: int = 0) -> list[Pair]:

@@ -1,4 +1,4 @@
-"""Who held which partition when, by what the members of a group reported, and whether two ever held one at once.
+"""Who held which partition when, by what the members of a group reported: never two at once, nothing read for nothing.
 
 A span begins when a member has been told that it owns a partition, and ends when it has said that it gives it up and
 has not yet told its library so; so two spans that overlap are two owners, whatever a library does in between. A member
@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -53,6 +55,34 @@ def check_single_owner(everyone: Iterable[Member], *, may_lose: Sequence[Member]
         if before.partition == after.partition:
             both_s = before.end_s - after.start_s
             assert both_s <= 0, f"{before.holder} and {after.holder} both held {before.partition} for {both_s:.3f} s"
+
+
+def check_repeats(everyone: Sequence[Member]) -> int:
+    """Check that what was read again had not been committed when its next holder got the partition; return how many."""
+    commits: dict[int, list[tuple[float, int]]] = defaultdict(list)
+    for member in everyone:
+        for at_s, offsets in member.commits:
+            for partition, offset in offsets.items():
+                commits[partition].append((at_s, offset))
+    for confirmed in commits.values():
+        confirmed.sort()
+    reads: dict[tuple[int, int], list[tuple[float, Member]]] = defaultdict(list)
+    for member in everyone:
+        for at_s, row in zip(member.read_s, member.rows, strict=True):
+            reads[row[0], row[1]].append((at_s, member))
+    repeats = 0
+    for (partition, offset), readings in sorted(reads.items()):
+        for at_s, member in sorted(readings, key=lambda reading: reading[0])[1:]:
+            since_s = _held_since(member, partition, at_s)
+            before = commits[partition][: bisect_right(commits[partition], (since_s, 0))]
+            committed = max((up_to for _, up_to in before), default=0)
+            assert committed <= offset, f"{member.library} read {partition}@{offset} again, committed was {committed}"
+            repeats += 1
+    return repeats
+
+
+def _held_since(member: Member, partition: int, at_s: float) -> float:
+    return max(span.start_s for span in spans(member) if span.partition == partition and span.start_s <= at_s)
 
 
 def kept(member: Member, held: Iterable[int], since: int) -> set[int]:

@@ -16,21 +16,25 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.serialization.StringDeserializer;
+import sun.misc.Signal;
 
 /**
- * One group member by Apache Kafka's own consumer, with its default assignors (range, cooperative-sticky).
- * Arguments and output are those of the programs in interop/members.
+ * One group member by Apache Kafka's own consumer, with its default assignors (range, cooperative-sticky) or with the
+ * consumer protocol. Arguments and output are those of the programs in interop/members.
  */
 public class GroupMember {
     static KafkaConsumer<String, String> consumer;
     static String topic;
+    static final Map<String, String> settings = new HashMap<>();
     static final TreeSet<Integer> owned = new TreeSet<>();
     static final Map<Integer, Long> positions = new HashMap<>();
     static volatile boolean over;
+    static volatile boolean turning;
 
     static void line(String event, String fields) {
         // On Linux this is the machine's monotonic clock, the one that the Python programs print.
@@ -53,8 +57,7 @@ public class GroupMember {
                 .map(e -> "\"" + e.getKey() + "\":" + e.getValue()).collect(Collectors.joining(",")) + "}");
             positions.clear();
         } catch (WakeupException e) {
-            over = true;
-            commit();
+            commit();  // asked to leave or to turn, which the loop sees
         } catch (KafkaException e) {
             line("refused", ",\"error\":\"" + e.getClass().getSimpleName() + "\"");
         }
@@ -83,9 +86,7 @@ public class GroupMember {
         }
     }
 
-    static Properties configuration(String[] argv) {
-        Map<String, String> settings = new HashMap<>();
-        for (int i = 3; i < argv.length; i++) settings.put(argv[i].split("=")[0], argv[i].split("=")[1]);
+    static Properties configuration(String[] argv, boolean isNative) {
         Properties config = new Properties();
         config.put("bootstrap.servers", argv[0]);
         config.put("group.id", argv[1]);
@@ -94,10 +95,16 @@ public class GroupMember {
         config.put("value.deserializer", StringDeserializer.class.getName());
         config.put("enable.auto.commit", "false");
         config.put("auto.offset.reset", "earliest");
+        config.put("fetch.max.wait.ms", "100");
+        config.put("group.protocol", isNative ? "consumer" : "classic");
+        if (settings.containsKey("instance")) config.put("group.instance.id", settings.get("instance"));
+        if (isNative) {
+            if (settings.containsKey("remote_assignor"))
+                config.put("group.remote.assignor", settings.get("remote_assignor"));
+            return config;
+        }
         config.put("session.timeout.ms", settings.getOrDefault("session_ms", "6000"));
         config.put("heartbeat.interval.ms", settings.getOrDefault("heartbeat_ms", "1000"));
-        config.put("fetch.max.wait.ms", "100");
-        if (settings.containsKey("instance")) config.put("group.instance.id", settings.get("instance"));
         if (settings.containsKey("assignor")) {
             Map<String, String> names = Map.of("range", "RangeAssignor", "roundrobin", "RoundRobinAssignor",
                 "sticky", "StickyAssignor", "cooperative-sticky", "CooperativeStickyAssignor");
@@ -122,9 +129,37 @@ public class GroupMember {
         return "\"" + text.replace("\\", "\\\\").replace("\"", "\\\"") + "\"";
     }
 
-    public static void main(String[] argv) throws Exception {
+    static void subscribe() {
+        if (!settings.containsKey("regex")) consumer.subscribe(List.of(topic), new Listener());
+        else consumer.subscribe(new SubscriptionPattern(settings.get("regex")), new Listener());
+    }
+
+    /** Read and commit with one consumer, until asked to close it. */
+    static void run(String[] argv, boolean isNative) {
+        consumer = new KafkaConsumer<>(configuration(argv, isNative));
+        subscribe();
+        try {
+            while (!over && !turning) {
+                List<String> rows = new ArrayList<>();
+                for (ConsumerRecord<String, String> r : poll()) {
+                    rows.add("[" + r.partition() + "," + r.offset() + "," + quoted(r.key()) + "," + quoted(r.value()) + "]");
+                    positions.put(r.partition(), r.offset() + 1);
+                }
+                if (!rows.isEmpty()) line("read", ",\"records\":[" + String.join(",", rows) + "]");
+                commit();
+            }
+        } catch (WakeupException e) {
+            // Asked to leave, or to turn.
+        } finally {
+            commit();
+            line(over ? "leaving" : "turning", "");
+            consumer.close();
+        }
+    }
+
+    public static void main(String[] argv) {
         topic = argv[2];
-        consumer = new KafkaConsumer<>(configuration(argv));
+        for (int i = 3; i < argv.length; i++) settings.put(argv[i].split("=", 2)[0], argv[i].split("=", 2)[1]);
         CountDownLatch left = new CountDownLatch(1);
         Runtime.getRuntime().addShutdownHook(new Thread(() -> {
             over = true;
@@ -135,25 +170,20 @@ public class GroupMember {
                 Thread.currentThread().interrupt();
             }
         }));
-        consumer.subscribe(List.of(topic), new Listener());
-        try {
-            while (!over) {
-                List<String> rows = new ArrayList<>();
-                for (ConsumerRecord<String, String> r : poll()) {
-                    rows.add("[" + r.partition() + "," + r.offset() + "," + quoted(r.key()) + "," + quoted(r.value()) + "]");
-                    positions.put(r.partition(), r.offset() + 1);
-                }
-                if (!rows.isEmpty()) line("read", ",\"records\":[" + String.join(",", rows) + "]");
-                commit();
-            }
-        } catch (WakeupException e) {
-            // Asked to leave.
-        } finally {
-            commit();
-            line("leaving", "");
-            consumer.close();
-            line("left", "");
-            left.countDown();
+        Signal.handle(new Signal("HUP"), signal -> {
+            turning = true;
+            consumer.wakeup();
+        });
+        boolean isNative = "consumer".equals(settings.get("protocol"));
+        while (true) {
+            run(argv, isNative);
+            line(over ? "left" : "turned", "");
+            if (over) break;
+            owned.clear();
+            positions.clear();
+            turning = false;
+            isNative = !isNative;
         }
+        left.countDown();
     }
 }

@@ -2,10 +2,13 @@
 
     python -m interop.members.LIBRARY BOOTSTRAP GROUP TOPIC [KEY=VALUE …]
 
-KEY is `assignor` (a name, or several with commas), `instance`, `session_ms` or `heartbeat_ms`.
+KEY is `assignor` (a name, or several with commas), `instance`, `session_ms` or `heartbeat_ms`; where the library has
+KIP-848 also `protocol` (`classic` or `consumer`), `remote_assignor`, and `regex`, which is subscribed to instead of
+TOPIC. What the brokers decide for a member of the consumer protocol (the session, the heartbeats) is not told to it.
 
 Each prints JSON lines with their time: `owns` when it has learnt what it owns now, or has given partitions up and not
 told its library so yet; `read` before and `committed` after it commits what it read; `refused` when a commit is
 refused, `troubled` when a poll raises; `leaving` and `left` around its clean end, which SIGTERM asks for. SIGKILL is a
-crash.
+crash. SIGHUP asks it to close its consumer and to go on with a new one of the other protocol, which it prints as
+`turning` and `turned`.
 """

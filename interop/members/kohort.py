@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Any
 
 from interop.members.report import Options, Report, options
 from kohort import Consumer, CooperativeStickyAssignor, RangeAssignor, RoundRobinAssignor, StickyAssignor
@@ -37,25 +38,30 @@ ASSIGNORS: dict[str, Callable[[], Assignor]] = {
 }
 
 
+def _protocol(chosen: Options) -> dict[str, Any]:
+    if chosen.is_native:
+        return {"protocol": "consumer", "assignor": chosen.remote_assignor}
+    timing = {"session_timeout_ms": chosen.session_ms, "heartbeat_interval_ms": chosen.heartbeat_ms}
+    return timing | ({"assignors": [ASSIGNORS[name]() for name in chosen.assignors]} if chosen.assignors else {})
+
+
 class _Member(RebalanceListener):
     def __init__(self, chosen: Options, report: Report) -> None:
-        extra = {"assignors": [ASSIGNORS[name]() for name in chosen.assignors]} if chosen.assignors else {}
         self.report = report
         self.owned: set[int] = set()
         self.positions: dict[TopicPartition, int] = {}
         self.consumer = Consumer(
-            chosen.topic,
+            *([] if chosen.regex else [chosen.topic]),
             bootstrap_servers=chosen.bootstrap,
             group_id=chosen.group,
             group_instance_id=chosen.instance,
             client_id="kohort",
             enable_auto_commit=False,
             auto_offset_reset="earliest",
-            session_timeout_ms=chosen.session_ms,
-            heartbeat_interval_ms=chosen.heartbeat_ms,
             fetch_max_wait_ms=100,
             listener=self,
-            **extra,
+            **({"regex": chosen.regex} if chosen.regex else {}),
+            **_protocol(chosen),
         )
 
     async def on_partitions_assigned(self, partitions: Partitions) -> None:
@@ -86,7 +92,7 @@ class _Member(RebalanceListener):
 
     async def run(self) -> None:
         async with self.consumer:
-            while not self.report.is_over:
+            while self.report.is_reading:
                 try:
                     polled = await self.consumer.poll(100)
                 except KafkaError as error:
@@ -100,13 +106,16 @@ class _Member(RebalanceListener):
                     )
                     self.positions[batch.partition] = batch.next_offset
                 await self.commit()
-            self.report.line("leaving")
-        self.report.line("left")
+            self.report.closing()
 
 
 async def _main() -> None:
     logging.basicConfig(level=logging.INFO)  # on stderr, for the message of a failing test
-    await _Member(options(), Report()).run()
+    chosen, report = options(), Report()
+    await _Member(chosen, report).run()
+    while report.closed():
+        chosen = chosen.turned()
+        await _Member(chosen, report).run()
 
 
 if __name__ == "__main__":

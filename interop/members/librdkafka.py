@@ -14,20 +14,23 @@ def _configuration(chosen: Options) -> dict[str, str | int | bool]:
         "client.id": "librdkafka",
         "enable.auto.commit": False,
         "auto.offset.reset": "earliest",
-        "session.timeout.ms": chosen.session_ms,
-        "heartbeat.interval.ms": chosen.heartbeat_ms,
         "fetch.wait.max.ms": 100,
     }
-    if chosen.assignors:
-        configuration["partition.assignment.strategy"] = ",".join(chosen.assignors)
     if chosen.instance:
         configuration["group.instance.id"] = chosen.instance
+    if chosen.is_native:
+        configuration["group.protocol"] = "consumer"
+        if chosen.remote_assignor:
+            configuration["group.remote.assignor"] = chosen.remote_assignor
+        return configuration
+    configuration |= {"session.timeout.ms": chosen.session_ms, "heartbeat.interval.ms": chosen.heartbeat_ms}
+    if chosen.assignors:
+        configuration["partition.assignment.strategy"] = ",".join(chosen.assignors)
     return configuration
 
 
-def main() -> None:
-    """Read and commit until asked to leave."""
-    chosen, report = options(), Report()
+def run(chosen: Options, report: Report) -> None:
+    """Read and commit until asked to close the consumer."""
     consumer = Consumer(_configuration(chosen))
     owned: set[int] = set()
     positions: dict[int, int] = {}
@@ -58,9 +61,14 @@ def main() -> None:
         owned.difference_update(each.partition for each in partitions)
         report.owns(owned, "lost")
 
-    consumer.subscribe([chosen.topic], on_assign=on_assign, on_revoke=on_revoke, on_lost=on_lost)
-    while not report.is_over:
-        polled = consumer.consume(200, 0.1)
+    wanted = f"^{chosen.regex.removeprefix('^')}" if chosen.regex else chosen.topic  # a name with ^ is an expression
+    consumer.subscribe([wanted], on_assign=on_assign, on_revoke=on_revoke, on_lost=on_lost)
+    while report.is_reading:
+        try:
+            polled = consumer.consume(200, 0.1)
+        except KafkaException as error:
+            report.troubled(error)
+            continue
         for each in polled:
             if (error := each.error()) is not None:
                 report.troubled(error)
@@ -71,9 +79,17 @@ def main() -> None:
             for partition, offset, *_ in rows:
                 positions[partition] = offset + 1
         commit()
-    report.line("leaving")
+    report.closing()
     consumer.close()
-    report.line("left")
+
+
+def main() -> None:
+    """Take part until asked to leave."""
+    chosen, report = options(), Report()
+    run(chosen, report)
+    while report.closed():
+        chosen = chosen.turned()
+        run(chosen, report)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 Row = tuple[int, int, str, str]  # partition, offset, key, value
 
@@ -25,18 +25,45 @@ class Options:
     instance: str | None
     session_ms: int
     heartbeat_ms: int
+    is_native: bool = False  # of the consumer protocol
+    remote_assignor: str | None = None
+    regex: str | None = None
+
+    def turned(self) -> Options:
+        """Return the same with the other protocol."""
+        return replace(self, is_native=not self.is_native)
 
 
 class Report:
-    """The lines of one member; `is_over` turns true when the member is asked to leave."""
+    """The lines of one member. `is_over` turns true when it is asked to leave, `is_turning` to change its protocol."""
 
     def __init__(self) -> None:
         self.is_over = False
+        self.is_turning = False
         signal.signal(signal.SIGTERM, self._end)
+        signal.signal(signal.SIGHUP, self._turn)
         faulthandler.register(signal.SIGUSR1)  # a test that waits in vain asks where everybody is
 
     def _end(self, *_: object) -> None:
         self.is_over = True
+
+    def _turn(self, *_: object) -> None:
+        self.is_turning = True
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether nobody has asked the member to close its consumer."""
+        return not self.is_over and not self.is_turning
+
+    def closing(self) -> None:
+        """Print that the member closes its consumer."""
+        self.line("leaving" if self.is_over else "turning")
+
+    def closed(self) -> bool:
+        """Print that the consumer is closed, and return whether the member goes on with another."""
+        self.line("left" if self.is_over else "turned")
+        self.is_turning = False
+        return not self.is_over
 
     def line(self, event: str, **fields: object) -> None:
         """Print one event and when it was: by the machine's monotonic clock, which all processes share."""
@@ -82,4 +109,7 @@ def options() -> Options:
         settings.get("instance"),
         session_ms,
         int(settings.get("heartbeat_ms", min(1000, session_ms // 3))),
+        settings.get("protocol", "classic") == "consumer",
+        settings.get("remote_assignor"),
+        settings.get("regex"),
     )

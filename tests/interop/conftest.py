@@ -17,7 +17,13 @@ from tests.interop.topics import create_topic
 
 from interop import jars
 
-SHORT_SESSIONS = {"group.min.session.timeout.ms": "1000"}  # so that a killed member is missed sooner
+SHORT_SESSIONS = {  # so that a killed member is missed sooner, and Apache Kafka's members of groups hear sooner
+    "group.min.session.timeout.ms": "1000",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.min.heartbeat.interval.ms": "500",
+    "group.consumer.heartbeat.interval.ms": "1000",
+}
 _numbers = itertools.count(1)
 
 

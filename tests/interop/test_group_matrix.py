@@ -8,18 +8,21 @@ from interop.group import Group, Member, keyed, merged
 from interop.ownership import check_single_owner, kept
 from interop.producers import produce
 from interop.stored import last_stored
+from tests.interop.groups import set_session
 from tests.interop.lanes import Stage
 from tests.interop.libraries import need
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.lane(25)]
 PROTOCOLS = {
-    "kohort": ("range", "roundrobin", "sticky", "cooperative-sticky"),
-    "java": ("range", "roundrobin", "sticky", "cooperative-sticky"),
-    "librdkafka": ("range", "roundrobin", "cooperative-sticky"),
+    "kohort": ("range", "roundrobin", "sticky", "cooperative-sticky", "consumer"),
+    "java": ("range", "roundrobin", "sticky", "cooperative-sticky", "consumer"),
+    "librdkafka": ("range", "roundrobin", "cooperative-sticky", "consumer"),
     "kafka_python": ("range", "roundrobin", "sticky", "cooperative-sticky"),
     "aiokafka": ("range", "roundrobin", "sticky"),
 }
 CELLS = [(library, protocol) for library, protocols in PROTOCOLS.items() for protocol in protocols]
+STICKY = ("sticky", "cooperative-sticky", "consumer")
+INCREMENTAL = ("cooperative-sticky", "consumer")
 RECORDS = 120
 STATIC_SESSION_S = 12
 
@@ -55,27 +58,36 @@ def test_members_come_go_and_die(library: str, protocol: str, membership: str, s
 
 def start(group: Group, library: str, protocol: str, *, is_static: bool, instance: int | None = None) -> Member:
     """Start one more; a static member's session is long enough to come back in, a dynamic one's short to be missed."""
-    if not is_static:
-        return group.start(library, assignor=protocol, session_ms="4000")
     number = len(group.members) if instance is None else instance
-    return group.start(
-        library, assignor=protocol, session_ms=str(1000 * STATIC_SESSION_S), instance=f"instance-{number}"
-    )
+    settings = {"instance": f"instance-{number}"} if is_static else {}
+    session_ms = str(1000 * STATIC_SESSION_S) if is_static else "4000"
+    if protocol == "consumer":
+        set_session(group.bootstrap, group.name, session_ms)
+        return group.start(library, protocol=protocol, **settings)
+    return group.start(library, assignor=protocol, session_ms=session_ms, **settings)
 
 
 def restart_within_the_session(group: Group, library: str, protocol: str) -> None:
-    """The leader, which is static, is killed and comes back: it finds its partitions, and nobody else notices."""
-    stored = last_stored(group.bootstrap, group.name, 8)
-    leads = next(int(str(each.instance_id)[-1]) for each in stored.members if each.member_id == stored.leader)
-    leader = group.members[leads]
-    others = [member for member in group.members if member is not leader]
-    held = set(leader.owned)
-    changes = [len(member.changes) for member in others]
-    group.kill(leader)
-    back = start(group, library, protocol, is_static=True, instance=leads)
+    """A static member, the leader where there is one, is killed and comes back: nobody else notices."""
+    number = 0 if protocol == "consumer" else leading_instance(group)
+    member = group.members[number]
+    others = [each for each in group.members if each is not member]
+    held = set(member.owned)
+    changes = [len(each.changes) for each in others]
+    if protocol == "consumer":
+        group.leave(member)  # which tells its broker that it will be back; who is killed stays the holder of its name
+    else:
+        group.kill(member)
+    back = start(group, library, protocol, is_static=True, instance=number)
     group.await_(lambda: back.owned == held, "it owns again what it owned", STATIC_SESSION_S)
-    now = [len(member.changes) for member in others]
+    now = [len(each.changes) for each in others]
     assert now == changes, f"a restart of a static member moved partitions\n{group.state()}\n{group.events()}"
+
+
+def leading_instance(group: Group) -> int:
+    """Return the number of the instance that leads."""
+    stored = last_stored(group.bootstrap, group.name, 8)
+    return next(int(str(each.instance_id)[-1]) for each in stored.members if each.member_id == stored.leader)
 
 
 def one_more_joins(group: Group, library: str, protocol: str, *, is_static: bool) -> None:
@@ -84,9 +96,9 @@ def one_more_joins(group: Group, library: str, protocol: str, *, is_static: bool
     start(group, library, protocol, is_static=is_static, instance=3)
     group.settle()
     group.calm(1)
-    if protocol.endswith("sticky"):
+    if protocol in STICKY:
         assert sum(len(held & member.owned) for member, held, _ in before) == 5, f"moved too much: {group.state()}"
-    if protocol == "cooperative-sticky":
+    if protocol in INCREMENTAL:
         for member, held, since in before:
             assert kept(member, held, since) == held & member.owned, f"gave up what it keeps: {group.state()}"
 
@@ -122,7 +134,7 @@ def survivors(group: Group, victim: Member) -> Held:
 def check_kept(before: Held, protocol: str, group: Group) -> None:
     """Sticky assignors leave the survivors what they had, cooperative ones without a break."""
     for member, held, since in before:
-        if protocol.endswith("sticky"):
+        if protocol in STICKY:
             assert held <= member.owned, f"took {held - member.owned} from a survivor: {group.state()}"
-        if protocol == "cooperative-sticky":
+        if protocol in INCREMENTAL:
             assert kept(member, held, since) == held, f"gave up what it keeps: {group.state()}"
