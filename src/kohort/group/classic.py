@@ -92,7 +92,8 @@ def decide_heartbeat(group: ClassicGroup, command: Heartbeat, now_ms: int) -> Ef
         if error or member is None:
             return (Reply(HeartbeatResult(error)),)
     if command.generation != group.generation:
-        return (Reply(HeartbeatResult(ErrorCode.ILLEGAL_GENERATION)),)
+        is_behind = group.is_behind(command.member_id, command.generation)
+        return (Reply(_REBALANCING if is_behind else HeartbeatResult(ErrorCode.ILLEGAL_GENERATION)),)
     if phase is Phase.STABLE:
         result = _ALIVE if group.is_holding else _QUIET
     else:
@@ -131,6 +132,9 @@ def decide_loaded(group: ClassicGroup, now_ms: int, settings: GroupSettings) -> 
     if len(group.members) > settings.max_size:
         detail = f"{len(group.members)} members loaded, {settings.max_size} allowed"
         yield Then(OpenRound(group.group_id, Cause(CauseKind.GROUP_TOO_LARGE, now_ms, detail=detail)))
+    elif group.phase is Phase.STABLE and group.leader is None:
+        # It was a consumer group until just now, and the round that makes it a classic one is lost (see migrate).
+        yield Then(OpenRound(group.group_id, Cause(CauseKind.GROUP_CONVERTED, now_ms, detail="nobody leads yet")))
 
 
 def decide_unload(group: ClassicGroup, now_ms: int) -> Effects:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from kohort.group.commands import Protocols
 from kohort.group.results import JoinedMember
 from kohort.group.timers import Timer, session_timer
-from kohort.model.cause import Cause
+from kohort.model.cause import Cause, CauseKind
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
@@ -176,6 +176,20 @@ class ClassicGroup:
     def is_gathering(self) -> bool:
         """Whether members are being gathered for the next generation."""
         return self.phase is Phase.PREPARING_REBALANCE
+
+    def is_behind(self, member_id: str, generation: int) -> bool:
+        """Whether a member speaks of an older epoch of the consumer group that this group has just been.
+
+        It owns what it owned, and joins the round that gathers like everybody else (see migrate).
+        """
+        cause = self.round_cause
+        return (
+            self.phase is Phase.PREPARING_REBALANCE
+            and cause is not None
+            and cause.kind is CauseKind.GROUP_CONVERTED
+            and 0 <= generation < self.generation
+            and member_id in self.members
+        )
 
     def is_supporting(self, protocol_type: str, protocols: Protocols) -> bool:
         """Whether a member with these protocols could be in the group: one name at least is offered by everybody."""

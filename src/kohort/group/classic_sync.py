@@ -59,7 +59,8 @@ def _sync_error(group: ClassicGroup, command: Sync) -> ErrorCode:
     if error := identity_error(group, command.member_id, command.instance_id):
         return error
     if command.generation != group.generation:
-        return ErrorCode.ILLEGAL_GENERATION
+        is_behind = group.is_behind(command.member_id, command.generation)
+        return ErrorCode.REBALANCE_IN_PROGRESS if is_behind else ErrorCode.ILLEGAL_GENERATION
     if command.protocol_type is not None and command.protocol_type != group.protocol_type:
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if command.protocol_name is not None and command.protocol_name != group.protocol_name:

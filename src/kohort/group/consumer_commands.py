@@ -63,6 +63,7 @@ class Reconcile:
     member_id: str
     heartbeat: ConsumerHeartbeat
     is_full: bool
+    has_subscription_changed: bool = False
 
 
 @dataclass(slots=True)
@@ -85,13 +86,15 @@ class TopicChanged:
 class ReconcileJoin:
     """Move a classic member, whose JoinGroup has been checked and stored, towards its target, and answer or keep it.
 
-    `is_waiting`: its JoinGroup is parked already; otherwise it is the request being decided.
+    `is_waiting`: its JoinGroup is parked already; otherwise it is the request being decided. Unless it `may_wait`, it
+    is answered with what there is.
     """
 
     group_id: str
     member_id: str
     cause: Cause
     is_waiting: bool = False
+    may_wait: bool = True
 
 
 @dataclass(slots=True)
