@@ -7,6 +7,7 @@ broker's settings, the later wins: default, static (start), dynamic (Incremental
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Any
@@ -162,6 +163,11 @@ class Config:
         pairs = (item.partition(":") for item in str(text or "").split(",") if item)
         return {name.strip(): password for name, _, password in pairs}
 
+    def ignored_offsets(self, partition: int) -> frozenset[int]:
+        """Return the offsets of one partition of `__consumer_offsets` whose records may be left out of a load."""
+        places = (item.partition("@") for item in self.get("kohort.offsets.load.ignore"))
+        return frozenset(int(offset) for number, _, offset in places if int(number) == partition)
+
     def _refresh(self) -> None:
         for name in BROKER:
             self.__dict__[name.replace(".", "_")] = self.get(name)
@@ -181,6 +187,9 @@ class Config:
         users = str(self.get("kohort.sasl.plain.users") or "")
         if any(":" not in item for item in users.split(",") if item):
             raise ConfigError("invalid value for kohort.sasl.plain.users: expected NAME:PASSWORD, separated by commas")
+        places = self.get("kohort.offsets.load.ignore")
+        if not all(re.fullmatch(r"\d+@\d+", place, re.ASCII) for place in places):
+            raise ConfigError("invalid value for kohort.offsets.load.ignore: expected PARTITION@OFFSET, …")
 
     def bounds_of(self, name: str) -> tuple[int, int]:
         """Return from where to where a group's own setting works. Raises ConfigError if the broker's is outside."""

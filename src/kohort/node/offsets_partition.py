@@ -38,9 +38,12 @@ from kohort.log.disk import StorageError
 from kohort.log.offsets_topic import CorruptOffsetsRecord, Replay
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.partition import Partition
-from kohort.wire.records import iter_batches
+from kohort.wire.records import BatchHeader, CorruptBatch, iter_batches
 
 log = logging.getLogger("kohort.node")
+
+_RESTORE = "put the segment back from a copy while the broker is stopped"
+"""What an operator does first about a log that cannot be read."""
 
 LOAD_BYTES = 5 << 20
 """How much of the log is read at a time (Kafka's offsets.load.buffer.size)."""
@@ -59,13 +62,17 @@ class Status(Enum):
 
 
 class OffsetsPartition:
-    """The state and the log of one offsets partition. `problem` says why it failed."""
+    """The state and the log of one offsets partition. `problem` says why it failed.
 
-    __slots__ = ("gathered", "partition", "problem", "settings", "shard", "skipped", "status")
+    `ignored` are the offsets of records that the operator goes on without if they cannot be read.
+    """
 
-    def __init__(self, partition: Partition, settings: GroupSettings) -> None:
+    __slots__ = ("gathered", "ignored", "partition", "problem", "settings", "shard", "skipped", "status")
+
+    def __init__(self, partition: Partition, settings: GroupSettings, ignored: frozenset[int] = frozenset()) -> None:
         self.partition = partition
         self.settings = settings
+        self.ignored = ignored
         self.shard = Shard(settings)
         self.status = Status.LOADING
         self.problem = ""
@@ -84,10 +91,17 @@ class OffsetsPartition:
         """Fold the log, then yield a `Loaded` for each group. What cannot be read fails the partition, not the node."""
         self.status = Status.LOADING
         self.shard = Shard(self.settings)
-        replay = Replay()
+        replay = Replay(self.ignored)
         try:
             self._fold(replay)
-        except (StorageError, CorruptOffsetsRecord, KafkaError) as error:
+        except CorruptOffsetsRecord as error:
+            place = f"{self.partition.index}@{error.offset}"
+            self.fail(f"{error}; {_RESTORE}, or go on without it by kohort.offsets.load.ignore={place}")
+            return
+        except CorruptBatch as error:
+            self.fail(f"{error}; {_RESTORE}, or move the folder away: its groups then begin without offsets")
+            return
+        except (StorageError, KafkaError) as error:
             self.fail(str(error))
             return
         self.status = Status.ACTIVE
@@ -95,6 +109,8 @@ class OffsetsPartition:
         if self.skipped:
             types = ", ".join(f"{count} of type {kind}" for kind, count in sorted(replay.skipped.items()))
             log.info("%s: skipped records of other types of groups: %s", self.partition.directory, types)
+        for offset in replay.lost:
+            log.warning("%s: went on without the record at offset %d, as told", self.partition.directory, offset)
         for group_id in sorted(self.shard.groups):
             yield Loaded(group_id)
 
@@ -111,12 +127,22 @@ class OffsetsPartition:
         while offset < source.log_end_offset:
             start = offset
             for view in source.read(offset, LOAD_BYTES, up_to=source.log_end_offset):
-                for header, batch in iter_batches(view):
+                for header, batch in _batches(view, offset):
                     for event in replay.read(batch):
                         apply(self.shard, event)
                     offset = header.last_offset + 1
             if offset == start:
                 raise StorageError(f"{self.partition.directory} has nothing to read at offset {offset}")
+
+
+def _batches(view: memoryview, offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Yield the batches of a piece of the log that begins at `offset`. Raises CorruptBatch, which says where."""
+    try:
+        for header, batch in iter_batches(view):
+            yield header, batch
+            offset = header.last_offset + 1
+    except CorruptBatch as error:
+        raise CorruptBatch(f"batch at offset {offset}: {error}") from error
 
 
 def refusal(command: Command, error: ErrorCode) -> Result:

@@ -175,6 +175,8 @@ _GROUPS = [
     _s("offsets.topic.segment.bytes", _I, "104857600", "Segment size of __consumer_offsets.", 1, INT_MAX),
     _s("offsets.topic.replication.factor", _I, "1",
        "Replication factor of __consumer_offsets; one broker holds one.", 1, 1),
+    _s("kohort.offsets.load.ignore", _A, "",
+       "PARTITION@OFFSET,…: records of __consumer_offsets to go on without where they cannot be read."),
     _s("offset.metadata.max.bytes", _I, "4096", "The longest metadata text of a committed offset.", 0, INT_MAX),
     _s("offsets.retention.minutes", _I, "10080", "How long the offsets of an empty group are kept.", 1, INT_MAX),
     _s("offsets.retention.check.interval.ms", _L, "600000", "How often expired offsets are looked for.", 1, LONG_MAX),
