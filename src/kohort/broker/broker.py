@@ -6,10 +6,11 @@ import logging
 import os
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from kohort.broker.disk import OsDisk
+from kohort.broker.server_assignors import load_assignors
 from kohort.net.clock import Clock
 from kohort.net.server import Server
 from kohort.node.config import Config, ConfigError
@@ -30,7 +31,10 @@ def parse_address(setting: str, text: str) -> tuple[str, int]:
 
 
 class Broker:
-    """One broker. `host`, `port` and `advertised` (HOST:PORT) go before the settings of the same meaning."""
+    """One broker. `host`, `port` and `advertised` (HOST:PORT) go before the settings of the same meaning.
+
+    `assignors` are server-side assignors besides those of `group.consumer.assignors`: names, assignors or functions.
+    """
 
     def __init__(
         self,
@@ -40,8 +44,10 @@ class Broker:
         settings: Mapping[str, str] | None = None,
         *,
         advertised: str | None = None,
+        assignors: Iterable[object] = (),
     ) -> None:
         self.config = Config.parse(settings or {})
+        self.assignors = load_assignors(self.config.group_consumer_assignors, assignors)
         listening = parse_address("listeners", self.config.listeners)
         self._host = listening[0] if host is None else host
         self._port = listening[1] if port is None else port
@@ -59,7 +65,7 @@ class Broker:
         clock = Clock()
         self._disk.lock()
         try:
-            self.node = Node(self.config, self._disk, os.urandom, clock.now_ms())
+            self.node = Node(self.config, self._disk, os.urandom, clock.now_ms(), self.assignors)
             self.node.start(clock.now_ms())
             self.server = Server(self.node, clock)
             port = await self.server.bind(self._host, self._port)

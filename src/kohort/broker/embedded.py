@@ -10,6 +10,7 @@ import asyncio
 import os
 import tempfile
 import threading
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Any
 
@@ -21,7 +22,8 @@ class EmbeddedBroker:
     """One broker, from `start` (or `with`) to `stop`. It may be started again, on the same directory and port.
 
     Settings are Kafka's, with underscores for dots: `group_initial_rebalance_delay_ms=0`. Without `data_dir` the
-    broker uses a directory of its own, which `stop` removes. Raises ConfigError for an unknown or ill-typed setting.
+    broker uses a directory of its own, which `stop` removes. `assignors` are server-side assignors besides the built-in
+    ones: names, assignors or functions of a GroupSpec. Raises ConfigError for an unknown or ill-typed setting.
     """
 
     def __init__(
@@ -30,6 +32,7 @@ class EmbeddedBroker:
         *,
         host: str = "127.0.0.1",
         port: int = 0,
+        assignors: Iterable[object] = (),
         **settings: Any,
     ) -> None:
         self._own_dir = tempfile.TemporaryDirectory(prefix="kohort-") if data_dir is None else None
@@ -37,7 +40,7 @@ class EmbeddedBroker:
         self._host = host
         self._port = port
         self._settings = {name.replace("_", "."): _text(value) for name, value in settings.items()}
-        self.broker = Broker(self.data_dir, host, port, self._settings)
+        self.broker = Broker(self.data_dir, host, port, self._settings, assignors=assignors)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 

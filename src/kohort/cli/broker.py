@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 _EXAMPLES = """examples:
   kohort broker --data /var/lib/kohort
   kohort broker --data ./kohort --port 9092 --set num.partitions=12 --set group.initial.rebalance.delay.ms=0
-  kohort broker --data ./kohort --config server.properties"""
+  kohort broker --data ./kohort --config server.properties
+  kohort broker --data ./kohort --assignor billing.assignors:by_hand"""
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -35,6 +36,13 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument("--advertised", metavar="HOST:PORT", help="where clients shall connect to")
     parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], type=_pair, help="one setting")
     parser.add_argument("--config", metavar="FILE", type=Path, help="settings from a .properties or .toml file")
+    parser.add_argument(
+        "--assignor",
+        metavar="MODULE:FUNCTION",
+        action="append",
+        default=[],
+        help="a server-side assignor of your own, looked for in this folder too",
+    )
     parser.add_argument("--quiet", action="store_true", help="log errors only")
     parser.set_defaults(run=run)
 
@@ -53,7 +61,9 @@ def run(args: argparse.Namespace) -> int:
     try:
         settings = read_settings(args.config) if args.config is not None else {}
         settings.update(args.set)
-        broker = Broker(args.data, args.host, args.port, settings, advertised=args.advertised)
+        if args.assignor:
+            sys.path.insert(0, "")  # as `python -m` does; a console script starts without it
+        broker = Broker(args.data, args.host, args.port, settings, advertised=args.advertised, assignors=args.assignor)
     except (ConfigError, SettingsUnreadable) as error:
         print(f"kohort broker: {error}", file=sys.stderr)
         return 2

@@ -9,11 +9,13 @@ only after the flush that keeps the promise.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
+from kohort.assign.server import ServerAssignor
+from kohort.assign.server_catalog import server_assignors
 from kohort.log.disk import Disk, StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.catalog import Catalog
@@ -45,8 +47,17 @@ _BEFORE_LOGIN = frozenset({Api.API_VERSIONS, Api.SASL_HANDSHAKE, Api.SASL_AUTHEN
 class Node:
     """One broker. `random_bytes(n)` gives ids; `now_ms` is milliseconds since the epoch and never goes back."""
 
-    def __init__(self, config: Config, disk: Disk, random_bytes: Callable[[int], bytes], now_ms: int) -> None:
+    def __init__(
+        self,
+        config: Config,
+        disk: Disk,
+        random_bytes: Callable[[int], bytes],
+        now_ms: int,
+        assignors: Mapping[str, ServerAssignor] | None = None,
+    ) -> None:
         self.config = config
+        self.assignors = server_assignors(config.group_consumer_assignors) if assignors is None else assignors
+        """The server-side assignors by name, the default first; without any given, those that the setting names."""
         self.disk = disk
         self.random_bytes = random_bytes
         self.now_ms = now_ms
