@@ -12,7 +12,19 @@ from enum import StrEnum
 from kohort.assign.server import StandbyLags
 from kohort.group.consumer_events import ClassicMemberMetadata, ClassicPhase, Held, MemberState, RegexStored
 from kohort.group.timers import Timer, session_timer
+from kohort.model.cause import Cause
 from kohort.model.id_partitions import NOTHING, IdPartitions
+
+FIRST_EPOCH = 1
+"""The epoch of a group that nobody has joined, and of its target: the first join makes it 2 (Kafka 4.3)."""
+
+RETRY_MS, MAX_RETRY_MS = 1_000, 60_000
+"""How long after a failed target the next attempt is made, without a new epoch: at first, and at most."""
+
+
+def retry_after_ms(failures: int) -> int:
+    """Return how long to wait after an attempt at a target that failed like `failures` before it."""
+    return min(RETRY_MS << min(failures, 6), MAX_RETRY_MS)
 
 
 class GroupState(StrEnum):
@@ -29,7 +41,8 @@ class ConsumerMember:
     """One member of a consumer group; `classic` is None for a native one.
 
     `assigned` is what it was granted, `pending` what it was asked to give back and has not yet; `target` is what it
-    should own once it has `target_epoch`, the group's assignment epoch.
+    should own once it has the group's assignment epoch. A member `is_stored` once it has said what it subscribes to:
+    a replay may know what it owns before that.
     """
 
     __slots__ = (
@@ -40,6 +53,7 @@ class ConsumerMember:
         "client_id",
         "epoch",
         "instance_id",
+        "is_stored",
         "lags",
         "member_id",
         "pending",
@@ -56,6 +70,7 @@ class ConsumerMember:
 
     def __init__(self, group_id: str, member_id: str) -> None:
         self.member_id = member_id
+        self.is_stored = False
         self.instance_id: str | None = None
         self.rack_id: str | None = None
         self.client_id = ""
@@ -79,9 +94,10 @@ class ConsumerMember:
 class ConsumerGroup:
     """One consumer group.
 
-    `owners` holds for every partition that some member has, granted or asked back, the epoch of that member.
-    `subscribers` counts the members by topic name, `regex_subscribers` by expression, `assignors` by vote.
-    `unsettled` are the members that have not reached the target or have something left to do.
+    `owners` holds the member that has a partition, granted or asked back; `claims` the one whose target it is in.
+    `subscribers` counts the members by topic name, `regex_subscribers` by expression, `assignors` by vote, `natives`
+    those that speak the consumer protocol. `unsettled` are the members that have not reached the target or have
+    something left to do. `followers` is the shard's index of its groups by topic name, kept by each for itself.
     """
 
     __slots__ = (
@@ -89,9 +105,14 @@ class ConsumerGroup:
         "assignment_timestamp_ms",
         "assignors",
         "awaiting_join",
+        "claims",
         "classic_protocols",
         "epoch",
+        "epoch_cause",
+        "failed_epoch",
+        "followers",
         "group_id",
+        "has_partition_metadata",
         "is_dead",
         "members",
         "metadata_hash",
@@ -103,26 +124,33 @@ class ConsumerGroup:
         "subscribers",
         "target_cost_us",
         "target_failure",
+        "target_failures",
+        "target_retry_ms",
         "unsettled",
     )
 
-    def __init__(self, group_id: str) -> None:
+    def __init__(self, group_id: str, followers: dict[str, set[str]] | None = None) -> None:
         self.group_id = group_id
+        self.followers: dict[str, set[str]] = {} if followers is None else followers
         self.is_dead = False
-        self.epoch = 0
+        self.epoch = FIRST_EPOCH
+        self.epoch_cause: Cause | None = None
+        """Why the epoch is what it is."""
         self.metadata_hash = 0
-        self.assignment_epoch = 0
+        self.has_partition_metadata = False
+        """Whether Kafka 4.0 left a record about topics, which the hash has replaced."""
+        self.assignment_epoch = FIRST_EPOCH
         self.assignment_timestamp_ms = 0
         self.members: dict[str, ConsumerMember] = {}
+        self.natives = 0
         self.static_members: dict[str, str] = {}
         """Member id by instance id."""
-        self.owners: dict[bytes, dict[int, int]] = {}
+        self.owners: dict[bytes, dict[int, str]] = {}
+        self.claims: dict[bytes, dict[int, str]] = {}
         self.subscribers: Counter[str] = Counter()
         self.regex_subscribers: Counter[str] = Counter()
         self.regexes: dict[str, RegexStored] = {}
         self.assignors: Counter[str] = Counter()
-        self.natives = 0
-        """How many members speak the consumer protocol; the others are classic."""
         self.classic_protocols: Counter[str] = Counter()
         """By protocol name, how many classic members offer it."""
         self.awaiting_join: set[str] = set()
@@ -132,6 +160,11 @@ class ConsumerGroup:
         """What the last target took to compute; 0 when nobody measured."""
         self.target_failure: str | None = None
         """Why the last attempt at a target failed, or None."""
+        self.target_failures = 0
+        """How many attempts have failed since the last target."""
+        self.target_retry_ms = 0
+        self.failed_epoch = 0
+        """The group epoch for which no target could be computed; before another one it is tried again only in time."""
 
     @property
     def state(self) -> GroupState:
@@ -148,3 +181,11 @@ class ConsumerGroup:
     def is_native(self) -> bool:
         """Whether some member speaks the consumer protocol."""
         return self.natives > 0
+
+    def owner_epoch(self, topic_id: bytes, partition: int) -> int:
+        """Return the epoch of the member that has a partition, -1 when nobody has it."""
+        holder = self.owners.get(topic_id, _NOBODY).get(partition)
+        return -1 if holder is None else max(self.members[holder].epoch, 0)
+
+
+_NOBODY: dict[int, str] = {}

@@ -1,4 +1,4 @@
-"""What an operator sees of a classic group. Reads only."""
+"""What an operator sees of a group, of either type. Reads only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kohort.group.classic_group import ClassicGroup, Phase
+from kohort.group.consumer_events import ClassicPhase
+from kohort.group.consumer_group import ConsumerGroup, ConsumerMember, GroupState
+from kohort.group.reconcile import ids_of
 from kohort.group.shard import Shard
+from kohort.group.target import assignor_of
+from kohort.model.id_partitions import IdPartitions
 
 
 class DescribedMember(NamedTuple):
@@ -21,7 +26,7 @@ class DescribedMember(NamedTuple):
 
 
 class DescribedGroup(NamedTuple):
-    """One group as DescribeGroups shows it."""
+    """One classic group as DescribeGroups shows it."""
 
     group_id: str
     state: Phase
@@ -32,22 +37,56 @@ class DescribedGroup(NamedTuple):
     """How many rounds were spared because a member said that nothing had changed; since the group was loaded."""
 
 
+class DescribedConsumerMember(NamedTuple):
+    """One member as ConsumerGroupDescribe shows it.
+
+    `assignment` is what it was granted, `pending` what it was asked to give back. A classic member has a phase of its
+    own; it is None for a native one.
+    """
+
+    member_id: str
+    instance_id: str | None
+    rack_id: str | None
+    epoch: int
+    client_id: str
+    client_host: str
+    subscribed_topic_names: tuple[str, ...]
+    subscribed_topic_regex: str
+    assignment: IdPartitions
+    target: IdPartitions
+    pending: IdPartitions
+    classic_phase: ClassicPhase | None
+
+
+class DescribedConsumerGroup(NamedTuple):
+    """One consumer group as ConsumerGroupDescribe shows it. `target_failure` is why its last target failed, or None."""
+
+    group_id: str
+    state: GroupState
+    epoch: int
+    assignment_epoch: int
+    assignor: str
+    members: tuple[DescribedConsumerMember, ...]
+    target_failure: str | None = None
+
+
 class ListedGroup(NamedTuple):
     """One group as ListGroups shows it."""
 
     group_id: str
     protocol_type: str
-    state: Phase
+    state: Phase | GroupState
     group_type: str
 
 
-GROUP_TYPE = "classic"
+CLASSIC_TYPE = "classic"
+CONSUMER_TYPE = "consumer"
 
 
 def describe(shard: Shard, group_id: str) -> DescribedGroup | None:
-    """Return a group with its members by id, or None when there is no such group."""
+    """Return a classic group with its members by id, or None when there is no such group."""
     group = shard.groups.get(group_id)
-    if group is None or group.phase is Phase.DEAD:
+    if not isinstance(group, ClassicGroup) or group.phase is Phase.DEAD:
         return None
     is_settled = group.phase is Phase.STABLE
     return DescribedGroup(
@@ -72,10 +111,48 @@ def _described(group: ClassicGroup, member_id: str, is_settled: bool) -> Describ
     )
 
 
+def describe_consumer(shard: Shard, group_id: str) -> DescribedConsumerGroup | None:
+    """Return a consumer group with its members by id, or None when there is no such group."""
+    group = shard.groups.get(group_id)
+    if not isinstance(group, ConsumerGroup) or group.is_dead:
+        return None
+    return DescribedConsumerGroup(
+        group_id=group_id,
+        state=group.state,
+        epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor=assignor_of(group, shard.settings),
+        members=tuple(_described_consumer(member) for _, member in sorted(group.members.items())),
+        target_failure=group.target_failure,
+    )
+
+
+def _described_consumer(member: ConsumerMember) -> DescribedConsumerMember:
+    return DescribedConsumerMember(
+        member.member_id,
+        member.instance_id,
+        member.rack_id,
+        member.epoch,
+        member.client_id,
+        member.client_host,
+        member.subscribed_topic_names,
+        member.subscribed_topic_regex,
+        ids_of(member.assigned),
+        member.target,
+        ids_of(member.pending),
+        None if member.classic is None else member.classic_phase,
+    )
+
+
 def list_groups(shard: Shard, states: frozenset[str], types: frozenset[str]) -> Iterator[ListedGroup]:
     """Yield the groups in one of `states` and of one of `types`, both in lower case; an empty filter takes all."""
-    if types and GROUP_TYPE not in types:
-        return
     for group_id, group in sorted(shard.groups.items()):
-        if not states or group.phase.lower() in states:
-            yield ListedGroup(group_id, group.protocol_type or "", group.phase, GROUP_TYPE)
+        listed = _listed(group_id, group)
+        if (not types or listed.group_type in types) and (not states or listed.state.lower() in states):
+            yield listed
+
+
+def _listed(group_id: str, group: ClassicGroup | ConsumerGroup) -> ListedGroup:
+    if isinstance(group, ConsumerGroup):
+        return ListedGroup(group_id, "consumer", group.state, CONSUMER_TYPE)
+    return ListedGroup(group_id, group.protocol_type or "", group.phase, CLASSIC_TYPE)

@@ -9,7 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kohort.group import classic, classic_apply, classic_exit, classic_join, classic_round, classic_sync, offsets
+from kohort.group import (
+    append_failure,
+    classic,
+    classic_apply,
+    classic_exit,
+    classic_join,
+    classic_round,
+    classic_sync,
+    consumer,
+    consumer_apply,
+    consumer_classic,
+    consumer_classic_exit,
+    consumer_classic_join,
+    consumer_classic_sync,
+    consumer_exit,
+    consumer_reconcile,
+    migrate,
+    offsets,
+    target,
+)
 from kohort.group.classic_group import ClassicGroup
 from kohort.group.commands import (
     AppendFailed,
@@ -30,12 +49,32 @@ from kohort.group.commands import (
     TimerFired,
     Unload,
 )
-from kohort.group.effects import Effects, Reply
+from kohort.group.consumer_commands import (
+    AssignTarget,
+    ConsumerHeartbeat,
+    DowngradeIfDue,
+    PrepareClassic,
+    Reconcile,
+    ReconcileJoin,
+    TargetMeasured,
+    TopicChanged,
+)
+from kohort.group.consumer_events import (
+    ConsumerGroupDeleted,
+    ConsumerHardEvent,
+    ConsumerMemberDeleted,
+    ConsumerMemberStored,
+    GroupConverted,
+    MemberAssignmentDeleted,
+    MemberTargetDeleted,
+    PartitionMetadataDeleted,
+    RegexDeleted,
+    TargetDeleted,
+)
+from kohort.group.consumer_group import ConsumerGroup
+from kohort.group.effects import Append, Effects, Reply
 from kohort.group.events import Event, GroupDeleted, GroupStored, OffsetCommitted, OffsetDeleted
 from kohort.group.results import (
-    CommitResult,
-    DeleteGroupResult,
-    DeleteOffsetsResult,
     HeartbeatResult,
     JoinResult,
     LeaveResult,
@@ -43,21 +82,43 @@ from kohort.group.results import (
     SyncResult,
 )
 from kohort.group.settings import GroupSettings
+from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 
 Offsets = dict[tuple[str, int], OffsetCommitted]
 """The committed offsets of one group, by topic and partition."""
 
+_TOMBSTONES = (
+    ConsumerMemberDeleted,
+    MemberAssignmentDeleted,
+    MemberTargetDeleted,
+    PartitionMetadataDeleted,
+    RegexDeleted,
+    TargetDeleted,
+)
+
 
 class Shard:
-    """The groups of one offsets partition and what they committed."""
+    """The groups of one offsets partition and what they committed.
 
-    __slots__ = ("groups", "offsets", "settings")
+    `followers` are the consumer groups that subscribe to a topic by its name, `regex_followers` those that subscribe
+    with an expression, which may match any.
+    """
+
+    __slots__ = ("followers", "groups", "offsets", "regex_followers", "settings")
 
     def __init__(self, settings: GroupSettings) -> None:
         self.settings = settings
-        self.groups: dict[str, ClassicGroup] = {}
+        self.groups: dict[str, ClassicGroup | ConsumerGroup] = {}
         self.offsets: dict[str, Offsets] = {}
+        self.followers: dict[str, set[str]] = {}
+        self.regex_followers: set[str] = set()
+
+    def classic_group(self, group_id: str) -> ClassicGroup:
+        """Return a group that must be a classic one."""
+        group = self.groups[group_id]
+        assert isinstance(group, ClassicGroup), "rounds are for classic groups"
+        return group
 
 
 def decide(shard: Shard, command: Command, now_ms: int) -> Effects:
@@ -76,14 +137,53 @@ def apply(shard: Shard, event: Event) -> None:
         case GroupDeleted():
             _delete_group(shard, event.group_id)
         case GroupStored():
-            group = shard.groups.get(event.group_id)
-            if group is None:
-                group = shard.groups[event.group_id] = ClassicGroup(event.group_id)
-            classic_apply.apply(group, event)
-        case OffsetCommitted():
-            _commit(shard, event)
+            classic_apply.apply(_classic_group(shard, event.group_id), event)
+        case ConsumerGroupDeleted():
+            _delete_consumer_group(shard, event.group_id)
+        case _ if isinstance(event, ConsumerHardEvent):
+            _apply_consumer(shard, event)
         case _:
-            classic_apply.apply(shard.groups[event.group_id], event)  # type: ignore[arg-type]
+            group = shard.groups.get(event.group_id)
+            if isinstance(group, ConsumerGroup):
+                consumer_apply.apply(group, event)  # type: ignore[arg-type]
+            elif not isinstance(event, GroupConverted):
+                classic_apply.apply(shard.groups[event.group_id], event)  # type: ignore[arg-type]
+
+
+def _classic_group(shard: Shard, group_id: str) -> ClassicGroup:
+    """Return the classic group of that id, a new one if there is none or an empty consumer group."""
+    group = shard.groups.get(group_id)
+    if isinstance(group, ClassicGroup):
+        return group
+    assert group is None or not group.members, f"{group_id}: a consumer group with members becomes no classic one"
+    shard.regex_followers.discard(group_id)
+    group = shard.groups[group_id] = ClassicGroup(group_id)
+    return group
+
+
+def _apply_consumer(shard: Shard, event: ConsumerHardEvent) -> None:
+    group_id = event.group_id
+    group = shard.groups.get(group_id)
+    if not isinstance(group, ConsumerGroup):
+        if isinstance(event, _TOMBSTONES):
+            return  # of what is not there
+        # The record that made a classic group give way may have been compacted away, but not one of a member.
+        assert group is None or not group.members, f"{group_id}: a classic group with members becomes no consumer one"
+        group = shard.groups[group_id] = ConsumerGroup(group_id, shard.followers)
+    consumer_apply.apply(group, event)
+    if isinstance(event, ConsumerMemberStored | ConsumerMemberDeleted):
+        if group.regex_subscribers:
+            shard.regex_followers.add(group_id)
+        else:
+            shard.regex_followers.discard(group_id)
+
+
+def _delete_consumer_group(shard: Shard, group_id: str) -> None:
+    group = shard.groups.get(group_id)
+    if isinstance(group, ConsumerGroup):
+        assert not group.members, f"{group_id}: a group with members is not deleted"
+        shard.regex_followers.discard(group_id)
+        _remove(shard, group_id)
 
 
 def _commit(shard: Shard, event: OffsetCommitted) -> None:
@@ -103,16 +203,26 @@ def _forget_offset(shard: Shard, event: OffsetDeleted) -> None:
         return
     shard.offsets.pop(event.group_id, None)
     group = shard.groups.get(event.group_id)
-    if group is not None and group.is_simple and not group.is_stored:
+    if isinstance(group, ClassicGroup) and group.is_simple and not group.is_stored:
         # It existed only for its offsets: a compacted log would not know it any more, so neither do we.
         del shard.groups[event.group_id]
 
 
 def _delete_group(shard: Shard, group_id: str) -> None:
+    if not isinstance(shard.groups.get(group_id), ConsumerGroup):
+        _remove(shard, group_id)
+
+
+def _remove(shard: Shard, group_id: str) -> None:
     shard.groups.pop(group_id, None)
     if group_id in shard.offsets:
         # Only a replay sees offsets outlive their group's record.
         shard.groups[group_id] = ClassicGroup(group_id)
+
+
+def followers_of(shard: Shard, topic: str) -> list[str]:
+    """Return the consumer groups to which a change of a topic may matter, by id."""
+    return sorted(shard.followers.get(topic, set()) | shard.regex_followers)
 
 
 def _join(shard: Shard, command: Join, now_ms: int) -> Effects:
@@ -124,7 +234,20 @@ def _join(shard: Shard, command: Join, now_ms: int) -> Effects:
     group = shard.groups.get(command.group_id)
     if group is None:
         return classic_join.decide_first_join(ClassicGroup(command.group_id), command, now_ms, settings)
-    return classic_join.decide_join(group, command, now_ms, settings)
+    if isinstance(group, ClassicGroup):
+        return classic_join.decide_join(group, command, now_ms, settings)
+    if group.members or group.is_dead:
+        return consumer_classic_join.decide_join(group, command, now_ms, settings)
+    return _join_emptied(group, command, now_ms, settings)
+
+
+def _join_emptied(group: ConsumerGroup, command: Join, now_ms: int, settings: GroupSettings) -> Effects:
+    """Let a classic member into a consumer group that is empty: if it gets in, a classic group takes its place."""
+    effects = tuple(classic_join.decide_first_join(ClassicGroup(group.group_id), command, now_ms, settings))
+    if any(isinstance(effect, Append) for effect in effects):
+        member_id = command.member_id or command.new_member_id
+        yield from consumer_exit.delete_effects(group, Cause(CauseKind.GROUP_CONVERTED, now_ms, member_id))
+    yield from effects
 
 
 def _sync(shard: Shard, command: Sync, now_ms: int) -> Effects:
@@ -132,6 +255,8 @@ def _sync(shard: Shard, command: Sync, now_ms: int) -> Effects:
     if group is None:
         error = ErrorCode.UNKNOWN_MEMBER_ID if command.group_id else ErrorCode.INVALID_GROUP_ID
         return (Reply(SyncResult(error)),)
+    if isinstance(group, ConsumerGroup):
+        return consumer_classic_sync.decide_sync(group, command, now_ms, shard.settings)
     return classic_sync.decide_sync(group, command, now_ms, shard.settings)
 
 
@@ -140,7 +265,9 @@ def _heartbeat(shard: Shard, command: Heartbeat, now_ms: int) -> Effects:
     if group is None:
         error = ErrorCode.UNKNOWN_MEMBER_ID if command.group_id else ErrorCode.INVALID_GROUP_ID
         return (Reply(HeartbeatResult(error)),)
-    return classic.decide_heartbeat(group, command, now_ms)
+    if type(group) is ClassicGroup:
+        return classic.decide_heartbeat(group, command, now_ms)
+    return consumer_classic.decide_heartbeat(group, command, now_ms)  # type: ignore[arg-type]
 
 
 def _leave(shard: Shard, command: Leave, now_ms: int) -> Effects:
@@ -151,75 +278,71 @@ def _leave(shard: Shard, command: Leave, now_ms: int) -> Effects:
         unknown = ErrorCode.UNKNOWN_MEMBER_ID
         members = tuple(LeftMember(member.member_id, member.instance_id, unknown) for member in command.members)
         return (Reply(LeaveResult(ErrorCode.NONE, members)),)
+    if isinstance(group, ConsumerGroup):
+        return consumer_classic_exit.decide_leave(group, command, now_ms, shard.settings)
     return classic_exit.decide_leave(group, command, now_ms)
+
+
+def _consumer_heartbeat(shard: Shard, command: ConsumerHeartbeat, now_ms: int) -> Effects:
+    group = shard.groups.get(command.group_id)
+    if type(group) is ConsumerGroup:
+        return consumer.decide_heartbeat(group, command, now_ms, shard.settings)
+    return consumer.decide_first_heartbeat(group, command, now_ms, shard.settings)  # type: ignore[arg-type]
 
 
 def _timer(shard: Shard, command: TimerFired, now_ms: int) -> Effects:
     group = shard.groups.get(command.timer.group_id)
+    if isinstance(group, ConsumerGroup):
+        return consumer.decide_timer(group, command.timer, now_ms, shard.settings)
     return () if group is None else classic.decide_timer(group, command.timer, now_ms)
 
 
 def _loaded(shard: Shard, command: Loaded, now_ms: int) -> Effects:
     group = shard.groups.get(command.group_id)
+    if isinstance(group, ConsumerGroup):
+        return consumer.decide_loaded(group, now_ms, shard.settings)
     return () if group is None else classic.decide_loaded(group, now_ms, shard.settings)
 
 
 def _unload(shard: Shard, command: Unload, now_ms: int) -> Effects:
     group = shard.groups.get(command.group_id)
+    if isinstance(group, ConsumerGroup):
+        return consumer.decide_unload(group, now_ms)
     return () if group is None else classic.decide_unload(group, now_ms)
 
 
+def _prepare_classic(shard: Shard, command: PrepareClassic, now_ms: int) -> Effects:
+    group = shard.groups.get(command.group_id)
+    return consumer_classic.decide_prepare(group, command, now_ms) if isinstance(group, ConsumerGroup) else ()
+
+
 def _open_round(shard: Shard, command: OpenRound, now_ms: int) -> Effects:
-    return classic_round.open_round(shard.groups[command.group_id], command, now_ms, shard.settings)
+    return classic_round.open_round(shard.classic_group(command.group_id), command, now_ms, shard.settings)
 
 
 def _check_join(shard: Shard, command: CheckJoin, now_ms: int) -> Effects:
-    return classic_round.check_join(shard.groups[command.group_id], now_ms, shard.settings)
+    return classic_round.check_join(shard.classic_group(command.group_id), now_ms, shard.settings)
 
 
 def _form_generation(shard: Shard, command: FormGeneration, now_ms: int) -> Effects:
-    return classic_round.form_generation(shard.groups[command.group_id], command, now_ms)
+    return classic_round.form_generation(shard.classic_group(command.group_id), command, now_ms)
 
 
-def _append_failed(shard: Shard, failed: AppendFailed, now_ms: int) -> Effects:
-    """Answer a decision that could not be stored: the command's own answer, with the error that its sender knows."""
-    command = failed.command
-    error = append_error(failed.error, is_join=isinstance(command, Join))
-    match command:
-        case Join():
-            return (Reply(JoinResult(error, "")),)
-        case Sync():
-            return classic_sync.fail_sync(shard.groups[command.group_id], error, now_ms)
-        case CommitOffsets():
-            return (Reply(CommitResult(error)),)
-        case DeleteOffsets():
-            return (Reply(DeleteOffsetsResult(error)),)
-        case DeleteGroup():
-            return (Reply(DeleteGroupResult(error)),)
-        case FormGeneration():
-            group = shard.groups[command.group_id]
-            return classic_round.fail_generation(group, append_error(failed.error, is_join=True), now_ms)
-        case _:
-            return ()
+def _in_consumer_group(decision: Callable[[ConsumerGroup, Any, int, GroupSettings], Effects]) -> _Decision:
+    """Return a decision that a consumer group makes, and that no other group needs."""
+
+    def decide_there(shard: Shard, command: Command, now_ms: int) -> Effects:
+        group = shard.groups.get(command.group_id)
+        return decision(group, command, now_ms, shard.settings) if isinstance(group, ConsumerGroup) else ()
+
+    return decide_there
 
 
-def append_error(error: ErrorCode, *, is_join: bool = False) -> ErrorCode:
-    """Return what a client is told when a record of its group could not be appended: something it can act upon."""
-    match error:
-        case ErrorCode.UNKNOWN_TOPIC_OR_PARTITION | ErrorCode.NOT_ENOUGH_REPLICAS | ErrorCode.REQUEST_TIMED_OUT:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        case ErrorCode.NOT_LEADER_OR_FOLLOWER | ErrorCode.KAFKA_STORAGE_ERROR:
-            return ErrorCode.NOT_COORDINATOR
-        case ErrorCode.MESSAGE_TOO_LARGE | ErrorCode.RECORD_LIST_TOO_LARGE | ErrorCode.INVALID_FETCH_SIZE:
-            return ErrorCode.UNKNOWN_SERVER_ERROR
-        case ErrorCode.NETWORK_EXCEPTION if not is_join:
-            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        case _:
-            return error
+_Decision = Callable[[Shard, Any, int], Effects]
 
-
-_DECISIONS: dict[type, Callable[[Shard, Any, int], Effects]] = {
+_DECISIONS: dict[type, _Decision] = {
     Heartbeat: _heartbeat,
+    ConsumerHeartbeat: _consumer_heartbeat,
     CommitOffsets: offsets.decide_commit,
     Join: _join,
     Sync: _sync,
@@ -234,5 +357,12 @@ _DECISIONS: dict[type, Callable[[Shard, Any, int], Effects]] = {
     ForgetTopic: offsets.decide_forget_topic,
     Loaded: _loaded,
     Unload: _unload,
-    AppendFailed: _append_failed,
+    AppendFailed: append_failure.decide_append_failed,
+    AssignTarget: _in_consumer_group(target.decide_assign_target),
+    Reconcile: _in_consumer_group(consumer_reconcile.decide_reconcile),
+    TargetMeasured: _in_consumer_group(consumer.decide_measured),
+    TopicChanged: _in_consumer_group(consumer.decide_topic_changed),
+    ReconcileJoin: _in_consumer_group(consumer_classic_join.decide_reconcile),
+    PrepareClassic: _prepare_classic,
+    DowngradeIfDue: _in_consumer_group(migrate.decide_downgrade),
 }

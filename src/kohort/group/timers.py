@@ -22,6 +22,10 @@ class TimerKind(StrEnum):
     """How long SyncGroup answers are held for members that must revoke."""
     QUIET = "quiet"
     """How long no join may arrive before a first round ends its delay."""
+    REBALANCE = "rebalance"
+    """How long a member of a consumer group may take to give partitions back (KIP-848)."""
+    TARGET = "target"
+    """When a consumer group computes a target that was put off."""
 
 
 class Timer(NamedTuple):
@@ -56,3 +60,23 @@ def hold_timer(group_id: str, generation: int) -> Timer:
 def quiet_timer(group_id: str) -> Timer:
     """Return the timer that finds out that joins of a first round have stopped arriving."""
     return Timer(TimerKind.QUIET, group_id)
+
+
+def revocation_timer(group_id: str, member_id: str, epoch: int) -> Timer:
+    """Return the timer that evicts a member which does not give back what it was asked for in that epoch."""
+    return Timer(TimerKind.REBALANCE, group_id, member_id, epoch)
+
+
+def target_timer(group_id: str) -> Timer:
+    """Return the timer that computes a target which was put off."""
+    return Timer(TimerKind.TARGET, group_id)
+
+
+def member_join_timer(group_id: str, member_id: str) -> Timer:
+    """Return the timer that evicts a classic member of a consumer group which does not join again."""
+    return Timer(TimerKind.JOIN, group_id, member_id)
+
+
+def member_sync_timer(group_id: str, member_id: str) -> Timer:
+    """Return the timer that evicts a classic member of a consumer group which does not ask for its assignment."""
+    return Timer(TimerKind.SYNC, group_id, member_id)
