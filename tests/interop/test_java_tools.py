@@ -9,21 +9,12 @@ from interop.brokers import Broker
 from interop.group import Group, keyed
 from interop.producers import produce
 from interop.waiting import eventually
+from tests.interop.kafka_tools import CONFIG, GROUPS, table, tool
 
 from interop import jars
 
 pytestmark = [pytest.mark.timeout(150), pytest.mark.usefixtures("java")]
-TOOLS = "org.apache.kafka.tools"
-GROUPS = f"{TOOLS}.consumer.group.ConsumerGroupCommand"
 JAVA_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-
-
-def tool(
-    broker: Broker, name: str, *arguments: str, text: str | None = None, option: str = "--bootstrap-server"
-) -> str:
-    """Run one tool against a broker and return what it printed."""
-    main = name if name.startswith(("org.", "kafka.")) else f"{TOOLS}.{name}"
-    return jars.run(main, option, broker.bootstrap, *arguments, text=text)
 
 
 @pytest.mark.capability("Java tools", "BrokerApiVersionsCommand")
@@ -54,21 +45,19 @@ def test_topic_command_creates_describes_grows_and_deletes(broker: Broker, name:
 
 @pytest.mark.capability("Java tools", "ConfigCommand: describe, alter")
 def test_config_command_alters_and_describes_a_topic(broker: Broker, topic: str) -> None:
-    config = "kafka.admin.ConfigCommand"
     entity = ("--entity-type", "topics", "--entity-name", topic)
-    tool(broker, config, *entity, "--alter", "--add-config", "retention.ms=123456,segment.bytes=1048576")
-    eventually(lambda: "retention.ms=123456" in tool(broker, config, *entity, "--describe"), True)
-    assert "segment.bytes=1048576" in tool(broker, config, *entity, "--describe")
-    tool(broker, config, *entity, "--alter", "--delete-config", "retention.ms")
-    eventually(lambda: "retention.ms=123456" in tool(broker, config, *entity, "--describe"), False)
-    every = tool(broker, config, *entity, "--describe", "--all")
+    tool(broker, CONFIG, *entity, "--alter", "--add-config", "retention.ms=123456,segment.bytes=1048576")
+    eventually(lambda: "retention.ms=123456" in tool(broker, CONFIG, *entity, "--describe"), True)
+    assert "segment.bytes=1048576" in tool(broker, CONFIG, *entity, "--describe")
+    tool(broker, CONFIG, *entity, "--alter", "--delete-config", "retention.ms")
+    eventually(lambda: "retention.ms=123456" in tool(broker, CONFIG, *entity, "--describe"), False)
+    every = tool(broker, CONFIG, *entity, "--describe", "--all")
     assert "retention.ms=604800000" in every
 
 
 @pytest.mark.capability("Java tools", "ConfigCommand: describe, alter")
 def test_config_command_describes_the_broker(broker: Broker) -> None:
-    config = "kafka.admin.ConfigCommand"
-    described = tool(broker, config, "--entity-type", "brokers", "--entity-name", "1", "--describe", "--all")
+    described = tool(broker, CONFIG, "--entity-type", "brokers", "--entity-name", "1", "--describe", "--all")
     assert "group.initial.rebalance.delay.ms=0" in described
 
 
@@ -114,13 +103,6 @@ def test_offset_shell_prints_the_ends_of_each_partition(broker: Broker, topic: s
     assert set(printed.split()) == {f"{topic}:{partition}:0" for partition in range(6)}
     printed = tool(broker, "GetOffsetShell", "--topic-partitions", topic, "--time", "max-timestamp")
     assert len(printed.split()) == 6
-
-
-def table(text: str) -> list[dict[str, str]]:
-    """Read the rows of a ConsumerGroupCommand table by its header."""
-    lines = [line.split() for line in text.splitlines() if line.strip()]
-    header = next(i for i, words in enumerate(lines) if words[0] in ("GROUP", "TOPIC"))
-    return [dict(zip(lines[header], words, strict=False)) for words in lines[header + 1 :]]
 
 
 @pytest.mark.capability("Java tools", "ConsumerGroupCommand: list, describe")
