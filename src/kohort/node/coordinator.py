@@ -102,10 +102,7 @@ class Coordinator:
         return topic
 
     def _host(self, topic: Topic, now_ms: int) -> None:
-        ignored = self._node.config.ignored_offsets
-        self._partitions = [
-            OffsetsPartition(partition, self._settings, ignored(partition.index)) for partition in topic.partitions
-        ]
+        self._partitions = [OffsetsPartition(partition, self._settings) for partition in topic.partitions]
         for hosted in self._partitions:
             if self._node.disk.exists(hosted.partition.directory):
                 self._load(hosted, now_ms)
