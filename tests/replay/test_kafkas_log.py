@@ -1,7 +1,7 @@
 """Segments of `__consumer_offsets` that Apache Kafka 4.3.1 wrote, replayed.
 
 One partition each: a dynamic member that left, with one transaction committed and one aborted; a static member that
-is still there; a member of the consumer protocol, whose records are not ours to read yet.
+is still there; a member of the consumer protocol that has left.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kohort.group.classic_group import Phase
+from kohort.group.classic_group import ClassicGroup, Phase
+from kohort.group.consumer_group import ConsumerGroup, GroupState
 from kohort.group.invariants import violations
 from kohort.group.settings import GroupSettings
 from kohort.group.shard import Shard, apply
@@ -36,6 +37,7 @@ def offsets(shard: Shard, group_id: str) -> dict[tuple[str, int], int]:
 def test_group_whose_members_left_is_empty_and_keeps_its_offsets() -> None:
     shard, _ = replayed("dynamic-and-transactions.log")
     group = shard.groups["dyn"]
+    assert isinstance(group, ClassicGroup)
     assert (group.phase, group.generation, group.protocol_type) == (Phase.EMPTY, 2, "consumer")
 
 
@@ -47,11 +49,35 @@ def test_committed_transaction_counts_and_the_aborted_one_does_not() -> None:
 def test_static_member_is_there_with_its_assignment() -> None:
     shard, _ = replayed("static.log")
     group = shard.groups["classic"]
+    assert isinstance(group, ClassicGroup)
     (member,) = group.members.values()
     assert (group.phase, group.generation, group.leader) == (Phase.STABLE, 1, member.member_id)
     assert group.static_members == {"inst": member.member_id}
     assert member.assignment.count(b"\x00\x01t") == 1
     assert offsets(shard, "classic") == {("t", 1): 42}
+
+
+def test_consumer_group_whose_members_left_is_empty_and_keeps_its_offsets() -> None:
+    shard, replay = replayed("kip-848.log")
+    group = shard.groups["kip848"]
+    assert isinstance(group, ConsumerGroup)
+    assert (group.state, group.epoch, group.assignment_epoch) == (GroupState.EMPTY, 3, 2)
+    assert not group.owners
+    assert not replay.skipped
+    assert offsets(shard, "kip848") == {("t", 1): 42}
+
+
+def test_every_prefix_of_a_consumer_groups_log_is_a_group() -> None:
+    shard, replay = Shard(GroupSettings()), Replay()
+    seen = []
+    for _, batch in iter_batches((SEGMENTS / "kip-848.log").read_bytes()):
+        for event in replay.read(batch):
+            apply(shard, event)
+            group = shard.groups["kip848"]
+            assert isinstance(group, ConsumerGroup)
+            seen.append((group.state, sum(map(len, group.owners.values()))))
+    assert seen[4:6] == [(GroupState.STABLE, 3)] * 2
+    assert seen[-1] == (GroupState.EMPTY, 0)
 
 
 @pytest.mark.parametrize("name", ["dynamic-and-transactions.log", "static.log", "kip-848.log"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from kohort.group import consumer_exit
 from kohort.group.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Phase
 from kohort.group.commands import CommitOffsets, DeleteGroup, DeleteOffsets, ExpireOffsets, ForgetTopic
 from kohort.group.consumer_group import ConsumerGroup
@@ -134,8 +135,6 @@ def _is_empty(group: Group) -> bool:
 
 def _delete(group: Group, cause: Cause) -> Iterable[Effect]:
     if isinstance(group, ConsumerGroup):
-        from kohort.group import consumer_exit
-
         yield from consumer_exit.delete_effects(group, cause)
         return
     for member_id in sorted(group.pending):
