@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from interop import java_member
+from interop.account import Account
 from interop.process import Child
 from kohort.model.errors import KafkaError
 from kohort.sync import Consumer
@@ -23,13 +24,10 @@ Position = tuple[int, int]  # partition, offset
 Pair = tuple[str, str]  # key, value
 
 
-class Member:
+class Member(Account):
     """One member program and what it has reported so far."""
 
     def __init__(self, library: str, bootstrap: str, group: str, topic: str, folder: Path, settings: Mapping[str, str]):
-        self.library = library
-        self.settings = dict(settings)
-        self.is_native = settings.get("protocol") == "consumer"  # of the consumer protocol (KIP-848)
         arguments = [bootstrap, group, topic, *(f"{key}={value}" for key, value in settings.items())]
         if library == "java":
             command = java_member.command(*arguments)
@@ -38,59 +36,21 @@ class Member:
         output = folder / f"{library}-{time.monotonic_ns()}.jsonl"
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         self.child = Child(command, output, environment=environment, separate=True)
+        super().__init__(
+            f"{library} pid {self.child.pid}",
+            is_native=settings.get("protocol") == "consumer",
+            is_cooperative=settings.get("assignor") == "cooperative-sticky",
+        )
+        self.library = library
         self._seen = 0
-        self._turning_s = 0.0
-        self.owned: set[int] = set()
-        self.changes: list[tuple[str, set[int]]] = []
-        self.changed_s: list[float] = []  # when each of `changes` was
-        self.reads: list[tuple[float, frozenset[int]]] = []  # when it read, and from which partitions
-        self.ended_s: float | None = None  # when it began to leave, or was dead
-        self.rows: list[tuple[int, int, str, str]] = []
-        self.read_s: list[float] = []  # when it read each of `rows`
-        self.committed: dict[int, int] = {}
-        self.commits: list[tuple[float, dict[int, int]]] = []  # when it had been confirmed what it committed
-        self.refusals: list[str] = []
-        self.troubles: list[str] = []
-        self.has_left = False
 
     def read(self) -> None:
         """Take in the lines that it has printed since the last time."""
         text = self.child.text()
         end = text.rfind("\n") + 1
         for line in text[self._seen : end].splitlines():
-            self._take(json.loads(line))
+            self.take(json.loads(line))
         self._seen = max(self._seen, end)
-
-    def _take(self, event: dict[str, object]) -> None:
-        match event:
-            case {"event": "owns", "partitions": list(partitions), "why": str(why), "at_s": float(at_s)}:
-                self.owned = set(partitions)
-                self.changes.append((why, self.owned))
-                self.changed_s.append(at_s)
-            case {"event": "read", "records": list(records), "at_s": float(at_s)}:
-                self.rows += [tuple(row) for row in records]
-                self.read_s += [at_s] * len(records)
-                self.reads.append((at_s, frozenset(row[0] for row in records)))
-            case {"event": "committed", "offsets": dict(offsets), "at_s": float(at_s)}:
-                confirmed = {int(partition): offset for partition, offset in offsets.items()}
-                self.committed |= confirmed
-                self.commits.append((at_s, confirmed))
-            case {"event": "refused", "error": str(error)}:
-                self.refusals.append(error)
-            case {"event": "troubled", "error": str(error)}:
-                self.troubles.append(error)
-            case {"event": "leaving", "at_s": float(at_s)}:
-                self.ended_s = at_s
-            case {"event": "left"}:
-                self.has_left = True
-            case {"event": "turning", "at_s": float(at_s)}:
-                self._turning_s = at_s
-            case {"event": "turned"}:
-                self.is_native = not self.is_native
-                if self.owned:  # its library closes without a callback
-                    self.owned = set()
-                    self.changes.append(("revoked", self.owned))
-                    self.changed_s.append(self._turning_s)
 
     def complaint(self) -> str:
         """Return what it wrote on stderr, for a message."""
@@ -181,7 +141,7 @@ class Group:
     def state(self) -> str:
         """Return what each member holds and has read, for a message."""
         return "\n".join(
-            f"{m.library} pid {m.child.pid}: owns {sorted(m.owned)}, read {len(m.rows)}, committed {m.committed}, "
+            f"{m.name}: owns {sorted(m.owned)}, read {len(m.rows)}, committed {m.committed}, "
             f"refused {m.refusals}, troubles {m.troubles}, changes {m.changes[-4:]}, said {m.complaint()}"
             for m in self.gone + self.members
         )

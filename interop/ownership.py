@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from interop.group import Member
+from interop.account import Account
 
 
 class Span(NamedTuple):
@@ -28,21 +28,20 @@ class Span(NamedTuple):
     is_lost: bool
 
 
-def spans(member: Member) -> list[Span]:
+def spans(member: Account) -> list[Span]:
     """Return what a member held, in the order of the ends."""
-    holder = f"{member.library} pid {member.child.pid}"
     found: list[Span] = []
     since: dict[int, float] = {}
     for at_s, (why, owned) in zip(member.changed_s, member.changes, strict=True):
         # An eager assignment is the whole of it: what was held and is held again was never given up.
         gone = sorted(since.keys() - owned)
-        found += [Span(partition, since.pop(partition), at_s, holder, why == "lost") for partition in gone]
+        found += [Span(partition, since.pop(partition), at_s, member.name, why == "lost") for partition in gone]
         since |= dict.fromkeys(owned - since.keys(), at_s)
     end_s = math.inf if member.ended_s is None else member.ended_s
-    return found + [Span(partition, start_s, end_s, holder, False) for partition, start_s in sorted(since.items())]
+    return found + [Span(partition, start_s, end_s, member.name, False) for partition, start_s in sorted(since.items())]
 
 
-def check_single_owner(everyone: Iterable[Member], *, may_lose: Sequence[Member] = ()) -> None:
+def check_single_owner(everyone: Iterable[Account], *, may_lose: Sequence[Account] = ()) -> None:
     """Check that no partition was ever held by two members at once; only who is in `may_lose` may be told of a loss."""
     every: list[Span] = []
     for member in everyone:
@@ -57,7 +56,7 @@ def check_single_owner(everyone: Iterable[Member], *, may_lose: Sequence[Member]
             assert both_s <= 0, f"{before.holder} and {after.holder} both held {before.partition} for {both_s:.3f} s"
 
 
-def check_repeats(everyone: Sequence[Member]) -> int:
+def check_repeats(everyone: Sequence[Account]) -> int:
     """Check that what was read again had not been committed when its next holder got the partition; return how many."""
     commits: dict[int, list[tuple[float, int]]] = defaultdict(list)
     for member in everyone:
@@ -66,7 +65,7 @@ def check_repeats(everyone: Sequence[Member]) -> int:
                 commits[partition].append((at_s, offset))
     for confirmed in commits.values():
         confirmed.sort()
-    reads: dict[tuple[int, int], list[tuple[float, Member]]] = defaultdict(list)
+    reads: dict[tuple[int, int], list[tuple[float, Account]]] = defaultdict(list)
     for member in everyone:
         for at_s, row in zip(member.read_s, member.rows, strict=True):
             reads[row[0], row[1]].append((at_s, member))
@@ -76,21 +75,21 @@ def check_repeats(everyone: Sequence[Member]) -> int:
             since_s = _held_since(member, partition, at_s)
             before = commits[partition][: bisect_right(commits[partition], (since_s, 0))]
             committed = max((up_to for _, up_to in before), default=0)
-            assert committed <= offset, f"{member.library} read {partition}@{offset} again, committed was {committed}"
+            assert committed <= offset, f"{member.name} read {partition}@{offset} again, committed was {committed}"
             repeats += 1
     return repeats
 
 
-def _held_since(member: Member, partition: int, at_s: float) -> float:
+def _held_since(member: Account, partition: int, at_s: float) -> float:
     return max(span.start_s for span in spans(member) if span.partition == partition and span.start_s <= at_s)
 
 
-def kept(member: Member, held: Iterable[int], since: int) -> set[int]:
+def kept(member: Account, held: Iterable[int], since: int) -> set[int]:
     """Return which of the partitions it has held without a break, over its changes from number `since` on."""
     return set(held).intersection(*(owned for _, owned in member.changes[since:]))
 
 
-def longest_pause_s(member: Member, partition: int, start_s: float, end_s: float) -> float:
+def longest_pause_s(member: Account, partition: int, start_s: float, end_s: float) -> float:
     """Return the longest time in which a member read nothing of a partition."""
     times = [at_s for at_s, partitions in member.reads if partition in partitions and start_s < at_s < end_s]
     return max(after - before for before, after in zip([start_s, *times], [*times, end_s], strict=True))

@@ -15,7 +15,6 @@ from interop.group import Group, Member, Pair, Position
 from interop.ownership import check_repeats, check_single_owner, kept, longest_pause_s
 
 LONGEST_PAUSE_S = 4.0  # where records come every 0.2 s, beside other tests
-COOPERATIVE = "cooperative-sticky"
 
 
 class Referee:
@@ -29,7 +28,7 @@ class Referee:
     @contextmanager
     def change(self, *changed: Member) -> Iterator[None]:
         """Let some members change, wait until the group is calm, and see that no other stopped where it need not."""
-        others = [each for each in self.group.members if each not in changed and is_incremental(each)]
+        others = [each for each in self.group.members if each not in changed and each.is_incremental]
         before = [(each, set(each.owned), len(each.changes)) for each in others]
         start_s = time.monotonic()
         yield
@@ -37,10 +36,10 @@ class Referee:
         for each, held, since in before:
             stayed = held & each.owned
             stopped = stayed - kept(each, held, since)
-            assert not stopped, f"{each.library} stopped reading {stopped}, which it keeps: {self.group.state()}"
+            assert not stopped, f"{each.name} stopped reading {stopped}, which it keeps: {self.group.state()}"
             for partition in stayed:
                 pause_s = longest_pause_s(each, partition, start_s, time.monotonic())
-                assert pause_s < LONGEST_PAUSE_S, f"{each.library} read nothing of {partition} for {pause_s:.1f} s"
+                assert pause_s < LONGEST_PAUSE_S, f"{each.name} read nothing of {partition} for {pause_s:.1f} s"
 
     def bounce(self, member: Member, **settings: str) -> Member:
         """Stop one member and start it anew with other settings."""
@@ -66,8 +65,3 @@ class Referee:
         self.group.check_read(written)
         check_single_owner(everyone, may_lose=may_lose)
         return check_repeats(everyone)
-
-
-def is_incremental(member: Member) -> bool:
-    """Return whether a member gives up only what it must when its group changes."""
-    return member.is_native or member.settings.get("assignor") == COOPERATIVE

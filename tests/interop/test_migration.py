@@ -7,7 +7,7 @@ from interop.brokers import BROKERS
 from interop.group import Group, keyed, merged
 from interop.kohort_broker import KohortBroker
 from interop.producers import Load, produce
-from interop.referee import COOPERATIVE, Referee
+from interop.referee import Referee
 from interop.trap import CONSUMER_GROUP_HEARTBEAT, JOIN_GROUP, SYNC_GROUP, Trap
 from tests.interop.groups import group_type
 from tests.interop.lanes import Stage
@@ -17,6 +17,7 @@ from tests.interop.topics import create_topic
 pytestmark = pytest.mark.timeout(400)
 FLEET = ("kohort", "java", "librdkafka", "kohort")  # all that know both protocols
 OLD = ("kafka_python", "aiokafka")  # who write embedded versions 0 and 1
+COOPERATIVE = "cooperative-sticky"
 PARTITIONS = 12
 on_both = pytest.mark.parametrize("broker", list(BROKERS))
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from interop.brokers import BROKERS
-from interop.group import Group, Member
-from interop.ownership import check_single_owner, kept, longest_pause_s
+from interop.ownership import check_single_owner, kept
 from interop.producers import Load
+from interop.referee import Referee
 from interop.stored import leading_client
 from tests.interop.lanes import Stage
 from tests.interop.libraries import need
@@ -17,7 +15,6 @@ FLEET = ("kohort", "java", "kohort")
 BOTH = "range,cooperative-sticky"
 COOPERATIVE = "cooperative-sticky"
 STEPS = (BOTH, COOPERATIVE, BOTH, "range")
-LONGEST_PAUSE_S = 4  # where records come every 0.2 s, beside other tests
 on_both = pytest.mark.parametrize("broker", list(BROKERS))
 
 
@@ -28,34 +25,14 @@ on_both = pytest.mark.parametrize("broker", list(BROKERS))
 def test_rolling_bounces_lead_to_cooperative_and_back(stage: Stage) -> None:
     need("java")
     with stage.group() as group, Load(stage.bootstrap, group.topic) as load:
-        speaks = {id(group.start(library, assignor="range")): "range" for library in FLEET}
-        group.settle()
+        for library in FLEET:
+            group.start(library, assignor="range")
         group.calm(1)
+        referee = Referee(group)
         for assignors in STEPS:
             for member in list(group.members):
-                speaks[id(bounce(group, member, assignors, speaks))] = assignors
-        written = load.stop()
-        group.drain(written)
-        group.check(written)
-        check_single_owner(group.gone + group.members)
-
-
-def bounce(group: Group, member: Member, assignors: str, speaks: dict[int, str]) -> Member:
-    """Stop one member and start it anew; who is cooperative meanwhile reads on from what stays with it."""
-    others = [each for each in group.members if each is not member and speaks[id(each)] == COOPERATIVE]
-    before = [(each, set(each.owned), len(each.changes)) for each in others]
-    start_s = time.monotonic()
-    group.leave(member)
-    back = group.start(member.library, assignor=assignors)
-    group.settle()
-    group.calm(0.7)
-    for each, held, since in before:
-        stayed = held & each.owned
-        assert kept(each, held, since) == stayed, f"{each.library} stopped reading what it keeps: {group.state()}"
-        for partition in stayed:
-            pause_s = longest_pause_s(each, partition, start_s, time.monotonic())
-            assert pause_s < LONGEST_PAUSE_S, f"{each.library} read nothing of {partition} for {pause_s:.1f} s"
-    return back
+                referee.bounce(member, assignor=assignors)
+        assert referee.verdict(load.stop()) == 0
 
 
 @on_both
