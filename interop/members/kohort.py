@@ -8,7 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 from interop.members.report import Options, Report, options
-from kohort import Consumer, CooperativeStickyAssignor, RangeAssignor, RoundRobinAssignor, StickyAssignor
+from kohort import (
+    Consumer,
+    CooperativeStickyAssignor,
+    RangeAssignor,
+    RoundRobinAssignor,
+    StickyAssignor,
+    SubscriptionPattern,
+)
 from kohort.assign import Assignor, GroupSpec
 from kohort.assign.custom import assignor
 from kohort.client.errors import CommitFailed
@@ -51,7 +58,7 @@ class _Member(RebalanceListener):
         self.owned: set[int] = set()
         self.positions: dict[TopicPartition, int] = {}
         self.consumer = Consumer(
-            *([] if chosen.regex else [chosen.topic]),
+            SubscriptionPattern(chosen.regex) if chosen.regex else chosen.topic,
             bootstrap_servers=chosen.bootstrap,
             group_id=chosen.group,
             group_instance_id=chosen.instance,
@@ -60,7 +67,6 @@ class _Member(RebalanceListener):
             auto_offset_reset="earliest",
             fetch_max_wait_ms=100,
             listener=self,
-            **({"regex": chosen.regex} if chosen.regex else {}),
             **_protocol(chosen),
         )
 
