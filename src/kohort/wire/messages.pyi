@@ -378,6 +378,7 @@ class ConsumerGroupDescribeResponse(Response):
             assignment: Assignment = ...
             target_assignment: TargetAssignment = ...
             member_type: int = -1  # from 1
+            phase: str | None = None
 
         error_code: int = 0
         error_message: str | None = None
