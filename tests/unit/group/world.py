@@ -25,7 +25,8 @@ from kohort.group.commands import (
     Sync,
     TimerFired,
 )
-from kohort.group.effects import Append, Arm, Disarm, Effect, Note, Park, Parked, Reply, Then
+from kohort.group.consumer_group import ConsumerGroup
+from kohort.group.effects import Append, Arm, Disarm, Effect, Note, Park, Parked, Reply, Rouse, Then
 from kohort.group.events import Event, HardEvent, OffsetCommitted, OffsetDeleted
 from kohort.group.invariants import missing_timers, violations, waiting
 from kohort.group.results import JoinResult, Result, SyncResult
@@ -81,6 +82,8 @@ class World:
         self.stored: list[dict[str, Any]] = []
         """The hard state after each entry of the log, as the live shard had it."""
         self.events: list[Event] = []
+        self.roused: list[str] = []
+        """Members that were to hear something at once, since the last command began."""
         self.append_error: ErrorCode | None = None
         self.ids = 0
 
@@ -88,6 +91,7 @@ class World:
 
     def submit(self, command: Command) -> Answer:
         answer = Answer()
+        self.roused.clear()
         self._run(command, answer)
         self._check()
         return answer
@@ -134,6 +138,8 @@ class World:
                 self.timers[timer] = deadline_ms
             case Disarm(timer):
                 self.timers.pop(timer, None)
+            case Rouse(member_ids=member_ids):
+                self.roused += member_ids
 
     def _check(self) -> None:
         assert not violations(self.shard), violations(self.shard)
@@ -160,7 +166,9 @@ class World:
     # -- asking
 
     def group(self, group_id: str = "g") -> ClassicGroup:
-        return self.shard.groups[group_id]
+        group = self.shard.groups[group_id]
+        assert isinstance(group, ClassicGroup), "the group is a classic one"
+        return group
 
     def join(self, member_id: str = "", **changes: Any) -> Answer:
         self.ids += 1
@@ -274,13 +282,15 @@ def hard_state(shard: Shard, group_id: str) -> dict[str, Any]:
     group = shard.groups.get(group_id)
     offsets = {key: committed._replace(member_id="") for key, committed in shard.offsets.get(group_id, {}).items()}
     return {
-        f"group {group_id}": hard_group(group) if group is not None and group.is_stored else None,
+        f"group {group_id}": hard_consumer_group(group) if isinstance(group, ConsumerGroup) else hard_group(group),
         f"offsets {group_id}": offsets or None,
     }
 
 
-def hard_group(group: ClassicGroup) -> tuple[Any, ...]:
+def hard_group(group: ClassicGroup | None) -> tuple[Any, ...] | None:
     """Return what a stored group's record says."""
+    if group is None or not group.is_stored:
+        return None
     members = tuple(
         (
             member_id,
@@ -294,6 +304,41 @@ def hard_group(group: ClassicGroup) -> tuple[Any, ...]:
         for member_id, member in sorted(group.members.items())
     )
     return (group.phase, group.generation, group.protocol_type, group.protocol_name, group.leader, members)
+
+
+def hard_consumer_group(group: ConsumerGroup) -> tuple[Any, ...]:
+    """Return what the records of a consumer group say, but for why."""
+    members = tuple(
+        (
+            member_id,
+            *(getattr(member, name) for name in MEMBER_FIELDS),
+        )
+        for member_id, member in sorted(group.members.items())
+    )
+    regexes = {regex: stored.topics for regex, stored in group.regexes.items()}
+    target = (group.assignment_epoch, group.assignment_timestamp_ms)
+    return (group.epoch, group.metadata_hash, target, members, regexes)
+
+
+MEMBER_FIELDS = (
+    "instance_id",
+    "rack_id",
+    "client_id",
+    "client_host",
+    "subscribed_topic_names",
+    "subscribed_topic_regex",
+    "rebalance_timeout_ms",
+    "server_assignor",
+    "classic",
+    "lags",
+    "epoch",
+    "previous_epoch",
+    "state",
+    "assigned",
+    "pending",
+    "target",
+    "classic_phase",
+)
 
 
 def joined(answer: Answer) -> JoinResult:
