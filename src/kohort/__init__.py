@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         Producer,
         RebalanceListener,
         RecordMetadata,
+        SubscriptionPattern,
     )
     from kohort.model.errors import ErrorCode, KafkaError
     from kohort.model.ids import TopicPartition
@@ -49,6 +50,7 @@ _HOME_OF = {
     "RecordMetadata": "kohort.client",
     "RoundRobinAssignor": "kohort.assign",
     "StickyAssignor": "kohort.assign",
+    "SubscriptionPattern": "kohort.client",
     "TopicPartition": "kohort.model.ids",
     "assignor": "kohort.assign",
 }
@@ -70,6 +72,7 @@ __all__ = [
     "RecordMetadata",
     "RoundRobinAssignor",
     "StickyAssignor",
+    "SubscriptionPattern",
     "TopicPartition",
     "__version__",
     "assignor",

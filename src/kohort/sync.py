@@ -134,6 +134,7 @@ class Consumer(_Blocking[_Consumer]):
     end_offsets = _blocking(_Consumer.end_offsets)
     offsets_for_times = _blocking(_Consumer.offsets_for_times)
     enforce_rebalance = _plain(_Consumer.enforce_rebalance)
+    report_standby_lag = _plain(_Consumer.report_standby_lag)
     group_metadata = _plain(_Consumer.group_metadata)
 
     @property

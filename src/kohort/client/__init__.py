@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kohort.client.producer import Producer
     from kohort.client.range_reader import read_ranges
     from kohort.client.view import Broker, ClusterView, PartitionView, TopicView
+    from kohort.client.wanted import SubscriptionPattern
     from kohort.net.sasl import Sasl
 
 # Imported when first asked for: a program that only produces pays for nothing else.
@@ -61,6 +62,7 @@ _HOME_OF = {
     "RecordMetadata": "kohort.client.accumulator",
     "ResourceType": "kohort.client.admin",
     "Sasl": "kohort.net.sasl",
+    "SubscriptionPattern": "kohort.client.wanted",
     "TopicView": "kohort.client.view",
     "UnknownPartition": "kohort.client.errors",
     "UnknownTopic": "kohort.client.errors",
@@ -95,6 +97,7 @@ __all__ = [
     "RecordMetadata",
     "ResourceType",
     "Sasl",
+    "SubscriptionPattern",
     "TopicView",
     "UnknownPartition",
     "UnknownTopic",

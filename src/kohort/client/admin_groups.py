@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 
 from kohort.client.cluster import Cluster
 from kohort.client.errors import PartitionErrors
@@ -30,11 +29,21 @@ class GroupAdmin:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    async def list_groups(self) -> list[GroupListing]:
-        """Return every group of the cluster, by id; each broker knows those that it coordinates."""
+    async def list_groups(self, types: Iterable[str] = (), states: Iterable[str] = ()) -> list[GroupListing]:
+        """Return the groups of the cluster by id: all, or those of these types and in these states, in any case.
+
+        Each broker knows the groups that it coordinates.
+        """
         await self._cluster.refresh()
         answers = await asyncio.gather(*[self._list_at(broker) for broker in self._cluster.view.brokers.values()])
-        found = {listing.group_id: listing for answer in answers for listing in answer}
+        # Asked for all: older brokers know no filters.
+        kinds, wanted = {each.lower() for each in types}, {each.lower() for each in states}
+        found = {
+            listing.group_id: listing
+            for answer in answers
+            for listing in answer
+            if (not kinds or listing.group_type.lower() in kinds) and (not wanted or listing.state.lower() in wanted)
+        }
         return [found[group_id] for group_id in sorted(found)]
 
     async def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
@@ -42,6 +51,23 @@ class GroupAdmin:
         wanted = list(dict.fromkeys(group_ids))
         described = await asyncio.gather(*[self._describe(group_id) for group_id in wanted])
         return dict(zip(wanted, described, strict=True))
+
+    async def describe_consumer_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
+        """Return these groups of the consumer protocol (KIP-848) by id, with epochs, targets and types of members.
+
+        Raises GROUP_ID_NOT_FOUND, for groups of another type too, and UNSUPPORTED_VERSION.
+        """
+        wanted = list(dict.fromkeys(group_ids))
+        described = await asyncio.gather(*[self._describe_consumer(group_id) for group_id in wanted])
+        return dict(zip(wanted, described, strict=True))
+
+    async def has_consumer_protocol(self, group_id: str) -> bool:
+        """Return whether the coordinator of a group, there or not, offers the consumer protocol."""
+        try:
+            await self._describe_consumer(group_id)
+        except KafkaError as error:
+            return error.code is not ErrorCode.UNSUPPORTED_VERSION
+        return True
 
     async def group_coordinator(self, group_id: str) -> Broker:
         """Return the broker that coordinates a group, there or not. Raises `KafkaError`."""
@@ -119,13 +145,20 @@ class GroupAdmin:
         if group.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
             _refuse(group.error_code, group_id, "cannot be described", group.error_message)
         # A group of the consumer protocol does not exist for DescribeGroups.
-        with suppress(KafkaError):
-            newer = await self._cluster.call_coordinator(
-                group_id, ConsumerGroupDescribeRequest(group_ids=[group_id]), lambda found: found.groups[0].error_code
-            )
-            if newer.groups[0].error_code == ErrorCode.NONE:
-                return read_consumer(newer.groups[0])
+        try:
+            return await self._describe_consumer(group_id)
+        except KafkaError as error:
+            if error.code not in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
+                raise
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} does not exist")
+
+    async def _describe_consumer(self, group_id: str) -> GroupDescription:
+        answer = await self._cluster.call_coordinator(
+            group_id, ConsumerGroupDescribeRequest(group_ids=[group_id]), lambda found: found.groups[0].error_code
+        )
+        group = answer.groups[0]
+        _refuse(group.error_code, group_id, "cannot be described as a consumer group", group.error_message)
+        return read_consumer(group)
 
 
 def _refuse(code: int, name: str, what: str, message: str | None) -> None:

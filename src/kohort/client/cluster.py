@@ -72,6 +72,7 @@ class Cluster:
         self._is_auto_creating = allow_auto_create_topics
         self._tracked: set[str] = set()
         self._is_tracking_all = False
+        self._nameless: frozenset[bytes] = frozenset()
         self._coordinators: dict[str, Broker] = {}
         self._watchers: list[Callable[[ClusterView], None]] = []
         self._refreshing: asyncio.Task[None] | None = None
@@ -124,6 +125,12 @@ class Cluster:
     def track_all(self, *, is_wanted: bool = True) -> None:
         """Keep every topic of the cluster in the view from the next refresh on, or again only those tracked by name."""
         self._is_tracking_all = is_wanted
+
+    def want_names(self, topic_ids: frozenset[bytes]) -> None:
+        """Find the names of these topics, and of no others asked for before; those that are found are tracked."""
+        self._nameless = topic_ids
+        if topic_ids:
+            self.want_refresh()
 
     def want_refresh(self) -> None:
         """Say that the view looks wrong: it is refreshed soon, in the background."""
@@ -305,8 +312,20 @@ class Cluster:
             named = {topic.name for topic in answer.topics}
             before = ClusterView(topics={name: topic for name, topic in before.topics.items() if name in named})
         self.view = read_view(answer, before)
+        await self._find_names()
         for seen in tuple(self._watchers):
             seen(self.view)
+
+    async def _find_names(self) -> None:
+        """Ask for topics by id: a request that names any id is answered for ids alone (KIP-516)."""
+        names = {topic.topic_id: topic.name for topic in self.view.topics.values()}
+        missing = sorted(self._nameless - names.keys())
+        if missing:
+            request = MetadataRequest(topics=[MetadataRequest.Topic(topic_id=each, name=None) for each in missing])
+            self.view = read_view(await self.call_any(request), self.view)
+            names = {topic.topic_id: topic.name for topic in self.view.topics.values()}
+        self._tracked |= {names[topic_id] for topic_id in self._nameless & names.keys()}
+        self._nameless -= names.keys()
 
     async def _keep_fresh(self) -> None:
         waits = self.waits()
@@ -314,6 +333,7 @@ class Cluster:
             try:
                 # A topic that does not exist yet, or whose leader is being elected, will: look again soon.
                 is_complete = all(topic.error is ErrorCode.NONE for topic in self.view.topics.values())
+                is_complete = is_complete and not self._nameless
                 async with asyncio.timeout(self._metadata_max_age_s if is_complete else _INCOMPLETE_S):
                     await self._wanted.wait()
             except TimeoutError:

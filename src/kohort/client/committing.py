@@ -25,11 +25,12 @@ from kohort.model.ids import TopicPartition
 log = logging.getLogger(__name__)
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
+Lags = Mapping[TopicPartition, int]
 Committed = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], object]
 
 
 class GroupMetadata(NamedTuple):
-    """Who a consumer is in its group; generation -1 and an empty member id before it has joined."""
+    """Who a consumer is in its group; generation -1 before it has joined, in the consumer protocol the member epoch."""
 
     group_id: str
     generation: int = -1
@@ -56,6 +57,7 @@ class Committing:
         # Half of the rebalance timeout: the listener hears of a revocation however long the commit hangs (KAFKA-13310).
         self._last_commit_s = 150.0
         self._membership: Membership | None = None
+        self._lags: Lags | Callable[[], Lags] | None = None
         self._measured = metrics
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pulse = Pulse()
@@ -93,13 +95,28 @@ class Committing:
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the group's committed offsets; what was never committed is left out. Raises `KafkaError`."""
-        return await fetch_committed(self._cluster, self._group(), partitions)
+        group_id = self._group()
+        if self._membership is not None:
+            return await self._membership.committed(partitions)
+        return await fetch_committed(self._cluster, group_id, partitions)
 
     def enforce_rebalance(self, reason: str = "rebalance enforced by user") -> None:
         """Ask for a rebalance, for a cause that only this program knows. Raises RuntimeError without a group."""
         if self._membership is None:
             raise RuntimeError("this consumer is in no group that could rebalance: give a group_id and subscribe")
         self._membership.rejoin(reason)
+
+    def report_standby_lag(self, lags: Lags | Callable[[], Lags]) -> None:
+        """Say how many records each standby copy of this program's state is behind, or a function that returns it now.
+
+        A group of our broker is told when a copy catches up (`acceptable_recovery_lag`), and when one falls behind for
+        `lag_growth_ms`; it may then be given a new assignment. The function is called before each heartbeat; it must
+        not block. Raises RuntimeError without a group.
+        """
+        self._group()
+        self._lags = lags
+        if self._membership is not None:
+            self._take_lags(self._membership)
 
     def group_metadata(self) -> GroupMetadata:
         """Return who this consumer is in its group now. Raises RuntimeError without a group."""
@@ -119,6 +136,13 @@ class Committing:
         return lags(self._fetcher.tracked)
 
     # The inside
+
+    def _take_lags(self, membership: Membership) -> None:
+        if callable(self._lags):
+            membership.lag_source = self._lags
+        elif self._lags is not None:
+            membership.lag_source = None
+            membership.report_lags(self._lags)
 
     def _look_up(self) -> None:
         raise NotImplementedError

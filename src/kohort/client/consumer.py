@@ -11,20 +11,30 @@ import ssl
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from random import random as random_number
+from typing import Unpack
 
-from kohort.assign.range import RangeAssignor
 from kohort.assign.spec import Assignor
-from kohort.assign.sticky import CooperativeStickyAssignor
 from kohort.client.batch import Batch
 from kohort.client.callbacks import Callback, listener_of
 from kohort.client.cluster import Cluster
 from kohort.client.fetcher import FetchConfig
-from kohort.client.list_offsets import READ_COMMITTED, READ_UNCOMMITTED
+from kohort.client.handing_out import HandingOut
 from kohort.client.listener import RebalanceListener
+from kohort.client.member_id import new_member_id
 from kohort.client.membership import Membership
 from kohort.client.positions import reset_policy
-from kohort.client.reading import Reading
+from kohort.client.protocol_settings import (
+    DEFAULT_ASSIGNORS,
+    DEFAULT_HEARTBEAT_INTERVAL_MS,
+    DEFAULT_SESSION_TIMEOUT_MS,
+    ISOLATION,
+    NativeSettings,
+    check_protocol,
+    check_settings,
+    check_wanted,
+)
 from kohort.client.rebalance import ConsumerRebalance
+from kohort.client.switching import GroupProtocol
 from kohort.client.tracked import TrackedPartition
 from kohort.client.turns import Turns
 from kohort.client.view import ClusterView
@@ -35,15 +45,15 @@ from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition
 from kohort.net.sasl import Sasl
 
-_ISOLATION = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
 
-
-class Consumer(Reading):
+class Consumer(HandingOut):
     """Reads topics of one cluster. Settings have Kafka's names, meanings and defaults; times are milliseconds.
 
     With a `group_id` the topics' partitions are shared with the group's other members; without one this consumer reads
     all of them. A topic may be a regular expression, as in `subscribe`. `max_poll_records` bounds `poll`; `async for`
-    yields what one fetch of a partition brought. Raises ValueError for settings that do not go together.
+    yields what one fetch of a partition brought. `protocol` is the group's: "classic", where `assignors` of this client
+    assign; "consumer" (KIP-848), where the broker does; "auto", the second where the broker takes this member there,
+    else the first. `native` are settings of the second. Raises ValueError for settings that do not go together.
     """
 
     def __init__(
@@ -56,8 +66,8 @@ class Consumer(Reading):
         auto_offset_reset: str = "latest",
         enable_auto_commit: bool = True,
         auto_commit_interval_ms: int = 5_000,
-        session_timeout_ms: int = 45_000,
-        heartbeat_interval_ms: int = 3_000,
+        session_timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS,
+        heartbeat_interval_ms: int = DEFAULT_HEARTBEAT_INTERVAL_MS,
         max_poll_interval_ms: int = 300_000,
         max_poll_records: int = 500,
         fetch_min_bytes: int = 1,
@@ -66,7 +76,8 @@ class Consumer(Reading):
         max_partition_fetch_bytes: int = 1_048_576,
         isolation_level: str = "read_uncommitted",
         check_crcs: bool = True,
-        assignors: Sequence[Assignor] = (RangeAssignor(), CooperativeStickyAssignor()),
+        assignors: Sequence[Assignor] = DEFAULT_ASSIGNORS,
+        protocol: GroupProtocol = "classic",
         listener: RebalanceListener | None = None,
         exclude_internal_topics: bool = True,
         client_rack: str | None = None,
@@ -75,8 +86,10 @@ class Consumer(Reading):
         tls: ssl.SSLContext | None = None,
         sasl: Sasl | None = None,
         random: Callable[[], float] = random_number,
+        **native: Unpack[NativeSettings],
     ) -> None:
-        _check(isolation_level, heartbeat_interval_ms, session_timeout_ms, group_id)
+        check_settings(isolation_level, group_id, session_timeout_ms, heartbeat_interval_ms)
+        check_protocol(protocol, assignors, session_timeout_ms, heartbeat_interval_ms, native)
         cluster = Cluster(
             bootstrap_servers,
             client_id=client_id,
@@ -86,16 +99,9 @@ class Consumer(Reading):
             sasl=sasl,
             random=random,
         )
-        config = FetchConfig(
-            min_bytes=fetch_min_bytes,
-            max_wait_ms=fetch_max_wait_ms,
-            max_bytes=fetch_max_bytes,
-            max_partition_bytes=max_partition_fetch_bytes,
-            isolation=_ISOLATION[isolation_level],
-            rack=client_rack,
-            check_crcs=check_crcs,
-            reset_policy=reset_policy(auto_offset_reset),
-        )
+        bounds = (fetch_min_bytes, fetch_max_wait_ms, fetch_max_bytes, max_partition_fetch_bytes)
+        reset, isolation = reset_policy(auto_offset_reset), ISOLATION[isolation_level]
+        config = FetchConfig(*bounds, isolation, rack=client_rack, check_crcs=check_crcs, reset_policy=reset)
         metrics = RebalanceMetrics(max_poll_interval_ms)
         super().__init__(cluster, group_id, config, enable_auto_commit=enable_auto_commit, metrics=metrics)
         self._last_commit_s = max_poll_interval_ms / 2000
@@ -104,6 +110,8 @@ class Consumer(Reading):
             Membership,
             cluster,
             assignors=tuple(assignors),
+            protocol=protocol,
+            member_id=new_member_id(),
             session_timeout_ms=session_timeout_ms,
             rebalance_timeout_ms=max_poll_interval_ms,
             heartbeat_interval_ms=heartbeat_interval_ms,
@@ -111,20 +119,23 @@ class Consumer(Reading):
             group_instance_id=group_instance_id,
             client_rack=client_rack,
             metrics=metrics,
+            **native,
         )
         self._max_poll_records = max_poll_records
         self._auto_commit_interval_s = auto_commit_interval_ms / 1000
         self._wanted = wanted(topics, internal=not exclude_internal_topics)
-        self._begin_idle(listener or RebalanceListener())
+        self._begin_idle(listener or RebalanceListener(), protocol)
 
-    def _begin_idle(self, listener: RebalanceListener) -> None:
+    def _begin_idle(self, listener: RebalanceListener, protocol: GroupProtocol) -> None:
+        self._protocol = protocol
+        check_wanted(protocol, self.group_id, self._wanted)
         self._topics = self._wanted.names
         self._turns = Turns(self._pulse)
         self._rebalance = ConsumerRebalance(
             self._fetcher,
             self._turns,
             commit=self._commit_before_revocation,
-            is_member=lambda: self._membership is not None and bool(self._membership.member_id),
+            is_member=lambda: self._membership is not None and self._membership.is_known,
             looked_for=self._positions.wake,
             began=self._note_callback,
         )
@@ -198,10 +209,12 @@ class Consumer(Reading):
         """Read these topics, and no others, from now on; callbacks are a listener's methods or up to three functions.
 
         A compiled expression, or a text that begins with ^, stands for every topic whose whole name matches, also one
-        that is created later; brokers' own topics only with `exclude_internal_topics=False`. Raises `UnknownTopic`
-        for a name where there is no group to wait in, ValueError.
+        that is created later; brokers' own topics only with `exclude_internal_topics=False`. A `SubscriptionPattern`
+        is resolved by the broker. Raises `UnknownTopic` for a name where there is no group to wait in, ValueError.
         """
-        self._wanted = wanted(topics, internal=self._wanted.internal)
+        new = wanted(topics, internal=self._wanted.internal)
+        check_wanted(self._protocol, self.group_id, new)
+        self._wanted = new
         if not self._wanted:
             await self.unsubscribe()
             return
@@ -216,7 +229,7 @@ class Consumer(Reading):
 
     def subscription(self) -> frozenset[str]:
         """Return the topics that are read now: those that were named and those that match an expression."""
-        return frozenset(self._topics)
+        return frozenset(self._topics).union(topic for topic, _ in self._fetcher.tracked if self._wanted.for_broker)
 
     async def unsubscribe(self) -> None:
         """Give all partitions back and leave the group; `subscribe` or `assign` may follow."""
@@ -309,44 +322,11 @@ class Consumer(Reading):
         if self._membership is not None:
             self._membership.return_poll()
 
-    def _hand_out(self, limit: int | None, *, is_single: bool) -> list[Batch]:
-        """Take batches from partition after partition; the ones served now come last the next time."""
-        tracked = self._fetcher.tracked
-        batches: list[Batch] = []
-        has_room = False
-        for entry in list(tracked.values()):
-            if entry.is_paused or entry.is_leaving or not entry.ahead:
-                continue
-            was_full = entry.ahead_bytes >= self._config.max_partition_bytes
-            batch = entry.hand_out(limit)
-            has_room |= was_full and entry.ahead_bytes < self._config.max_partition_bytes
-            if batch is None:
-                continue
-            batches.append(batch)
-            tracked[entry.partition] = tracked.pop(entry.partition)
-            if limit is not None:
-                limit -= len(batch.records) if batch.most_records > limit else batch.most_records
-            if is_single or (limit is not None and limit <= 0):
-                break
-        if has_room:
-            self._fetcher.wake()
-        return batches
-
-    def _raise_errors(self) -> None:
-        if self._membership is not None:
-            self._membership.check()
-        for entry in self._fetcher.tracked.values():
-            if entry.error is not None:
-                error, entry.error = entry.error, None
-                self._positions.wake()
-                self._fetcher.wake()
-                raise error
-
     # The inside
 
     async def _begin(self) -> None:
         """Join the group, or tell it of another subscription; without a group begin to read."""
-        has_patterns = bool(self._wanted.patterns)
+        has_patterns = bool(self._wanted.patterns or (self._wanted.for_broker and self._protocol == "auto"))
         self._cluster.track_all(is_wanted=has_patterns)
         if has_patterns:
             await self._cluster.refresh()
@@ -355,36 +335,36 @@ class Consumer(Reading):
             for topic in self._wanted.names:
                 await self._cluster.topic(topic)
         elif self._membership is not None:
-            self._membership.subscribe(self._topics, self._wanted.pattern)
+            self._tell(self._membership)
         else:
             self._membership = self._join(
-                self.group_id, topics=self._topics, matches=self._wanted.pattern, listener=self._rebalance
+                self.group_id,
+                topics=self._topics,
+                matches=self._wanted.pattern,
+                names=self._wanted.named(self._cluster.view),
+                regex=self._wanted.regex,
+                listener=self._rebalance,
             )
             self._membership.on_change = self._pulse.beat
+            self._take_lags(self._membership)
             self._membership.begin()
         self._follow(self._cluster.view)
         self._unfollow = self._unfollow or self._cluster.watch(self._follow)
+
+    def _tell(self, membership: Membership) -> None:
+        names = self._wanted.named(self._cluster.view)
+        membership.subscribe(self._topics, self._wanted.pattern, names=names, regex=self._wanted.regex)
 
     def _follow(self, view: ClusterView) -> None:
         """See topics that an expression matches come and go; without a group, partitions too."""
         topics = self._wanted.topics(view)
         if self._membership is not None:
             if topics != self._topics:
-                self._membership.subscribe(topics, self._wanted.pattern)
-            self._topics = topics
+                self._topics = topics
+                self._tell(self._membership)
         elif self._wanted:
             self._topics = topics
             self._read_all(topics, view)
 
     def _note_callback(self) -> None:
         self._measured.callback_began(int(asyncio.get_running_loop().time() * 1000))
-
-
-def _check(isolation_level: str, heartbeat_interval_ms: int, session_timeout_ms: int, group_id: str | None) -> None:
-    """Refuse what cannot be meant."""
-    if isolation_level not in _ISOLATION:
-        raise ValueError(f"isolation_level={isolation_level!r} is not one of {', '.join(_ISOLATION)}")
-    if heartbeat_interval_ms >= session_timeout_ms:
-        raise ValueError("heartbeat_interval_ms must be less than session_timeout_ms, a third of it at most")
-    if group_id == "":
-        raise ValueError("group_id is empty: name a group, or pass None to read without one")

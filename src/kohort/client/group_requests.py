@@ -1,7 +1,7 @@
-"""A member's requests on the wire: its effects become messages, the answers become its inputs.
+"""A classic member's requests on the wire: its effects become messages, the answers become its inputs.
 
-One connection of the member's own carries them, so that a JoinGroup which the coordinator holds back holds back
-nothing else. Whatever goes wrong on the way is an answer too: the error's code.
+A connection of the member's own carries them, so that a JoinGroup which the coordinator holds back holds back nothing
+else.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from kohort.assign.spec import MemberSpec
-from kohort.client.cluster import Cluster
+from kohort.client.coordinator_link import CoordinatorLink
 from kohort.member import effects, inputs
 from kohort.member.state import MemberConfig
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.reason import MAX_REASON_LENGTH
-from kohort.net.connection import Connection
 from kohort.wire.codec import MalformedMessage
 from kohort.wire.consumer_protocol import (
     decode_assignment,
@@ -36,22 +35,19 @@ from kohort.wire.messages import (
 ResponseT = TypeVar("ResponseT")
 
 PROTOCOL_TYPE = "consumer"
-_FEATURE = "kohort.group"
 _LEAVE_TIMEOUT_MS = 5000
 _JOIN_MARGIN_MS = 5000
 
 
 class GroupRequests:
-    """Sends one member's group requests. `complaint` is the text of the last error that had more than a code."""
+    """Sends one member's group requests over its link."""
 
-    def __init__(self, cluster: Cluster, group_id: str, config: MemberConfig) -> None:
-        self._cluster = cluster
-        self._group_id = group_id
+    def __init__(self, link: CoordinatorLink, config: MemberConfig) -> None:
+        self._link = link
+        self._group_id = link.group_id
+        self._request_timeout_ms = link.cluster.request_timeout_ms
         self._config = config
-        self._connection: Connection | None = None
-        self._lock = asyncio.Lock()
         self._held_back = 0
-        self.complaint: KafkaError | None = None
 
     async def join(self, effect: effects.Join) -> inputs.JoinAnswered:
         """Send JoinGroup; the answer may take as long as the group's rebalance."""
@@ -69,7 +65,7 @@ class GroupRequests:
             ],
             reason=effect.reason[:MAX_REASON_LENGTH] or None,
         )
-        timeout_ms = max(self._cluster.request_timeout_ms, config.rebalance_timeout_ms + _JOIN_MARGIN_MS)
+        timeout_ms = max(self._request_timeout_ms, config.rebalance_timeout_ms + _JOIN_MARGIN_MS)
         try:
             answer = await self._call_held_back(request, timeout_ms)
             members = _members(answer)
@@ -101,7 +97,7 @@ class GroupRequests:
             ],
             assignment_error=effect.failure,
         )
-        timeout_ms = max(self._cluster.request_timeout_ms, self._config.rebalance_timeout_ms + _JOIN_MARGIN_MS)
+        timeout_ms = max(self._request_timeout_ms, self._config.rebalance_timeout_ms + _JOIN_MARGIN_MS)
         try:
             answer = await self._call_held_back(request, timeout_ms)
             return inputs.SyncAnswered(
@@ -121,9 +117,9 @@ class GroupRequests:
             member_id=effect.identity.member_id,
             group_instance_id=self._config.instance_id,
         )
-        timeout_ms = min(self._cluster.request_timeout_ms, self._config.session_timeout_ms)
+        timeout_ms = min(self._request_timeout_ms, self._config.session_timeout_ms)
         try:
-            answer = await (await self._open()).call(request, timeout_ms=timeout_ms)
+            answer = await (await self._link.open()).call(request, timeout_ms=timeout_ms)
         except KafkaError as error:
             return inputs.HeartbeatAnswered(effect.identity, self._code(error))
         return inputs.HeartbeatAnswered(effect.identity, error_for(answer.error_code))
@@ -131,7 +127,7 @@ class GroupRequests:
     async def leave(self, effect: effects.Leave) -> inputs.LeaveAnswered:
         """Send LeaveGroup. Where a JoinGroup is still held back, on a new connection: brokers answer in order."""
         if self._held_back:
-            self.drop()
+            self._link.drop()
         member = LeaveGroupRequest.Member(
             member_id=effect.identity.member_id,
             group_instance_id=self._config.instance_id,
@@ -140,7 +136,7 @@ class GroupRequests:
         request = LeaveGroupRequest(group_id=self._group_id, member_id=effect.identity.member_id, members=[member])
         try:
             async with asyncio.timeout(_LEAVE_TIMEOUT_MS / 1000):
-                answer = await (await self._open()).call(request, timeout_ms=_LEAVE_TIMEOUT_MS)
+                answer = await (await self._link.open()).call(request, timeout_ms=_LEAVE_TIMEOUT_MS)
         except (KafkaError, TimeoutError):
             return inputs.LeaveAnswered(effect.identity, ErrorCode.REQUEST_TIMED_OUT)
         return inputs.LeaveAnswered(effect.identity, error_for(answer.error_code))
@@ -148,47 +144,21 @@ class GroupRequests:
     @property
     def is_failure_passed_on(self) -> bool:
         """Whether the coordinator passes a leader's failed assignment on to the other members."""
-        connection = self._connection
-        return connection is not None and not connection.is_closed and connection.has_feature(_FEATURE)
-
-    def rediscover(self) -> None:
-        """Forget the coordinator; the next request looks it up."""
-        self._cluster.forget_coordinator(self._group_id)
-        self.drop()
-
-    def drop(self) -> None:
-        """Close the member's connection; what waits on it gets NETWORK_EXCEPTION."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-    async def _open(self) -> Connection:
-        async with self._lock:
-            if self._connection is None or self._connection.is_closed:
-                coordinator = await self._cluster.coordinator(
-                    self._group_id, timeout_ms=self._cluster.request_timeout_ms
-                )
-                self._connection = await self._cluster.open_apart(coordinator)
-            return self._connection
+        return self._link.has_feature()
 
     async def _call_held_back(self, request: Request[ResponseT], timeout_ms: int) -> ResponseT:
         """Call what the coordinator may answer only when other members have come."""
-        connection = await self._open()
+        connection = await self._link.open()
         self._held_back += 1
         try:
             return await connection.call(request, timeout_ms=timeout_ms)
         finally:
             self._held_back -= 1
 
-    def _code(self, error: Exception) -> ErrorCode:
+    def _code(self, error: KafkaError | MalformedMessage) -> ErrorCode:
         if not isinstance(error, KafkaError):
-            self.complaint = KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"another member sent {error}")
-            return self.complaint.code
-        if error.code is ErrorCode.BROKER_NOT_AVAILABLE:
-            return ErrorCode.NETWORK_EXCEPTION
-        if not error.code.is_retriable:
-            self.complaint = error
-        return error.code
+            error = KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"another member sent {error}")
+        return self._link.code(error)
 
 
 def _members(answer: JoinGroupResponse) -> Mapping[str, MemberSpec]:

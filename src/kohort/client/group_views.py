@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
-from kohort.model.assignment import Partitions
+from kohort.model.assignment import Assignment, Partitions
 from kohort.model.ids import TopicPartition
+from kohort.model.subscription import Subscription
 from kohort.wire.codec import MalformedMessage
-from kohort.wire.consumer_protocol import decode_assignment
+from kohort.wire.consumer_protocol import decode_assignment, decode_subscription
 from kohort.wire.messages import ConsumerGroupDescribeResponse, DescribeGroupsResponse
+
+
+class _Topic(Protocol):
+    topic_name: str
+    partitions: list[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,18 +31,38 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True)
 class MemberDescription:
-    """One member and what it is assigned; empty where the group's protocol is not one of consumers."""
+    """One member and what it is assigned; empty where the group's protocol is not one of consumers.
+
+    `is_native`: it speaks the consumer protocol; what follows `target` is known of classic groups only.
+    """
 
     member_id: str
     instance_id: str | None
     client_id: str
     client_host: str
     assignment: Partitions
+    is_native: bool = False
+    rack: str | None = None
+    epoch: int = -1
+    phase: str = ""
+    """Where it is on its way to its target; of a classic member of a consumer group, in its own small round."""
+    topics: tuple[str, ...] = ()
+    regex: str = ""
+    target: Partitions = frozenset()
+    subscription: Subscription | None = None
+    """What a classic member says of itself, for the assignor in force."""
+    is_readable: bool = True
+    """Whether its metadata and assignment could be read."""
+    assignor_data: bytes | None = None
+    """What the assignor sent along with its assignment."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group: its state, its assignor (`protocol`), its members. `epoch` is -1 for classic groups."""
+    """A group: its state, its assignor (`protocol`), its members. The epochs are -1 for classic groups.
+
+    `assignment_epoch` is that of the targets: behind `epoch` while new ones are due.
+    """
 
     group_id: str
     state: str
@@ -43,6 +71,7 @@ class GroupDescription:
     members: tuple[MemberDescription, ...]
     group_type: str = "classic"
     epoch: int = -1
+    assignment_epoch: int = -1
 
 
 def read_classic(group: DescribeGroupsResponse.Group) -> GroupDescription:
@@ -52,16 +81,33 @@ def read_classic(group: DescribeGroupsResponse.Group) -> GroupDescription:
         group.group_state,
         group.protocol_type,
         group.protocol_data,
-        tuple(
-            MemberDescription(
-                member.member_id,
-                member.group_instance_id,
-                member.client_id,
-                member.client_host,
-                _assignment(member.member_assignment) if group.protocol_type == "consumer" else frozenset(),
-            )
-            for member in group.members
-        ),
+        tuple(_classic_member(member, group.protocol_type == "consumer") for member in group.members),
+    )
+
+
+def _classic_member(member: DescribeGroupsResponse.Group.Member, is_consumer: bool) -> MemberDescription:
+    subscription: Subscription | None = None
+    assignment = Assignment()
+    is_readable = is_consumer
+    if is_consumer:
+        try:
+            assignment = decode_assignment(member.member_assignment)
+            # There is no metadata while a round gathers.
+            subscription = decode_subscription(member.member_metadata) if len(member.member_metadata) else None
+        except MalformedMessage:
+            # Another client's bytes are no reason to show nothing of the group.
+            is_readable = False
+    return MemberDescription(
+        member.member_id,
+        member.group_instance_id,
+        member.client_id,
+        member.client_host,
+        assignment.partitions,
+        rack=subscription.rack if subscription else None,
+        topics=tuple(sorted(subscription.topics)) if subscription else (),
+        subscription=subscription,
+        is_readable=is_readable,
+        assignor_data=assignment.user_data,
     )
 
 
@@ -72,28 +118,36 @@ def read_consumer(group: ConsumerGroupDescribeResponse.Group) -> GroupDescriptio
         group.group_state,
         "consumer",
         group.assignor_name,
-        tuple(
-            MemberDescription(
-                member.member_id,
-                member.instance_id,
-                member.client_id,
-                member.client_host,
-                frozenset(
-                    TopicPartition(topic.topic_name, partition)
-                    for topic in member.assignment.topic_partitions
-                    for partition in topic.partitions
-                ),
-            )
-            for member in group.members
-        ),
+        tuple(_consumer_member(member, group.assignment_epoch) for member in group.members),
         group_type="consumer",
         epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
     )
 
 
-def _assignment(blob: bytes) -> Partitions:
-    try:
-        return decode_assignment(blob).partitions
-    except MalformedMessage:
-        # Another client's bytes are no reason to show nothing of the group.
-        return frozenset()
+_CLASSIC_TYPE = 0
+
+
+def _consumer_member(member: ConsumerGroupDescribeResponse.Group.Member, target_epoch: int) -> MemberDescription:
+    assigned = _partitions(member.assignment.topic_partitions)
+    target = _partitions(member.target_assignment.topic_partitions)
+    is_there = member.member_epoch == target_epoch and assigned == target
+    return MemberDescription(
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        assigned,
+        # Before version 1 there is no type: only members of the consumer protocol were told apart from nobody.
+        is_native=member.member_type != _CLASSIC_TYPE,
+        rack=member.rack_id,
+        epoch=member.member_epoch,
+        phase=member.phase or ("Stable" if is_there else "Reconciling"),
+        topics=tuple(sorted(member.subscribed_topic_names)),
+        regex=member.subscribed_topic_regex or "",
+        target=target,
+    )
+
+
+def _partitions(topics: Iterable[_Topic]) -> Partitions:
+    return frozenset(TopicPartition(topic.topic_name, number) for topic in topics for number in topic.partitions)

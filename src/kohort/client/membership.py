@@ -1,7 +1,8 @@
 """A member that lives in the background of an asyncio program: heartbeats, rebalances, callbacks, commits.
 
-It drives `member.ClassicMember`: every answer, callback and deadline becomes an input, every effect a task of its
-own, so nothing here decides anything about the group. All tasks end with `stop`. Works with any broker of Kafka's.
+It drives a `member` of either protocol: every answer, callback and deadline becomes an input, every effect a task of
+its own, so nothing here decides anything about the group. What differs between the protocols is `side`'s, when to go
+from one to the other `switching`'s. All tasks end with `stop`. Works with any broker of Kafka's.
 """
 
 from __future__ import annotations
@@ -12,15 +13,21 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from kohort.assign.spec import Assignor
 from kohort.client.cluster import Cluster
-from kohort.client.errors import CommitFailed, RebalanceInProgress
-from kohort.client.group_requests import GroupRequests
-from kohort.client.leading import Leading
+from kohort.client.coordinator_link import CoordinatorLink
 from kohort.client.listener import RebalanceListener
-from kohort.client.offsets import REFUSALS, OffsetAndMetadata, commit_offsets, fetch_committed
+from kohort.client.member_id import new_member_id
+from kohort.client.member_log import log_effect
+from kohort.client.member_offsets import MemberOffsets
+from kohort.client.membership_view import MembershipView
+from kohort.client.offsets import OffsetAndMetadata
 from kohort.client.pulse import Pulse
+from kohort.client.side import ClassicSide, ConsumerSide, Side
+from kohort.client.switching import GroupProtocol, Switching
 from kohort.client.user_calls import UserCalls
 from kohort.client.view import ClusterView
-from kohort.member import ClassicMember, Identity, MemberConfig, PollState, State, effects, inputs
+from kohort.member import MemberConfig, PollState, effects, inputs
+from kohort.member.consumer_effects import ConsumerHeartbeat
+from kohort.member.consumer_inputs import LagsReported
 from kohort.member.metrics import RebalanceMetrics
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
@@ -29,19 +36,17 @@ from kohort.model.ids import TopicPartition
 log = logging.getLogger(__name__)
 
 CLOSING = "the consumer is being closed"
-POLL_LATE = (
-    "group %s: no poll for two thirds of max_poll_interval_ms=%s: in %d ms this member gives up its partitions;"
-    " lower max_poll_records, or raise max_poll_interval_ms"
-)
-POLL_MISSED = "group %s: this member %s until the next poll: there was none for max_poll_interval_ms=%s"
+MOVING = "it moves to the consumer protocol"
 
 
-class Membership:
-    """One membership in one classic group; `start` it once and `stop` it once.
+class Membership(MembershipView):
+    """One membership in one group; `start` it once and `stop` it once.
 
     Timings are milliseconds. `rebalance_timeout_ms` bounds how long a callback may hold the group up;
-    `max_poll_interval_ms` asks for `enter_poll`/`return_poll` at that pace and is off by default. `clock_ms` is any
-    monotonic clock. Raises ValueError for assignors that do not go together.
+    `max_poll_interval_ms` asks for `enter_poll`/`return_poll` at that pace and is off by default. `protocol` is
+    "classic", "consumer" or "auto"; `assignors`, `session_timeout_ms` and `heartbeat_interval_ms` belong to the classic
+    protocol; `assignor` (the broker's), `member_id`, lags and `names`/`regex` to the consumer protocol.
+    Raises ValueError for assignors that do not go together.
     """
 
     def __init__(
@@ -50,7 +55,10 @@ class Membership:
         group_id: str,
         *,
         topics: Iterable[str],
-        assignors: Sequence[Assignor],
+        assignors: Sequence[Assignor] = (),
+        protocol: GroupProtocol = "classic",
+        assignor: str | None = None,
+        member_id: str | None = None,
         session_timeout_ms: int = 45_000,
         rebalance_timeout_ms: int = 300_000,
         heartbeat_interval_ms: int = 3_000,
@@ -59,6 +67,11 @@ class Membership:
         listener: RebalanceListener | None = None,
         client_rack: str | None = None,
         matches: Callable[[str], bool] | None = None,
+        names: Iterable[str] = (),
+        regex: str | None = None,
+        acceptable_recovery_lag: int = 10_000,
+        lag_growth_ms: int = 60_000,
+        protocol_check_ms: int = 60_000,
         metrics: RebalanceMetrics | None = None,
     ) -> None:
         config = MemberConfig(
@@ -68,18 +81,23 @@ class Membership:
             max_poll_interval_ms=max_poll_interval_ms,
             instance_id=group_instance_id,
             rack=client_rack,
+            server_assignor=assignor,
+            acceptable_recovery_lag=acceptable_recovery_lag,
+            lag_growth_ms=lag_growth_ms,
         )
         self.group_id = group_id
         self.failure: KafkaError | None = None
+        self.lag_source: Callable[[], Mapping[TopicPartition, int]] | None = None
+        self.on_change: Callable[[], None] | None = None
         self._cluster = cluster
         self._config = config
-        chosen = {assignor.name: assignor for assignor in assignors}
-        self._topics = tuple(topics)
-        self._matches = matches
+        self._assignors = tuple(assignors)
+        self._wanted = inputs.Subscribed(tuple(topics), matches, regex, tuple(names))
         self._measured = metrics or RebalanceMetrics(max_poll_interval_ms)
-        self._member = ClassicMember(config, assignors, cluster.random)
-        self._requests = GroupRequests(cluster, group_id, config)
-        self._leading = Leading(cluster, group_id, chosen, self._requests)
+        self._link = CoordinatorLink(cluster, group_id)
+        self._switching = Switching(protocol, self._link, protocol_check_ms)
+        self._side = self._made(self._switching.first, member_id or new_member_id())
+        chosen = {assignor.name: assignor for assignor in assignors}
         self._calls = UserCalls(group_id, listener or RebalanceListener(), chosen, rebalance_timeout_ms)
         self._inbox: asyncio.Queue[inputs.Input] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -87,7 +105,18 @@ class Membership:
         self._unwatch: Callable[[], None] | None = None
         self._changed = Pulse()
         self._sleeping_until_ms: int | None = None
-        self.on_change: Callable[[], None] | None = None
+        self._closing: inputs.CloseRequested | None = None
+        self._goes_on_in: str | None = None
+        self._is_native_welcome = False
+        self._moving_as: str | None = None
+        self._offsets = MemberOffsets(
+            cluster,
+            group_id,
+            group_instance_id,
+            side=lambda: self._side,
+            tell=self._inbox.put_nowait,
+            changed=self._changed,
+        )
 
     # For the user
 
@@ -98,9 +127,10 @@ class Membership:
     def begin(self) -> None:
         """Begin to join, from inside a running loop."""
         assert self._driver is None, "a membership starts once"
-        self._leading.follow(self._topics)
+        self._side.follow(self._wanted.topics)
         self._unwatch = self._cluster.watch(self._take_view)
-        self._inbox.put_nowait(inputs.Subscribed(self._topics, self._matches))
+        self._inbox.put_nowait(self._side.seen())
+        self._inbox.put_nowait(self._wanted)
         self._driver = asyncio.create_task(self._drive(), name=f"kohort member of {self.group_id}")
 
     async def stop(self, reason: str = CLOSING, *, leave: bool | None = None) -> None:
@@ -111,56 +141,12 @@ class Membership:
         """
         if self._driver is None:
             return
-        self._inbox.put_nowait(inputs.CloseRequested(reason, leave))
+        self._closing = inputs.CloseRequested(reason, leave)
+        self._inbox.put_nowait(self._closing)
         try:
             await asyncio.shield(self._driver)
         finally:
             await self._end()
-
-    @property
-    def assignment(self) -> Partitions:
-        """The partitions that this member owns; until a revocation's callback has finished, its partitions too."""
-        return self._member.owned
-
-    @property
-    def generation(self) -> int:
-        """The group's generation, or -1."""
-        return self._member.identity.generation
-
-    @property
-    def member_id(self) -> str:
-        """The id that the coordinator gave, or an empty string."""
-        return self._member.identity.member_id
-
-    @property
-    def group_instance_id(self) -> str | None:
-        """The name that makes this a static member, or None."""
-        return self._config.instance_id
-
-    @property
-    def state(self) -> State:
-        """Where the member is between two assignments."""
-        return self._member.state
-
-    @property
-    def poll_state(self) -> PollState:
-        """Where the user is between two polls: here, away, late (two thirds of the interval are over), or missed."""
-        return self._member.poll_state
-
-    @property
-    def assignment_error(self) -> ErrorCode | None:
-        """What the leader said in the last assignment is wrong with the group (a member of an old version), or None."""
-        return self._member.assignment_error
-
-    @property
-    def is_leader(self) -> bool:
-        """Whether this member computes the group's assignments."""
-        return self._member.is_leader
-
-    @property
-    def rebalances(self) -> int:
-        """How many rebalances this member has completed."""
-        return self._member.rebalances
 
     def metrics(self) -> dict[str, float]:
         """Return what this membership measured, by the names of docs/metrics.md."""
@@ -168,7 +154,7 @@ class Membership:
 
     async def joined(self, *, timeout_ms: int | None = None) -> Partitions:
         """Wait until the member is stable; return what it owns. Raises `KafkaError` where it failed, TimeoutError."""
-        await self.wait_for(lambda: self.state is State.STABLE, timeout_ms=timeout_ms)
+        await self.wait_for(lambda: self.is_stable, timeout_ms=timeout_ms)
         return self.assignment
 
     async def wait_for(self, condition: Callable[[], bool], *, timeout_ms: int | None = None) -> None:
@@ -184,17 +170,28 @@ class Membership:
         """Raise what ended the membership; once, the exception of a callback or that the leader could not assign."""
         if self.failure is not None:
             raise self.failure
-        self._calls.check(self.state)
+        self._calls.check(is_between=self._member.is_between)
 
-    def subscribe(self, topics: Iterable[str], matches: Callable[[str], bool] | None = None) -> None:
+    def subscribe(
+        self,
+        topics: Iterable[str],
+        matches: Callable[[str], bool] | None = None,
+        *,
+        names: Iterable[str] = (),
+        regex: str | None = None,
+    ) -> None:
         """Want other topics from now on; the group rebalances if they differ.
 
-        `matches` says which topics are wanted too once the leader assigns them: it may have seen them first.
+        `matches` says which topics are wanted too once the leader assigns them: it may have seen them first. With
+        `regex` the broker resolves the expression and `names` are wanted by name, where it can; else `topics` are.
         """
-        self._topics = tuple(topics)
-        self._matches = matches
-        self._leading.follow(self._topics)
-        self._inbox.put_nowait(inputs.Subscribed(self._topics, self._matches))
+        self._wanted = inputs.Subscribed(tuple(topics), matches, regex, tuple(names))
+        self._side.follow(self._wanted.topics)
+        self._inbox.put_nowait(self._wanted)
+
+    def report_lags(self, lags: Mapping[TopicPartition, int]) -> None:
+        """Say how far each standby copy is behind; the coordinator hears of it when that matters."""
+        self._inbox.put_nowait(LagsReported(dict(lags)))
 
     def rejoin(self, reason: str) -> None:
         """Ask for a rebalance."""
@@ -211,54 +208,29 @@ class Membership:
     async def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, timeout_ms: int | None = None
     ) -> None:
-        """Commit offsets with the member's generation.
+        """Commit offsets with the member's generation or epoch.
 
         Raises `CommitFailed` where the group no longer takes them from this member (`RebalanceInProgress` where it may
         later), `PartitionErrors`, or the `KafkaError` of a coordinator that could not be reached.
         """
-        identity = self._member.identity
-        if not identity.is_valid:
-            raise CommitFailed(ErrorCode.UNKNOWN_MEMBER_ID, identity.member_id, identity.generation)
-        try:
-            await commit_offsets(
-                self._cluster,
-                self.group_id,
-                offsets,
-                identity=identity,
-                instance_id=self._config.instance_id,
-                timeout_ms=timeout_ms,
-            )
-        except KafkaError as error:
-            if error.code not in REFUSALS:
-                raise
-            self._inbox.put_nowait(inputs.CommitAnswered(identity, error.code))
-            raise self._refusal(error, identity) from None
+        await self._offsets.commit(offsets, timeout_ms=timeout_ms)
 
     async def committed(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the group's committed offsets; what was never committed is left out. Raises `KafkaError`."""
-        return await fetch_committed(self._cluster, self.group_id, partitions, timeout_ms=timeout_ms)
+        return await self._offsets.committed(partitions, timeout_ms=timeout_ms)
 
     # The inside
 
-    def _refusal(self, error: KafkaError, identity: Identity) -> KafkaError:
-        is_rejoining = self._member.identity != identity and self.state in (State.PREPARING, State.JOINING)
-        # The round that this member is in has formed the next generation: what it owned it keeps, or has given up.
-        is_overtaken = error.code is ErrorCode.ILLEGAL_GENERATION and self.state in (
-            State.JOINING,
-            State.ASSIGNING,
-            State.SYNCING,
-        )
-        if error.code is ErrorCode.REBALANCE_IN_PROGRESS or is_rejoining or is_overtaken:
-            return RebalanceInProgress(identity.member_id, identity.generation)
-        if error.code in (ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.INVALID_GROUP_ID):
-            return error
-        return CommitFailed(error.code, identity.member_id, identity.generation)
+    def _made(self, name: str, member_id: str) -> Side:
+        if name == "classic":
+            return ClassicSide(self._link, self._config, self._assignors)
+        return ConsumerSide(self._link, self._config, member_id)
 
     async def _drive(self) -> None:
         try:
-            while self._member.state is not State.CLOSED:
+            while not self._member.is_closed:
                 self._step(await self._next_input())
         except Exception as error:
             self._stand_still(error)
@@ -269,7 +241,48 @@ class Membership:
         self._measured.observe(event, asked, before, self._member.state, now_ms)
         for effect in asked:
             self._carry_out(effect)
+        if self._switching.is_auto:
+            self._consider_the_other_protocol()
         self._wake()
+
+    def _consider_the_other_protocol(self) -> None:
+        member = self._member
+        if self._goes_on_in is not None:
+            if not member.owned and member.running is None:
+                self._go_on(self._goes_on_in, new_member_id(), was_refused=True)
+        elif self._moving_as is not None:
+            if member.is_closed:
+                member_id, self._moving_as = self._moving_as, None
+                self._go_on("consumer", member_id)
+        elif member.is_stable:
+            self._switching.settled(self._side.name)
+            if self._is_native_welcome and self._closing is None:
+                self._is_native_welcome = False
+                self._moving_as = member.identity.member_id
+                self._switching.retry_native()
+                log.info("group %s: the broker takes this member in the consumer protocol: it moves", self.group_id)
+                self._step(inputs.CloseRequested(MOVING, leave=False))
+
+    def _go_on(self, name: str, member_id: str, *, was_refused: bool = False) -> None:
+        """Be a member in the other protocol from here; nothing is owned now, and answers to the old one are void."""
+        old, self._goes_on_in = self._member, None
+        self._link.drop()
+        self._side = self._made(name, member_id)
+        self._side.follow(self._wanted.topics)
+        if name == "classic":
+            self._tasks.add(task := asyncio.create_task(self._watch_for_native(was_refused=was_refused)))
+            task.add_done_callback(self._tasks.discard)
+        self._step(self._side.seen())
+        if old.poll_state is not PollState.HERE:
+            self._step(inputs.PollReturned())
+        self._step(self._wanted)
+        if self._closing is not None:
+            self._step(self._closing)
+
+    async def _watch_for_native(self, *, was_refused: bool) -> None:
+        await self._switching.wait_for_native(was_refused=was_refused)
+        self._is_native_welcome = True
+        self._inbox.put_nowait(inputs.Tick())
 
     def _step_now(self, event: inputs.Input) -> None:
         """Take what happens for every batch without the way through the inbox."""
@@ -297,64 +310,61 @@ class Membership:
 
     def _carry_out(self, effect: effects.Effect) -> None:
         match effect:
-            case effects.Join():
-                log.info("group %s: member %s joins: %s", self.group_id, effect.identity.member_id, effect.reason)
-                self._spawn(self._requests.join(effect))
-            case effects.Sync():
-                self._spawn(self._requests.sync(effect))
-            case effects.Heartbeat():
-                self._spawn(self._requests.heartbeat(effect))
-            case effects.Leave():
-                log.info("group %s: member %s leaves: %s", self.group_id, effect.identity.member_id, effect.reason)
-                self._spawn(self._requests.leave(effect))
-            case effects.Compute():
-                self._spawn(self._leading.compute(effect, lambda: self._is_leading_as(effect.identity)))
             case effects.RunCallback():
                 self._spawn(self._run_callback(effect))
             case effects.OnAssignment():
                 self._calls.tell_assignor(effect)
             case effects.Rediscover():
-                self._requests.rediscover()
+                self._link.rediscover()
             case effects.TellUser():
                 self._calls.tell_user(effect)
-            case effects.PollLate(left_ms):
-                log.warning(POLL_LATE, self.group_id, self._config.max_poll_interval_ms, left_ms)
-            case effects.PollMissed(is_leaving):
-                what = "leaves the group" if is_leaving else "sends no more heartbeats"
-                log.warning(POLL_MISSED, self.group_id, what, self._config.max_poll_interval_ms)
             case effects.Fail(code, text):
-                complaint = self._requests.complaint
-                self.failure = complaint if complaint and complaint.code is code else KafkaError(code, text)
-                log.error("group %s: %s", self.group_id, self.failure)
+                self._fail(code, text)
             case effects.Ended():
                 pass
+            case _:
+                log_effect(self.group_id, effect, self._config)
+                if (answer := self._side.carry_out(effect)) is not None:
+                    self._spawn(answer)
+                if isinstance(effect, ConsumerHeartbeat) and self.lag_source is not None:
+                    self.report_lags(self.lag_source())
+
+    def _fail(self, code: ErrorCode, text: str) -> None:
+        self._goes_on_in = self._switching.instead(self._side.name, code)
+        if self._goes_on_in is not None:
+            log.info("group %s: goes on in the %s protocol: %s", self.group_id, self._goes_on_in, text)
+            return
+        complaint = self._link.complaint
+        is_better = complaint is not None and complaint.code is code and code is not ErrorCode.UNSUPPORTED_VERSION
+        self.failure = complaint if is_better else KafkaError(code, text)
+        log.error("group %s: %s", self.group_id, self.failure)
 
     def _spawn(self, work: Awaitable[inputs.Input]) -> None:
-        task = asyncio.create_task(self._answer(work), name=f"kohort member of {self.group_id}")
+        task = asyncio.create_task(self._answer(work, self._side), name=f"kohort member of {self.group_id}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _answer(self, work: Awaitable[inputs.Input]) -> None:
+    async def _answer(self, work: Awaitable[inputs.Input], side: Side) -> None:
         try:
-            self._inbox.put_nowait(await work)
+            answer = await work
         except Exception as error:
             self._stand_still(error)
+        else:
+            if side is self._side:
+                self._inbox.put_nowait(answer)
 
     def _stand_still(self, error: Exception) -> None:
         log.error("group %s: the member stands still", self.group_id, exc_info=error)
         self.failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"a defect stopped the member: {error!r}")
         self._wake()
 
-    def _is_leading_as(self, identity: Identity) -> bool:
-        return self._member.state is State.ASSIGNING and self._member.identity == identity
-
     async def _run_callback(self, effect: effects.RunCallback) -> inputs.Input:
-        self._leading.follow(partition.topic for partition in effect.partitions)
+        self._side.follow({partition.topic for partition in effect.partitions})
         return await self._calls.run(effect)
 
     def _take_view(self, view: ClusterView) -> None:
         del view
-        self._inbox.put_nowait(self._leading.seen())
+        self._inbox.put_nowait(self._side.seen())
 
     async def _end(self) -> None:
         if self._unwatch is not None:
@@ -365,7 +375,7 @@ class Membership:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._driver = None
-        self._requests.drop()
+        self._link.drop()
 
 
 def _now_ms() -> int:

@@ -1,6 +1,7 @@
 """Committed offsets: written and read at a group's coordinator, by members with their identity and by admins without.
 
-OffsetCommit and OffsetFetch go up to version 9: version 10 names topics by id, which a group's offsets outlive.
+OffsetCommit and OffsetFetch go up to version 9, which names topics; members of the consumer protocol commit by topic id
+(version 10) where they know the ids, so that nobody takes their offsets for those of a topic made anew under its name.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from kohort.client.errors import PartitionErrors
 from kohort.member.identity import NOBODY, Identity
 from kohort.model.assignment import by_topic
 from kohort.model.errors import ErrorCode, KafkaError, error_for
-from kohort.model.ids import TopicPartition
+from kohort.model.ids import NO_TOPIC_ID, TopicPartition
 from kohort.wire.messages import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse
 
 _NEWEST_BY_NAME = 9
+_NEWEST = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +53,22 @@ async def commit_offsets(
     *,
     identity: Identity = NOBODY,
     instance_id: str | None = None,
+    topic_ids: Mapping[str, bytes] | None = None,
     timeout_ms: int | None = None,
 ) -> None:
     """Commit offsets, as a member or, with the default identity, as an admin of an empty group.
 
-    Raises `KafkaError` with a code of `REFUSALS` where the group refuses, `PartitionErrors` where partitions fail.
+    With `topic_ids`, of all topics, they go by id where the coordinator takes that. Raises `KafkaError` with a code of
+    `REFUSALS` where the group refuses, `PartitionErrors` where partitions fail.
     """
     if not offsets:
         return
+    ids = topic_ids or {}
+    names = {topic_id: topic for topic, topic_id in ids.items()}
     topics = [
         OffsetCommitRequest.Topic(
             name=topic,
+            topic_id=ids.get(topic, NO_TOPIC_ID),
             partitions=[
                 OffsetCommitRequest.Topic.Partition(
                     partition_index=partition,
@@ -82,10 +89,12 @@ async def commit_offsets(
         topics=topics,
     )
     answer = await cluster.call_coordinator(
-        group_id, request, _first_code, highest=_NEWEST_BY_NAME, timeout_ms=timeout_ms
+        group_id, request, _first_code, highest=_NEWEST if ids else _NEWEST_BY_NAME, timeout_ms=timeout_ms
     )
     failed = {
-        TopicPartition(topic.name, partition.partition_index): error_for(partition.error_code)
+        TopicPartition(topic.name or names.get(topic.topic_id, ""), partition.partition_index): error_for(
+            partition.error_code
+        )
         for topic in answer.topics
         for partition in topic.partitions
         if partition.error_code
@@ -103,11 +112,13 @@ async def fetch_committed(
     partitions: Iterable[TopicPartition] | None,
     *,
     is_stable: bool = True,
+    identity: Identity = NOBODY,
     timeout_ms: int | None = None,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """Return the committed offsets of a group, of all its partitions with None. What was never committed is left out.
 
-    `is_stable` waits for open transactions' commits. Raises `KafkaError`, `PartitionErrors`.
+    With an `identity` the coordinator checks that it is a member, in that member epoch (KIP-848). `is_stable` waits for
+    open transactions' commits. Raises `KafkaError`, `PartitionErrors`.
     """
     wanted = None if partitions is None else by_topic(partitions)
     if wanted is not None and not wanted:
@@ -120,6 +131,8 @@ async def fetch_committed(
         groups=[
             OffsetFetchRequest.Group(
                 group_id=group_id,
+                member_id=identity.member_id or None,
+                member_epoch=identity.generation,
                 topics=None
                 if wanted is None
                 else [

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from kohort.assign.spec import Assignor
 from kohort.client.errors import AssignmentFailed
 from kohort.client.listener import CallbackAbandoned, RebalanceListener, finished
-from kohort.member import State, effects, inputs
+from kohort.member import effects, inputs
 from kohort.member.effects import Callback
 
 log = logging.getLogger(__name__)
@@ -69,9 +69,8 @@ class UserCalls:
             self._error = self._error or error
         return inputs.CallbackFinished(callback)
 
-    def check(self, state: State) -> None:
-        """Raise what is to be raised, once."""
-        is_between = state in (State.PREPARING, State.COMPLETING)
+    def check(self, *, is_between: bool) -> None:
+        """Raise what is to be raised, once; a callback's exception not while others of its rebalance are to come."""
         if self._error is not None and not is_between:
             error, self._error = self._error, None
             raise error

@@ -34,8 +34,7 @@ class ClassicMember(Standing):
             return ()
         self._take(event, now_ms)
         self._advance(now_ms)
-        asked, self.asked = tuple(self.asked), []
-        return asked
+        return self.drain()
 
     def next_deadline_ms(self) -> int | None:
         """Return when a Tick is due at the latest, or None where only an input can change anything."""

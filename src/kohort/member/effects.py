@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kohort.assign.spec import MemberSpec
+from kohort.member.consumer_effects import ConsumerEffect
 from kohort.member.identity import Identity
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.errors import ErrorCode
@@ -143,4 +144,5 @@ Effect = (
     | PollMissed
     | Fail
     | Ended
+    | ConsumerEffect
 )

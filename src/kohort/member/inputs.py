@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kohort.assign.spec import MemberSpec, TopicSpec
+from kohort.member.consumer_inputs import ConsumerInput
 from kohort.member.effects import Callback
 from kohort.member.identity import Identity
 from kohort.model.assignment import Assignment
@@ -18,10 +19,16 @@ from kohort.model.errors import ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class Subscribed:
-    """The user wants these topics from now on; with `matches`, any other topic too that it says yes to (a pattern)."""
+    """The user wants these topics from now on; with `matches`, any other topic too that it says yes to (a pattern).
+
+    `regex` is an expression that the broker resolves, where it can; `topics` are then those the client resolves it to,
+    and `names` those that were wanted by name.
+    """
 
     topics: tuple[str, ...]
     matches: Callable[[str], bool] | None = None
+    regex: str | None = None
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,4 +159,5 @@ Input = (
     | MetadataChanged
     | CallbackFinished
     | Tick
+    | ConsumerInput
 )

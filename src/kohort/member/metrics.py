@@ -12,10 +12,12 @@ from typing import NamedTuple
 
 from kohort.assign.user_data import assignment_error
 from kohort.member import effects, inputs
+from kohort.member.consumer_effects import ConsumerHeartbeat
+from kohort.member.consumer_inputs import ConsumerHeartbeatAnswered
 from kohort.member.effects import Callback, Effect
 from kohort.member.identity import Identity
 from kohort.member.sampled import Sampled
-from kohort.member.state import State
+from kohort.member.state import ConsumerState, State
 from kohort.model.errors import ErrorCode
 
 HOUR_MS = 3_600_000
@@ -68,7 +70,14 @@ class RebalanceMetrics:
         self._rebalance_ms: int | None = None
         self._is_settling = False
 
-    def observe(self, event: inputs.Input, asked: tuple[Effect, ...], before: State, after: State, now_ms: int) -> None:
+    def observe(
+        self,
+        event: inputs.Input,
+        asked: tuple[Effect, ...],
+        before: State | ConsumerState,
+        after: State | ConsumerState,
+        now_ms: int,
+    ) -> None:
         """See one step of the member: `event` took it from `before` to `after`, and it asked for `asked`."""
         self._see_poll(event, now_ms)
         match event:
@@ -76,14 +85,17 @@ class RebalanceMetrics:
                 self._see_answer(event, now_ms)
             case inputs.ComputeFailed() if not any(isinstance(effect, effects.Sync) for effect in asked):
                 self.assignment_failures += before is State.ASSIGNING
-            case inputs.HeartbeatAnswered() if self._beat_ms is not None:
+            case inputs.HeartbeatAnswered() | ConsumerHeartbeatAnswered() if self._beat_ms is not None:
                 self.heartbeats.record(now_ms - self._beat_ms, now_ms)
                 self._beat_ms = None
             case inputs.CallbackFinished() if self._callback_ms is not None:
                 if not event.is_abandoned:
                     self.callbacks[event.callback].record(now_ms - self._callback_ms, now_ms)
                 self._callback_ms = None
-        self._see_end(event, after, now_ms)
+        if isinstance(after, ConsumerState):
+            self._see_reconciliation(before, after, now_ms)
+        else:
+            self._see_end(event, after, now_ms)
         for effect in asked:
             self._see_effect(effect, after, now_ms)
 
@@ -108,7 +120,7 @@ class RebalanceMetrics:
         elif isinstance(event, inputs.PollReturned) and self._max_poll_interval_ms is not None:
             self.poll_deadline_ms = now_ms + self._max_poll_interval_ms
 
-    def _is_expected(self, event: inputs.JoinAnswered | inputs.SyncAnswered, before: State) -> bool:
+    def _is_expected(self, event: inputs.JoinAnswered | inputs.SyncAnswered, before: State | ConsumerState) -> bool:
         waiting = State.JOINING if isinstance(event, inputs.JoinAnswered) else State.SYNCING
         return before is waiting and self._asked is not None and event.asked_as == self._asked[0]
 
@@ -146,7 +158,21 @@ class RebalanceMetrics:
         if is_over or (after is State.UNJOINED and not is_answer):
             self._rebalance_ms = self._round_ms = None
 
-    def _see_effect(self, effect: Effect, after: State, now_ms: int) -> None:
+    def _see_reconciliation(self, before: State | ConsumerState, after: ConsumerState, now_ms: int) -> None:
+        """In the consumer protocol a rebalance goes from a target that is not owned to its acknowledgement."""
+        if after is before:
+            return
+        is_settled = after in (ConsumerState.ACKNOWLEDGING, ConsumerState.STABLE)
+        if after is ConsumerState.RECONCILING and self._rebalance_ms is None:
+            self._rebalance_ms = now_ms
+        elif is_settled and self._rebalance_ms is not None:
+            self.rebalances.record(now_ms - self._rebalance_ms, now_ms)
+            self.rebalanced_ms, self._rebalance_ms = now_ms, None
+        elif self._rebalance_ms is not None and not is_settled:
+            self.failures.record(1, now_ms)
+            self._rebalance_ms = None
+
+    def _see_effect(self, effect: Effect, after: State | ConsumerState, now_ms: int) -> None:
         match effect:
             case effects.RunCallback():
                 self._callback_ms = now_ms
@@ -158,7 +184,7 @@ class RebalanceMetrics:
                 self._rebalance_ms = now_ms if self._rebalance_ms is None else self._rebalance_ms
             case effects.Sync():
                 self._asked = (effect.identity, now_ms)
-            case effects.Heartbeat():
+            case effects.Heartbeat() | ConsumerHeartbeat():
                 self._beat_ms = self.heartbeat_ms = now_ms
             case effects.PollMissed():
                 self.polls_missed += 1

@@ -8,40 +8,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from kohort.assign.spec import Assignor, TopicSpec
-from kohort.member import effects, inputs
-from kohort.member.effects import Callback, Effect
+from kohort.member import effects
 from kohort.member.failures import failure_text
 from kohort.member.identity import NO_GENERATION, NOBODY, Identity
-from kohort.member.session import Session
-from kohort.member.state import ENDING, MemberConfig, PollState, State
+from kohort.member.seat import Seat
+from kohort.member.state import ENDING, MemberConfig, State
 from kohort.member.strategy import strategy_for
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.errors import ErrorCode
 
 
-class Standing:
+class Standing(Seat):
     """One member's state. Public to its own package; users look at what `client.Membership` shows of it."""
 
     def __init__(self, config: MemberConfig, assignors: Sequence[Assignor], random: Callable[[], float]) -> None:
-        self.config = config
+        super().__init__(config, random)
         self.state = State.UNJOINED
         self.identity = NOBODY
-        self.topics: tuple[str, ...] = ()
-        self.owned: Partitions = frozenset()
         self.protocol_name = ""
         self.is_leader = False
-        self.rebalances = 0
-        self.failed_rebalances = 0
         self.assignment_error: ErrorCode | None = None
         self.assignors = {assignor.name: assignor for assignor in assignors}
         self.strategy = strategy_for(assignors)
-        self.session = Session(
-            heartbeat_interval_ms=config.heartbeat_interval_ms,
-            session_timeout_ms=config.session_timeout_ms,
-            max_poll_interval_ms=config.max_poll_interval_ms,
-            random=random,
-        )
-        self.asked: list[Effect] = []
         # What the next round is about: why to join, whether that reason must reach the coordinator, and how far it is.
         self.rejoin: str | None = None
         self.is_rejoin_forced = False
@@ -49,7 +37,6 @@ class Standing:
         self.is_prepared = False
         self.joined_topics: tuple[str, ...] = ()
         self.matches: Callable[[str], bool] | None = None
-        self.running: tuple[Callback, Partitions] | None = None
         self.received = Assignment()
         self.is_second_round_due = False
         # What the member has seen of its topics; a leader compares them with those that it assigned.
@@ -59,25 +46,27 @@ class Standing:
         self.group_topics: frozenset[str] = frozenset()
         self.is_group_rack_aware = False
         self.snapshot: Mapping[str, TopicSpec] | None = None
-        # Heartbeats, the user, the end.
         self.beat_as: Identity | None = None
-        self.is_away = False
-        self.closing: inputs.CloseRequested | None = None
-        self.is_leave_sent = False
 
     @property
-    def poll_deadline_ms(self) -> int | None:
-        """When the user must be back at the latest; None while it polls or where no deadline is set."""
-        return self.session.poll_ms
+    def is_stable(self) -> bool:
+        """Whether the member has its assignment, and no round is under way."""
+        return self.state is State.STABLE
 
     @property
-    def poll_state(self) -> PollState:
-        """Where the user is, as far as the poll deadline goes."""
-        if self.is_away:
-            return PollState.MISSED
-        if self.session.poll_ms is None:
-            return PollState.HERE
-        return PollState.AWAY if self.session.poll_warning_ms is not None else PollState.LATE
+    def is_between(self) -> bool:
+        """Whether calls into the user's code of the present round are still to come."""
+        return self.state in (State.PREPARING, State.COMPLETING)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing follows."""
+        return self.state is State.CLOSED
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the coordinator knows this member, as far as it has said."""
+        return bool(self.identity.member_id)
 
     @property
     def is_rejoin_wanted(self) -> bool:
@@ -121,13 +110,3 @@ class Standing:
         self.state = State.FATAL
         self.session.end()
         self.do(effects.Fail(code, text or failure_text(code, self.config, self.assignors)))
-
-    def run(self, callback: Callback, partitions: Partitions, cause: str) -> None:
-        """Start a callback; until it has finished nothing else of a round happens."""
-        assert self.running is None, "callbacks run one at a time"
-        self.running = (callback, partitions)
-        self.do(effects.RunCallback(callback, partitions, cause))
-
-    def do(self, effect: Effect) -> None:
-        """Ask the driver for something."""
-        self.asked.append(effect)

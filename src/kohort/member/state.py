@@ -1,4 +1,4 @@
-"""The states of a classic member, and what its user configures."""
+"""The states of a member in either protocol, and what its user configures."""
 
 from __future__ import annotations
 
@@ -23,6 +23,21 @@ class State(StrEnum):
     FATAL = "fatal"
 
 
+class ConsumerState(StrEnum):
+    """Where a member of the consumer protocol is; the names are those of Java's `MemberState`."""
+
+    UNSUBSCRIBED = "unsubscribed"  # not in the group, and not on its way there
+    JOINING = "joining"
+    RECONCILING = "reconciling"  # there is a target, or a part of one, that is not yet what is owned
+    ACKNOWLEDGING = "acknowledging"  # what was reconciled is still to be said
+    STABLE = "stable"
+    FENCED = "fenced"  # put out: what was owned is to be reported lost, then it joins again
+    PREPARE_LEAVING = "prepare_leaving"  # the last callback runs
+    LEAVING = "leaving"
+    FATAL = "fatal"
+    STALE = "stale"  # left because its user stayed away
+
+
 class PollState(StrEnum):
     """Where the user is between two polls, against the deadline of `max.poll.interval.ms`."""
 
@@ -34,7 +49,12 @@ class PollState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MemberConfig:
-    """A member's timings, in milliseconds, and what it says about itself. Kafka's defaults."""
+    """A member's timings, in milliseconds, and what it says about itself. Kafka's defaults.
+
+    Session timeout and heartbeat interval are the classic protocol's: in the consumer protocol the broker sets them.
+    What is below `rack` is the consumer protocol's: the server-side assignor to vote for, and when lags of standby
+    copies are told.
+    """
 
     session_timeout_ms: int = 45_000
     rebalance_timeout_ms: int = 300_000
@@ -42,6 +62,9 @@ class MemberConfig:
     max_poll_interval_ms: int | None = None
     instance_id: str | None = None
     rack: str | None = None
+    server_assignor: str | None = None
+    acceptable_recovery_lag: int = 10_000
+    lag_growth_ms: int = 60_000
 
 
 # In these states no join or sync is under way, so a heartbeat says something and is heard.

@@ -1,7 +1,7 @@
-"""Why a member joins, as the coordinator understands it: the typed reasons of KIP-423's first form.
+"""Why a member joins or speaks up, as the coordinator understands it: the typed reasons of KIP-423's first form.
 
 They travel in JoinGroup's free text `Reason` (v8, KIP-800) under these names. Any other text, and every version that
-cannot say one, is UNKNOWN and decides nothing.
+cannot say one, is UNKNOWN and decides nothing. A heartbeat of the consumer protocol has reasons of its own (KIP-848).
 """
 
 from __future__ import annotations
@@ -31,3 +31,12 @@ def join_reason(text: str | None) -> JoinReason:
             return JoinReason.TOPIC_METADATA_CHANGE
         case _:
             return JoinReason.UNKNOWN
+
+
+class HeartbeatReason(StrEnum):
+    """Why a member of the consumer protocol says its standby copies' lags in this heartbeat; each one acts."""
+
+    STANDBY_CAUGHT_UP = "standby_caught_up"
+    """A copy's lag has fallen to `acceptable.recovery.lag` or below: it could take over."""
+    STANDBY_FALLING_BEHIND = "standby_falling_behind"
+    """A copy's lag has grown for a while."""

@@ -29,7 +29,7 @@ def membership(generation: int) -> Membership:
 
 
 def refusal(found: Membership, error: ErrorCode, asked_as: Identity) -> KafkaError:
-    return found._refusal(KafkaError(error, "refused"), asked_as)
+    return found._side.refusal(KafkaError(error, "refused"), asked_as)
 
 
 @pytest.mark.parametrize("error", OUT)

@@ -1,0 +1,43 @@
+"""How a consumer hands records out: partition after partition, the ones served now last the next time."""
+
+from __future__ import annotations
+
+from kohort.client.batch import Batch
+from kohort.client.reading import Reading
+
+
+class HandingOut(Reading):
+    """What was fetched, on its way to the user; errors that stand in the way are raised once."""
+
+    def _hand_out(self, limit: int | None, *, is_single: bool) -> list[Batch]:
+        """Take batches from partition after partition; the ones served now come last the next time."""
+        tracked = self._fetcher.tracked
+        batches: list[Batch] = []
+        has_room = False
+        for entry in list(tracked.values()):
+            if entry.is_paused or entry.is_leaving or not entry.ahead:
+                continue
+            was_full = entry.ahead_bytes >= self._config.max_partition_bytes
+            batch = entry.hand_out(limit)
+            has_room |= was_full and entry.ahead_bytes < self._config.max_partition_bytes
+            if batch is None:
+                continue
+            batches.append(batch)
+            tracked[entry.partition] = tracked.pop(entry.partition)
+            if limit is not None:
+                limit -= len(batch.records) if batch.most_records > limit else batch.most_records
+            if is_single or (limit is not None and limit <= 0):
+                break
+        if has_room:
+            self._fetcher.wake()
+        return batches
+
+    def _raise_errors(self) -> None:
+        if self._membership is not None:
+            self._membership.check()
+        for entry in self._fetcher.tracked.values():
+            if entry.error is not None:
+                error, entry.error = entry.error, None
+                self._positions.wake()
+                self._fetcher.wake()
+                raise error

@@ -1,0 +1,14 @@
+"""The id that a member of the consumer protocol makes for itself, and keeps while its client lives (KIP-848)."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+from kohort.model.ids import topic_id_text
+
+
+def new_member_id() -> str:
+    """Return an id as members of the consumer protocol make their own: a random UUID in Kafka's text form."""
+    while (text := topic_id_text(uuid4().bytes)).startswith("-"):
+        pass  # a text that begins so is taken for an option by command lines
+    return text

@@ -1,0 +1,89 @@
+"""Which settings of a consumer go together: some belong to one group protocol, and mean nothing in the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+from kohort.assign.range import RangeAssignor
+from kohort.assign.spec import Assignor
+from kohort.assign.sticky import CooperativeStickyAssignor
+from kohort.client.list_offsets import READ_COMMITTED, READ_UNCOMMITTED
+from kohort.client.switching import PROTOCOLS, GroupProtocol
+from kohort.client.wanted import Wanted
+
+ISOLATION = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
+DEFAULT_ASSIGNORS: tuple[Assignor, ...] = (RangeAssignor(), CooperativeStickyAssignor())
+DEFAULT_SESSION_TIMEOUT_MS = 45_000
+DEFAULT_HEARTBEAT_INTERVAL_MS = 3_000
+
+
+def check_settings(isolation_level: str, group_id: str | None, session_timeout_ms: int, heartbeat_ms: int) -> None:
+    """Refuse what cannot be meant, in whichever protocol. Raises ValueError."""
+    if isolation_level not in ISOLATION:
+        raise ValueError(f"isolation_level={isolation_level!r} is not one of {', '.join(ISOLATION)}")
+    if heartbeat_ms >= session_timeout_ms:
+        raise ValueError("heartbeat_interval_ms must be less than session_timeout_ms, a third of it at most")
+    if group_id == "":
+        raise ValueError("group_id is empty: name a group, or pass None to read without one")
+
+
+class NativeSettings(TypedDict, total=False):
+    """Settings that only mean something in the consumer protocol.
+
+    `assignor` is the broker's to use (`group.remote.assignor`). `acceptable_recovery_lag` (10,000) and `lag_growth_ms`
+    (60,000) say when `report_standby_lag` is told the group. `protocol_check_ms` (60,000) is how often a member of
+    `protocol="auto"` that is in the classic protocol looks whether it may leave it.
+    """
+
+    assignor: str | None
+    acceptable_recovery_lag: int
+    lag_growth_ms: int
+    protocol_check_ms: int
+
+
+def check_protocol(
+    protocol: GroupProtocol,
+    assignors: Sequence[Assignor],
+    session_timeout_ms: int,
+    heartbeat_interval_ms: int,
+    native: NativeSettings,
+) -> None:
+    """Refuse settings of the protocol that is not spoken, as Java does. Raises ValueError."""
+    assignor = native.get("assignor")
+    if protocol not in PROTOCOLS:
+        raise ValueError(f"protocol={protocol!r} is not one of {', '.join(PROTOCOLS)}")
+    if protocol == "classic" and assignor is not None:
+        raise ValueError(
+            f"assignor={assignor!r} names an assignor of the broker, which the classic protocol does not use: pass"
+            " protocol='consumer' or 'auto', or an assignor of this client by assignors=(…)"
+        )
+    if protocol != "consumer":
+        return
+    foreign = {
+        "assignors": tuple(assignors) != DEFAULT_ASSIGNORS,
+        "session_timeout_ms": session_timeout_ms != DEFAULT_SESSION_TIMEOUT_MS,
+        "heartbeat_interval_ms": heartbeat_interval_ms != DEFAULT_HEARTBEAT_INTERVAL_MS,
+    }
+    if given := [name for name, is_given in foreign.items() if is_given]:
+        raise ValueError(
+            f"protocol='consumer' has no {' and no '.join(given)}: the broker sets timeouts and intervals"
+            " (group.consumer.session.timeout.ms, group.consumer.heartbeat.interval.ms) and assigns; assignor='uniform'"
+            " or 'range' says how"
+        )
+
+
+def check_wanted(protocol: GroupProtocol, group_id: str | None, wanted: Wanted) -> None:
+    """Refuse expressions that nobody there can resolve. Raises ValueError."""
+    if not wanted.for_broker:
+        return
+    if protocol == "classic" or group_id is None:
+        raise ValueError(
+            "a SubscriptionPattern is resolved by the broker, for a group of the consumer protocol: pass a group_id and"
+            " protocol='consumer' or 'auto', or a compiled expression for this client to resolve"
+        )
+    if protocol == "auto" and (text := wanted.unreadable()) is not None:
+        raise ValueError(
+            f"Python cannot read the expression {text!r}, which protocol='auto' needs where the group is classic:"
+            " pass protocol='consumer', or an expression that both RE2 and Python read"
+        )
