@@ -166,9 +166,6 @@ def _uncount(group: ConsumerGroup, member: ConsumerMember) -> None:
     else:
         for name in {name for name, _ in member.classic.protocols}:
             _decrease(group.classic_protocols, name)
-    if member.classic is not None:
-        for name in {name for name, _ in member.classic.protocols}:
-            _decrease(group.classic_protocols, name)
 
 
 def _decrease(counts: Counter[str], key: str) -> bool:

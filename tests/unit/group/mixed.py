@@ -1,0 +1,320 @@
+"""A coordinator with classic and native members of one group, whose clients are small and do what they are told.
+
+`Mixed` is the world of `tests.unit.group.world` with topics, real metadata and server-side assignors. A client takes
+one step at a time: it acts on what it was told last, then sends what comes next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tests.unit.group.world import REBALANCE_MS, Answer, World
+
+from kohort.assign import CooperativeStickyAssignor, GroupSpec, MemberSpec, RangeAssignor, TopicSpec
+from kohort.assign.server_catalog import server_assignors
+from kohort.group.classic_group import ClassicGroup
+from kohort.group.commands import Heartbeat, Leaving, Protocols
+from kohort.group.consumer_commands import ConsumerHeartbeat
+from kohort.group.consumer_events import ClassicPhase
+from kohort.group.consumer_group import ConsumerGroup, ConsumerMember
+from kohort.group.effects import Effect, Rouse
+from kohort.group.image import FixedTopics, ImageTopic
+from kohort.group.results import ConsumerHeartbeatResult, JoinResult, SyncResult
+from kohort.model.errors import ErrorCode
+from kohort.model.id_partitions import IdPartitions, each, id_partitions
+from kohort.model.ids import TopicPartition
+from kohort.model.subscription import Subscription
+from kohort.node.config import Config
+from kohort.node.group_settings import group_settings
+from kohort.wire.consumer_protocol import decode_assignment, decode_subscription, encode_assignment, encode_subscription
+
+T, U = b"T" * 16, b"U" * 16
+TOPICS = {"t": ImageTopic("t", T, 6), "u": ImageTopic("u", U, 2)}
+ASSIGNORS = {"range": RangeAssignor(), "cooperative-sticky": CooperativeStickyAssignor()}
+Owned = set[tuple[bytes, int]]
+
+
+class Mixed(World):
+    """The world, with topics `t` (six partitions) and `u` (two)."""
+
+    def __init__(self, **settings: Any) -> None:
+        read = group_settings(Config(), FixedTopics(TOPICS.values()), server_assignors(["uniform", "range"]))
+        names = ("topics_of", "owned_of", "assigned_of", "offer_of", "subscription_of", "assignment_of")
+        readers = {name: getattr(read, name) for name in (*names, "encode_assignment_of", "image", "assignors")}
+        super().__init__(**{**readers, **settings})
+        self.roused: list[str] = []
+
+    def _answer(self, effect: Effect, answer: Answer | None) -> None:
+        if isinstance(effect, Rouse):
+            self.roused += effect.member_ids
+        super()._answer(effect, answer)
+
+    @property
+    def is_consumer(self) -> bool:
+        return isinstance(self.shard.groups.get("g"), ConsumerGroup)
+
+    def consumers(self) -> ConsumerGroup:
+        """The group, which must be a consumer group."""
+        group = self.shard.groups["g"]
+        assert isinstance(group, ConsumerGroup), "the group is a consumer group"
+        return group
+
+    def member(self, member_id: str) -> ConsumerMember:
+        return self.consumers().members[member_id]
+
+    def phase(self, member_id: str) -> ClassicPhase:
+        return self.member(member_id).classic_phase
+
+    def native(self, member_id: str, epoch: int, **changes: Any) -> ConsumerHeartbeatResult:
+        """Send one heartbeat of a native member; one of epoch 0 says what a joiner must."""
+        beat = ConsumerHeartbeat("g", member_id, epoch)
+        if epoch == 0:
+            beat = replace(beat, rebalance_timeout_ms=REBALANCE_MS, subscribed_topic_names=("t",), owned=())
+        result = self.submit(replace(beat, **changes)).result
+        assert isinstance(result, ConsumerHeartbeatResult)
+        return result
+
+    def beat(self, member_id: str, epoch: int | None = None, instance_id: str | None = None) -> ErrorCode:
+        """Send one heartbeat of a classic member in a consumer group."""
+        at = self.member(member_id).epoch if epoch is None else epoch
+        return self.submit(Heartbeat("g", member_id, instance_id, at)).error
+
+
+def offer(
+    *topics: str,
+    owned: Owned | frozenset[TopicPartition] = frozenset(),
+    generation: int = -1,
+    names: tuple[str, ...] = ("range",),
+    version: int = 3,
+    user_data: bytes | None = None,
+) -> Protocols:
+    """Return what a classic member offers: one subscription under each name."""
+    held = tuple(TopicPartition({T: "t", U: "u"}.get(topic, topic), number) for topic, number in sorted(owned))  # type: ignore[call-overload]
+    said = Subscription(topics or ("t",), user_data, held, generation, None, version)
+    return tuple((name, encode_subscription(said)) for name in names)
+
+
+def ids(partitions: frozenset[TopicPartition]) -> Owned:
+    """Return partitions by topic id."""
+    return {(TOPICS[topic].topic_id, number) for topic, number in partitions}
+
+
+class ClassicClient:
+    """A classic member, eager or cooperative, as Java's behaves: the leader of a classic group assigns."""
+
+    def __init__(
+        self,
+        world: Mixed,
+        *,
+        names: tuple[str, ...] = ("range",),
+        topics: tuple[str, ...] = ("t",),
+        instance_id: str | None = None,
+        version: int = 3,
+    ) -> None:
+        self.world, self.names, self.topics = world, names, topics
+        self.instance_id, self.version = instance_id, version
+        self.is_cooperative = names == ("cooperative-sticky",)
+        self.member_id = ""
+        self.owned: Owned = set()
+        self.revoked: list[Owned] = []
+        """What it gave up, each time that it gave something up."""
+        self.lost: list[Owned] = []
+        """What it found that it had lost."""
+        self.error: ErrorCode | None = None
+        """Why it ended."""
+        self.forget()
+
+    def forget(self) -> None:
+        self.generation = -1
+        self.is_synced = False
+        self.leads: JoinResult | None = None
+        self.asked: Answer | None = None
+        """The JoinGroup or SyncGroup that has not been heard of yet."""
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.asked is not None and self.asked.is_waiting
+
+    @property
+    def is_settled(self) -> bool:
+        return self.is_synced and self.asked is None
+
+    def step(self) -> ErrorCode | None:
+        """Do what comes next; return the answer to a heartbeat if it was that."""
+        if self.error is not None or self.is_waiting:
+            return None
+        if self.asked is not None:
+            self.listen()
+        elif self.is_synced:
+            return self.heartbeat()
+        elif self.leads is not None:
+            self.sync()
+        else:
+            self.join()
+        return None
+
+    def join(self) -> None:
+        """Give up what the protocol asks for, and send JoinGroup."""
+        if not self.is_cooperative and self.owned:
+            self.revoked.append(set(self.owned))
+            self.owned.clear()
+        self.is_synced, self.leads = False, None
+        protocols = offer(
+            *self.topics, owned=self.owned, generation=self.generation, names=self.names, version=self.version
+        )
+        self.asked = self.world.join(self.member_id, protocols=protocols, instance_id=self.instance_id)
+        self.listen()
+
+    def sync(self) -> None:
+        """Send SyncGroup, with the assignments if it is the leader."""
+        assert self.leads is not None, "a sync follows a join"
+        self.asked = self.world.sync(
+            self.member_id,
+            self.generation,
+            instance_id=self.instance_id,
+            assignments=self._assignments(self.leads),
+            protocol_type="consumer",
+            protocol_name=self.leads.protocol_name,
+        )
+        self.listen()
+
+    def listen(self) -> None:
+        """Hear the answer that has come, if it has."""
+        if self.asked is None or self.asked.is_waiting:
+            return
+        result, self.asked = self.asked.result, None
+        if isinstance(result, SyncResult) and not result.error:
+            self.own(ids(decode_assignment(result.assignment).partitions))
+        elif isinstance(result, JoinResult) and not result.error:
+            self.member_id, self.generation, self.leads = result.member_id, result.generation, result
+        elif result.error is ErrorCode.MEMBER_ID_REQUIRED:
+            self.member_id = result.member_id
+        else:
+            self._hear(result.error)
+
+    def own(self, assigned: Owned) -> None:
+        """Take an assignment; a cooperative member that had to give something up joins again."""
+        gone = self.owned - assigned
+        self.owned, self.is_synced = set(assigned), True
+        if gone and self.is_cooperative:
+            self.revoked.append(gone)
+            self.join()
+
+    def _assignments(self, result: JoinResult) -> tuple[tuple[str, bytes], ...]:
+        if result.leader != self.member_id or not result.members:
+            return ()
+        members = {
+            one.member_id: MemberSpec(decode_subscription(one.metadata), one.instance_id) for one in result.members
+        }
+        topics = {name: TopicSpec(topic.partitions) for name, topic in TOPICS.items()}
+        made = ASSIGNORS[result.protocol_name or ""].assign(GroupSpec(members, topics))
+        return tuple((member_id, encode_assignment(assignment)) for member_id, assignment in sorted(made.items()))
+
+    def heartbeat(self) -> ErrorCode:
+        beat = Heartbeat("g", self.member_id, self.instance_id, self.generation)
+        error: ErrorCode = self.world.submit(beat).error
+        if error:
+            self._hear(error)
+        return error
+
+    def _hear(self, error: ErrorCode) -> None:
+        match error:
+            case ErrorCode.REBALANCE_IN_PROGRESS:
+                self.is_synced, self.leads = False, None
+            case ErrorCode.UNKNOWN_MEMBER_ID | ErrorCode.ILLEGAL_GENERATION:
+                if self.owned:
+                    self.lost.append(set(self.owned))
+                self.owned.clear()
+                self.forget()
+                if error is ErrorCode.UNKNOWN_MEMBER_ID:
+                    self.member_id = ""
+            case ErrorCode.NOT_COORDINATOR | ErrorCode.COORDINATOR_NOT_AVAILABLE | ErrorCode.KAFKA_STORAGE_ERROR:
+                self.is_synced, self.leads = False, None
+            case _:
+                self.error = error
+                self.owned.clear()
+
+    def leave(self) -> None:
+        self.owned.clear()
+        self.world.leave(Leaving(self.member_id, self.instance_id))
+        self.member_id = ""
+        self.forget()
+
+
+class NativeClient:
+    """A native member: it gives up what it is not told to own, and says so in its next heartbeat."""
+
+    def __init__(
+        self, world: Mixed, member_id: str, *, topics: tuple[str, ...] = ("t",), instance_id: str | None = None
+    ) -> None:
+        self.world, self.member_id, self.topics, self.instance_id = world, member_id, topics, instance_id
+        self.epoch = 0
+        self.owned: Owned = set()
+        self.error: ErrorCode | None = None
+        self.message: str | None = None
+
+    def step(self) -> ConsumerHeartbeatResult:
+        changes: dict[str, Any] = {"instance_id": self.instance_id}
+        if self.epoch == 0:
+            changes["subscribed_topic_names"] = self.topics
+        else:
+            changes["owned"] = canonical(self.owned)
+        result = self.world.native(self.member_id, self.epoch, **changes)
+        if result.error in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND):
+            self.owned.clear()
+            self.epoch = 0
+        elif result.error in (ErrorCode.NOT_COORDINATOR, ErrorCode.KAFKA_STORAGE_ERROR):
+            pass
+        elif result.error:
+            self.error, self.message = result.error, result.error_message
+            self.owned.clear()
+        else:
+            self.epoch = result.member_epoch
+            if result.assignment is not None:
+                self.owned = set(each(result.assignment))
+        return result
+
+    def leave(self, epoch: int = -1) -> None:
+        self.world.native(self.member_id, epoch, instance_id=self.instance_id)
+        self.owned.clear()
+        self.epoch = 0
+
+
+def canonical(owned: Owned) -> IdPartitions:
+    """Return partitions as requests say them."""
+    return id_partitions((topic_id, (number,)) for topic_id, number in owned)
+
+
+Client = ClassicClient | NativeClient
+
+
+def one_owner_each(*clients: Client) -> Owned:
+    """Check that no partition is owned twice by those who act on it; return what is owned."""
+    found: Owned = set()
+    for client in clients:
+        assert not (twice := found & client.owned), f"{sorted(twice)} owned twice"
+        found |= client.owned
+    return found
+
+
+def rounds(*clients: Client, times: int = 12) -> None:
+    """Let everybody do what comes next, in turn, and see that no partition is ever owned twice."""
+    for _ in range(times):
+        for client in clients:
+            client.step()
+            one_owner_each(*clients)
+
+
+def classic_members(world: Mixed, count: int = 2, **kind: Any) -> list[ClassicClient]:
+    """Bring `count` classic members into a stable classic group that owns all of `t`."""
+    clients = [ClassicClient(world, **kind) for _ in range(count)]
+    for _ in range(8):
+        for client in clients:
+            client.step()
+        world.advance(0)
+        for client in clients:
+            client.step()
+    assert isinstance(world.shard.groups["g"], ClassicGroup)
+    assert one_owner_each(*clients) == {(T, number) for number in range(6)}
+    return clients
