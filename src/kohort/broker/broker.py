@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import socket
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -65,7 +66,7 @@ class Broker:
         clock = Clock()
         self._disk.lock()
         try:
-            self.node = Node(self.config, self._disk, os.urandom, clock.now_ms(), self.assignors)
+            self.node = Node(self.config, self._disk, os.urandom, clock.now_ms(), self.assignors, _elapsed_us)
             self.node.start(clock.now_ms())
             self.server = Server(self.node, clock)
             port = await self.server.bind(self._host, self._port)
@@ -91,6 +92,10 @@ class Broker:
         for client in list(self.server.clients):
             client.abort()
         self._disk.abandon()
+
+
+def _elapsed_us() -> int:
+    return time.perf_counter_ns() // 1_000
 
 
 def _reachable(host: str) -> str:

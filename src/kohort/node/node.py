@@ -45,7 +45,10 @@ _BEFORE_LOGIN = frozenset({Api.API_VERSIONS, Api.SASL_HANDSHAKE, Api.SASL_AUTHEN
 
 
 class Node:
-    """One broker. `random_bytes(n)` gives ids; `now_ms` is milliseconds since the epoch and never goes back."""
+    """One broker. `random_bytes(n)` gives ids; `now_ms` is milliseconds since the epoch and never goes back.
+
+    `elapsed_us` is a clock of microseconds that tells what computing a target took; without one it took nothing.
+    """
 
     def __init__(
         self,
@@ -54,8 +57,10 @@ class Node:
         random_bytes: Callable[[int], bytes],
         now_ms: int,
         assignors: Mapping[str, ServerAssignor] | None = None,
+        elapsed_us: Callable[[], int] | None = None,
     ) -> None:
         self.config = config
+        self.elapsed_us = elapsed_us
         self.assignors = server_assignors(config.group_consumer_assignors) if assignors is None else assignors
         """The server-side assignors by name, the default first; without any given, those that the setting names."""
         self.disk = disk

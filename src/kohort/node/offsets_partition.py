@@ -22,8 +22,10 @@ from kohort.group.commands import (
     Loaded,
     Sync,
 )
+from kohort.group.consumer_commands import ConsumerHeartbeat
 from kohort.group.results import (
     CommitResult,
+    ConsumerHeartbeatResult,
     DeleteGroupResult,
     DeleteOffsetsResult,
     HeartbeatResult,
@@ -165,6 +167,8 @@ def refusal(command: Command, error: ErrorCode) -> Result:
             return DeleteOffsetsResult(error)
         case DeleteGroup():
             return DeleteGroupResult(error)
+        case ConsumerHeartbeat():
+            return ConsumerHeartbeatResult(error, error.text)
         case _:
             raise AssertionError(f"{type(command).__name__} is nobody's request")
 
@@ -180,5 +184,7 @@ def failure(result: Result, error: ErrorCode) -> Result:
             return LeaveResult(error)
         case CommitResult():
             return CommitResult(error)
+        case ConsumerHeartbeatResult():
+            return ConsumerHeartbeatResult(error, error.text)
         case _:
             return replace(result, error=error)

@@ -11,7 +11,7 @@ from tests.unit.node.group_desk import GroupMember, committed, group_desk, stabl
 
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode
-from kohort.node.coordinator import GATHERED
+from kohort.node.runtime import GATHERED
 from kohort.wire.messages import (
     DeleteGroupsRequest,
     HeartbeatRequest,

@@ -1,0 +1,107 @@
+"""ConsumerGroupHeartbeat: join, leave, stay in and acknowledge, all in one (KIP-848).
+
+v1 adds SubscribedTopicRegex, and has clients make their member ids. Tagged fields 27500 and 27501 are ours: the lags of
+a member's standby copies, and why it sends this heartbeat; other brokers and clients ignore them.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+
+from kohort.assign.server import StandbyLags
+from kohort.group.consumer_commands import ConsumerHeartbeat
+from kohort.group.results import ConsumerHeartbeatResult, Result
+from kohort.model.errors import ErrorCode
+from kohort.model.id_partitions import IdPartitions, id_partitions
+from kohort.model.reason import MAX_REASON_LENGTH
+from kohort.node.connection import Request
+from kohort.node.node import Node
+from kohort.wire.apis import Api
+from kohort.wire.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+
+API = Api.CONSUMER_GROUP_HEARTBEAT
+_Assignment = ConsumerGroupHeartbeatResponse.Assignment
+
+
+def handle(
+    node: Node, request: Request, message: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse | None:
+    """Pass the heartbeat to the member's group, which may keep it until there is something to say."""
+    if "consumer" not in node.config.group_coordinator_rebalance_protocols:
+        return refuse(message, ErrorCode.UNSUPPORTED_VERSION, _NOT_HERE, request.api_version)
+    names, owned = message.subscribed_topic_names, message.topic_partitions
+    member_id = message.member_id
+    command = ConsumerHeartbeat(
+        message.group_id,
+        member_id,
+        message.member_epoch,
+        message.instance_id,
+        message.rack_id,
+        message.rebalance_timeout_ms,
+        None if names is None else tuple(sorted(set(names))),
+        message.subscribed_topic_regex,
+        message.server_assignor,
+        None if owned is None else _partitions_of(owned),
+        request.client_id or "",
+        f"/{request.peer_host}",
+        "" if member_id else _new_id(node.random_bytes(16)),
+        None if message.standby_lags is None else _lags_of(message),
+        "" if message.reason is None else message.reason[:MAX_REASON_LENGTH],
+        request.api_version,
+    )
+
+    def ticket(result: Result) -> None:
+        assert isinstance(result, ConsumerHeartbeatResult), "a heartbeat is answered by a heartbeat's result"
+        request.reply(_response(result))
+
+    kept = node.coordinator.consumer_heartbeat(command, ticket, node.now_ms)
+    if kept is not None:
+        request.keep(kept.release, kept.drop)
+    return None
+
+
+_NOT_HERE = "The consumer protocol is not enabled here: `consumer` is not in group.coordinator.rebalance.protocols."
+
+
+def refuse(
+    message: ConsumerGroupHeartbeatRequest, code: ErrorCode, text: str, version: int
+) -> ConsumerGroupHeartbeatResponse:
+    """Say an error."""
+    return ConsumerGroupHeartbeatResponse(error_code=code, error_message=text)
+
+
+def _response(result: ConsumerHeartbeatResult) -> ConsumerGroupHeartbeatResponse:
+    assignment = result.assignment
+    return ConsumerGroupHeartbeatResponse(
+        error_code=result.error,
+        error_message=result.error_message,
+        member_id=result.member_id,
+        member_epoch=result.member_epoch,
+        heartbeat_interval_ms=result.heartbeat_interval_ms,
+        assignment=None if assignment is None else _assigned(assignment),
+    )
+
+
+def _assigned(partitions: IdPartitions) -> ConsumerGroupHeartbeatResponse.Assignment:
+    topic = _Assignment.TopicPartition
+    return _Assignment(
+        topic_partitions=[topic(topic_id=topic_id, partitions=list(numbers)) for topic_id, numbers in partitions]
+    )
+
+
+def _partitions_of(owned: list[ConsumerGroupHeartbeatRequest.TopicPartition]) -> IdPartitions:
+    return id_partitions((each.topic_id, each.partitions) for each in owned)
+
+
+def _lags_of(message: ConsumerGroupHeartbeatRequest) -> StandbyLags:
+    """Return the lags of a message in order; of a partition that is named twice, the last counts."""
+    found: dict[bytes, dict[int, int]] = {}
+    for topic in message.standby_lags or ():
+        partitions = found.setdefault(topic.topic_id, {})
+        partitions.update((each.partition_index, each.lag) for each in topic.partitions)
+    return tuple((topic_id, tuple(sorted(found[topic_id].items()))) for topic_id in sorted(found))
+
+
+def _new_id(random: bytes) -> str:
+    """Return a member id as Kafka makes one: a UUID in base64."""
+    return urlsafe_b64encode(random).decode().rstrip("=")

@@ -1,0 +1,98 @@
+"""ConsumerGroupDescribe: the state and the members of consumer groups (KIP-848).
+
+v1 says of each member which protocol it speaks (KIP-1099).
+"""
+
+from __future__ import annotations
+
+from kohort.group.describe import DescribedConsumerGroup, DescribedConsumerMember
+from kohort.model.errors import ErrorCode
+from kohort.model.id_partitions import IdPartitions
+from kohort.node.connection import Request
+from kohort.node.node import Node
+from kohort.node.operations import GROUP_OPERATIONS
+from kohort.wire.apis import Api
+from kohort.wire.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+
+API = Api.CONSUMER_GROUP_DESCRIBE
+_Group = ConsumerGroupDescribeResponse.Group
+_Member = _Group.Member
+_CLASSIC, _CONSUMER = 0, 1
+
+
+def handle(node: Node, request: Request, message: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse | None:
+    """Describe each group of the request."""
+    groups = []
+    for group_id in message.group_ids:
+        if not group_id:
+            groups.append(_refused(group_id, ErrorCode.INVALID_GROUP_ID, ErrorCode.INVALID_GROUP_ID.text))
+        elif error := node.coordinator.load_error(group_id):
+            groups.append(_refused(group_id, error, error.text))
+        elif (described := node.coordinator.describe_consumer(group_id)) is None:
+            text = f"Group {group_id} is not a consumer group, or not there."
+            groups.append(_refused(group_id, ErrorCode.GROUP_ID_NOT_FOUND, text))
+        else:
+            group = _found(node, described)
+            if message.include_authorized_operations:
+                group.authorized_operations = GROUP_OPERATIONS
+            groups.append(group)
+    return ConsumerGroupDescribeResponse(groups=groups)
+
+
+def refuse(
+    message: ConsumerGroupDescribeRequest, code: ErrorCode, text: str, version: int
+) -> ConsumerGroupDescribeResponse:
+    """Say an error about every group."""
+    return ConsumerGroupDescribeResponse(groups=[_refused(group_id, code, text) for group_id in message.group_ids])
+
+
+def _refused(group_id: str, code: ErrorCode, text: str) -> ConsumerGroupDescribeResponse.Group:
+    return _Group(error_code=code, error_message=text, group_id=group_id, members=[])
+
+
+def _found(node: Node, described: DescribedConsumerGroup) -> ConsumerGroupDescribeResponse.Group:
+    return _Group(
+        group_id=described.group_id,
+        group_state=described.state,
+        group_epoch=described.epoch,
+        assignment_epoch=described.assignment_epoch,
+        assignor_name=described.assignor,
+        members=[_member(node, member) for member in described.members],
+    )
+
+
+def _member(node: Node, member: DescribedConsumerMember) -> ConsumerGroupDescribeResponse.Group.Member:
+    assignment, target = _Member.Assignment, _Member.TargetAssignment
+    return _Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=list(member.subscribed_topic_names),
+        subscribed_topic_regex=member.subscribed_topic_regex or None,
+        assignment=assignment(
+            topic_partitions=[
+                assignment.TopicPartition(topic_id=topic_id, topic_name=name, partitions=numbers)
+                for topic_id, name, numbers in _named(node, member.assignment)
+            ]
+        ),
+        target_assignment=target(
+            topic_partitions=[
+                target.TopicPartition(topic_id=topic_id, topic_name=name, partitions=numbers)
+                for topic_id, name, numbers in _named(node, member.target)
+            ]
+        ),
+        member_type=_CONSUMER if member.classic_phase is None else _CLASSIC,
+    )
+
+
+def _named(node: Node, partitions: IdPartitions) -> list[tuple[bytes, str, list[int]]]:
+    """Return partitions with the names of their topics; as in Kafka, those of a topic that is gone are left out."""
+    found = []
+    for topic_id, numbers in partitions:
+        topic = node.topics.by_id(topic_id)
+        if topic is not None:
+            found.append((topic_id, topic.name, list(numbers)))
+    return found
