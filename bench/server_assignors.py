@@ -47,7 +47,8 @@ def server_group(group: Group, is_join: bool, target: Mapping[str, IdPartitions]
         if topics is None:
             topics = wanted[id(names)] = frozenset(map(ids.__getitem__, names))
         members[name] = ServerMember(topics, target.get(name, ()))
-    topics_by_id = {ids[name]: ServerTopic(name, topic.partitions) for name, topic in sorted(spec.topics.items())}
+    # A coordinator gives members and topics in order of their ids.
+    topics_by_id = {ids[name]: ServerTopic(name, spec.topics[name].partitions) for name in sorted(ids, key=ids.get)}
     return ServerGroup(members, topics_by_id, len(wanted) == 1)
 
 

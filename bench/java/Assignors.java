@@ -23,9 +23,18 @@ import org.apache.kafka.common.Cluster;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.Uuid;
+import org.apache.kafka.coordinator.group.api.assignor.ConsumerGroupPartitionAssignor;
+import org.apache.kafka.coordinator.group.api.assignor.GroupAssignment;
+import org.apache.kafka.coordinator.group.api.assignor.GroupSpec;
+import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
+import org.apache.kafka.coordinator.group.api.assignor.SubscriptionType;
+import org.apache.kafka.coordinator.group.assignor.UniformAssignor;
+import org.apache.kafka.coordinator.group.modern.GroupSpecImpl;
+import org.apache.kafka.coordinator.group.modern.MemberSubscriptionAndAssignmentImpl;
 
 /**
- * Kafka's client assignors on one synthetic group, timed call by call. Lines come in, one line goes out for each:
+ * Kafka's assignors on one synthetic group, timed call by call; `server-uniform` and `server-range` are the broker's. Lines come in, one line goes out for each:
  *
  * <pre>
  * full ASSIGNOR MEMBERS TOPICS PARTITIONS homogeneous|heterogeneous   a group in which nobody owns anything
@@ -45,6 +54,15 @@ public class Assignors {
     static GroupSubscription group;
     static List<ByteBuffer> userData;
     static Map<String, Assignment> last;
+    static ConsumerGroupPartitionAssignor serverAssignor;
+    static GroupSpec serverGroup;
+    static SubscribedTopicDescriber serverTopics;
+    static Map<Uuid, String> names;
+    static GroupAssignment lastTarget;
+
+    static boolean isServer() {
+        return assignor.startsWith("server-");
+    }
 
     static ConsumerPartitionAssignor fresh() {
         return switch (assignor) {
@@ -86,6 +104,57 @@ public class Assignors {
         group = new GroupSubscription(subscriptions);
     }
 
+    /** The same group as a coordinator's assignor sees it: topics by id, previous targets also by partition. */
+    static void prepareServer(Map<String, Map<Uuid, Set<Integer>>> owned) {
+        serverAssignor = assignor.equals("server-uniform")
+            ? new UniformAssignor() : new org.apache.kafka.coordinator.group.assignor.RangeAssignor();
+        Uuid[] ids = new Uuid[topics];
+        names = new HashMap<>();
+        for (int t = 0; t < topics; t++) {
+            ids[t] = new Uuid(0x9E3779B97F4A7C15L * (t + 1), 0xBF58476D1CE4E5B9L * (t + 1));
+            names.put(ids[t], topic(t));
+        }
+        Map<Integer, Set<Uuid>> shared = new HashMap<>();
+        Map<String, MemberSubscriptionAndAssignmentImpl> members = new HashMap<>();
+        Map<Uuid, Map<Integer, String>> owners = new HashMap<>();
+        for (int i = 0; i < Assignors.members; i++) {
+            int remainder = heterogeneous ? i % 5 : -1;
+            Set<Uuid> subscribed = shared.computeIfAbsent(remainder, r -> {
+                Set<Uuid> set = new HashSet<>();
+                for (int t = 0; t < topics; t++)
+                    if (r < 0 || t % 5 == r || t % 5 == (r + 1) % 5) set.add(ids[t]);
+                return set;
+            });
+            String member = String.format("member-%05d", i);
+            Map<Uuid, Set<Integer>> mine = owned.getOrDefault(member, Map.of());
+            mine.forEach((id, partitions) -> partitions.forEach(partition ->
+                owners.computeIfAbsent(id, key -> new HashMap<>()).put(partition, member)));
+            members.put(member, new MemberSubscriptionAndAssignmentImpl(Optional.empty(), Optional.empty(), subscribed,
+                new org.apache.kafka.coordinator.group.modern.Assignment(mine)));
+        }
+        serverGroup = new GroupSpecImpl(members,
+            heterogeneous ? SubscriptionType.HETEROGENEOUS : SubscriptionType.HOMOGENEOUS, owners);
+        serverTopics = new SubscribedTopicDescriber() {
+            public int numPartitions(Uuid id) {
+                return names.containsKey(id) ? partitions : -1;
+            }
+
+            public Set<String> racksForPartition(Uuid id, int partition) {
+                return Set.of();
+            }
+        };
+    }
+
+    static Map<String, Map<Uuid, Set<Integer>>> targets() {
+        Map<String, Map<Uuid, Set<Integer>>> found = new TreeMap<>();
+        lastTarget.members().forEach((member, assignment) -> {
+            Map<Uuid, Set<Integer>> mine = new HashMap<>();
+            assignment.partitions().forEach((id, numbers) -> mine.put(id, new HashSet<>(numbers)));
+            found.put(member, mine);
+        });
+        return found;
+    }
+
     static long cpuTime() {
         return ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime();
     }
@@ -96,6 +165,10 @@ public class Assignors {
         topics = Integer.parseInt(words[3]);
         partitions = Integer.parseInt(words[4]);
         heterogeneous = words[5].equals("heterogeneous");
+        if (isServer()) {
+            prepareServer(Map.of());
+            return "ok";
+        }
         Node node = new Node(1, "localhost", 1);
         List<PartitionInfo> infos = new ArrayList<>();
         for (int t = 0; t < topics; t++)
@@ -108,7 +181,8 @@ public class Assignors {
 
     static String join() {
         members++;
-        prepare(last);
+        if (isServer()) prepareServer(targets());
+        else prepare(last);
         return "ok";
     }
 
@@ -116,6 +190,12 @@ public class Assignors {
         StringBuilder found = new StringBuilder();
         long end = cpuTime() + milliseconds * 1_000_000;
         do {
+            if (isServer()) {
+                long start = cpuTime();
+                lastTarget = serverAssignor.assign(serverGroup, serverTopics);
+                found.append((cpuTime() - start) / 1e6).append(' ');
+                continue;
+            }
             // The leader's instance is rebuilt per call, so that it carries no state over.
             ConsumerPartitionAssignor leader = fresh();
             // Sticky reads a member's user data once: at the end of the buffer it finds that nobody owns anything.
@@ -129,6 +209,15 @@ public class Assignors {
 
     static String result() {
         StringBuilder found = new StringBuilder();
+        if (isServer()) {
+            targets().forEach((member, mine) -> {
+                found.append(member).append(':');
+                mine.forEach((id, numbers) -> numbers.forEach(number ->
+                    found.append(names.get(id)).append('-').append(number).append(',')));
+                found.append(' ');
+            });
+            return found.toString();
+        }
         new TreeMap<>(last).forEach((member, assignment) -> {
             found.append(member).append(':');
             for (TopicPartition partition : assignment.partitions()) found.append(partition).append(',');

@@ -7,15 +7,17 @@ nor at racks. Members go by instance id, static ones first, so that a restart un
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 from itertools import chain, repeat
 
 from kohort.assign.server import ServerGroup
 from kohort.assign.uniform import member_classes, partition_counts, subscriber_masks
 from kohort.model.id_partitions import NOTHING, IdPartitions
 
-Block = tuple[Sequence[bytes], tuple[int, ...]]
-"""The same partitions of several topics, which are in order."""
+Entry = tuple[bytes, tuple[int, ...]]
+Row = tuple[list[list[Entry]], list[tuple[int, ...]]]
+"""For topics of one size with the same subscribers: where each one's entries gather, and each one's numbers."""
 
 
 class ServerRangeAssignor:
@@ -26,58 +28,54 @@ class ServerRangeAssignor:
     def assign(self, group: ServerGroup) -> dict[str, IdPartitions]:
         """Return the target of every member."""
         order = _order(group)
+        counts = partition_counts(group.topics)
+        places_of, mask_of = _subscribers(group, order, counts)
+        entries: dict[int, list[Entry]] = {}
+        rows: dict[tuple[int, int], Row] = {}
+        for topic_id, count in counts.items():
+            mask = mask_of[topic_id]
+            row = rows.get((mask, count))
+            if row is None:
+                row = rows[mask, count] = _row(places_of[mask], count, entries)
+            # Topic after topic in order, so that everybody's entries are in order.
+            deque(map(list.append, row[0], zip(repeat(topic_id), row[1])), maxlen=0)
         found = dict.fromkeys(order, NOTHING)
-        for at, blocks in _blocks(group, order).items():
-            found[order[at]] = _line_up(blocks)
+        for at, mine in entries.items():
+            found[order[at]] = tuple(mine)
         return found
 
 
 def _order(group: ServerGroup) -> list[str]:
     members = group.members
-    static = {name: instance for name, member in members.items() if (instance := member.instance_id) is not None}
-    if not static:
+    if [member.instance_id for member in members.values()].count(None) == len(members):
         return sorted(members)
+    static = {name: instance for name, member in members.items() if (instance := member.instance_id) is not None}
     return sorted(members, key=lambda name: (name not in static, static.get(name, ""), name))
 
 
-def _blocks(group: ServerGroup, order: Sequence[str]) -> dict[int, list[Block]]:
-    """Return what each member gets that gets something, by its place."""
-    counts = partition_counts(group.topics)
-    alike: dict[tuple[int, int], list[bytes]] = {}
-    places_of: dict[int, Sequence[int]] = {}
+def _subscribers(
+    group: ServerGroup, order: Sequence[str], counts: Mapping[bytes, int]
+) -> tuple[dict[int, Sequence[int]], Mapping[bytes, int]]:
+    """Return the places of subscribers, in order, by a number for each set of them, and each topic's number."""
     if group.is_homogeneous:
-        places_of[1] = range(len(order))
-        for topic_id, count in counts.items():
-            alike.setdefault((1, count), []).append(topic_id)
-    else:
-        classes = member_classes(group, order)
-        for topic_id, mask in subscriber_masks(classes, counts).items():
-            if mask:
-                alike.setdefault((mask, counts[topic_id]), []).append(topic_id)
-        for mask, _ in alike:
-            if mask not in places_of:
-                chosen = [each.places for bit, each in enumerate(classes) if mask >> bit & 1]
-                places_of[mask] = chosen[0] if len(chosen) == 1 else sorted(chain.from_iterable(chosen))
-    blocks: dict[int, list[Block]] = {}
-    for (mask, count), topics in alike.items():
-        places = places_of[mask]
-        if not places:
-            continue
-        share, extras = divmod(count, len(places))
-        numbers = tuple(range(count))
-        start = 0
-        for rank, at in enumerate(places[:count]):
-            end = start + share + (rank < extras)
-            blocks.setdefault(at, []).append((topics, numbers[start:end]))
-            start = end
-    return blocks
+        return {1: range(len(order))}, dict.fromkeys(counts, 1)
+    classes = member_classes(group, [group.members[name] for name in order])
+    masks = subscriber_masks(classes, counts)
+    places_of: dict[int, Sequence[int]] = {}
+    for mask in set(masks.values()):
+        chosen = [each.places for bit, each in enumerate(classes) if mask >> bit & 1]
+        places_of[mask] = chosen[0] if len(chosen) == 1 else sorted(chain.from_iterable(chosen))
+    return places_of, masks
 
 
-def _line_up(blocks: Sequence[Block]) -> IdPartitions:
-    if len(blocks) == 1:
-        return tuple(_entries(*blocks[0]))
-    return tuple(sorted(chain.from_iterable(_entries(*block) for block in blocks)))
-
-
-def _entries(topics: Sequence[bytes], numbers: tuple[int, ...]) -> Iterable[tuple[bytes, tuple[int, ...]]]:
-    return zip(topics, repeat(numbers))
+def _row(places: Sequence[int], count: int, entries: dict[int, list[Entry]]) -> Row:
+    """Return the lists of those who get something of a topic of so many partitions, and what each gets."""
+    if not places:
+        return [], []
+    share, extras = divmod(count, len(places))
+    numbers = tuple(range(count))
+    longer = extras * (share + 1)
+    blocks = [numbers[start : start + share + 1] for start in range(0, longer, share + 1)]
+    if share:
+        blocks += [numbers[start : start + share] for start in range(longer, count, share)]
+    return [entries.setdefault(at, []) for at in places[: len(blocks)]], blocks

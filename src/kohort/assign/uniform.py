@@ -8,14 +8,14 @@ apart. Ties go by member id and topic id; the same group gives the same target, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 from kohort.assign.classes import has_near_and_far
-from kohort.assign.server import ServerGroup, ServerTopic
+from kohort.assign.server import ServerGroup, ServerMember, ServerTopic
 from kohort.assign.uniform_claims import take_stock
-from kohort.assign.uniform_dealing import deal
+from kohort.assign.uniform_dealing import deal, deal_afresh
 from kohort.assign.uniform_sharing import Kinds, MemberClass, Sharing
-from kohort.model.id_partitions import IdPartitions
+from kohort.model.id_partitions import NOTHING, IdPartitions
 
 
 class UniformAssignor:
@@ -25,19 +25,29 @@ class UniformAssignor:
 
     def assign(self, group: ServerGroup) -> dict[str, IdPartitions]:
         """Return the target of every member."""
-        order = sorted(group.members)
+        order, members = in_order(group)
         if not order:
             return {}
-        racks = [group.members[name].rack for name in order]
-        is_rack_aware = any(racks) and _has_near_and_far(racks, group.topics)
+        racks = [member.rack for member in members]
+        is_rack_aware = racks.count(None) < len(racks) and _has_near_and_far(racks, group.topics)
         if group.is_homogeneous and not is_rack_aware:
-            return _even(group, order)
-        return sharing(group, order, racks if is_rack_aware else None).targets()
+            return _even(group, order, members)
+        return sharing(group, order, members, racks if is_rack_aware else None).targets()
 
 
-def sharing(group: ServerGroup, order: Sequence[str], racks: Sequence[str | None] | None) -> Sharing:
+def in_order(group: ServerGroup) -> tuple[list[str], list[ServerMember]]:
+    """Return the members' ids in order, and each one's entry at the same place."""
+    order = sorted(group.members)
+    if order == list(group.members):
+        return order, list(group.members.values())
+    return order, [group.members[name] for name in order]
+
+
+def sharing(
+    group: ServerGroup, order: Sequence[str], members: Sequence[ServerMember], racks: Sequence[str | None] | None
+) -> Sharing:
     """Return how a group whose members differ shares its partitions; with their racks, so that they are honoured."""
-    classes = member_classes(group, order, racks)
+    classes = member_classes(group, members, racks)
     counts = partition_counts(group.topics)
     kinds = Kinds()
     for topic_id, eligible in subscriber_masks(classes, counts).items():
@@ -49,7 +59,7 @@ def sharing(group: ServerGroup, order: Sequence[str], racks: Sequence[str | None
                 kinds.add_partitions(topic_id, _masks(topic, classes, eligible))
         else:
             del counts[topic_id]
-    return Sharing(order, [group.members[name].previous for name in order], classes, counts, kinds)
+    return Sharing(order, [member.previous for member in members], classes, counts, kinds)
 
 
 def partition_counts(topics: Mapping[bytes, ServerTopic]) -> dict[bytes, int]:
@@ -58,22 +68,24 @@ def partition_counts(topics: Mapping[bytes, ServerTopic]) -> dict[bytes, int]:
 
 
 def member_classes(
-    group: ServerGroup, order: Sequence[str], racks: Sequence[str | None] | None = None
+    group: ServerGroup, members: Sequence[ServerMember], racks: Sequence[str | None] | None = None
 ) -> list[MemberClass]:
     """Return the classes of members with equal subscriptions, and equal racks if they are given, by first member."""
-    classes: dict[tuple[frozenset[bytes], str | None], MemberClass] = {}
+    topics = [member.topics for member in members]
     # Most members' topics are the very same set: comparing two sets of a thousand ids takes its time.
-    found: dict[tuple[int, str | None], list[int]] = {}
+    same: list[Hashable] = [*map(id, topics)] if racks is None else [*zip(map(id, topics), racks, strict=True)]
+    classes: dict[tuple[frozenset[bytes], str | None], MemberClass] = {}
+    places_of: dict[Hashable, list[int]] = {}
     known = group.topics.keys()
-    for at, name in enumerate(order):
-        topics = group.members[name].topics
+    for at, each in enumerate(same):
+        if each in places_of:
+            places_of[each].append(at)
+            continue
+        mine = topics[at] if topics[at] <= known else topics[at] & known
         rack = None if racks is None else racks[at]
-        places = found.get((id(topics), rack))
-        if places is None:
-            mine = topics if topics <= known else topics & known
-            places = classes.setdefault((mine, rack), MemberClass(mine, rack)).places
-            found[id(topics), rack] = places
-        places.append(at)
+        # Equal sets that are not the same one come in order too.
+        places_of[each] = classes.setdefault((mine, rack), MemberClass(mine, rack)).places
+        places_of[each].append(at)
     return list(classes.values())
 
 
@@ -87,15 +99,15 @@ def subscriber_masks(classes: Sequence[MemberClass], counts: Mapping[bytes, int]
     return found
 
 
-def _even(group: ServerGroup, order: Sequence[str]) -> dict[str, IdPartitions]:
+def _even(group: ServerGroup, order: Sequence[str], members: Sequence[ServerMember]) -> dict[str, IdPartitions]:
     counts = partition_counts(group.topics)
-    previous = [group.members[name].previous for name in order]
-    if any(previous):
-        held, sizes, free = take_stock(previous, counts, [(counts, range(len(order)))])
+    previous = [member.previous for member in members]
+    if previous.count(NOTHING) == len(previous):
+        whole = {count: tuple(range(count)) for count in set(counts.values())}
+        held = deal_afresh(len(order), tuple([(topic_id, whole[count]) for topic_id, count in counts.items()]))
     else:
-        held, sizes = previous, [0] * len(order)
-        free = tuple([(topic_id, tuple(range(count))) for topic_id, count in counts.items()])
-    deal(held, sizes, free)
+        held, sizes, free = take_stock(previous, counts, [(counts, range(len(order)))])
+        deal(held, sizes, free)
     return dict(zip(order, held, strict=True))
 
 

@@ -7,6 +7,7 @@ in order holds already. A target that a coordinator kept is sound as a rule, so 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 
 from kohort.model.id_partitions import IdPartitions
 
@@ -14,55 +15,52 @@ Alike = tuple[Collection[bytes], Iterable[int]]
 """Topics, and the places of the members that subscribe to them."""
 
 
-def take_stock(
-    previous: Sequence[IdPartitions], counts: Mapping[bytes, int], alike: Sequence[Alike]
-) -> tuple[list[IdPartitions], list[int], IdPartitions]:
+_Found = tuple[list[IdPartitions], list[int], IdPartitions]
+
+
+def take_stock(previous: Sequence[IdPartitions], counts: Mapping[bytes, int], alike: Sequence[Alike]) -> _Found:
     """Return what each member holds, how many partitions that is, and what nobody holds.
 
     `counts` are the partitions of each topic in order of their ids; every member is in one of `alike`.
     """
-    found = _sound(previous, counts, alike) or _resolved(previous, counts, alike)
-    held, sizes, claimed = found
-    free = []
-    for topic_id, count in counts.items():
-        taken = claimed[topic_id]
-        if not taken:
-            free.append((topic_id, tuple(range(count))))
-        elif len(taken) < count:
-            free.append((topic_id, tuple([number for number in range(count) if number not in taken])))
-    return held, sizes, tuple(free)
-
-
-_Found = tuple[list[IdPartitions], list[int], Mapping[bytes, set[int]]]
+    return _sound(previous, counts, alike) or _resolved(previous, counts, alike)
 
 
 def _sound(previous: Sequence[IdPartitions], counts: Mapping[bytes, int], alike: Sequence[Alike]) -> _Found | None:
     """Return what members hold where nothing is wrong with it, else None."""
-    claimed: dict[bytes, set[int]] = {topic_id: set() for topic_id in counts}
-    take = {topic_id: taken.update for topic_id, taken in claimed.items()}
-    sizes = [0] * len(previous)
-    for topics, places in alike:
-        mine = take if len(topics) == len(take) else {topic_id: take[topic_id] for topic_id in topics}
-        try:
-            for at in places:
-                total = 0
-                for topic_id, numbers in previous[at]:
-                    mine[topic_id](numbers)
-                    total += len(numbers)
-                sizes[at] = total
-        except KeyError:
-            return None
-    if sum(map(len, claimed.values())) != sum(sizes):
+    claims: dict[bytes, list[tuple[int, ...]]] = {topic_id: [] for topic_id in counts}
+    try:
+        for topics, places in alike:
+            is_all = len(alike) == 1 and len(topics) == len(claims)
+            mine = claims if is_all else {topic_id: claims[topic_id] for topic_id in topics}
+            for topic_id, numbers in chain.from_iterable(previous if is_all else [previous[at] for at in places]):
+                mine[topic_id].append(numbers)
+    except KeyError:
         return None
-    for topic_id, taken in claimed.items():
-        # Numbers are not negative, so as many as there are with the least sum there can be are just those.
-        count = counts[topic_id]
-        if len(taken) == count:
-            if 2 * sum(taken) != count * (count - 1):
+    total = 0
+    free: list[tuple[bytes, tuple[int, ...]]] = []
+    for (topic_id, count), claimed in zip(counts.items(), claims.values(), strict=True):
+        if not claimed:
+            free.append((topic_id, tuple(range(count))))
+            continue
+        flat: Sequence[int] = claimed[0] if len(claimed) == 1 else list(chain.from_iterable(claimed))
+        size = len(flat)
+        total += size
+        if size == count and len(claimed) == 1:
+            # Canonical: in order, and none twice.
+            if flat[-1] != count - 1:
                 return None
-        elif taken and max(taken) >= count:
+            continue
+        taken = set(flat)
+        if len(taken) < size or max(taken) >= count:
             return None
-    return list(previous), sizes, claimed
+        if size < count:
+            free.append((topic_id, tuple([number for number in range(count) if number not in taken])))
+    entries = sum(map(len, previous))
+    if entries == total:
+        return list(previous), list(map(len, previous)), tuple(free)
+    sizes = [len(held[0][1]) if len(held) == 1 else sum([len(numbers) for _, numbers in held]) for held in previous]
+    return list(previous), sizes, tuple(free)
 
 
 def _resolved(previous: Sequence[IdPartitions], counts: Mapping[bytes, int], alike: Sequence[Alike]) -> _Found:
@@ -86,4 +84,9 @@ def _resolved(previous: Sequence[IdPartitions], counts: Mapping[bytes, int], ali
                     total += len(mine)
         held.append(claims if tuple(kept) == claims else tuple(kept))
         sizes.append(total)
-    return held, sizes, claimed
+    free = []
+    for topic_id, count in counts.items():
+        taken = claimed[topic_id]
+        if left := tuple([number for number in range(count) if number not in taken]):
+            free.append((topic_id, left))
+    return held, sizes, tuple(free)

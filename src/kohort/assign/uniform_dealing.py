@@ -16,15 +16,21 @@ from itertools import chain, islice, repeat
 from kohort.model.id_partitions import NOTHING, IdPartitions, each, id_partitions, size
 
 SPREAD_LIMIT = 4_096
-"""How many (topic, numbers) entries a circle may make; beyond, blocks keep targets, records and replies small."""
+"""How many (topic, numbers) entries a circle may make, unless blocks would make half as many or more.
+
+Beyond, blocks keep targets, records and replies small.
+"""
 
 Pair = tuple[bytes, int]
 
 
 def deal(held: list[IdPartitions], sizes: Sequence[int], free: IdPartitions) -> None:
     """Share out what the members hold and what is free, by changing `held`; `sizes` counts what each holds."""
-    members = len(held)
-    share, extras = divmod(sum(sizes) + size(free), members)
+    total = sum(sizes)
+    if not total:
+        held[:] = deal_afresh(len(held), free)
+        return
+    share, extras = divmod(total + size(free), len(held))
     fuller = sizes.count(share + 1)
     if fuller <= extras and max(sizes) <= share + 1:
         extras -= fuller
@@ -39,14 +45,24 @@ def deal(held: list[IdPartitions], sizes: Sequence[int], free: IdPartitions) -> 
         held[at] = id_partitions(chain(held[at], given)) if held[at] else given
 
 
-def dealt(free: IdPartitions, counts: Sequence[int]) -> list[IdPartitions]:
+def deal_afresh(members: int, free: IdPartitions) -> list[IdPartitions]:
+    """Share out what is free among so many members that hold nothing."""
+    share, extras = divmod(size(free), members)
+    counts = [share + 1] * extras
+    if share:
+        counts += [share] * (members - extras)
+    return dealt(free, counts) + [NOTHING] * (members - len(counts)) if counts else [NOTHING] * members
+
+
+def dealt(free: IdPartitions, counts: list[int]) -> list[IdPartitions]:
     """Return as many of the free partitions for each taker as `counts` says; their sum is what is free."""
     width = len(counts)
     entries = sum([min(len(numbers), width) for _, numbers in free])
-    if entries > SPREAD_LIMIT:
+    if entries > SPREAD_LIMIT and entries > 2 * (width + len(free)):
         return _in_blocks(free, counts)
-    if counts[0] - counts[-1] <= 1 and all(map(int.__ge__, counts, islice(counts, 1, None))):
-        return _in_an_even_circle(free, counts)
+    more = counts.count(counts[0])
+    if counts[0] - counts[-1] in (0, 1) and counts == [counts[0]] * more + [counts[-1]] * (width - more):
+        return _in_an_even_circle(free, width)
     return _in_a_circle(free, counts)
 
 
@@ -145,14 +161,16 @@ def _in_blocks(free: IdPartitions, counts: Sequence[int]) -> list[IdPartitions]:
     return found
 
 
-def _in_an_even_circle(free: IdPartitions, counts: Sequence[int]) -> list[IdPartitions]:
+def _in_an_even_circle(free: IdPartitions, width: int) -> list[IdPartitions]:
     """Deal one by one to takers of whom each gets as many as the last, or one more."""
-    width = len(counts)
-    if any(len(numbers) > width for _, numbers in free):
+    most = max([len(numbers) for _, numbers in free])
+    if most > width:
         return _in_a_wide_circle(free, width)
     entries: list[tuple[bytes, tuple[int]]] = []
+    singles = list(zip(range(most)))
     for topic_id, numbers in free:
-        entries += zip(repeat(topic_id), zip(numbers))
+        is_whole = numbers[-1] < len(numbers)
+        entries += zip(repeat(topic_id), singles[: len(numbers)] if is_whole else zip(numbers))
     # No topic goes once around, so what a taker is given are as many topics, in order.
     rounds, rest = divmod(len(entries), width)
     starts = range(0, rounds * width, width)
