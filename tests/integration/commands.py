@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -63,6 +64,12 @@ class Commands:
                 status = int(str(refusal.code))
         out, err = self.capture.readouterr()
         return Outcome(status, out.decode(), err.decode())
+
+    def until_told(self, group: str, state: str) -> None:
+        """Wait until the events of a group have been written that bring it to this state: they linger a moment."""
+        deadline_s = time.monotonic() + 20
+        while not self("explain", group, "--last", "0").out.startswith(f"{group}: {state},"):
+            assert time.monotonic() < deadline_s, f"no event tells that {group} is {state}"
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
         """Start one command as a process with pipes."""

@@ -15,10 +15,11 @@ from kohort import Admin, Consumer
 from kohort.broker.embedded import EmbeddedBroker
 
 FIELDS = [
-    "group", "sentence", "number", "outcome", "from_generation", "to_generation", "started_ms", "ended_ms",
+    "group", "sentence", "number", "outcome", "from_type", "to_type", "from_generation", "to_generation", "started_ms", "ended_ms",
     "duration_ms", "cause", "is_partial", "restarts", "avoided_before", "members", "shares", "joined", "left",
     "evicted", "fenced", "partitions_before", "partitions", "stayed", "moved", "unowned_partitions",
-    "unowned_partition_s", "silent_partition_s", "slowest_rejoin", "slowest_sync", "waits_for", "rounds", "chain",
+    "unowned_partition_s", "silent_partition_s", "slowest_rejoin", "slowest_sync", "slowest_revoke", "slowest_reconcile",
+    "waits_for", "rounds", "epochs", "conversions", "chain",
 ]  # fmt: skip
 """Of a rebalance in JSON; documented, so they stay."""
 
@@ -45,6 +46,7 @@ async def until(holds: Callable[[], bool], *consumers: Consumer) -> None:
 
 def test_each_rebalance_is_told_with_its_cause_and_its_cost(kohort: Commands) -> None:
     asyncio.run(shared(kohort.address, "told"))
+    kohort.until_told("told", "Empty")
     lines = kohort("explain", "told").out.splitlines()
     assert lines[0].startswith("told: Empty, generation ")
     told = [line.split("Z  ")[1] for line in lines if "Z  generation" in line]
@@ -57,9 +59,10 @@ def test_each_rebalance_is_told_with_its_cause_and_its_cost(kohort: Commands) ->
 
 def test_json_has_its_documented_fields_and_adds_up(kohort: Commands) -> None:
     asyncio.run(shared(kohort.address, "counted"))
+    kohort.until_told("counted", "Empty")
     document = kohort("explain", "counted", "--json").json
     assert list(document) == [
-        "group", "state", "generation", "members", "partitions", "rebalances_total", "rebalances_avoided",
+        "group", "type", "state", "generation", "members", "partitions", "rebalances_total", "rebalances_avoided",
         "rebalances", "running",
     ]  # fmt: skip
     for each in document["rebalances"]:
@@ -75,6 +78,7 @@ def test_json_has_its_documented_fields_and_adds_up(kohort: Commands) -> None:
 
 def test_last_and_since_choose(kohort: Commands) -> None:
     asyncio.run(shared(kohort.address, "chosen"))
+    kohort.until_told("chosen", "Empty")
     total = kohort("explain", "chosen", "--json").json["rebalances_total"]
     assert total >= 3
     assert len(kohort("explain", "chosen", "--json", "--last", "1").json["rebalances"]) == 1
@@ -86,6 +90,7 @@ def test_last_and_since_choose(kohort: Commands) -> None:
 
 def test_a_group_that_no_event_tells_of_is_unknown(kohort: Commands) -> None:
     asyncio.run(shared(kohort.address, "known"))
+    kohort.until_told("known", "Empty")
     outcome = kohort("explain", "knwon")
     assert (outcome.status, outcome.out) == (2, "")
     assert "there is no group 'knwon': did you mean 'known'?" in outcome.err
@@ -120,6 +125,7 @@ def test_what_a_broker_left_behind_is_told_without_one_and_without_touching_it(
 ) -> None:
     with EmbeddedBroker(tmp_path / "data", group_initial_rebalance_delay_ms=0) as broker:
         asyncio.run(shared(broker.bootstrap_servers, "left"))
+        kohort_at(kohort, broker.bootstrap_servers).until_told("left", "Empty")
         alive = kohort_at(kohort, broker.bootstrap_servers)("explain", "left").out
     kohort.address = "127.0.0.1:1"
     segment = next((tmp_path / "data" / "__kohort_group_events-0").glob("*.log"))
@@ -140,6 +146,7 @@ def kohort_at(kohort: Commands, address: str) -> Commands:
 
 def test_events_that_were_saved_as_lines_are_told_as_well(tmp_path: Path, kohort: Commands) -> None:
     asyncio.run(shared(kohort.address, "saved"))
+    kohort.until_told("saved", "Empty")
     alive = kohort("explain", "saved").out
     saved = tmp_path / "events.jsonl"
     saved.write_text(

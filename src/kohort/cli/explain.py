@@ -237,6 +237,7 @@ def show(args: argparse.Namespace, known: Told, picked: GroupFilter) -> None:
         output.put_json(
             {
                 "group": known.group_id,
+                "type": known.group_type,
                 "state": known.state,
                 "generation": known.generation,
                 "members": known.members,
@@ -266,8 +267,9 @@ def chosen(args: argparse.Namespace, rebalances: list[Rebalance]) -> list[Rebala
 
 def headline(known: Told) -> str:
     """Return the group in one line: how it stands, and how often it has rebalanced at what cost."""
+    clock = "group epoch" if known.group_type == "consumer" else "generation"
     return (
-        f"{known.group_id}: {known.state}, generation {known.generation}, {counted(known.members, 'member')}, "
+        f"{known.group_id}: {known.state}, {clock} {known.generation}, {counted(known.members, 'member')}, "
         f"{counted(known.partitions, 'partition')}; {counted(known.total, 'rebalance')}, {known.avoided} avoided, "
         f"{partition_seconds(known.unowned_partition_s)} unowned"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kohort.cli import output
@@ -34,7 +34,10 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     """Add `groups` and its verbs to the command line."""
     parser = verbs.add_parser("groups", help="list, describe and delete groups, and reset their offsets")
     inner = parser.add_subparsers(metavar="VERB", required=True)
-    listing = verb(inner, "list", "list groups", run=run_list, examples="kohort groups list --json")
+    example = "kohort groups list --type consumer\nkohort groups list --state stable --json"
+    listing = verb(inner, "list", "list groups", run=run_list, examples=example)
+    listing.add_argument("--type", metavar="TYPE", action="append", default=[], help="classic, consumer, …; may repeat")
+    listing.add_argument("--state", metavar="STATE", action="append", default=[], help="stable, empty, …; may repeat")
     example = "kohort groups describe readers\nkohort groups describe readers --members"
     describe = verb(inner, "describe", "show a group's offsets and members", run=run_describe, examples=example)
     describe.add_argument("--offsets", action="store_true", help="committed offsets and lag (the default)")
@@ -100,14 +103,14 @@ def run_delete(args: argparse.Namespace) -> int:
 
 async def show_groups(args: argparse.Namespace, admin: Admin) -> None:
     """Print the groups by name."""
-    groups = sorted(await admin.list_groups(), key=lambda group: group.group_id)
+    groups = await admin.list_groups(types=args.type, states=args.state)
     rows = [(group.group_id, group.group_type, group.state, group.protocol_type or None) for group in groups]
     columns = ["group", "type", "state", "protocol_type"]
     if args.json:
         output.put_json([dict(zip(columns, row, strict=True)) for row in rows])
         return
     output.put(output.table(["group", "type", "state", "protocol type"], rows))
-    if not rows:
+    if not rows and not args.type and not args.state:
         output.remark("there are no groups: a group begins when its first member joins")
 
 
@@ -137,7 +140,8 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
             "protocol": group.protocol,
             "coordinator": coordinator,
             **course_json(known),
-            "members": [member_json(member) for member in group.members],
+            **epochs_json(group),
+            "members": [member_json(group, member) for member in group.members],
         }
         if wants_offsets:
             document["offsets"] = offsets
@@ -147,18 +151,44 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
     assignor = f", assignor {group.protocol}" if group.protocol else ""
     members = f"{count} member{'s' * (count != 1)}{assignor}"
     at = f", generation {known.generation}" if known is not None and known.is_seen else ""
+    if group.group_type == "consumer":
+        at = f", group epoch {group.epoch}, target epoch {group.assignment_epoch}"
     output.put(f"{group.group_id}: {group.group_type}, {group.state}, {members}{at}, coordinator {coordinator}")
     output.put("\n".join(course_lines(known)))
     if wants_offsets:
         empty = "nothing is committed and nothing assigned"
         output.put("\n" + output.table(OFFSET_COLUMNS, [list(row.values()) for row in offsets], empty=empty))
     if args.members:
-        rows = [
-            (member.member_id, member.instance_id, member.client_id, member.client_host, assigned(member))
-            for member in group.members
-        ]
-        columns = ["member", "instance", "client", "host", "assigned"]
-        output.put("\n" + output.table(columns, rows, empty="no members"))
+        output.put("\n" + output.table(*member_rows(group), empty="no members"))
+
+
+def member_rows(group: GroupDescription) -> tuple[list[str], list[list[output.Cell]]]:
+    """Return the columns of a group's members, and a row for each."""
+    columns = ["member", "instance", "client", "host"]
+    rows: list[list[output.Cell]] = [
+        [each.member_id, each.instance_id, each.client_id, each.client_host] for each in group.members
+    ]
+    if group.group_type == "consumer":
+        columns += ["type", "phase", "epoch", "assigned", "target"]
+        for row, each in zip(rows, group.members, strict=True):
+            target = "the same" if each.target == each.assignment else listed(each.target)
+            row += [protocol_of(each), each.phase, each.epoch, listed(each.assignment), target]
+        return columns, rows
+    for row, each in zip(rows, group.members, strict=True):
+        row.append(listed(each.assignment))
+    return [*columns, "assigned"], rows
+
+
+def protocol_of(member: MemberDescription) -> str:
+    """Return the protocol that a member of a consumer group speaks."""
+    return "consumer" if member.is_native else "classic"
+
+
+def epochs_json(group: GroupDescription) -> dict[str, Any]:
+    """Return the documented fields that a consumer group has and others have not."""
+    if group.group_type != "consumer":
+        return {}
+    return {"epoch": group.epoch, "target_epoch": group.assignment_epoch}
 
 
 def course_json(known: Told | None) -> dict[str, Any]:
@@ -213,22 +243,31 @@ async def offset_rows(admin: Admin, group: GroupDescription) -> list[dict[str, A
     ]
 
 
-def assigned(member: MemberDescription) -> str | None:
-    """Return an assignment as `topic:0,1 other:3`."""
-    return (
-        " ".join(f"{topic}:{','.join(map(str, held))}" for topic, held in by_topic(member.assignment).items()) or None
-    )
+def listed(partitions: Iterable[TopicPartition]) -> str | None:
+    """Return partitions as `topic:0,1 other:3`."""
+    return " ".join(f"{topic}:{','.join(map(str, held))}" for topic, held in by_topic(partitions).items()) or None
 
 
-def member_json(member: MemberDescription) -> dict[str, Any]:
+def member_json(group: GroupDescription, member: MemberDescription) -> dict[str, Any]:
     """Return a member's documented fields."""
-    return {
+    document: dict[str, Any] = {
         "member": member.member_id,
         "instance": member.instance_id,
         "client": member.client_id,
         "host": member.client_host,
         "assigned": by_topic(member.assignment),
     }
+    if group.group_type == "consumer":
+        document |= {
+            "type": protocol_of(member),
+            "phase": member.phase,
+            "epoch": member.epoch,
+            "target": by_topic(member.target),
+            "topics": list(member.topics),
+            "regex": member.regex or None,
+            "rack": member.rack,
+        }
+    return document
 
 
 async def delete(args: argparse.Namespace, admin: Admin) -> None:

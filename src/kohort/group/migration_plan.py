@@ -348,6 +348,6 @@ def _assumptions(
     if any(each.regex for each in group.members) and goal is not Goal.CONSUMER:
         yield "members that subscribe with an expression match it themselves afterwards, in their client's dialect"
     if goal is Goal.COOPERATIVE and group.group_type == "classic":
-        yield "eager and cooperative assignors can be offered together: by members of Java and kohort, not of librdkafka"
+        yield "members can offer eager and cooperative assignors together: Java and kohort can, librdkafka cannot"
     if any(each.forecast is None for each in bounces):
         yield f"assignor {group.assignor} is not one that kohort knows: what its rounds move is not predicted"
