@@ -269,7 +269,7 @@ def downgrade(group: ConsumerGroup, now_ms: int, settings: GroupSettings, cause:
 
 
 def _classic_record(group: ConsumerGroup, settings: GroupSettings, now_ms: int, cause: Cause) -> GroupStored:
-    """Return the record of the classic group: nobody leads it, and everybody has what it was granted."""
+    """Return the record of the classic group: everybody has what it was granted, and the first leads, as in Kafka."""
     protocols = {member_id: member.classic.protocols for member_id, member in group.members.items() if member.classic}
     name = vote(ClassicGroup(group.group_id), protocols)
     return GroupStored(
@@ -277,7 +277,7 @@ def _classic_record(group: ConsumerGroup, settings: GroupSettings, now_ms: int, 
         protocol_type=CONSUMER_PROTOCOL_TYPE,
         generation=group.epoch,
         protocol_name=name,
-        leader=None,
+        leader=min(protocols),
         state_timestamp_ms=now_ms,
         members=tuple(_stored_member(group.members[member_id], name, settings) for member_id in sorted(protocols)),
         cause=cause,

@@ -116,11 +116,13 @@ class Replay:
     """The fold of a partition's batches into events, in the order in which they took effect.
 
     Offsets committed in a transaction take effect at its COMMIT marker, and lose against a plain commit that came
-    after them. `skipped` counts the records left out, by type. What stands at one of the offsets in `ignored` is
-    left out too if it cannot be read, because the operator said so; `lost` are those where that was so.
+    after them. `offset` is where the event stands that was yielded last; `skipped` counts the records left out, by
+    type. What stands at one of the offsets in `ignored` is left out too if it cannot be read, because the operator
+    said so; `lost` are those where that was so.
     """
 
     def __init__(self, ignored: Collection[int] = ()) -> None:
+        self.offset = -1
         self.skipped: Counter[int] = Counter()
         self.lost: list[int] = []
         self._ignored = frozenset(ignored)
@@ -145,6 +147,7 @@ class Replay:
             event = self.event_of(record)
             if event is None:
                 continue
+            self.offset = record.offset
             if header.is_transactional:
                 self._open.setdefault(header.producer_id, []).append((record.offset, event))
             elif self._open or self._latest:
@@ -156,7 +159,7 @@ class Replay:
         """Return what a record says happened, or None for one that is skipped. Raises CorruptOffsetsRecord."""
         key = record.key
         if key is None or len(key) < 2:
-            self._refuse(record.offset, "it has no key that says what it is")
+            self.refuse(record.offset, "it has no key that says what it is")
             return None
         (record_type,) = _SHORT.unpack_from(key)
         read = _READERS.get(record_type)
@@ -166,10 +169,11 @@ class Replay:
         try:
             return read(key, record.value)
         except MalformedMessage as error:
-            self._refuse(record.offset, f"a record of type {record_type} is malformed: {error}", error)
+            self.refuse(record.offset, f"a record of type {record_type} is malformed: {error}", error)
             return None
 
-    def _refuse(self, offset: int, reason: str, error: Exception | None = None) -> None:
+    def refuse(self, offset: int, reason: str, error: Exception | None = None) -> None:
+        """Raise CorruptOffsetsRecord, unless the operator goes on without what stands there."""
         if not self._is_ignored(offset):
             raise CorruptOffsetsRecord(offset, reason) from error
 
@@ -183,6 +187,7 @@ class Replay:
         held = self._open.pop(producer_id, [])
         if marker is ControlType.COMMIT:
             for offset, event in held:
+                self.offset = offset
                 yield from self._supersede(offset, event)
         if not self._open:
             self._latest.clear()

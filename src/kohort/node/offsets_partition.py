@@ -131,7 +131,10 @@ class OffsetsPartition:
             for view in source.read(offset, LOAD_BYTES, up_to=source.log_end_offset):
                 for header, batch in _batches(view, offset):
                     for event in replay.read(batch):
-                        apply(self.shard, event)
+                        try:
+                            apply(self.shard, event)
+                        except AssertionError as error:
+                            replay.refuse(replay.offset, f"it cannot follow on what came before: {error}", error)
                     offset = header.last_offset + 1
             if offset == start:
                 raise StorageError(f"{self.partition.directory} has nothing to read at offset {offset}")

@@ -8,7 +8,10 @@ import pytest
 from tests.unit.node.desk import Desk
 from tests.unit.node.group_desk import GroupMember, committed, group_desk, stable_group
 
+from kohort.group.consumer_events import ConsumerGroupStored
 from kohort.log.memory_disk import MemoryFile
+from kohort.log.offsets_topic import record_of
+from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.node.config import Config, ConfigError
 from kohort.wire.records import Record, encode_batch
@@ -64,6 +67,24 @@ def test_batch_whose_bytes_were_damaged_can_be_given_up_too(caplog: pytest.LogCa
     desk = desk.restart(kohort_offsets_load_ignore=told)
     assert heartbeat(desk, member) == 0
     assert committed(member.peer) == -1
+
+
+def test_record_that_cannot_follow_on_the_others_is_as_bad_as_one_that_cannot_be_read(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    desk, member, place = played()
+    topic = desk.node.topics.get("__consumer_offsets")
+    assert topic is not None
+    end = topic.partitions[place].log.log_end_offset
+    takes_over = record_of(ConsumerGroupStored("g", 2, 0, Cause(CauseKind.GROUP_CREATED, 0)))
+    topic.partitions[place].append([encode_batch([Record(0, 1, *takes_over)])], desk.clock.now_ms())
+    with caplog.at_level(logging.ERROR, "kohort.node"):
+        desk = desk.restart()
+    assert f"record at offset {end}: it cannot follow on what came before: g: a classic group with" in caplog.text
+    assert heartbeat(desk, member) == ErrorCode.NOT_COORDINATOR
+    desk = desk.restart(kohort_offsets_load_ignore=f"{place}@{end}")
+    assert heartbeat(desk, member) == 0
+    assert committed(member.peer) == 7
 
 
 @pytest.mark.parametrize("places", ["3", "3@", "@4", "a@4", "3@-1", "3@4,5", "3@4@5"])
