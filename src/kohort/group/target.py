@@ -52,9 +52,9 @@ def decide_target(group: ConsumerGroup, settings: GroupSettings, now_ms: int, ca
     """Compute the target for the group's epoch. Walks all members, and no other decision does."""
     name = assignor_of(group, settings)
     try:
-        targets = _legal_targets(settings.assignors[name], server_group(group, settings, cause))
+        targets = _legal_targets(settings.assignors.get(name), server_group(group, settings, cause))
     except Exception as error:  # an assignor may be anybody's code
-        message = f"assignor {name} failed: {type(error).__name__}: {error}"
+        message = f"assignor {name or 'none'} failed: {type(error).__name__}: {error}"
         yield Note(TargetFailed(group.group_id, name, message, replace(cause, at_ms=now_ms)))
         yield Arm(target_timer(group.group_id), now_ms + retry_after_ms(group.target_failures))
         return
@@ -124,8 +124,10 @@ def _metadata(member: ConsumerMember, settings: GroupSettings) -> Mapping[str, t
     return found
 
 
-def _legal_targets(assignor: ServerAssignor, group: ServerGroup) -> dict[str, IdPartitions]:
+def _legal_targets(assignor: ServerAssignor | None, group: ServerGroup) -> dict[str, IdPartitions]:
     """Ask the assignor, and return the target of every member in canonical form. Raises whatever it does."""
+    if assignor is None:
+        raise IllegalTarget("this broker has no assignor")
     said = assignor.assign(group)
     if strangers := said.keys() - group.members.keys():
         raise IllegalTarget(f"{min(strangers)} is no member")

@@ -1,4 +1,4 @@
-"""A coordinator of consumer groups in a test's hands: `World` with topics, an assignor that does as it is told, members.
+"""A coordinator of consumer groups in a test's hands: `World` with topics, members, an assignor that does as told.
 
 After every command the log is replayed, which must give the live group again, and it is read as a real Kafka would,
 which is strict about the order of tombstones.
@@ -13,6 +13,7 @@ from typing import Any
 from tests.unit.group.world import Answer, World, fold, hard_state
 
 from kohort.assign.server import ServerGroup
+from kohort.group.commands import CommitOffsets, OffsetToCommit
 from kohort.group.consumer_commands import ConsumerHeartbeat, TopicChanged
 from kohort.group.consumer_events import (
     ConsumerGroupDeleted,
@@ -186,6 +187,13 @@ class ConsumerWorld(World):
         for group_id in followers_of(self.shard, name):
             self._run(TopicChanged(group_id, name), None)
         self._check()
+
+    def commit_outside(self, group_id: str) -> None:
+        """Commit an offset to a group that has no members."""
+        told_commit = self.submit(
+            CommitOffsets(group_id, "", None, -1, [OffsetToCommit("foo", 0, 7, -1, "", bytes(16))])
+        )
+        assert told_commit.error is ErrorCode.NONE
 
     # -- asking
 

@@ -1,4 +1,4 @@
-"""What a heartbeat of the consumer protocol is answered: what no group could take, epochs, repetitions, what is told."""
+"""What a heartbeat of the consumer protocol is answered: malformed ones, epochs, repetitions, what is told."""
 
 from __future__ import annotations
 
