@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from operator import index
 
 from kohort.assign.server import ServerGroup, ServerMember
 from kohort.assign.server_checks import TargetRefused, checked
@@ -64,7 +65,7 @@ def group_spec(group: ServerGroup, name: str) -> GroupSpec:
     for member_id, member in group.members.items():
         subscribed = names.get(member.topics)
         if subscribed is None:
-            known = member.topics & topics.keys()
+            known = member.topics.intersection(topics)
             subscribed = names[member.topics] = tuple(sorted([topics[topic_id].name for topic_id in known]))
         members[member_id] = _member_spec(group, member, subscribed, name)
     return GroupSpec(members, {topic.name: TopicSpec(topic.partitions, topic.racks) for topic in topics.values()})
@@ -97,7 +98,7 @@ def _partitions(given: object, name: str) -> dict[str, frozenset[TopicPartition]
             found[member] = each.partitions
             continue
         try:
-            found[member] = frozenset(TopicPartition(topic, number) for topic, number in each)
+            found[member] = frozenset(TopicPartition(topic, index(number)) for topic, number in each)
         except (TypeError, ValueError) as error:
             raise TargetRefused(f"the assignor {name} gave {member} what are no partitions: {error}") from error
     return found

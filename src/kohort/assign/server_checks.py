@@ -7,6 +7,7 @@ and obeyed. It is refused with a sentence that names the assignor, the member an
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import index
 
 from kohort.assign.server import ServerAssignor, ServerGroup
 from kohort.model.id_partitions import NOTHING, IdPartitions, id_partitions
@@ -42,7 +43,7 @@ def checked(
     for member in sorted(group.members):
         given = target.get(member, NOTHING)
         try:
-            found[member] = id_partitions(given)
+            found[member] = id_partitions((topic_id, map(index, numbers)) for topic_id, numbers in given)
         except (TypeError, ValueError) as error:
             raise TargetRefused(
                 f"the assignor {name} gave {member} what are no partitions by topic id: {error}"

@@ -109,7 +109,7 @@ def _classes(group: ServerGroup, order: Sequence[str], involved: set[int]) -> li
     alike: dict[frozenset[bytes], MemberClass] = {}
     found: list[MemberClass] = []
     for at, name in enumerate(order):
-        topics = group.members[name].topics & known
+        topics = group.members[name].topics.intersection(known)
         if at in involved:
             found.append(MemberClass(topics, places=[at]))
         elif topics in alike:

@@ -81,7 +81,7 @@ def member_classes(
         if each in places_of:
             places_of[each].append(at)
             continue
-        mine = topics[at] if topics[at] <= known else topics[at] & known
+        mine = topics[at] if topics[at] <= known else topics[at].intersection(known)
         rack = None if racks is None else racks[at]
         # Equal sets that are not the same one come in order too.
         places_of[each] = classes.setdefault((mine, rack), MemberClass(mine, rack)).places
