@@ -41,6 +41,7 @@ def group_settings(
         min_embedded_version=config.kohort_group_migration_min_embedded_version,
         group_config=group_config,
         subscription_of=_subscription_of,
+        assignment_of=_assignment_of,
         encode_assignment_of=_encode_assignment_of,
         min_session_timeout_ms=config.group_min_session_timeout_ms,
         max_session_timeout_ms=config.group_max_session_timeout_ms,
@@ -81,6 +82,13 @@ def _assigned_of(assignment: bytes) -> frozenset[tuple[str, int]] | None:
 def _subscription_of(metadata: bytes) -> Subscription | None:
     try:
         return decode_subscription(metadata)
+    except MalformedMessage:
+        return None
+
+
+def _assignment_of(assignment: bytes) -> Assignment | None:
+    try:
+        return decode_assignment(assignment)
     except MalformedMessage:
         return None
 

@@ -27,7 +27,7 @@ def handle(node: Node, request: Request, message: DescribeGroupsRequest) -> Desc
             groups.append(_Group(error_code=error, group_id=group_id, members=[]))
             continue
         described = node.coordinator.describe(group_id)
-        group = _missing(group_id, request.api_version) if described is None else _found(described)
+        group = _missing(node, group_id, request.api_version) if described is None else _found(described)
         if message.include_authorized_operations and not group.error_code:
             group.authorized_operations = _EVERYTHING
         groups.append(group)
@@ -44,12 +44,13 @@ def refuse(message: DescribeGroupsRequest, code: ErrorCode, text: str, version: 
     )
 
 
-def _missing(group_id: str, version: int) -> _Group:
+def _missing(node: Node, group_id: str, version: int) -> _Group:
     if version < 6:
         return _Group(group_id=group_id, group_state="Dead", members=[])
+    is_other = node.coordinator.describe_consumer(group_id) is not None
     return _Group(
         error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-        error_message=f"Group {group_id} not found.",
+        error_message=f"Group {group_id} is not a classic group." if is_other else f"Group {group_id} not found.",
         group_id=group_id,
         group_state="Dead",
         members=[],

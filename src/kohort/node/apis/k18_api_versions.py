@@ -12,7 +12,7 @@ from functools import cache
 from kohort.model.errors import ErrorCode
 from kohort.node.connection import Request
 from kohort.node.node import Node
-from kohort.node.routes import is_served, served
+from kohort.node.routes import served
 from kohort.wire.apis import VERSIONS, Api
 from kohort.wire.messages import ApiVersionsRequest, ApiVersionsResponse
 
@@ -36,8 +36,10 @@ def handle(node: Node, request: Request, message: ApiVersionsRequest) -> ApiVers
     response.supported_features.append(
         ApiVersionsResponse.SupportedFeature(name="kohort.group", min_version=1, max_version=1)
     )
-    if is_served(Api.CONSUMER_GROUP_HEARTBEAT, 0) and "consumer" in node.config.group_coordinator_rebalance_protocols:
-        feature = ApiVersionsResponse.SupportedFeature(name="group.version", min_version=0, max_version=1)
+    if "consumer" in node.config.group_coordinator_rebalance_protocols:
+        # Clients of v3 cannot read a range that begins at 0 (KAFKA-17011).
+        lowest = 0 if request.api_version >= 4 else 1
+        feature = ApiVersionsResponse.SupportedFeature(name="group.version", min_version=lowest, max_version=1)
         final = ApiVersionsResponse.FinalizedFeature(name="group.version", min_version_level=1, max_version_level=1)
         response.supported_features.append(feature)
         response.finalized_features.append(final)

@@ -29,7 +29,8 @@ def handle(node: Node, request: Request, message: ConsumerGroupDescribeRequest) 
         elif error := node.coordinator.load_error(group_id):
             groups.append(_refused(group_id, error, error.text))
         elif (described := node.coordinator.describe_consumer(group_id)) is None:
-            text = f"Group {group_id} is not a consumer group, or not there."
+            is_other = node.coordinator.describe(group_id) is not None
+            text = f"Group {group_id} is not a consumer group." if is_other else f"Group {group_id} not found."
             groups.append(_refused(group_id, ErrorCode.GROUP_ID_NOT_FOUND, text))
         else:
             group = _found(node, described)
