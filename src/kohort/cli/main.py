@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
 
-VERBS = ("broker", "topics", "produce", "consume", "groups", "explain", "demo")
+VERBS = ("broker", "topics", "produce", "consume", "groups", "explain", "migrate", "demo")
 """The verbs in the order of the help, each named as its module. A module that is not there is left out."""
 
 TRACEBACK_VARIABLE = "KOHORT_TRACEBACK"
