@@ -15,7 +15,7 @@ from kohort.node.timers import Timers
 
 Ticket = Callable[[Result], None]
 
-NEXT_MS = 100
+NEXT_MS = 50
 """When the next heartbeat shall come where heartbeats are kept: without news one is then nearly always here."""
 
 OWED_MS = 1_000
@@ -29,6 +29,9 @@ FAST_MS = 20
 
 ACK_MS = 5_000
 """How long a member may take to acknowledge an assignment before its heartbeats are kept all the same."""
+
+MARGIN_MS = 200
+"""A client that gives a heartbeat up when its next is due, as librdkafka does, is answered so long before."""
 
 STABLE_AFTER_MS = 30_000
 """A member that has heard no news for so long is long stable."""
@@ -58,7 +61,7 @@ class KeptHeartbeat:
 class _Sender:
     """What is known of one member's heartbeats."""
 
-    __slots__ = ("asked_ms", "heard_ms", "kept", "news_ms", "was_quiet")
+    __slots__ = ("asked_ms", "heard_ms", "kept", "news_ms", "told_ms", "was_quiet")
 
     def __init__(self, now_ms: int) -> None:
         self.heard_ms = 0
@@ -66,6 +69,8 @@ class _Sender:
         """When it was last told something."""
         self.asked_ms = -1
         """When it was told an assignment that it has not acknowledged, else -1."""
+        self.told_ms = 0
+        """How long after its last heartbeat it was told to send the next."""
         self.was_quiet = False
         """Whether the last answer said nothing."""
         self.kept: KeptHeartbeat | None = None
@@ -103,7 +108,11 @@ class ConsumerParking:
             sender.kept.release(now_ms)  # what a client sends twice is answered twice
         if not self._park_ms or (sender.asked_ms >= 0 and now_ms - sender.asked_ms < ACK_MS):
             return None
-        wait_ms = self._park_ms if now_ms - sender.news_ms < STABLE_AFTER_MS else self._stable_park_ms
+        wait_ms = self._wait_ms(sender, now_ms)
+        if not command.is_patient:
+            wait_ms = min(wait_ms, sender.told_ms - MARGIN_MS)
+            if wait_ms <= 0:
+                return None
         command.is_counted = True
         kept = sender.kept = KeptHeartbeat(self, command, ticket)
         self._timers.arm(kept, now_ms + min(wait_ms, session_timeout_ms // 3), kept.release)
@@ -115,7 +124,7 @@ class ConsumerParking:
         if sender is not None:
             sender.asked_ms = -1
 
-    def tell(self, group_id: str, result: ConsumerHeartbeatResult, now_ms: int) -> None:
+    def tell(self, group_id: str, result: ConsumerHeartbeatResult, is_patient: bool, now_ms: int) -> None:
         """Note what a member is told, and write into it when its next heartbeat shall come."""
         if result.error or result.member_epoch <= 0 or result.member_id is None:
             return
@@ -129,12 +138,18 @@ class ConsumerParking:
             if result.assignment is not None:
                 sender.asked_ms = now_ms
         is_owing = sender.asked_ms >= 0
-        if self._park_ms:
+        if self._park_ms and not is_patient:
+            next_ms = self._wait_ms(sender, now_ms) + MARGIN_MS
+        elif self._park_ms:
             next_ms = OWED_MS if is_owing and now_ms - sender.asked_ms >= OWED_MS else NEXT_MS
         else:
             next_ms = SETTLING_MS if is_owing or result.is_settling else result.heartbeat_interval_ms
         if next_ms < result.heartbeat_interval_ms:
             result.heartbeat_interval_ms = next_ms
+        sender.told_ms = result.heartbeat_interval_ms
+
+    def _wait_ms(self, sender: _Sender, now_ms: int) -> int:
+        return self._park_ms if now_ms - sender.news_ms < STABLE_AFTER_MS else self._stable_park_ms
 
     def kept_of(self, group_id: str, member_id: str) -> KeptHeartbeat | None:
         """Return the kept heartbeat of a member, if there is one."""

@@ -117,7 +117,7 @@ class Runtime:
             kept = self._consumer_parking.keep(command, ticket, session_ms, now_ms)
             if kept is not None:
                 return kept
-        self._consumer_parking.tell(command.group_id, result, now_ms)
+        self._consumer_parking.tell(command.group_id, result, command.is_patient, now_ms)
         ticket(result)
         return None
 
@@ -126,7 +126,7 @@ class Runtime:
 
         def tell(result: Result) -> None:
             if type(result) is ConsumerHeartbeatResult:
-                self._consumer_parking.tell(command.group_id, result, self._node.now_ms)
+                self._consumer_parking.tell(command.group_id, result, command.is_patient, self._node.now_ms)
             ticket(result)
 
         return tell

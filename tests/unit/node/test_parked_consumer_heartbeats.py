@@ -7,7 +7,7 @@ from tests.unit.node.consumer_desk import NativeMember, consumer_desk, settle, s
 from tests.unit.node.desk import Desk
 
 from kohort.model.errors import ErrorCode
-from kohort.node.consumer_parking import ACK_MS, FAST_MS, NEXT_MS, OWED_MS, STABLE_AFTER_MS, ConsumerParking
+from kohort.node.consumer_parking import ACK_MS, FAST_MS, MARGIN_MS, NEXT_MS, OWED_MS, STABLE_AFTER_MS, ConsumerParking
 from kohort.wire.messages import LeaveGroupRequest, MetadataRequest
 
 PARK_MS, STABLE_PARK_MS = 1_000, 3_000
@@ -336,3 +336,30 @@ def test_without_parking_a_member_is_told_the_groups_interval_once_it_has_settle
     settle(member)
     assert member.interval_ms == 5_000
     assert stable_members(desk, 2, group_id="h")[0].interval_ms == 5_000
+
+
+def test_client_that_gives_a_heartbeat_up_when_the_next_is_due_is_answered_before() -> None:
+    desk = parking_desk()
+    member = NativeMember(desk, "m1")
+    member.peer.connection.client_software = ("librdkafka", "2.16.0")
+    member.join()
+    assert member.interval_ms == PARK_MS + MARGIN_MS
+    for _ in range(2):
+        member.peer.send(member.ack_request(), 1)
+        desk.advance(PARK_MS - 1)
+        assert member.answers() == []
+        desk.advance(1)
+        assert len(member.answers()) == 1
+
+
+def test_interval_of_a_group_bounds_how_long_an_impatient_clients_heartbeat_is_kept() -> None:
+    desk = parking_desk(group_consumer_min_heartbeat_interval_ms=500, group_consumer_heartbeat_interval_ms=900)
+    member = NativeMember(desk, "m1")
+    member.peer.connection.client_software = ("librdkafka", "2.16.0")
+    member.join()
+    member.peer.send(member.ack_request(), 1)
+    desk.advance(900 - MARGIN_MS - 1)
+    assert member.answers() == []
+    desk.advance(1)
+    (answer,) = member.answers()
+    assert answer.heartbeat_interval_ms == 900

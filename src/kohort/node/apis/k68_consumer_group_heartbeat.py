@@ -21,6 +21,8 @@ from kohort.wire.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHea
 
 API = Api.CONSUMER_GROUP_HEARTBEAT
 _Assignment = ConsumerGroupHeartbeatResponse.Assignment
+_PATIENT = frozenset({"apache-kafka-java", "kohort", "unknown"})
+"""Clients that do not give a heartbeat up when the next is due; librdkafka, under many names, does."""
 
 
 def handle(
@@ -48,6 +50,7 @@ def handle(
         None if message.standby_lags is None else _lags_of(message),
         "" if message.reason is None else message.reason[:MAX_REASON_LENGTH],
         request.api_version,
+        is_patient=request.connection.client_software[0] in _PATIENT,
     )
 
     def ticket(result: Result) -> None:
