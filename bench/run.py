@@ -24,6 +24,7 @@ from bench.coordinator import coordinator
 from bench.group_stream import group_stream
 from bench.rebalance import rebalance
 from bench.result import Load, Outcome, Result, Skipped
+from bench.server_assignors import server_rows
 from bench.settle import settle
 from bench.spark_read import spark_read
 from bench.startup import startup
@@ -37,6 +38,7 @@ ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     "throughput": throughput,
     "codec": codec,
     "assignors": assignors,
+    "server-assignors": server_rows,
     "spark": spark_read,
     "group-stream": group_stream,
 }

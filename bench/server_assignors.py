@@ -161,7 +161,7 @@ def rows(quick: bool, sizes: tuple[str, ...] = SIZES) -> Iterator[Outcome]:
                 yield from compare(group, kind, name, quick)
 
 
-def assignors(quick: bool) -> Iterator[Outcome]:
+def server_rows(quick: bool) -> Iterator[Outcome]:
     """The row of `python -m bench`."""
     yield from rows(quick, SIZES[:2] if quick else SIZES)
 
