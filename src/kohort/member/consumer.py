@@ -52,6 +52,7 @@ class ConsumerMember(ConsumerStanding):
                 self.session.mark_poll_returned(now_ms)
             case inputs.CloseRequested():
                 self.closing = self.closing or event
+                self.discard()
             case inputs.CallbackFinished(callback, is_abandoned):
                 finish_callback(self, callback, is_abandoned=is_abandoned)
             case TopicsSeen(names, gone):

@@ -6,12 +6,13 @@ EAGER        revoked (all, even nothing) → user_data → [assign] → on_assig
 COOPERATIVE  [revoked (no longer wanted)] → user_data → [assign] → [revoked (to move)] → on_assignment → assigned (new,
              even nothing) → after a second revocation the next round at once;   lost (deleted) while nothing else runs
 Either       lost (all, never nothing) in place of the first revocation, where generation or member id was taken away
+The consumer protocol's timeline is `consumer_contract`'s.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from kohort.assign.spec import RebalanceProtocol
 from kohort.model.assignment import Partitions
@@ -36,12 +37,13 @@ class Act(StrEnum):
     OUT = "out"
     CLOSING = "closing"
     ENDED = "ended"
+    CLAIMED = "claimed"
 
 
 class Step(NamedTuple):
     """One step of a trace.
 
-    `partitions` are those of the callback or assignment; with `user_data` what the subscription says is owned; with
+    `partitions` are those of the callback or assignment; with `user_data` and `claimed` what is said to be owned; with
     `unwanted` and `gone` those owned partitions whose topics are no longer subscribed to, or no longer exist.
     """
 
@@ -74,7 +76,7 @@ CALLBACKS = frozenset({Act.REVOKED, Act.LOST, Act.ASSIGNED})
 class Contract:
     """One member's timeline. With `sees_facts` the facts must be told too, and more rules can be checked."""
 
-    def __init__(self, protocol: RebalanceProtocol, *, sees_facts: bool = True) -> None:
+    def __init__(self, protocol: RebalanceProtocol | Literal["consumer"], *, sees_facts: bool = True) -> None:
         self.protocol = protocol
         self.phase = Phase.IDLE
         self.owned: Partitions = frozenset()

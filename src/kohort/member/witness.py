@@ -7,11 +7,16 @@ from __future__ import annotations
 
 from kohort.member import effects, inputs
 from kohort.member.classic import ClassicMember
+from kohort.member.consumer import ConsumerMember
+from kohort.member.consumer_contract import ConsumerContract
+from kohort.member.consumer_effects import ConsumerHeartbeat
 from kohort.member.contract import Act, Contract, ContractBroken
 from kohort.member.effects import Callback, Effect
 from kohort.member.state import State
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
+from kohort.model.id_partitions import IdPartitions, each
+from kohort.model.ids import TopicPartition
 
 _CALLBACKS = {Callback.REVOKED: Act.REVOKED, Callback.LOST: Act.LOST, Callback.ASSIGNED: Act.ASSIGNED}
 
@@ -84,8 +89,47 @@ class Witness:
         )
 
 
+class ConsumerWitness:
+    """Drives a member of the consumer protocol and keeps its contract."""
+
+    def __init__(self, member: ConsumerMember) -> None:
+        self.member = member
+        self.contract = ConsumerContract()
+        self._names: dict[bytes, str] = {}
+
+    def step(self, event: inputs.Input, now_ms: int) -> tuple[Effect, ...]:
+        """Let the member take an input, and check what it asks for. Raises `ContractBroken`."""
+        member, contract = self.member, self.contract
+        was_in_group = member.epoch > 0
+        if isinstance(event, inputs.CallbackFinished) and contract.running is not None:
+            if contract.running.act is _CALLBACKS[event.callback]:
+                contract.tell(Act.ABANDONED if event.is_abandoned else Act.DONE)
+        elif isinstance(event, inputs.CloseRequested):
+            contract.tell(Act.CLOSING)
+        asked = member.step(event, now_ms)
+        self._names |= member.names
+        if was_in_group and member.epoch == 0:
+            contract.tell(Act.OUT)
+        gone = frozenset(held for held in contract.owned if member.topic_ids.get(held.topic) in member.gone)
+        contract.tell(Act.GONE, gone)
+        for effect in asked:
+            match effect:
+                case effects.RunCallback(callback, partitions):
+                    contract.tell(_CALLBACKS[callback], partitions)
+                case ConsumerHeartbeat(member_epoch=0):
+                    contract.tell(Act.USER_DATA)
+                case ConsumerHeartbeat(owned=owned) if owned is not None:
+                    contract.tell(Act.CLAIMED, self._named(owned))
+                case effects.Ended():
+                    contract.tell(Act.ENDED)
+        return asked
+
+    def _named(self, owned: IdPartitions) -> Partitions:
+        return frozenset(TopicPartition(self._names[topic_id], partition) for topic_id, partition in each(owned))
+
+
 def _wanted(partitions: Partitions, topics: tuple[str, ...]) -> Partitions:
     return frozenset(held for held in partitions if held.topic in topics)
 
 
-__all__ = ["Witness"]
+__all__ = ["ConsumerWitness", "Witness"]
