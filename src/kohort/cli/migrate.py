@@ -172,6 +172,8 @@ def member_cells(plan: Plan, member: LiveMember) -> list[output.Cell]:
     offers = ",".join(member.offers) if member.offers else None
     is_free = not any(not each.member_ids for each in plan.refusals)
     verdict = f"no: {blocked.rule}" if blocked is not None else "yes" if is_free else "no"
+    if plan.is_safe and member.member_id not in {each.member_id for each in plan.bounces}:
+        verdict = "is there"
     protocol = "consumer" if member.is_native else "classic"
     return [member.name, protocol, member.version, offers, len(member.owned), verdict]
 

@@ -21,7 +21,7 @@ UNTOLD = Because("untold")
 """The cause of what happened while no event could be written."""
 
 CONVERTED = "group_converted"
-"""The kind of cause, and the name of the event, of a group that goes on as one of the other type."""
+"""The cause of what is written only because a group goes on as one of the other type; and the event that ends it."""
 
 
 def because(event: EventFields) -> Because:

@@ -52,6 +52,8 @@ class Course:
         self.members: set[str] = set()
         self.ownership = Ownership()
         self.is_consumer = False
+        self.is_converting = False
+        """Whether a group is written anew only because it becomes one of the other type."""
         self.target_epoch = 0
         self.unsettled: set[str] = set()
         """Members of a consumer group that have not reached its target."""

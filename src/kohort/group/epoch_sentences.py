@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from kohort.group.because import Because
+from kohort.group.because import CONVERTED, Because
 from kohort.group.explained_epochs import Conversion, GroupEpoch, Step
 
 Say = Callable[[str | None], str]
@@ -25,7 +25,6 @@ CAUSES = {
     "member_changed": "{who} said something else of itself",
     "topic_metadata_changed": "topics changed",
     "topic_deleted": "a topic was deleted",
-    "group_converted": "the group was converted by {who}",
     "classic_members_called": "classic members were called to join again",
     "target_failed": "no target could be computed",
 }
@@ -43,6 +42,8 @@ def consumer_cause(because: Because, say: Say) -> str | None:
     if because.kind == "standby_lag":
         clause = LAG_REASONS.get(detail)
         return clause.format(who=who) if clause else f"{who} sent new lags of its standby copies" + _also(detail)
+    if because.kind == CONVERTED:
+        return f"the group was converted by {who}"
     if because.kind == "topic_metadata_changed" and because.member_id is not None:
         return None
     clause = CAUSES.get(because.kind)

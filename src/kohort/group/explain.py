@@ -91,6 +91,7 @@ class Explanation:
         course.now_ms = max(course.now_ms, int(event.get("at_ms", 0)))
         before = course.running
         name = str(event.get("event"))
+        course.is_converting &= because(event).kind == CONVERTED
         if name != "revocations_awaited":
             course.answer_due()
         is_consumer = "epoch" in event or (course.is_consumer and "generation" not in event)
@@ -219,7 +220,7 @@ def _generation_formed(course: Course, event: EventFields) -> None:
 
 
 def _assignment_stored(course: Course, event: EventFields) -> Rebalance | None:
-    if because(event).kind == CONVERTED:
+    if course.is_converting:
         stored_by_conversion(course, event)
         return None
     targets = targets_of(event)
@@ -310,6 +311,8 @@ def _rebalance_avoided(course: Course, event: EventFields) -> Rebalance | None:
 def _member_recognized(course: Course, event: EventFields) -> Rebalance | None:
     """A member joined again and keeps its generation: it has its assignment again, should it have given it up."""
     member_id = member_of(event)
+    if course.is_converting:
+        return None
     if not course.is_gathering:
         course.ownership.claim(member_id, sorted(course.targets.get(member_id, ())), course.now_ms)
     return course.settle()

@@ -38,7 +38,8 @@ Partitions = frozenset[TopicPartition]
 NOTHING: Partitions = frozenset()
 
 
-def _group_converted(course: Course, event: EventFields) -> Rebalance | None:
+def group_to_convert(course: Course, event: EventFields) -> Rebalance | None:
+    """A group is deleted to be written anew as one of the other type."""
     to = str(event.get("to"))
     cause = because(event)
     if not course.members:
@@ -49,8 +50,6 @@ def _group_converted(course: Course, event: EventFields) -> Rebalance | None:
         course.count, course.is_consumer = count, to == "consumer"
         return ended
     running = course.begin(event)
-    if running.conversions and running.conversions[-1].to == to:
-        return None  # its record and its note both say so
     if running.because.kind == CONVERTED and to == "consumer":
         running.because = Because("member_joined", cause.member_id)
     current = running.rounds[-1] if running.rounds else None
@@ -58,18 +57,22 @@ def _group_converted(course: Course, event: EventFields) -> Rebalance | None:
         current.failure = cause
     running.conversions.append(Conversion(course.now_ms, to, cause))
     course.is_consumer = to == "consumer"
-    course.is_gathering = False
+    course.is_converting, course.is_gathering = True, False
     for waiting in (course.here, course.pending, course.held, course.unanswered, course.unsettled):
         waiting.clear()
-    if not course.is_consumer:
-        for told in (course.claims, course.asked, course.phases):
-            told.clear()
+    for told in (course.claims, course.asked, course.phases):
+        told.clear()
     return None
+
+
+def _group_converted(course: Course, _: EventFields) -> None:
+    """It is written anew."""
+    course.is_converting = False
 
 
 def _group_epoch_bumped(course: Course, event: EventFields) -> Rebalance | None:
     epoch = int(event.get("epoch") or 0)
-    if because(event).kind == CONVERTED:
+    if course.is_converting:
         course.generation = epoch
         return None
     if not course.members and course.running is None:
@@ -91,15 +94,14 @@ def _group_epoch_bumped(course: Course, event: EventFields) -> Rebalance | None:
 def _member_subscribed(course: Course, event: EventFields) -> None:
     member_id = member_of(event)
     course.identify(event, member_id)
-    is_conversion = because(event).kind == CONVERTED
     if event.get("is_classic"):
         claimed = frozenset(partitions_of(event.get("owned")))
         course.claims[member_id] = claimed
-        if not is_conversion:
+        if not course.is_converting:
             _join(course, member_id, claimed)
     else:
         course.claims.pop(member_id, None)
-    if is_conversion:
+    if course.is_converting:
         course.members.add(member_id)
         return
     if member_id in course.members:
@@ -127,7 +129,12 @@ def _replace(course: Course, running: Rebalance, old_id: str, member_id: str, in
 def _join(course: Course, member_id: str, claimed: Partitions) -> None:
     """A classic member joined again: what it does not claim it has given up."""
     owned = course.ownership.owned_by(member_id)
-    course.ownership.give_up(member_id, sorted(owned - claimed), course.now_ms)
+    given = course.ownership.give_up(member_id, sorted(owned - claimed), course.now_ms)
+    current = course.running.epochs[-1] if course.running is not None and course.running.epochs else None
+    if given and current is not None and current.computed_ms is not None:
+        current.steps.append(Step(course.now_ms, member_id, len(given), 0))
+        if owned - course.targets.get(member_id, NOTHING):
+            current.revoke_ms.setdefault(member_id, course.now_ms - current.computed_ms)
 
 
 def _member_deleted(course: Course, event: EventFields) -> None:
@@ -196,10 +203,9 @@ def _member_out(course: Course, event: EventFields) -> None:
 def _target_computed(course: Course, event: EventFields) -> None:
     changed = targets_of({"assignments": event.get("targets")})
     course.target_epoch = int(event.get("target_epoch") or 0)
-    is_conversion = because(event).kind == CONVERTED
     before = {member_id: course.targets.get(member_id, NOTHING) for member_id in changed}
     course.targets.update({member_id: held for member_id, held in changed.items() if member_id in course.members})
-    if is_conversion or not course.members:
+    if course.is_converting or not course.members:
         return
     running = course.begin(event)
     if not running.epochs or running.epochs[-1].computed_ms is not None:
@@ -250,7 +256,7 @@ def _member_reconciled(course: Course, event: EventFields) -> Rebalance | None:
     asked = frozenset(partitions_of(event.get("pending")))
     phase = event.get("phase")
     owned = course.ownership.owned_by(member_id)
-    if because(event).kind == CONVERTED:
+    if course.is_converting:
         _member_converted(course, member_id, assigned)
         return None
     if epoch == PAUSED:
@@ -318,7 +324,7 @@ def _member_converted(course: Course, member_id: str, assigned: Partitions) -> N
     owned = course.ownership.owned_by(member_id)
     course.members.add(member_id)
     course.targets.setdefault(member_id, assigned)
-    if running is not None and running.conversions and running.conversions[-1].to == "consumer":
+    if running is not None and running.conversions:
         taken = course.ownership.give_up(member_id, sorted(owned - assigned), course.now_ms)
         running.conversions[-1].taken += len(taken)
     if not course.is_known:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kohort.group.course import Course
+from kohort.group.explain_consumer import group_to_convert
 from kohort.group.explained import EventFields, Identity, Outcome, Rebalance, because, targets_of
 
 
@@ -29,7 +30,10 @@ def group_emptied(course: Course, event: EventFields) -> Rebalance | None:
     return ended
 
 
-def group_deleted(course: Course, _: EventFields) -> Rebalance | None:
+def group_deleted(course: Course, event: EventFields) -> Rebalance | None:
+    """It is gone, or goes on as one of the other type."""
+    if "to" in event:
+        return group_to_convert(course, event)
     course.targets = {}
     ended = course.end(Outcome.DELETED) if course.running is not None else None
     course.forget()

@@ -294,18 +294,30 @@ def chain(rebalance: Rebalance, names: Names) -> list[Link]:
         )
         for each in rebalance.replacements
     ]
-    for number, each in enumerate(rebalance.rounds, 1):
-        links += _round_links(rebalance, number, each, names)
-    for epoch in rebalance.epochs:
-        links += [
-            Link(*link) for link in epoch_links(epoch, names, cause(epoch.because, names), names.listed, duration)
-        ]
-    links += [Link(each.at_ms, conversion(each, names)) for each in rebalance.conversions]
+    parts = _clock_links(rebalance, names)
+    if any(each.to == "classic" for each in rebalance.conversions):
+        parts.reverse()  # the rounds come after what made it a classic group
+    for part in parts:
+        links += part
     # Stable: what happened in one millisecond stays in the order told.
     links.sort(key=lambda link: link.at_ms)
     if rebalance.ended_ms is not None and rebalance.is_readable:
         links.append(Link(rebalance.ended_ms, _moved(rebalance, names)))
     return links
+
+
+def _clock_links(rebalance: Rebalance, names: Names) -> list[list[Link]]:
+    """Return the lines of the rounds, of the conversions, and of the group epochs."""
+    rounds = [
+        link for number, each in enumerate(rebalance.rounds, 1) for link in _round_links(rebalance, number, each, names)
+    ]
+    conversions = [Link(each.at_ms, conversion(each, names)) for each in rebalance.conversions]
+    epochs = [
+        Link(*link)
+        for each in rebalance.epochs
+        for link in epoch_links(each, names, cause(each.because, names), names.listed, duration)
+    ]
+    return [rounds, conversions, epochs]
 
 
 def _departed(departure: Departure, names: Names) -> str:
@@ -373,19 +385,6 @@ def told(event: EventFields, names: Names) -> str:
 
 
 _SAID = (
-    "generation",
-    "epoch",
-    "target_epoch",
-    "member_epoch",
-    "member_state",
-    "phase",
-    "to",
-    "message",
-    "size",
-    "silent_ms",
-    "session_timeout_ms",
-    "initial_delay_ms",
-    "delay_ms",
-    "protocol",
-    "replaced",
-)
+    "generation epoch target_epoch member_epoch member_state phase to message size "
+    "silent_ms session_timeout_ms initial_delay_ms delay_ms protocol replaced"
+).split()

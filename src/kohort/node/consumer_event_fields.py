@@ -52,7 +52,7 @@ CONSUMER_NAMES: dict[type, str] = {
     MemberTargetStored: "member_targeted",
     MemberAssignmentStored: "member_reconciled",
     RegexStored: "regex_resolved",
-    ConsumerGroupDeleted: "group_deleted or group_converted",
+    ConsumerGroupDeleted: "group_deleted",
     ConsumerMemberDeleted: "member_deleted",
     MemberAssignmentDeleted: "member_assignment_deleted",
     TargetFailed: "target_failed",

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from kohort.group.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
 from kohort.group.commands import Protocols
-from kohort.group.consumer_events import ConsumerGroupDeleted, ConsumerMemberOut
+from kohort.group.consumer_events import ConsumerMemberOut
 from kohort.group.events import (
     AssignmentFailed,
     Event,
@@ -89,8 +89,6 @@ def event_name(event: Event) -> str:
             if event.members:
                 return "assignment_stored"
             return "group_emptied" if event.generation else "group_created"
-        case GroupDeleted() | ConsumerGroupDeleted():
-            return "group_converted" if is_conversion(event) else "group_deleted"
         case _:
             return NAMES.get(type(event)) or _snake(type(event).__name__)
 
@@ -114,7 +112,7 @@ NAMES: dict[type, str] = {
     GatheringFailed: "gathering_failed",
     GroupLoaded: "group_loaded",
     GroupStored: "assignment_stored, group_emptied or group_created",
-    GroupDeleted: "group_deleted or group_converted",
+    GroupDeleted: "group_deleted",
     GroupUnloaded: "group_unloaded",
     **CONSUMER_NAMES,
 }

@@ -222,13 +222,14 @@ def converted() -> ConsumerStory:
     story = ConsumerStory()
     story.stable(a={0, 1}, b={2, 3})
     story.epoch = story.generation
-    story.put("group_converted", "group_converted", "c", to="consumer")
+    story.put("group_deleted", "group_converted", "c", to="consumer")
     story.say("group_epoch_bumped", "group_converted", "c")
     for member, held in (("a", {0, 1}), ("b", {2, 3})):
         story.subscribe(member, "group_converted", claims=set())
         story.say("member_targeted", "group_converted", "c", member=member, target={"t": sorted(held)})
         story.step(member, held, kind="group_converted")
     story.say("target_computed", "group_converted", "c", target_epoch=story.epoch, targets={})
+    story.say("group_converted", "group_converted", "c", to="consumer")
     return story.subscribe("c").bump("member_joined", "c").target(a={0, 1}, b={2}, c={3})
 
 
@@ -283,9 +284,10 @@ def test_group_goes_back_to_classic_with_its_last_native_member_in_one_rebalance
     story.subscribe("b", claims=set()).bump("member_joined", "b").target(a={0}, b={1})
     story.step("a", {0}, "UNREVOKED_PARTITIONS", asked={1}, epoch=2).step("a", {0})
     story.step("b", {1}, phase="COMPLETING_REBALANCE").step("b", {1}).wait(1_000)
-    story.leave("a").put("group_converted", "group_converted", "a", to="classic")
+    story.leave("a").bump("member_left", "a").put("group_deleted", "group_converted", "a", to="classic")
     story.generation = 4
-    story.stored("group_converted", b={1}).opened("member_left", "a").after(100)
+    story.stored("group_converted", b={1}).put("member_recognized", "group_converted", "a", member="b")
+    story.put("group_converted", "group_converted", "a", to="classic").opened("group_converted", "a").after(100)
     story.rejoined("b").formed().after(20)
     story.stored(b={0, 1})
     last = story.last()
@@ -303,7 +305,7 @@ def test_conversion_of_a_group_that_nobody_is_in_is_no_rebalance() -> None:
     story.stable(a={0})
     story.left("a").emptied()
     before = len(story.told().rebalances)
-    story.put("group_converted", "group_converted", "c", to="consumer")
+    story.put("group_deleted", "group_converted", "c", to="consumer")
     story.subscribe("c").bump("member_joined", "c").target(c={0}).wait(5).step("c", {0})
     told = story.told()
     assert (len(told.rebalances), told.rebalances[-1].started_ms > START) == (before + 1, True)

@@ -37,7 +37,6 @@ UNTOLD = {
     "group_unloaded",
     "member_left or member_evicted",
     "assignment_stored, group_emptied or group_created",
-    "group_deleted or group_converted",
     "member_assignment_deleted",
     "regex_resolved",
     "target_timed",
