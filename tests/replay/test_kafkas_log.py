@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 from kohort.group.classic_group import ClassicGroup, Phase
+from kohort.group.consumer_events import ConsumerGroupStored, MemberTargetStored
 from kohort.group.consumer_group import ConsumerGroup, GroupState
+from kohort.group.consumer_topics import metadata_hash
+from kohort.group.image import FixedTopics, ImageTopic
 from kohort.group.invariants import violations
 from kohort.group.settings import GroupSettings
 from kohort.group.shard import Shard, apply
@@ -93,3 +96,16 @@ def test_our_bytes_for_the_same_events_are_kafkas_bytes(name: str) -> None:
             assert (ours.key, ours.value) == (record.key, record.value)
             compared += 1
     assert compared >= 3
+
+
+def test_hash_that_kafka_stored_of_its_topics_is_ours() -> None:
+    """Else every group that moves from one broker to the other would begin with a new epoch."""
+    for _, batch in iter_batches((SEGMENTS / "kip-848.log").read_bytes()):
+        events = list(Replay().read(batch))
+        stored = [event.metadata_hash for event in events if isinstance(event, ConsumerGroupStored)]
+        topics = {topic for event in events if isinstance(event, MemberTargetStored) for topic in event.target}
+        if stored:
+            break
+    ((topic_id, partitions),) = topics
+    image = FixedTopics([ImageTopic("t", topic_id, len(partitions))])
+    assert stored == [metadata_hash(["t", "none"], image)]

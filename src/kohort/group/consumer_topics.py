@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from hashlib import blake2b
+from functools import lru_cache
+from struct import Struct
 
 from kohort.group.consumer_group import ConsumerGroup, ConsumerMember
 from kohort.group.image import ImageTopic, TopicImage
+from kohort.model.xxh3 import xxh3_64
 
 
 def topic_ids_of(group: ConsumerGroup, member: ConsumerMember, image: TopicImage) -> frozenset[bytes]:
@@ -29,19 +31,30 @@ def topic_names(group: ConsumerGroup) -> set[str]:
 def metadata_hash(names: Iterable[str], image: TopicImage) -> int:
     """Return a number that tells apart what the cluster has of these topics: their ids, sizes and racks (KIP-1101).
 
-    It is 0 when none of them exists.
+    It is 0 when none of them exists. The numbers are Kafka's, so that a group moves from broker to broker with its log
+    and none of its members has to do anything for it.
     """
-    digest = blake2b(digest_size=8)
-    count = 0
-    for name in sorted(names):
-        topic = image.topic(name)
-        if topic is not None:
-            count += 1
-            digest.update(_bytes_of(topic))
-    return int.from_bytes(digest.digest(), "big", signed=True) if count else 0
+    found = [topic for name in sorted(names) if (topic := image.topic(name)) is not None]
+    if not found:
+        return 0
+    number = xxh3_64(b"".join(map(_topic_hash, found)))
+    return number - (1 << 64) if number >> 63 else number
 
 
-def _bytes_of(topic: ImageTopic) -> bytes:
-    name = topic.name.encode("utf-8", "surrogatepass")
-    racks = repr([sorted(racks) for racks in topic.racks]) if any(topic.racks) else ""
-    return b"%d:%b%b%d:%b;" % (len(name), name, topic.topic_id, topic.partitions, racks.encode())
+@lru_cache(maxsize=16_384)
+def _topic_hash(topic: ImageTopic) -> bytes:
+    high, low = topic.topic_id[7::-1], topic.topic_id[:7:-1]
+    parts = [b"\0", high, low, _text(topic.name), _int(topic.partitions)]
+    for index in range(topic.partitions):
+        parts.append(_int(index))
+        for rack in sorted(topic.racks[index]) if index < len(topic.racks) else ():
+            parts += (_int(len(rack)), _text(rack))
+    return xxh3_64(b"".join(parts)).to_bytes(8, "little")
+
+
+_int = Struct("<i").pack
+
+
+def _text(text: str) -> bytes:
+    content = text.encode("utf-16-le", "surrogatepass")
+    return content + _int(len(content) // 2)
