@@ -18,6 +18,7 @@ from kohort.group.commands import (
     Join,
     Leave,
     Sync,
+    TimerFired,
 )
 from kohort.group.consumer_commands import (
     AssignTarget,
@@ -28,7 +29,7 @@ from kohort.group.consumer_commands import (
     TopicChanged,
 )
 from kohort.group.consumer_group import ConsumerGroup
-from kohort.group.effects import Effects, Reply
+from kohort.group.effects import Arm, Effects, Reply
 from kohort.group.results import (
     CommitResult,
     ConsumerHeartbeatResult,
@@ -76,6 +77,9 @@ def decide_append_failed(shard: Shard, failed: AppendFailed, now_ms: int) -> Eff
             return (Reply(JoinResult(append_error(failed.error, is_join=True), "")),)
         case Leave():
             return (Reply(LeaveResult(error)),)
+        case TimerFired() if isinstance(shard.groups.get(command.group_id), ConsumerGroup):
+            # To evict somebody from a consumer group is a record; whoever is silent is so a little later as well.
+            return (Arm(command.timer, now_ms + consumer.TARGET_RETRY_MS),)
         case AssignTarget() | TopicChanged():
             return consumer.retry_later(command.group_id, now_ms)
         case _:

@@ -243,6 +243,8 @@ def fail_reconcile(group: ConsumerGroup, command: ReconcileJoin, error: ErrorCod
         yield Note(ClassicJoinAnswered(group.group_id, command.member_id, cause))
     if member is not None and member.classic is not None:
         yield Arm(member.session, now_ms + member.classic.session_timeout_ms)
+        if member.classic_phase is ClassicPhase.PREPARE_REBALANCE:
+            yield await_join(group, member, now_ms)
 
 
 def _is_without_target(group: ConsumerGroup, member: ConsumerMember) -> bool:

@@ -31,7 +31,7 @@ from kohort.group.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Mem
 from kohort.group.commands import OpenRound
 from kohort.group.consumer_classic import release, send_back
 from kohort.group.consumer_classic_sync import assignment_bytes
-from kohort.group.consumer_commands import ConsumerHeartbeat, DowngradeIfDue
+from kohort.group.consumer_commands import AssignTarget, ConsumerHeartbeat, DowngradeIfDue
 from kohort.group.consumer_events import (
     ClassicMemberMetadata,
     ClassicPhase,
@@ -50,7 +50,7 @@ from kohort.group.consumer_events import (
     TargetStored,
 )
 from kohort.group.consumer_exit import disarm
-from kohort.group.consumer_group import ConsumerGroup, ConsumerMember
+from kohort.group.consumer_group import FIRST_EPOCH, ConsumerGroup, ConsumerMember
 from kohort.group.consumer_topics import metadata_hash
 from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Reply, Then, parked_join, parked_sync
 from kohort.group.events import GroupDeleted, GroupStored, MemberRecognized, StoredMember
@@ -92,7 +92,12 @@ def decide_upgrade(group: ClassicGroup, command: ConsumerHeartbeat, now_ms: int,
         return
     cause = Cause(CauseKind.GROUP_CONVERTED, now_ms, command.member_id or command.new_member_id, command.reason)
     yield from upgrade(group, now_ms, settings, cause)
+    if group.members and is_known and group.phase is not Phase.STABLE:
+        # The round that was going on would have assigned anew, and who only takes a member's place does not ask for it.
+        stored_hash = metadata_hash(_topic_names(group, settings), settings.image)
+        yield Append(ConsumerGroupStored(group.group_id, _first_epoch(group) + 1, stored_hash, cause))
     yield Then(command)
+    yield Then(AssignTarget(group.group_id, cause))
 
 
 def upgrade(group: ClassicGroup, now_ms: int, settings: GroupSettings, cause: Cause) -> Effects:
@@ -106,16 +111,25 @@ def upgrade(group: ClassicGroup, now_ms: int, settings: GroupSettings, cause: Ca
     ids = sorted(group.members)
     for member_id in ids:
         yield Append(_classic_member(group, group.members[member_id], settings, cause))
-    names = {name for member in group.members.values() if (said := said_of(member, settings)) for name in said.topics}
-    stored_hash = metadata_hash(names, settings.image)
-    yield Append(ConsumerGroupStored(group.group_id, group.generation, stored_hash, cause))
+    epoch = _first_epoch(group)
+    stored_hash = metadata_hash(_topic_names(group, settings), settings.image)
+    yield Append(ConsumerGroupStored(group.group_id, epoch, stored_hash, cause))
     for member_id in ids:
         target = ids_of(held_of(dict.fromkeys(owned[member_id].assigned, 0)))
         yield Append(MemberTargetStored(group.group_id, member_id, target, cause))
-    yield Append(TargetStored(group.group_id, group.generation, 0, cause))
+    yield Append(TargetStored(group.group_id, epoch, 0, cause))
     for member_id in ids:
         yield from _place(group, group.members[member_id], owned[member_id], now_ms, cause)
-    yield Note(GroupConverted(group.group_id, True, group.generation, tuple(ids), cause))
+    yield Note(GroupConverted(group.group_id, True, epoch, tuple(ids), cause))
+
+
+def _first_epoch(group: ClassicGroup) -> int:
+    """Return the epoch that the consumer group begins at: the generation, if there has been one."""
+    return max(group.generation, FIRST_EPOCH)
+
+
+def _topic_names(group: ClassicGroup, settings: GroupSettings) -> set[str]:
+    return {name for member in group.members.values() if (said := said_of(member, settings)) for name in said.topics}
 
 
 def _end_rounds(group: ClassicGroup) -> Effects:
@@ -205,7 +219,7 @@ def _existing(
 
 def _place(group: ClassicGroup, member: Member, owned: _Owned, now_ms: int, cause: Cause) -> Effects:
     """Say what a member has in the consumer group, and what it must do next: join, unless the group was Stable."""
-    group_id, member_id, epoch = group.group_id, member.member_id, group.generation
+    group_id, member_id, epoch = group.group_id, member.member_id, _first_epoch(group)
     is_called = bool(owned.revoked) or group.phase is not Phase.STABLE
     yield Append(
         MemberAssignmentStored(
@@ -269,7 +283,7 @@ def downgrade(group: ConsumerGroup, now_ms: int, settings: GroupSettings, cause:
 
 
 def _classic_record(group: ConsumerGroup, settings: GroupSettings, now_ms: int, cause: Cause) -> GroupStored:
-    """Return the record of the classic group: everybody has what it was granted, and the first leads, as in Kafka."""
+    """Return the record of the classic group: nobody leads it, and everybody has what it was granted."""
     protocols = {member_id: member.classic.protocols for member_id, member in group.members.items() if member.classic}
     name = vote(ClassicGroup(group.group_id), protocols)
     return GroupStored(
@@ -277,7 +291,7 @@ def _classic_record(group: ConsumerGroup, settings: GroupSettings, now_ms: int, 
         protocol_type=CONSUMER_PROTOCOL_TYPE,
         generation=group.epoch,
         protocol_name=name,
-        leader=min(protocols),
+        leader=None,
         state_timestamp_ms=now_ms,
         members=tuple(_stored_member(group.members[member_id], name, settings) for member_id in sorted(protocols)),
         cause=cause,

@@ -193,6 +193,11 @@ class ClassicClient:
         else:
             self._hear(result.error)
 
+    def lose_connection(self) -> None:
+        """Never hear the answer that is outstanding; what was asked is asked again."""
+        if isinstance(self.asked, Answer):
+            self.asked = None
+
     def own(self, assigned: Owned) -> None:
         """Take an assignment; a cooperative member that had to give something up joins again."""
         gone = self.owned - assigned
@@ -250,22 +255,25 @@ class NativeClient:
     ) -> None:
         self.world, self.member_id, self.topics, self.instance_id = world, member_id, topics, instance_id
         self.epoch = 0
+        self.has_lost_an_answer = False
         self.owned: Owned = set()
         self.error: ErrorCode | None = None
         self.message: str | None = None
 
     def step(self) -> ConsumerHeartbeatResult:
         changes: dict[str, Any] = {"instance_id": self.instance_id}
-        if self.epoch == 0:
-            changes["subscribed_topic_names"] = self.topics
-        else:
+        if self.epoch == 0 or self.has_lost_an_answer:
+            # Whoever knows not what it was told says everything, and is told everything.
+            changes |= {"subscribed_topic_names": self.topics, "rebalance_timeout_ms": REBALANCE_MS}
+        if self.epoch > 0:
             changes["owned"] = canonical(self.owned)
+        self.has_lost_an_answer = False
         result = self.world.native(self.member_id, self.epoch, **changes)
         if result.error in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND):
             self.owned.clear()
             self.epoch = 0
         elif result.error in (ErrorCode.NOT_COORDINATOR, ErrorCode.KAFKA_STORAGE_ERROR):
-            pass
+            self.has_lost_an_answer = True
         elif result.error:
             self.error, self.message = result.error, result.error_message
             self.owned.clear()
