@@ -157,11 +157,11 @@ def put_plan(plan: Plan, doubts: list[str]) -> None:
                 each.settings,
                 None if each.forecast is None else each.forecast.moves,
                 None if each.forecast is None else f"{each.forecast.unowned_partition_s:.1f}",
-                each.effect,
+                each.effect or None,
             ]
             for each in plan.bounces
         ]
-        output.put(output.table(["restart", "member", "with", "moves", "unowned partition-s", ""], cells))
+        output.put(output.table(["restart", "member", "with", "moves", "unowned partition-s", "then"], cells))
     if plan.assumptions or doubts:
         output.put("\nassumed:\n" + "\n".join(f"- {each}" for each in (*plan.assumptions, *doubts)))
 

@@ -281,7 +281,8 @@ def _member_reconciled(course: Course, event: EventFields) -> Rebalance | None:
     born_ms = None if running.is_partial else running.started_ms
     course.ownership.give_up(member_id, sorted(owned - keeps), course.now_ms)
     course.ownership.take(member_id, sorted(takes), course.now_ms, born_ms)
-    _note_step(course, running, member_id, owned, was_asked)
+    is_waiting = event.get("member_state") == "UNRELEASED_PARTITIONS" and phase != "COMPLETING_REBALANCE"
+    _note_step(course, running, member_id, owned, was_asked, is_waiting=is_waiting)
     if not is_settled:
         course.unsettled.add(member_id)
         return None
@@ -299,7 +300,15 @@ def _kept(course: Course, member_id: str, owned: Partitions, granted: Partitions
     return owned if phase is not None else owned & granted
 
 
-def _note_step(course: Course, running: Rebalance, member_id: str, before: Partitions, was_asked: Partitions) -> None:
+def _note_step(
+    course: Course,
+    running: Rebalance,
+    member_id: str,
+    before: Partitions,
+    was_asked: Partitions,
+    *,
+    is_waiting: bool,
+) -> None:
     now = course.ownership.owned_by(member_id)
     current = running.epochs[-1] if running.epochs else None
     if current is None or current.computed_ms is None:
@@ -308,9 +317,7 @@ def _note_step(course: Course, running: Rebalance, member_id: str, before: Parti
     asked = course.asked[member_id]
     if not asked and (was_asked or gave):
         current.revoke_ms.setdefault(member_id, course.now_ms - current.computed_ms)
-    awaited = NOTHING
-    if course.phases.get(member_id) is None and not asked:
-        awaited = course.targets.get(member_id, NOTHING) - now
+    awaited = course.targets.get(member_id, NOTHING) - now if is_waiting else NOTHING
     owners = {course.ownership.owners[each][0] for each in awaited if each in course.ownership.owners} - {member_id}
     newly_asked = len(asked - was_asked)
     if gave or got or newly_asked or owners:

@@ -385,6 +385,6 @@ def told(event: EventFields, names: Names) -> str:
 
 
 _SAID = (
-    "generation epoch target_epoch member_epoch member_state phase to message size "
-    "silent_ms session_timeout_ms initial_delay_ms delay_ms protocol replaced"
-).split()
+    "generation", "epoch", "target_epoch", "member_epoch", "member_state", "phase", "to", "message", "size",
+    "silent_ms", "session_timeout_ms", "initial_delay_ms", "delay_ms", "protocol", "replaced",
+)  # fmt: skip

@@ -1,0 +1,48 @@
+"""A group goes to the consumer protocol one restart at a time: what the plan says, and how the group stands then."""
+
+import asyncio
+
+from kohort import Admin, Consumer
+from kohort.broker.embedded import EmbeddedBroker
+from kohort.cli.main import main as kohort
+
+MEMBERS = ("m-1", "m-2", "m-3")
+
+
+async def command(address: str, *words: str) -> None:
+    print(f"$ kohort {' '.join(words)}", flush=True)
+    await asyncio.to_thread(kohort, [*words, "--bootstrap-server", address])
+    print()
+
+
+async def shared(members: dict[str, Consumer]) -> None:
+    """Poll until everybody has four of the twelve partitions."""
+    while not all(len(member.assignment()) == 4 for member in members.values()):
+        await asyncio.gather(*[member.poll(timeout_ms=10) for member in members.values()])
+
+
+async def main(address: str) -> None:
+    async with Admin(address) as admin:
+        await admin.create_topic("orders", partitions=12)
+
+    async def started(name: str, protocol: str) -> Consumer:
+        member = Consumer("orders", bootstrap_servers=address, group_id="billing", client_id=name, protocol=protocol)
+        await member.start()
+        return member
+
+    members = {name: await started(name, "classic") for name in MEMBERS}
+    await shared(members)
+    await command(address, "migrate", "plan", "billing", "--to", "consumer")
+    for name in MEMBERS:
+        await members[name].stop()
+        members[name] = await started(name, "consumer")
+        await shared(members)
+    await command(address, "groups", "list")
+    await command(address, "migrate", "plan", "billing", "--to", "consumer")
+    for member in members.values():
+        await member.stop()
+
+
+if __name__ == "__main__":
+    with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as broker:
+        asyncio.run(main(broker.bootstrap_servers))
