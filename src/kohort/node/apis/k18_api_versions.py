@@ -32,9 +32,10 @@ def handle(node: Node, request: Request, message: ApiVersionsRequest) -> ApiVers
     if request.api_version >= 5 and (stray_cluster or stray_node):
         return refuse(message, ErrorCode.REBOOTSTRAP_REQUIRED, "", request.api_version)
     response = ApiVersionsResponse(api_keys=_everything())
-    # Our own fields of SyncGroup: a leader may say why it could not assign.
+    # Our own fields. 1: of SyncGroup, in which a leader may say why it could not assign. 2: of ConsumerGroupHeartbeat,
+    # the lags of standby copies and a reason.
     response.supported_features.append(
-        ApiVersionsResponse.SupportedFeature(name="kohort.group", min_version=1, max_version=1)
+        ApiVersionsResponse.SupportedFeature(name="kohort.group", min_version=1, max_version=2)
     )
     if "consumer" in node.config.group_coordinator_rebalance_protocols:
         # Clients of v3 cannot read a range that begins at 0 (KAFKA-17011).
