@@ -1,4 +1,4 @@
-"""One assignor for both sides: run by the leader of a classic group, and by the broker of a consumer group (KIP-848)."""
+"""One assignor for both sides: run by a classic group's leader, and by the broker of a consumer group (KIP-848)."""
 
 import asyncio
 
