@@ -1,0 +1,101 @@
+"""Members of the consumer protocol on our broker: each of `native_scenarios`, and what only our broker has."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from tests.integration.native_scenarios import NATIVE, membership_of, reader, together
+from tests.integration.old_member import OldMember
+from tests.integration.scenario_book import Recorder, Scenario, create, produce, run
+
+from kohort import sync
+from kohort.broker.embedded import EmbeddedBroker
+from kohort.client import Cluster
+from kohort.model.ids import TopicPartition
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as broker:
+        yield broker.bootstrap_servers
+
+
+@pytest.mark.parametrize("scenario", NATIVE, ids=lambda scenario: scenario.__name__)
+def test_on_our_broker(scenario: Scenario, bootstrap: str) -> None:
+    run(scenario, bootstrap, f"n-{scenario.__name__[:40]}")
+
+
+def test_auto_falls_back_where_the_broker_does_not_serve_the_protocol() -> None:
+    async def scenario(bootstrap: str, name: str) -> None:
+        await create(bootstrap, name, 2)
+        async with reader(bootstrap, name, name, protocol="auto", protocol_check_ms=20) as consumer:
+            await together(consumer, until=lambda: len(consumer.assignment()) == 2)
+            assert membership_of(consumer).protocol == "classic"
+
+    with EmbeddedBroker(group_initial_rebalance_delay_ms=0, group_coordinator_rebalance_protocols="classic") as broker:
+        run(scenario, broker.bootstrap_servers, "fallback")
+
+
+def test_auto_is_classic_beside_an_old_member_and_moves_once_that_is_gone(bootstrap: str) -> None:
+    async def scenario(bootstrap: str, name: str) -> None:
+        await create(bootstrap, name, 4)
+        heard = Recorder()
+        settings = {"protocol": "auto", "protocol_check_ms": 20, "heartbeat_interval_ms": 50}
+        async with (
+            Cluster(bootstrap) as cluster,
+            reader(bootstrap, name, name, protocol="classic", heartbeat_interval_ms=50) as leader,
+        ):
+            await together(leader, until=lambda: len(leader.assignment()) == 4)
+            old = OldMember(cluster, name, [name], ["range"])
+            old.start()
+            await together(leader, until=lambda: len(leader.assignment()) == 2)
+            async with reader(bootstrap, name, name, listener=heard, **settings) as auto:
+                await together(leader, auto, until=lambda: len(auto.assignment()) >= 1)
+                assert membership_of(auto).protocol == "classic"
+                await old.leave()
+                await together(leader, auto, until=lambda: membership_of(auto).protocol == "consumer")
+                await together(leader, auto, until=lambda: len(leader.assignment()) == len(auto.assignment()) == 2)
+                assert "lost" not in dict(heard.told)
+
+    run(scenario, bootstrap, "moves")
+
+
+def test_lags_that_matter_give_the_group_a_new_epoch_and_others_do_not(bootstrap: str) -> None:
+    async def scenario(bootstrap: str, name: str) -> None:
+        await create(bootstrap, name, 2)
+        copy = TopicPartition(name, 1)
+        async with reader(bootstrap, name, name) as consumer:
+            await together(consumer, until=lambda: len(consumer.assignment()) == 2)
+            epoch = consumer.group_metadata().generation
+            consumer.report_standby_lag({copy: 50_000})
+            consumer.report_standby_lag({copy: 40_000})
+            beats = consumer.metrics()["heartbeat-total"]
+            await asyncio.wait_for(asyncio.shield(consumer.commit({copy: 0})), 5)
+            assert (consumer.group_metadata().generation, consumer.metrics()["heartbeat-total"]) == (epoch, beats)
+            consumer.report_standby_lag(lambda: {copy: 100})
+            consumer.report_standby_lag({copy: 100})
+            await together(consumer, until=lambda: consumer.group_metadata().generation > epoch)
+
+    run(scenario, bootstrap, "lags")
+
+
+def test_a_program_without_a_loop_speaks_it_too(bootstrap: str) -> None:
+    asyncio.run(create(bootstrap, "blocking", 2))
+    asyncio.run(produce(bootstrap, "blocking", 10))
+    consumer = sync.Consumer(
+        "blocking",
+        bootstrap_servers=bootstrap,
+        group_id="blocking",
+        auto_offset_reset="earliest",
+        protocol="consumer",
+        assignor="uniform",
+    )
+    with consumer:
+        consumer.report_standby_lag({TopicPartition("blocking", 0): 7})
+        read = 0
+        while read < 10:
+            read += sum(len(batch) for batch in consumer.poll(1_000))
+        consumer.commit()
+        assert consumer.group_metadata().generation > 0
