@@ -18,9 +18,9 @@ THE RULES.
     epoch; the target (`AssignTarget`); the sender's step (`Reconcile`), which carries the answer. A crash between two
     leaves a member that has not heard its answer and asks again.
  2. A heartbeat may be lost, its answer may, and both may come twice. To join twice is to join once. Who shows the
-    epoch before its own, and owns no more than it was granted, has missed an answer: it is told again what it missed
-    and nothing changes, so it may say so as often as it likes. To leave twice is to leave once. What a member can
-    never do is show an epoch that it has not been given: it is fenced, gives up everything and joins again.
+    epoch before its own, and does not own more than it was granted, has missed an answer: it is told again what it
+    missed and nothing changes, so it may say so as often as it likes. To leave twice is to leave once. What a member
+    can never do is show an epoch that it has not been given: it is fenced, gives up everything and joins again.
  3. An assignment is told when it has changed, and whenever the sender shows that it may not know: it joins, it says
     everything (clients do that after any error), or it shows an old epoch.
  4. Whoever must act is roused: its kept heartbeat is answered at once, instead of the next one being waited for. Those
@@ -48,7 +48,8 @@ DOUBTS.
    last. Its epoch tells it apart unless the epoch has not changed; then what it owned when it was sent counts for what
    it owns. The protocol has no number for heartbeats, so neither Kafka nor we can tell. Nothing that clients do leads
    there: they close the connection before they repeat a request, and a closed connection's requests are not read.
- - Kafka fences a lost answer's sender if it does not say what it owns; so do we, since it may own what was taken.
+ - Kafka fences a lost answer's sender if it does not say what it owns. We do not: it would not have the newer epoch
+   if it had not given back what it had to.
  - A member that left for a while makes its group Reconciling until it is back, as in Kafka.
 
 The decisions live beside this module: consumer_request (what no group could take), consumer_join (who comes, and what

@@ -73,13 +73,15 @@ def is_full(command: ConsumerHeartbeat) -> bool:
 def epoch_refusal(member: ConsumerMember, command: ConsumerHeartbeat) -> ConsumerHeartbeatResult | None:
     """Return the answer to a member that shows an epoch it cannot have, or None.
 
-    The epoch before the member's own is good if the sender owns no more than it was granted: then the answer that
-    told it the newer one was lost.
+    The epoch before the member's own is good unless the sender owns more than it was granted: then the answer that
+    told it the newer one was lost. Kafka fences who does not say what it owns; but whoever reached the newer epoch had
+    given back what it had to, and is only told again.
     """
     shown, known = command.member_epoch, member.epoch
     if shown == known:
         return None
-    if shown < known and shown == member.previous_epoch and is_within(command.owned, member.assigned):
+    is_possible = command.owned is None or is_within(command.owned, member.assigned)
+    if shown < known and shown == member.previous_epoch and is_possible:
         return None
     text = f"member {member.member_id} shows epoch {shown} and has {known}: it must give up everything and join again"
     return refused(ErrorCode.FENCED_MEMBER_EPOCH, text)

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import pytest
+from tests.unit.group.consumer_world import REBALANCE_MS, ConsumerWorld
 
 from kohort.group.commands import Command, TimerFired
 from kohort.group.consumer_commands import ConsumerHeartbeat, TargetMeasured
 from kohort.group.effects import Append, Note, Reply, Then
 from kohort.group.shard import apply, decide
-from tests.unit.group.consumer_world import REBALANCE_MS, ConsumerWorld
 
 
 class Unwalkable(dict[str, Any]):

@@ -1,0 +1,89 @@
+"""Members of a consumer group as the state machine of heartbeats drives them: what they own, and what they say.
+
+A client is simple and honest: it stops owning before it says so, says everything after an error, and never repeats a
+request on a connection on which an older one may still be read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kohort.group.consumer_commands import ConsumerHeartbeat
+from kohort.group.results import ConsumerHeartbeatResult
+from kohort.model.errors import ErrorCode
+from kohort.model.id_partitions import IdPartitions, each, id_partitions
+
+MUST_JOIN = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND}
+"""What an honest client hears after its eviction only; it is never fenced for what was lost on the way."""
+
+TRY_AGAIN = {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.UNRELEASED_INSTANCE_ID}
+Owned = set[tuple[bytes, int]]
+
+
+class Client:
+    """One member. `owned` is what it reads, `told` the assignment that it was told last."""
+
+    def __init__(self, member_id: str, instance_id: str | None, names: tuple[str, ...], regex: str) -> None:
+        self.member_id = member_id
+        self.instance_id = instance_id
+        self.names = names
+        self.regex = regex
+        self.is_superseded = False
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Own nothing and know nothing: the next heartbeat joins."""
+        self.epoch = 0
+        self.owned: Owned = set()
+        self.told: Owned = set()
+        self.must_say_owned = True
+        self.must_say_all = True
+        self.has_other_names = False
+
+    @property
+    def is_in(self) -> bool:
+        return self.epoch > 0
+
+    def ids(self) -> IdPartitions:
+        return id_partitions((topic_id, (number,)) for topic_id, number in self.owned)
+
+    def heartbeat(self) -> ConsumerHeartbeat:
+        """Return the next heartbeat: what has changed, or everything after an error."""
+        plain = ConsumerHeartbeat("g", self.member_id, self.epoch, self.instance_id)
+        if not self.is_in or self.must_say_all:
+            return replace(
+                plain,
+                rebalance_timeout_ms=30_000,
+                subscribed_topic_names=self.names,
+                subscribed_topic_regex=self.regex,
+                owned=self.ids(),
+            )
+        return replace(
+            plain,
+            owned=self.ids() if self.must_say_owned else None,
+            subscribed_topic_names=self.names if self.has_other_names else None,
+        )
+
+    def hears(self, result: ConsumerHeartbeatResult | None) -> None:
+        """Take an answer; None is one that never came."""
+        if result is None or result.error in TRY_AGAIN:
+            self.must_say_all = True
+        elif result.error is ErrorCode.FENCED_INSTANCE_ID:
+            self.begin_anew()
+            self.is_superseded = True
+        elif result.error in MUST_JOIN:
+            self.begin_anew()
+        else:
+            assert result.error is ErrorCode.NONE, result
+            assert result.member_epoch >= self.epoch, "a member's epoch never goes back"
+            self.epoch = result.member_epoch
+            self.must_say_owned = self.must_say_all = self.has_other_names = False
+            if result.assignment is not None:
+                self.told = set(each(result.assignment))
+            self.reconcile()
+
+    def reconcile(self) -> None:
+        """Stop owning what was taken, and own what was granted; say so with the next heartbeat."""
+        if self.owned != self.told:
+            self.owned = set(self.told)
+            self.must_say_owned = True
