@@ -125,3 +125,17 @@ def test_a_directory_that_cannot_be_made_exits_with_one_sentence(tmp_path: Path)
     assert status == 1
     assert said.startswith("kohort broker: ")
     assert "Traceback" not in said
+
+
+def test_an_assignor_of_ones_own_is_found_in_the_folder_where_the_command_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_assignors.py").write_text("def by_hand(spec):\n    return {}\n")
+    monkeypatch.chdir(tmp_path)
+    with running("--data", str(tmp_path / "data"), "--assignor", "own_assignors:by_hand") as (_, address):
+        assert address
+    status, told = refused("--data", str(tmp_path / "data"), "--assignor", "own_assignors:by_had")
+    assert status == 2
+    assert told == (
+        "kohort broker: cannot load the assignor own_assignors:by_had: there is no 'by_had' in it; it has by_hand\n"
+    )
