@@ -88,17 +88,12 @@ class FunctionAssignor:
 
         Raises ValueError where the function names an unknown member, or a partition twice.
         """
-        given = self.intended(spec)
-        return two_step(spec, given) if self._withhold else given
-
-    def intended(self, spec: GroupSpec) -> dict[str, Assignment]:
-        """Return what members shall own in the end, nothing withheld: a coordinator asks for it. Raises ValueError."""
         returned = self._function(spec)
         if unknown := sorted(returned.keys() - spec.members.keys()):
             raise ValueError(f"the assignor {self.name} assigned partitions to {', '.join(unknown)}: no such member")
         given = {member: _assignment(returned.get(member, ())) for member in spec.members}
         self._refuse_two_owners(given)
-        return given
+        return two_step(spec, given) if self._withhold else given
 
     def user_data(self, topics: Iterable[str], owned: Partitions, generation: int) -> bytes | None:
         """Return what the member sends to the leader's function."""

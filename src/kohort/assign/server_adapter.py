@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from operator import index
 
+from kohort.assign.custom import FunctionAssignor
 from kohort.assign.server import ServerGroup, ServerMember
 from kohort.assign.server_checks import TargetRefused, checked
 from kohort.assign.spec import Assignor, GroupSpec, MemberSpec, RebalanceProtocol, TopicSpec
@@ -48,9 +49,9 @@ class AdaptedAssignor:
 def adapted(assignor: Assignor) -> AdaptedAssignor:
     """Return a client-side assignor as a server-side one of the same name.
 
-    Ours and functions say what they intend; of others that are cooperative, two rounds are run where one withholds.
+    Functions and ours say what they intend; of others that are cooperative, two rounds are run where one withholds.
     """
-    intend = getattr(assignor, "intended", None)
+    intend = assignor if isinstance(assignor, FunctionAssignor) else getattr(assignor, "intended", None)
     if intend is not None:
         return AdaptedAssignor(assignor.name, intend)
     is_withholding = RebalanceProtocol.COOPERATIVE in assignor.protocols

@@ -52,13 +52,14 @@ def _sound(previous: Sequence[IdPartitions], counts: Mapping[bytes, int], alike:
                 return None
             continue
         taken = set(flat)
-        if len(taken) < size or max(taken) >= count:
+        # Numbers are not negative: as many as there are, with the least sum there can be, are just those.
+        if len(taken) < size or (2 * sum(flat) != count * (count - 1) if size == count else max(flat) >= count):
             return None
         if size < count:
             free.append((topic_id, tuple([number for number in range(count) if number not in taken])))
-    entries = sum(map(len, previous))
-    if entries == total:
-        return list(previous), list(map(len, previous)), tuple(free)
+    sizes = list(map(len, previous))
+    if sum(sizes) == total:
+        return list(previous), sizes, tuple(free)
     sizes = [len(held[0][1]) if len(held) == 1 else sum([len(numbers) for _, numbers in held]) for held in previous]
     return list(previous), sizes, tuple(free)
 

@@ -115,11 +115,11 @@ def test_weights_of_classic_members_count() -> None:
 # What is refused
 
 
-def returning(found: object) -> ServerAssignor:
+def returning(found: object, *, is_plain: bool) -> ServerAssignor:
     def wrong(_: GroupSpec) -> Mapping[str, Iterable[TopicPartition] | Assignment]:
         return found  # type: ignore[return-value]
 
-    return as_server_assignor(wrong)
+    return as_server_assignor(wrong if is_plain else assignor(wrong, name="wrong"))
 
 
 @pytest.mark.parametrize(
@@ -137,9 +137,10 @@ def returning(found: object) -> ServerAssignor:
         (None, "the assignor wrong returned NoneType, not the partitions of each member"),
     ],
 )
-def test_a_wrong_target_is_refused_with_what_is_wrong(found: object, told: str) -> None:
+@pytest.mark.parametrize("is_plain", [True, False], ids=["function", "assignor"])
+def test_a_wrong_target_is_refused_with_what_is_wrong(found: object, told: str, is_plain: bool) -> None:
     with pytest.raises(TargetRefused, match=told):
-        returning(found).assign(group({"a": member("t u"), "b": member("t")}, t=2, u=2))
+        returning(found, is_plain=is_plain).assign(group({"a": member("t u"), "b": member("t")}, t=2, u=2))
 
 
 class ById:
