@@ -22,6 +22,7 @@ from bench.assignors import assignors
 from bench.codec_row import codec
 from bench.coordinator import coordinator
 from bench.group_stream import group_stream
+from bench.large_group import large_group
 from bench.rebalance import rebalance
 from bench.result import Load, Outcome, Result, Skipped
 from bench.server_assignors import server_rows
@@ -33,6 +34,7 @@ from bench.throughput import throughput
 ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     "startup": startup,
     "coordinator": coordinator,
+    "large-group": large_group,
     "rebalance": rebalance,
     "settle": settle,
     "throughput": throughput,

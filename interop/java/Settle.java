@@ -24,7 +24,8 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
  * How long a group of Apache Kafka's own consumers, at default settings, takes to settle: Settle BROKERS MEMBERS
- * ASSIGNOR TURNS PAUSE_MS. The brokers, separated by commas, take turns.
+ * ASSIGNOR TURNS PAUSE_MS. The brokers, separated by commas, take turns. ASSIGNOR is a class of the classic protocol, or
+ * "consumer" for the consumer protocol with the broker's default.
  *
  * <p>A turn takes a fresh group through three changes and prints one JSON line. cold_ms: all members but one start
  * together, from the last first poll. join_ms: the last one starts, from its first poll. leave_ms: one closes, from
@@ -138,8 +139,12 @@ public class Settle {
         Properties config = new Properties();
         config.put("bootstrap.servers", broker);
         config.put("group.id", "settle-" + UUID.randomUUID());
-        config.put("group.protocol", "classic");
-        config.put("partition.assignment.strategy", "org.apache.kafka.clients.consumer." + assignor);
+        if (assignor.equals("consumer")) {
+            config.put("group.protocol", "consumer");
+        } else {
+            config.put("group.protocol", "classic");
+            config.put("partition.assignment.strategy", "org.apache.kafka.clients.consumer." + assignor);
+        }
         config.put("enable.auto.commit", "false");
         config.put("key.deserializer", ByteArrayDeserializer.class.getName());
         config.put("value.deserializer", ByteArrayDeserializer.class.getName());
