@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kohort.assign.user_data import MARK
+from kohort.assign.user_data import MARK, decode_generation, encode_generation
 from kohort.group.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Member
 from kohort.group.consumer_group import ConsumerGroup
 from kohort.group.settings import GroupSettings
@@ -17,6 +17,7 @@ from kohort.model.subscription import Subscription
 
 UPGRADING = ("bidirectional", "upgrade")
 DOWNGRADING = ("bidirectional", "downgrade")
+_COOPERATIVE_STICKY = "cooperative-sticky"  # whose members say the generation of their assignment, and no more
 NAMED = 5
 """How many members a refusal names before it only counts them."""
 
@@ -64,7 +65,7 @@ def _upgrade_obstacles(group: ClassicGroup, settings: GroupSettings) -> Iterator
             unreadable.append(member_id)
         elif said.version < settings.min_embedded_version:
             old.setdefault(said.version, []).append(member_id)
-        elif _has_state(member, settings):
+        elif _has_state(group, member, settings):
             custom.append(member_id)
     for version, member_ids in sorted(old.items()):
         text = f"embedded protocol version {version} where {settings.min_embedded_version} is needed"
@@ -91,11 +92,19 @@ def _is_readable(member: Member, settings: GroupSettings) -> bool:
     return not member.assignment or settings.assignment_of(member.assignment) is not None
 
 
-def _has_state(member: Member, settings: GroupSettings) -> bool:
-    """Whether an assignor left something of its own in the assignment; an error code of our leaders is none."""
+def _has_state(group: ClassicGroup, member: Member, settings: GroupSettings) -> bool:
+    """Whether an assignor left something of its own in the assignment.
+
+    An error code of our leaders is none, nor is what the member said itself: librdkafka's leaders send it back.
+    """
     assignment = settings.assignment_of(member.assignment) if member.assignment else None
     user_data = None if assignment is None else assignment.user_data
-    return bool(user_data) and user_data is not None and not user_data.startswith(MARK)
+    if not user_data or user_data.startswith(MARK):
+        return False
+    if group.protocol_name == _COOPERATIVE_STICKY:
+        return user_data.removesuffix(MARK) != encode_generation(decode_generation(user_data))
+    said = (settings.subscription_of(metadata) for _, metadata in member.protocols)
+    return all(each is None or each.user_data != user_data for each in said)
 
 
 def downgrade_refusal(group: ConsumerGroup, settings: GroupSettings) -> str | None:

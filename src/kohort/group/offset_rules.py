@@ -41,7 +41,9 @@ def _classic_commit_error(group: ClassicGroup, command: CommitOffsets) -> ErrorC
     if error := identity_error(group, command.member_id, command.instance_id):
         return error
     if command.generation != group.generation:
-        return ErrorCode.ILLEGAL_GENERATION
+        # What a member was granted by the consumer group that this has just been is its own until the round ends.
+        is_behind = group.is_behind(command.member_id, command.generation)
+        return ErrorCode.NONE if is_behind else ErrorCode.ILLEGAL_GENERATION
     if phase is Phase.COMPLETING_REBALANCE:
         # The member has seen the new generation but not its assignment: what it commits may not be its own any more.
         return ErrorCode.REBALANCE_IN_PROGRESS
