@@ -77,20 +77,20 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
     async def run(self) -> None:
         await self.consumer.start()
         while not self.report.is_over:
+            try:
+                # Not in the lock: this waits for an assignment, which comes after a revocation.
+                polled = await self.consumer.getmany(timeout_ms=100, max_records=500)
+            except KafkaError as error:
+                self.report.troubled(error)
+                await asyncio.sleep(0.1)
+                continue
+            rows = [(r.partition, r.offset, r.key.decode(), r.value.decode()) for rs in polled.values() for r in rs]
+            if rows:
+                self.report.read(rows)
+                for partition, offset, *_ in rows:
+                    self.positions[partition] = offset + 1
             async with self.turn:
-                try:
-                    polled = await self.consumer.getmany(timeout_ms=100, max_records=500)
-                except KafkaError as error:
-                    self.report.troubled(error)
-                    await asyncio.sleep(0.1)
-                    continue
-                rows = [(r.partition, r.offset, r.key.decode(), r.value.decode()) for rs in polled.values() for r in rs]
-                if rows:
-                    self.report.read(rows)
-                    for partition, offset, *_ in rows:
-                        self.positions[partition] = offset + 1
                 await self.commit()
-            await asyncio.sleep(0)
         self.report.line("leaving")
         await self.consumer.stop()
         self.report.line("left")
