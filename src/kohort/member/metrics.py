@@ -238,7 +238,10 @@ def _rows() -> Iterator[Row]:
         what = f"`on_partitions_{callback}` of the user's listener took"
         yield from _latency(f"partitions-{callback}-latency", of, what, _KIP)
         yield from _latency(f"partition-{callback}-latency", of, what, _KAFKA)
-    what = "a rebalance took, from its first callback or JoinGroup until its last callback had finished,"
+    what = (
+        "a rebalance took, from its first callback or JoinGroup (in the consumer protocol: from a new target) until its"
+        " last callback had finished,"
+    )
     yield from _latency("rebalance-latency", lambda metrics: metrics.rebalances, what, _KIP)
     text = "How long all rebalances together took."
     total = Metric("rebalance-latency-total", Kind.TOTAL, "ms", _KIP, text)
