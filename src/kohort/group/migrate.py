@@ -17,7 +17,8 @@ DOWN. When nobody native is left, the group becomes classic again at its epoch a
 granted as its assignment, and a round begins: its members hear of it by their next heartbeat. The record has no leader:
 whoever loads a generation that nobody leads starts the round anew, since no member knows yet that one is due. Members
 may be behind the group's epoch then; classic's heartbeat and sync send those back to join, instead of having them give
-up what they own for a generation that they never saw.
+up what they own for a generation that they never saw. There is no round where a static classic member takes the place
+of the last native one and everybody has what it should: it leads from then on, without assigning (KIP-814).
 
 Groups without members change type without any of this, under every policy: the old one's records go, and the join is
 decided on a new group.
@@ -28,7 +29,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kohort.group.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Member, Phase, vote
-from kohort.group.commands import OpenRound
+from kohort.group.commands import Join, OpenRound
 from kohort.group.consumer_classic import release, send_back
 from kohort.group.consumer_classic_sync import assignment_bytes
 from kohort.group.consumer_commands import AssignTarget, ConsumerHeartbeat, DowngradeIfDue
@@ -57,7 +58,7 @@ from kohort.group.events import GroupDeleted, GroupStored, MemberRecognized, Sto
 from kohort.group.image import TopicImage
 from kohort.group.migrate_rules import downgrade_refusal, said_of, upgrade_refusal
 from kohort.group.reconcile import held_of, ids_of
-from kohort.group.results import ConsumerHeartbeatResult, JoinResult, SyncResult
+from kohort.group.results import ConsumerHeartbeatResult, JoinedMember, JoinResult, SyncResult
 from kohort.group.settings import GroupSettings
 from kohort.group.timers import (
     hold_timer,
@@ -246,18 +247,53 @@ def decide_downgrade(group: ConsumerGroup, command: DowngradeIfDue, now_ms: int,
     """Make the group classic if its last native member is gone and nothing speaks against it."""
     if group.members and not group.natives and not group.is_dead and downgrade_refusal(group, settings) is None:
         cause = Cause(CauseKind.GROUP_CONVERTED, now_ms, command.cause.member_id, command.cause.kind)
+        if command.then is not None and _is_content(group, command.then):
+            yield from _records(group, _classic_record(group, settings, now_ms, cause, command.then.member_id), now_ms)
+            yield Reply(_leadership(group, command.then))
+            return
         yield from downgrade(group, now_ms, settings, cause)
     if command.then is not None:
         yield Then(command.then)
 
 
+def _is_content(group: ConsumerGroup, join: Join) -> bool:
+    """Whether nobody needs a round: all have their target, and the sender has taken the place of one that had it.
+
+    It must know how to lead without assigning (KIP-814): nobody else would look after the topics.
+    """
+    return (
+        join.can_skip_assignment
+        and group.epoch == group.assignment_epoch
+        and group.unsettled <= {join.member_id}
+        and ids_of(group.members[join.member_id].assigned) == group.members[join.member_id].target
+        and all(member.classic_phase is ClassicPhase.STABLE for member in group.members.values())
+    )
+
+
+def _leadership(group: ConsumerGroup, join: Join) -> JoinResult:
+    """Return the answer to the static member that leads the classic group from now on, as it stands."""
+    protocols = {member_id: member.classic.protocols for member_id, member in group.members.items() if member.classic}
+    name = vote(ClassicGroup(group.group_id), protocols)
+    members = tuple(
+        JoinedMember(member_id, group.members[member_id].instance_id, dict(protocols[member_id]).get(name or "", b""))
+        for member_id in sorted(protocols)
+    )
+    return JoinResult(
+        ErrorCode.NONE, join.member_id, group.epoch, CONSUMER_PROTOCOL_TYPE, name, join.member_id, members, True
+    )
+
+
 def downgrade(group: ConsumerGroup, now_ms: int, settings: GroupSettings, cause: Cause) -> Effects:
     """Make a consumer group of classic members a classic group, which starts a round. Walks all members."""
-    group_id, ids = group.group_id, sorted(group.members)
-    for member_id in ids:
-        if member_id in group.awaiting_join:
-            yield from send_back(group, member_id, cause)
-    stored = _classic_record(group, settings, now_ms, cause)
+    for member_id in sorted(group.awaiting_join):
+        yield from send_back(group, member_id, cause)
+    yield from _records(group, _classic_record(group, settings, now_ms, cause, None), now_ms)
+    yield Then(OpenRound(group.group_id, cause))
+
+
+def _records(group: ConsumerGroup, stored: GroupStored, now_ms: int) -> Effects:
+    """Let the records of the consumer group give way to that of a classic one, and its bounds to sessions alone."""
+    group_id, ids, cause = group.group_id, sorted(group.members), stored.cause
     for member_id in ids:
         yield Append(MemberAssignmentDeleted(group_id, member_id, cause))
     for member_id in ids:
@@ -279,11 +315,12 @@ def downgrade(group: ConsumerGroup, now_ms: int, settings: GroupSettings, cause:
         yield from (effect for effect in release(group, member_id, ErrorCode.NONE) if isinstance(effect, Disarm))
         yield Arm(member.session, now_ms + member.classic.session_timeout_ms)
     yield Note(GroupConverted(group_id, False, group.epoch, tuple(ids), cause))
-    yield Then(OpenRound(group_id, cause))
 
 
-def _classic_record(group: ConsumerGroup, settings: GroupSettings, now_ms: int, cause: Cause) -> GroupStored:
-    """Return the record of the classic group: nobody leads it, and everybody has what it was granted."""
+def _classic_record(
+    group: ConsumerGroup, settings: GroupSettings, now_ms: int, cause: Cause, leader: str | None
+) -> GroupStored:
+    """Return the record of the classic group: everybody has what it was granted. Without a leader, a round is due."""
     protocols = {member_id: member.classic.protocols for member_id, member in group.members.items() if member.classic}
     name = vote(ClassicGroup(group.group_id), protocols)
     return GroupStored(
@@ -291,7 +328,7 @@ def _classic_record(group: ConsumerGroup, settings: GroupSettings, now_ms: int, 
         protocol_type=CONSUMER_PROTOCOL_TYPE,
         generation=group.epoch,
         protocol_name=name,
-        leader=None,
+        leader=leader,
         state_timestamp_ms=now_ms,
         members=tuple(_stored_member(group.members[member_id], name, settings) for member_id in sorted(protocols)),
         cause=cause,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from tests.unit.group.consumer_world import read_as_kafka
 from tests.unit.group.world import REBALANCE_MS, Answer, World
 
 from kohort.assign import CooperativeStickyAssignor, GroupSpec, MemberSpec, RangeAssignor, TopicSpec
@@ -43,12 +44,10 @@ class Mixed(World):
         names = ("topics_of", "owned_of", "assigned_of", "offer_of", "subscription_of", "assignment_of")
         readers = {name: getattr(read, name) for name in (*names, "encode_assignment_of", "image", "assignors")}
         super().__init__(**{**readers, **settings})
-        self.roused: list[str] = []
 
-    def _answer(self, effect: Effect, answer: Answer | None) -> None:
-        if isinstance(effect, Rouse):
-            self.roused += effect.member_ids
-        super()._answer(effect, answer)
+    def _check(self) -> None:
+        super()._check()
+        read_as_kafka(record for records in self.log for record in records)
 
     @property
     def is_consumer(self) -> bool:
@@ -173,7 +172,7 @@ class ClassicClient:
             self.member_id,
             self.generation,
             instance_id=self.instance_id,
-            assignments=self._assignments(self.leads),
+            assignments=self.assignments(),
             protocol_type="consumer",
             protocol_name=self.leads.protocol_name,
         )
@@ -206,8 +205,10 @@ class ClassicClient:
             self.revoked.append(gone)
             self.join()
 
-    def _assignments(self, result: JoinResult) -> tuple[tuple[str, bytes], ...]:
-        if result.leader != self.member_id or not result.members:
+    def assignments(self) -> tuple[tuple[str, bytes], ...]:
+        """Return what the member assigns if it leads."""
+        result = self.leads
+        if result is None or result.leader != self.member_id or not result.members:
             return ()
         members = {
             one.member_id: MemberSpec(decode_subscription(one.metadata), one.instance_id) for one in result.members
