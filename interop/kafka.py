@@ -78,6 +78,8 @@ class ApacheKafka:
         self.ready_ms = 0.0
         self.bootstrap = ""
         self.directory = Path()
+        self._command: list[str] = []
+        self._starts = 0
 
     def start(self) -> Self:
         """Format fresh data, start the broker and return when it has logged its start."""
@@ -108,13 +110,19 @@ class ApacheKafka:
         collector = ["-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
         log = f"-Dlog4j2.configurationFile={jars.HERE / 'log4j2.properties'}"
         command = [java, f"-Xms{self.heap}", f"-Xmx{self.heap}", *collector, log, "-cp", class_path]
-        self.child = Child([*command, "kafka.Kafka", str(properties)], self.directory / "broker.log")
+        self._command = [*command, "kafka.Kafka", str(properties)]
         try:
-            self.ready_ms = 1000 * self.child.wait_for(lambda text: READY in text, "Apache Kafka", self.wait_s)
+            self.restart()
         except RuntimeError:
             self.remove()
             raise
         return self
+
+    def restart(self) -> None:
+        """Start the broker on the data that it has, where it was before."""
+        self._starts += 1
+        self.child = Child(self._command, self.directory / f"broker-{self._starts}.log")
+        self.ready_ms = 1000 * self.child.wait_for(lambda text: READY in text, "Apache Kafka", self.wait_s)
 
     @property
     def logs(self) -> Path:

@@ -30,10 +30,15 @@ class KohortBroker:
         self.directory = Path()
         self._starts = 0
 
+    def prepare(self) -> Path:
+        """Return the folder in which the first start will look for data."""
+        if self.directory == Path():
+            self.directory = Path(tempfile.mkdtemp(prefix="kohort-broker."))
+        return self.logs
+
     def start(self) -> Self:
         """Start the broker, on the data of an earlier start where there are any."""
-        if not self._starts:
-            self.directory = Path(tempfile.mkdtemp(prefix="kohort-broker."))
+        self.prepare()
         self._starts += 1
         # On its old port, so that clients find it again.
         port = self.bootstrap.rpartition(":")[2] or "0"
@@ -52,6 +57,11 @@ class KohortBroker:
         assert found is not None
         self.bootstrap = found.group(1)
         return self
+
+    @property
+    def is_started(self) -> bool:
+        """Whether it was ever started."""
+        return self._starts > 0
 
     @property
     def logs(self) -> Path:

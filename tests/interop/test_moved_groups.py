@@ -1,0 +1,158 @@
+"""Groups move with their log: what Apache Kafka wrote is loaded by our broker and described the same, and back.
+
+The members do not notice: the other broker comes up at the old address, and they go on where they were.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from interop.brokers import Broker
+from interop.group import Group, keyed
+from interop.kafka import ApacheKafka
+from interop.kohort_broker import KohortBroker
+from interop.moved_logs import OFFSETS, to_kafka, to_kohort
+from interop.producers import produce
+from interop.waiting import eventually
+from tests.interop.kafka_tools import GROUPS, tool
+from tests.interop.topics import create_topic
+
+from interop import jars
+
+pytestmark = [pytest.mark.timeout(400), pytest.mark.usefixtures("java")]
+TOPIC = "moved"
+PARTITIONS = 6
+CALM = {"session_ms": "60000"}
+"""A member that bears the pause in which one broker goes and the other comes."""
+
+
+class Cast:
+    """Groups of every kind on one topic: classic, of the consumer protocol, mixed, by expression, without members."""
+
+    def __init__(self, bootstrap: str, folder: Path) -> None:
+        self.bootstrap = bootstrap
+        self.groups = {
+            name: Group(bootstrap, name, TOPIC, PARTITIONS, folder)
+            for name in ("classic", "native", "mixed", "matching", "emptied")
+        }
+
+    def __enter__(self) -> Cast:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for group in self.groups.values():
+            for member in group.members:
+                member.child.kill()
+
+    @property
+    def living(self) -> list[Group]:
+        return [group for group in self.groups.values() if group.members]
+
+    def enter(self) -> None:
+        """Bring every group where it stays."""
+        written = produce("librdkafka", self.bootstrap, TOPIC, keyed(120, 30))
+        classic, native, mixed, matching, emptied = self.groups.values()
+        classic.start("librdkafka", assignor="range", **CALM)
+        classic.start("librdkafka", assignor="range", instance="fixed", **CALM)
+        native.start("librdkafka", protocol="consumer")
+        native.start("java", protocol="consumer", instance="fixed")
+        mixed.start("java", **CALM)
+        matching.start("java", protocol="consumer", regex="mo.*d")
+        leaver = emptied.start("librdkafka", protocol="consumer")
+        emptied.drain(written)
+        emptied.leave(leaver)
+        mixed.drain(written)
+        mixed.start("librdkafka", protocol="consumer")
+        for group in self.living:
+            group.calm()
+            group.drain(written)
+
+    def owners(self) -> list[tuple[str, str, set[int], int]]:
+        """Return what each member holds, and how often that has changed."""
+        return [
+            (group.name, member.library, member.owned, len(member.changes))
+            for group in self.living
+            for member in group.members
+        ]
+
+    def read_more(self) -> None:
+        """See that every living group reads what is written now."""
+        # The other broker does not know the ids of producers that the first one gave.
+        written = produce("librdkafka", self.bootstrap, TOPIC, keyed(60, 30, start=1000), idempotent=False)
+        for group in self.living:
+            group.drain(written)
+
+
+def described(broker: Broker) -> dict[str, list[str]]:
+    """Return what Kafka's own tool says of every group, without the coordinator's address and what is being read."""
+    options = {"members": ("--members", "--verbose"), "state": ("--state", "--verbose"), "offsets": ("--offsets",)}
+    found = {}
+    for name, words in options.items():
+        text = tool(broker, GROUPS, "--describe", "--all-groups", *words)
+        lines = (re.sub(r"\S+:\d+ +\(\d+\)", "", line).split() for line in text.splitlines())
+        found[name] = sorted(" ".join(words) for words in lines if words and words[0] != "GROUP")
+    assert len(found["members"]) == 7
+    assert len(found["offsets"]) == 5 * PARTITIONS
+    return found
+
+
+@pytest.fixture
+def kafka() -> Iterator[ApacheKafka]:
+    """An Apache Kafka that is stopped and started by the test."""
+    broker = ApacheKafka(wait_s=120)
+    try:
+        broker.start()
+    except jars.Unavailable as reason:
+        pytest.skip(str(reason))
+    create_topic(broker.bootstrap, TOPIC, PARTITIONS)
+    yield broker
+    broker.stop()
+    broker.remove()
+
+
+@pytest.fixture
+def ours(kafka: ApacheKafka) -> Iterator[KohortBroker]:
+    """A broker of ours that will come up at the address of the other."""
+    broker = KohortBroker()
+    broker.bootstrap = kafka.bootstrap
+    broker.prepare()
+    yield broker
+    if broker.is_started:
+        broker.stop()
+    broker.remove()
+
+
+@pytest.mark.capability("Java tools", "groups that Apache Kafka wrote, loaded by our broker")
+def test_groups_that_kafka_wrote_live_on_in_our_broker(kafka: ApacheKafka, ours: KohortBroker, tmp_path: Path) -> None:
+    with Cast(kafka.bootstrap, tmp_path) as cast:
+        cast.enter()
+        before, owners = described(kafka), cast.owners()
+        assert [line.split()[0] for line in before["state"] if "Empty" in line.split()] == ["emptied"]
+        assert sum("Stable" in line.split() for line in before["state"]) == 4
+        kafka.stop()
+        to_kohort(kafka.logs, ours.logs, leader_epoch=9)
+        ours.start()
+        assert described(ours) == before
+        cast.read_more()
+        assert cast.owners() == owners
+
+
+@pytest.mark.capability("Java tools", "groups that our broker wrote, loaded by Apache Kafka")
+def test_groups_that_our_broker_wrote_live_on_in_kafka(kafka: ApacheKafka, ours: KohortBroker, tmp_path: Path) -> None:
+    tool(kafka, GROUPS, "--describe", "--group", "nobody", "--offsets")  # makes Kafka create the topic of groups
+    eventually(lambda: len(list(kafka.logs.glob(f"{OFFSETS}-*/partition.metadata"))), 8)
+    kafka.stop()
+    to_kohort(kafka.logs, ours.logs)
+    ours.start()
+    with Cast(kafka.bootstrap, tmp_path) as cast:
+        cast.enter()
+        before, owners = described(ours), cast.owners()
+        ours.stop()
+        to_kafka(ours.logs, kafka.logs, (OFFSETS, TOPIC))
+        kafka.restart()
+        assert described(kafka) == before
+        cast.read_more()
+        assert cast.owners() == owners
