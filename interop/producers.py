@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -155,6 +157,7 @@ class Load:
         self._keys = keys
         self._pause_s = pause_s
         self._is_over = threading.Event()
+        self._written_s: list[float] = []
         self._thread = threading.Thread(target=self._run, name="load", daemon=True)
 
     def _run(self) -> None:
@@ -162,6 +165,12 @@ class Load:
         while not self._is_over.wait(self._pause_s):
             self._producer.send(keyed(self._keys, self._keys, sent))
             sent += self._keys
+            self._written_s.append(time.monotonic())
+
+    def longest_gap_s(self, start_s: float) -> float:
+        """Return the longest time since then in which it wrote nothing, as it may where the machine is busy."""
+        times = [start_s, *(at_s for at_s in self._written_s if at_s > start_s), time.monotonic()]
+        return max(after - before for before, after in itertools.pairwise(times))
 
     def stop(self) -> Written:
         """Write no more, and return what was written when all of it is acknowledged."""

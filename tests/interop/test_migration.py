@@ -7,7 +7,7 @@ from interop.brokers import BROKERS
 from interop.group import Group, keyed, merged
 from interop.kohort_broker import KohortBroker
 from interop.producers import Load, produce
-from interop.referee import Referee
+from interop.referee import Referee, verdict
 from interop.trap import CONSUMER_GROUP_HEARTBEAT, JOIN_GROUP, SYNC_GROUP, Trap
 from tests.interop.groups import group_type
 from tests.interop.lanes import Stage
@@ -29,10 +29,8 @@ on_both = pytest.mark.parametrize("broker", list(BROKERS))
 def test_group_rolls_to_the_consumer_protocol_and_back(assignor: str, stage: Stage) -> None:
     need(*FLEET)
     with stage.group(PARTITIONS) as group, Load(stage.bootstrap, group.topic) as load:
-        referee = Referee(group)
-        for library in FLEET:
-            group.start(library, assignor=assignor)
-        group.calm(1)
+        referee = Referee(group, load)
+        begin(group, assignor)
         for number, member in enumerate(list(group.members)):
             assert group_type(stage.bootstrap, group.name) == ("CONSUMER" if number else "CLASSIC")
             referee.bounce(member, protocol="consumer")
@@ -40,7 +38,21 @@ def test_group_rolls_to_the_consumer_protocol_and_back(assignor: str, stage: Sta
             assert group_type(stage.bootstrap, group.name) == "CONSUMER"
             referee.bounce(member, assignor=assignor)
         assert group_type(stage.bootstrap, group.name) == "CLASSIC"
-        assert referee.verdict(load.stop()) == 0
+        assert referee.verdict() == 0
+
+
+def begin(group: Group, assignor: str, *, are_static: bool = False) -> None:
+    """Start the fleet, whose first two lead while they are there: never librdkafka.
+
+    What a librdkafka leader is told of a member it sends back with the assignment, which Kafka then takes for the state
+    of a custom assignor, and converts the group no more. (Ours does: there is a unit test.)
+    """
+    for number, library in enumerate(FLEET):
+        extra = {"instance": f"instance-{number}", "session_ms": "20000"} if are_static else {}
+        group.start(library, assignor=assignor, **extra)
+        if number < 2:
+            group.settle()
+    group.calm(1)
 
 
 @on_both
@@ -50,15 +62,13 @@ def test_group_rolls_to_the_consumer_protocol_and_back(assignor: str, stage: Sta
 def test_static_members_turn_to_the_consumer_protocol_and_back(assignor: str, stage: Stage) -> None:
     need(*FLEET)
     with stage.group(PARTITIONS) as group, Load(stage.bootstrap, group.topic) as load:
-        referee = Referee(group)
-        for number, library in enumerate(FLEET):
-            group.start(library, assignor=assignor, instance=f"instance-{number}", session_ms="20000")
-        group.calm(1)
+        referee = Referee(group, load)
+        begin(group, assignor, are_static=True)
         for expected in ("CONSUMER", "CLASSIC"):
             for member in group.members:
                 referee.turn(member)
             assert group_type(stage.bootstrap, group.name) == expected
-        assert referee.verdict(load.stop()) == 0
+        assert referee.verdict() == 0
 
 
 @pytest.mark.lane(30)
@@ -76,7 +86,8 @@ def test_conversion_is_refused_and_says_who_is_too_old(old: str, native: str, st
         group.are_troubles_expected = True
         newcomer = group.start(native, protocol="consumer")
         group.await_(lambda: bool(newcomer.troubles), "the newcomer is refused", 30)
-        assert old.replace("_", "-") in newcomer.troubles[0], newcomer.troubles[0]
+        says = "Invalid request" if native == "librdkafka" else old.replace("_", "-")  # that does not pass the text on
+        assert says in newcomer.troubles[0], newcomer.troubles[0]
         assert group_type(stage.bootstrap, group.name) == "CLASSIC"
         group.kill(newcomer)
         assert [len(member.changes) for member in group.members] == before, f"it was felt: {group.state()}"
@@ -96,7 +107,7 @@ def test_old_members_are_translated_where_the_bound_is_lowered(stage: Stage) -> 
             Group(broker.bootstrap, stage.name, stage.name, PARTITIONS, stage.folder) as group,
             Load(broker.bootstrap, stage.name) as load,
         ):
-            referee = Referee(group)
+            referee = Referee(group, load)
             for library in (*OLD, "java", "kohort"):
                 group.start(library, assignor="range")
             group.calm(1)
@@ -106,7 +117,7 @@ def test_old_members_are_translated_where_the_bound_is_lowered(stage: Stage) -> 
             for member in group.members[2:]:
                 referee.bounce(member, assignor="range")
             assert group_type(broker.bootstrap, group.name) == "CLASSIC"
-            referee.verdict(load.stop())
+            referee.verdict()
 
 
 MOMENTS = {"conversion": CONSUMER_GROUP_HEARTBEAT, "join": JOIN_GROUP, "assignment": SYNC_GROUP}
@@ -136,4 +147,4 @@ def test_migration_survives_a_broker_killed_in_the_middle(moment: str, stage: St
             group.settle(60)
             assert group_type(trap.bootstrap, group.name) == "CONSUMER"
             written = merged([written, produce("librdkafka", trap.bootstrap, stage.name, keyed(300, 40, 300))])
-            Referee(group).verdict(written, may_lose=group.members)
+            verdict(group, written, may_lose=group.members)

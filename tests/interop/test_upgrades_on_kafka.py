@@ -28,11 +28,11 @@ def test_rolling_bounces_lead_to_cooperative_and_back(stage: Stage) -> None:
         for library in FLEET:
             group.start(library, assignor="range")
         group.calm(1)
-        referee = Referee(group)
+        referee = Referee(group, load)
         for assignors in STEPS:
             for member in list(group.members):
                 referee.bounce(member, assignor=assignors)
-        assert referee.verdict(load.stop()) == 0
+        assert referee.verdict() == 0
 
 
 @on_both

@@ -16,4 +16,4 @@ def create_topic(bootstrap: str, name: str, partitions: int) -> None:
         return sum(each.leader >= 0 for each in admin.list_topics(name, timeout=10).topics[name].partitions.values())
 
     # Apache Kafka answers before its brokers know the topic, and a member that joins in between owns nothing.
-    eventually(led, partitions)
+    eventually(led, partitions, 30)
