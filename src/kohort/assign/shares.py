@@ -145,7 +145,7 @@ class Shares:
         finished = 0
         while self.steps < self.max_steps:
             highest = max(self._saving)
-            if highest <= DONE:
+            if highest <= DONE or highest <= min(self.cost):
                 return
             givers = [each for each, saving in enumerate(self._saving) if saving == highest]
             came: dict[int, Hop | None] = dict.fromkeys(givers)

@@ -7,8 +7,9 @@ partitions of each kind each class gets: no chain of moves could make the loads 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from kohort.assign.nearness import match_racks
 from kohort.assign.shares import Shares
@@ -53,17 +54,18 @@ class Kinds:
         kind = self.whole.get(topic_id)
         return self.split[topic_id][number] if kind is None else kind
 
-    def count(self, partitions: IdPartitions, into: dict[int, int]) -> None:
-        """Add to `into` how many partitions there are of each kind."""
+    def count(self, partitions: Iterable[tuple[bytes, tuple[int, ...]]]) -> dict[int, int]:
+        """Return how many partitions there are of each kind that there are some of."""
+        found = [0] * len(self.supply)
         whole = self.whole
         for topic_id, numbers in partitions:
             if topic_id in whole:
-                kind = whole[topic_id]
-                into[kind] = into.get(kind, 0) + len(numbers)
+                found[whole[topic_id]] += len(numbers)
             else:
                 kinds = self.split[topic_id]
                 for number in numbers:
-                    into[kinds[number]] = into.get(kinds[number], 0) + 1
+                    found[kinds[number]] += 1
+        return {kind: count for kind, count in enumerate(found) if count}
 
     def sorted_out(self, partitions: IdPartitions) -> list[list[tuple[bytes, tuple[int, ...]]]]:
         """Return partitions by their kind."""
@@ -120,13 +122,8 @@ class Sharing:
         kinds = self._kinds
         if not kinds.supply:
             return [NOTHING] * len(self._classes)
-        owned: list[dict[int, int]] = []
-        for each in self._classes:
-            counts: dict[int, int] = {}
-            for at in each.places:
-                if self._held[at]:
-                    kinds.count(self._held[at], counts)
-            owned.append(counts)
+        held = self._held
+        owned = [kinds.count(chain.from_iterable([held[at] for at in each.places])) for each in self._classes]
         given = self._shares(owned)
         released: list[Pair] = []
         for each, mine, target in zip(self._classes, owned, given, strict=True):
