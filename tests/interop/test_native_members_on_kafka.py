@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Iterator
 
 import pytest
-from tests.integration.native_scenarios import NATIVE
-from tests.integration.scenario_book import Scenario, run
+from interop.kafka import ApacheKafka
+from tests.integration.native_scenarios import NATIVE, membership_of, reader, together
+from tests.integration.scenario_book import Scenario, create, run
+
+from interop import jars
+from kohort.model.errors import KafkaError
 
 
 @pytest.fixture(scope="module")
@@ -23,3 +28,34 @@ def bootstrap(request: pytest.FixtureRequest) -> str:
 @pytest.mark.parametrize("scenario", NATIVE, ids=lambda scenario: scenario.__name__)
 def test_on_apache_kafka(scenario: Scenario, bootstrap: str) -> None:
     run(scenario, bootstrap, f"n-{scenario.__name__[:40]}-{uuid.uuid4().hex[:6]}")
+
+
+@pytest.fixture(scope="module")
+def without_the_protocol() -> Iterator[str]:
+    """A Kafka whose metadata says group.version=0, as after an upgrade of its brokers from 3.x."""
+    try:
+        broker = ApacheKafka(formatting=["--feature", "group.version=0"]).start()
+    except jars.Unavailable as reason:
+        pytest.skip(str(reason))
+    yield broker.bootstrap
+    broker.stop()
+    broker.remove()
+
+
+async def auto_is_classic(bootstrap: str, name: str) -> None:
+    await create(bootstrap, name, 2)
+    async with reader(bootstrap, name, name, protocol="auto") as consumer:
+        await together(consumer, until=lambda: len(consumer.assignment()) == 2)
+        assert membership_of(consumer).protocol == "classic"
+
+
+async def consumer_says_what_to_do(bootstrap: str, name: str) -> None:
+    await create(bootstrap, name, 2)
+    async with reader(bootstrap, name, name) as consumer:
+        with pytest.raises(KafkaError, match=r"protocol='classic', or 'auto', or Kafka 4\.0"):
+            await together(consumer, until=lambda: False)
+
+
+@pytest.mark.parametrize("scenario", [auto_is_classic, consumer_says_what_to_do], ids=lambda each: each.__name__)
+def test_on_a_kafka_that_does_not_serve_it(scenario: Scenario, without_the_protocol: str) -> None:
+    run(scenario, without_the_protocol, scenario.__name__)

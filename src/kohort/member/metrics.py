@@ -168,8 +168,9 @@ class RebalanceMetrics:
         elif is_settled and self._rebalance_ms is not None:
             self.rebalances.record(now_ms - self._rebalance_ms, now_ms)
             self.rebalanced_ms, self._rebalance_ms = now_ms, None
-        elif self._rebalance_ms is not None and not is_settled:
-            self.failures.record(1, now_ms)
+        elif self._rebalance_ms is not None:
+            if after in (ConsumerState.FENCED, ConsumerState.STALE, ConsumerState.FATAL):
+                self.failures.record(1, now_ms)
             self._rebalance_ms = None
 
     def _see_effect(self, effect: Effect, after: State | ConsumerState, now_ms: int) -> None:

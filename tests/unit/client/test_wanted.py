@@ -7,7 +7,7 @@ import re
 import pytest
 
 from kohort.client.view import ClusterView, PartitionView, TopicView
-from kohort.client.wanted import wanted
+from kohort.client.wanted import SubscriptionPattern, wanted
 
 ONE = {0: PartitionView(0, 1, 0, (1,), (1,))}
 
@@ -62,3 +62,21 @@ def test_what_is_no_topic_is_refused() -> None:
         wanted("^(")
     with pytest.raises(TypeError, match="not bytes"):
         wanted([b"t"])  # type: ignore[list-item]
+
+
+def test_an_expression_for_the_broker_is_its_own_business_and_the_clients_where_that_must() -> None:
+    both = wanted(["a", SubscriptionPattern("fl.*"), re.compile("p.*")])
+    assert both.regex == "fl.*"
+    assert both.named(cluster("flights", "planes")) == ("a", "planes"), "these are said by name"
+    assert both.topics(cluster("flights", "planes")) == ("a", "flights", "planes")
+
+
+def test_several_expressions_for_the_broker_are_one() -> None:
+    assert wanted([SubscriptionPattern("a|b"), SubscriptionPattern("c")]).regex == "(?:a|b)|(?:c)"
+    assert wanted("a").regex is None
+
+
+def test_an_expression_that_python_cannot_read_matches_nothing_here() -> None:
+    odd = wanted(SubscriptionPattern(r"\pL+"))
+    assert odd.unreadable() == r"\pL+"
+    assert odd.topics(cluster("t")) == ()
