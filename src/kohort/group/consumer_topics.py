@@ -23,11 +23,6 @@ def regex_topics(group: ConsumerGroup, regex: str) -> tuple[str, ...]:
     return () if resolved is None else resolved.topics
 
 
-def topic_names(group: ConsumerGroup) -> set[str]:
-    """Return the names of all topics that some member subscribes to. Its cost follows their number."""
-    return set(group.subscribers).union(*(regex_topics(group, regex) for regex in group.regex_subscribers))
-
-
 def metadata_hash(names: Iterable[str], image: TopicImage) -> int:
     """Return a number that tells apart what the cluster has of these topics: their ids, sizes and racks (KIP-1101).
 
