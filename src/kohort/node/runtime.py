@@ -145,11 +145,16 @@ class Runtime:
         """Decide a heartbeat that was kept once more, and answer it."""
         hosted = self._find(kept.command.group_id)
         assert hosted is not None, "what is kept was decided once"
-        ticket = self._telling(kept.command, kept.ticket)
-        if hosted.status is Status.ACTIVE:
-            self.run(hosted, kept.command, ticket, now_ms)
+        if hosted.status is not Status.ACTIVE:
+            kept.ticket(refusal(kept.command, hosted.error))
+            return
+        effects = tuple(decide(hosted.shard, kept.command, now_ms))
+        quiet = _quiet_result(effects)
+        if quiet is not None:  # as nearly always: there is nothing to carry out
+            self._consumer_parking.tell(kept.command.group_id, quiet, kept.command.is_patient, now_ms)
+            kept.ticket(quiet)
         else:
-            ticket(refusal(kept.command, hosted.error))
+            self.run(hosted, kept.command, self._telling(kept.command, kept.ticket), now_ms, effects)
 
     def _answer_roused(self, now_ms: int) -> None:
         """Answer the kept heartbeats of those who were roused, and of those whom their answers rouse."""
@@ -164,7 +169,7 @@ class Runtime:
                 if kept.parking is None or hosted is None:
                     continue
                 effects = tuple(decide(hosted.shard, kept.command, now_ms))
-                if not _is_nothing(effects):
+                if _quiet_result(effects) is None:
                     kept.parking.drop(kept)
                     self.run(hosted, kept.command, self._telling(kept.command, kept.ticket), now_ms, effects)
         finally:
@@ -352,6 +357,9 @@ def _waits_for_others(hosted: OffsetsPartition, command: ConsumerHeartbeat) -> b
     return member is not None and member.state is MemberState.UNRELEASED_PARTITIONS
 
 
-def _is_nothing(effects: tuple[Effect, ...]) -> bool:
-    """Whether a decision is but an answer that says nothing."""
-    return len(effects) == 1 and type(effects[0]) is Reply and getattr(effects[0].result, "is_quiet", False)
+def _quiet_result(effects: tuple[Effect, ...]) -> ConsumerHeartbeatResult | None:
+    """Return the answer of a decision that is but an answer which says nothing, else None."""
+    if len(effects) != 1 or type(effects[0]) is not Reply:
+        return None
+    result = effects[0].result
+    return result if type(result) is ConsumerHeartbeatResult and result.is_quiet else None
