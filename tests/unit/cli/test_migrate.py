@@ -1,0 +1,118 @@
+"""What `kohort migrate` reads from its options, and how far a watch finds a group to be."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+from dataclasses import replace
+
+import pytest
+
+from kohort.cli.migrate import duration_ms, goal
+from kohort.cli.migrate_facts import as_number, live_member
+from kohort.cli.migrate_watch import Progress
+from kohort.client.group_views import GroupDescription, MemberDescription
+from kohort.group.migration_plan import Goal
+from kohort.model.ids import TopicPartition
+from kohort.model.subscription import Subscription
+
+
+def member(name: str, *, is_native: bool = False, copy: int = 0) -> MemberDescription:
+    return MemberDescription(f"{name}-{copy}", None, name, "/h", frozenset(), is_native=is_native)
+
+
+def classic(*members: MemberDescription, state: str = "Stable", assignor: str = "range") -> GroupDescription:
+    return GroupDescription("g", state, "consumer", assignor, members)
+
+
+def consumer(*members: MemberDescription, state: str = "Stable", epoch: int = 5) -> GroupDescription:
+    return GroupDescription("g", state, "consumer", "uniform", members, "consumer", epoch, epoch)
+
+
+def test_durations_have_a_unit() -> None:
+    assert [duration_ms(text) for text in ("500ms", "10s", "1.5s", "2m")] == [500, 10_000, 1_500, 120_000]
+    for wrong in ("", "10", "s", "-1s", "1h", "1.2.3s"):
+        with pytest.raises(ArgumentTypeError, match="no duration such as 500ms, 10s or 2m"):
+            duration_ms(wrong)
+
+
+def test_goal_is_one_of_three() -> None:
+    assert goal("consumer") is Goal.CONSUMER
+    with pytest.raises(ArgumentTypeError, match="is none of cooperative, consumer, classic"):
+        goal("streams")
+
+
+def test_setting_that_is_no_number_is_not_known() -> None:
+    assert [as_number(text) for text in ("3", "-1", "", None, "x")] == [3, -1, None, None, None]
+
+
+def test_member_is_read_with_its_version_and_with_what_its_assignor_sent() -> None:
+    held = frozenset({TopicPartition("t", 0)})
+    described = replace(
+        member("a"), assignment=held, topics=("t",), subscription=Subscription(("t",), version=1), assignor_data=b"x"
+    )
+    live = live_member(described, "a", ("range",))
+    assert (live.version, live.has_assignor_data, live.offers, live.owned) == (1, True, ("range",), held)
+    native = live_member(replace(member("b", is_native=True), target=held), "b", ("range",))
+    assert (native.version, native.offers, native.topics) == (None, None, {"t"})
+
+
+def test_watch_tells_who_went_and_came_and_what_the_group_became() -> None:
+    progress = Progress(Goal.CONSUMER)
+    assert progress.take(classic(member("a"), member("b"))) == []
+    assert progress.standing() == "classic, Stable: 0 of 2 members speak the consumer protocol, left a, b"
+    assert progress.take(classic(member("b"), state="PreparingRebalance")) == ["PreparingRebalance", "a went"]
+    assert progress.standing().endswith("0 of 2 members speak the consumer protocol, 1 away, left b")
+    native = member("a", is_native=True, copy=1)
+    assert progress.take(consumer(member("b"), native, state="Reconciling")) == [
+        "the group became a consumer group",
+        "assignor uniform in place of range",
+        "Reconciling",
+        "a-1 came, consumer protocol",
+    ]
+    assert not progress.is_done
+    progress.take(consumer(native))
+    assert not progress.is_done, "b is away"
+    progress.take(consumer(native, member("b", is_native=True, copy=1)))
+    assert progress.is_done
+    assert progress.to_json("g", [])["left"] == []
+
+
+def test_watch_is_not_done_before_the_group_is_stable_and_of_the_type_that_it_is_to_be() -> None:
+    progress = Progress(Goal.CLASSIC)
+    progress.take(consumer(member("a"), member("b")))
+    assert (len(progress.there), progress.is_done) == (2, False), "it is a consumer group still"
+    progress.take(classic(member("a"), member("b"), state="PreparingRebalance"))
+    assert not progress.is_done
+    progress.take(classic(member("a"), member("b")))
+    assert progress.is_done
+
+
+def test_watch_of_a_group_that_goes_to_cooperative_looks_at_the_assignor_in_force() -> None:
+    progress = Progress(Goal.COOPERATIVE)
+    progress.take(classic(member("a")))
+    assert not progress.is_done
+    assert progress.take(classic(member("a"), assignor="cooperative-sticky")) == [
+        "assignor cooperative-sticky in place of range",
+        "a is there, classic protocol",
+    ]
+    assert progress.is_done
+
+
+def test_watch_expects_as_many_members_as_it_was_told() -> None:
+    progress = Progress(Goal.CONSUMER, expected=3, is_fixed=True)
+    progress.take(consumer(*[member(name, is_native=True) for name in "ab"]))
+    assert (progress.is_done, progress.standing().endswith("2 of 3 members speak the consumer protocol, 1 away")) == (
+        False,
+        True,
+    )
+    fewer = Progress(Goal.CONSUMER, expected=1, is_fixed=True)
+    fewer.take(consumer(member("a", is_native=True), member("b", is_native=True)))
+    assert fewer.is_done
+
+
+def test_group_that_is_gone_is_not_done() -> None:
+    progress = Progress(Goal.CONSUMER)
+    progress.take(consumer(member("a", is_native=True)))
+    assert progress.is_done
+    assert progress.take(None) == ["Dead", "a went"]
+    assert (progress.is_done, progress.left()) == (False, [])
