@@ -62,9 +62,11 @@ from __future__ import annotations
 
 from kohort.group import consumer_classic, consumer_classic_exit, migrate
 from kohort.group.classic_group import ClassicGroup, Phase
+from kohort.group.commands import TimerFired
 from kohort.group.consumer_commands import (
     AssignTarget,
     ConsumerHeartbeat,
+    DowngradeIfDue,
     Reconcile,
     TargetMeasured,
     TopicChanged,
@@ -239,13 +241,22 @@ def decide_topic_changed(group: ConsumerGroup, command: TopicChanged, now_ms: in
 
 
 def _catch_up(group: ConsumerGroup, now_ms: int, settings: GroupSettings) -> Effects:
-    """Do what was put off, or could not be stored: look at the topics, compute the target."""
-    if not group.members:
-        return
-    effects = tuple(_refresh(group, Cause(CauseKind.TOPIC_METADATA_CHANGED, now_ms), settings))
-    yield from effects
-    if not effects:
-        yield Then(AssignTarget(group.group_id, group.epoch_cause or Cause(CauseKind.COORDINATOR_LOADED, now_ms)))
+    """Do what was put off, or could not be stored: tidy up, look at the topics, compute the target."""
+    cause = Cause(CauseKind.COORDINATOR_LOADED, now_ms)
+    if group.has_partition_metadata:
+        yield Append(PartitionMetadataDeleted(group.group_id, cause))
+    for member_id, member in sorted(group.members.items()):
+        if not member.is_stored:
+            # Only a log that others wrote knows what somebody owns who is not there.
+            yield Append(MemberAssignmentDeleted(group.group_id, member_id, cause))
+            yield Append(MemberTargetDeleted(group.group_id, member_id, cause))
+            yield Append(ConsumerMemberDeleted(group.group_id, member_id, cause))
+            yield from disarm(group, member)
+    if group.members:
+        effects = tuple(_refresh(group, Cause(CauseKind.TOPIC_METADATA_CHANGED, now_ms), settings))
+        yield from effects
+        if not effects:
+            yield Then(AssignTarget(group.group_id, group.epoch_cause or cause))
 
 
 def _refresh(group: ConsumerGroup, cause: Cause, settings: GroupSettings) -> Effects:
@@ -269,28 +280,23 @@ def _refresh(group: ConsumerGroup, cause: Cause, settings: GroupSettings) -> Eff
 
 
 def decide_loaded(group: ConsumerGroup, now_ms: int, settings: GroupSettings) -> Effects:
-    """Take up a replayed group: everybody has all the time it had, and what was due is done."""
+    """Take up a replayed group: everybody has all the time it had, and what was due is done.
+
+    It stores nothing itself, so that a log which cannot be written yet leaves nobody without a bound.
+    """
+    group_id = group.group_id
     cause = Cause(CauseKind.COORDINATOR_LOADED, now_ms)
     for member_id, member in sorted(group.members.items()):
-        if not member.is_stored:
-            # Only a log that others wrote knows what somebody owns who is not there.
-            yield Append(MemberAssignmentDeleted(group.group_id, member_id, cause))
-            yield Append(MemberTargetDeleted(group.group_id, member_id, cause))
-            yield Append(ConsumerMemberDeleted(group.group_id, member_id, cause))
-            continue
-        yield Arm(member.session, now_ms + session_timeout_ms(member, settings, group.group_id))
+        yield Arm(member.session, now_ms + session_timeout_ms(member, settings, group_id))
         if member.state is MemberState.UNREVOKED_PARTITIONS:
-            timer = revocation_timer(group.group_id, member_id, member.epoch)
+            timer = revocation_timer(group_id, member_id, member.epoch)
             yield Arm(timer, now_ms + max(member.rebalance_timeout_ms, 0))
-    if group.has_partition_metadata:
-        yield Append(PartitionMetadataDeleted(group.group_id, cause))
     if group.members:
-        yield Note(GroupLoaded(group.group_id, cause))
+        yield Note(GroupLoaded(group_id, cause))
         yield from consumer_classic.decide_loaded(group, now_ms)
-        effects = tuple(_refresh(group, Cause(CauseKind.TOPIC_METADATA_CHANGED, now_ms), settings))
-        yield from effects
-        if not effects:
-            yield Then(AssignTarget(group.group_id, group.epoch_cause or cause))
+        if not group.is_native:
+            yield Then(DowngradeIfDue(group_id, cause))
+    yield Then(TimerFired(target_timer(group_id)))
 
 
 def decide_unload(group: ConsumerGroup, now_ms: int) -> Effects:

@@ -15,8 +15,10 @@ from kohort.group.consumer_events import (
     PartitionMetadataStored,
 )
 from kohort.group.events import GroupLoaded
+from kohort.group.image import ImageTopic
 from kohort.group.timers import revocation_timer, session_timer, target_timer
 from kohort.model.cause import Cause, CauseKind
+from kohort.model.errors import ErrorCode
 
 ALL = "foo-0,1,2,3,4,5 bar-0,1,2"
 CAUSE = Cause(CauseKind.COORDINATOR_LOADED, -1)
@@ -115,6 +117,30 @@ def test_expression_that_was_not_resolved_yet_is_resolved_when_the_group_is_take
     world.restart()
     assert world.consumer_group().regexes["foo"].topics == ("foo",)
     assert world.beats("A", "foo-0,1,2,3,4,5").member_epoch == 3
+
+
+def test_group_whose_log_cannot_be_written_yet_is_taken_up_with_every_bound_and_caught_up_later() -> None:
+    world = ConsumerWorld()
+    world.enters("A")
+    world.topics.topics["bar"] = ImageTopic("bar", topic_id("bar"), 5)
+    world.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+    world.restart()
+    assert set(world.timers) == {session_timer("g", "A"), target_timer("g")}
+    assert world.beats("A").member_epoch == 2
+    world.append_error = None
+    world.advance(1_000)
+    assert world.consumer_group().epoch == 3
+
+
+def test_silent_member_is_evicted_as_soon_as_that_can_be_stored() -> None:
+    world = ConsumerWorld()
+    world.enters("A")
+    world.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+    world.advance(50_000)
+    assert world.consumer_group().members
+    world.append_error = None
+    world.advance(1_000)
+    assert not world.consumer_group().members
 
 
 def test_group_that_is_given_up_has_no_timers_and_no_answers_of_its_own() -> None:
