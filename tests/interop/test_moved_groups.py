@@ -6,6 +6,7 @@ The members do not notice: the other broker comes up at the old address, and the
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from tests.interop.kafka_tools import GROUPS, tool
 from tests.interop.topics import create_topic
 
 from interop import jars
+from kohort.log.offsets_topic import Replay, record_of
+from kohort.wire.records import decode_batch, iter_batches
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.usefixtures("java")]
 TOPIC = "moved"
@@ -99,6 +102,20 @@ def described(broker: Broker) -> dict[str, list[str]]:
     return found
 
 
+def compared_records(logs: Path) -> Counter[int]:
+    """Return how many records of each type stand in the logs of groups; our bytes for their events must be theirs."""
+    counts: Counter[int] = Counter()
+    for segment in sorted(logs.glob(f"{OFFSETS}-*/*.log")):
+        for header, batch in iter_batches(segment.read_bytes()):
+            for record in [] if header.is_control else decode_batch(batch):
+                event = Replay().event_of(record)
+                assert event is not None, f"{segment}: a record of an unknown type"
+                assert record_of(event) == (record.key, record.value), event
+                assert record.key is not None
+                counts[int.from_bytes(record.key[:2], "big")] += 1
+    return counts
+
+
 @pytest.fixture
 def kafka() -> Iterator[ApacheKafka]:
     """An Apache Kafka that is stopped and started by the test."""
@@ -133,6 +150,7 @@ def test_groups_that_kafka_wrote_live_on_in_our_broker(kafka: ApacheKafka, ours:
         assert [line.split()[0] for line in before["state"] if "Empty" in line.split()] == ["emptied"]
         assert sum("Stable" in line.split() for line in before["state"]) == 4
         kafka.stop()
+        assert set(compared_records(kafka.logs)) == {1, 2, 3, 5, 6, 7, 8, 16}
         to_kohort(kafka.logs, ours.logs, leader_epoch=9)
         ours.start()
         assert described(ours) == before
