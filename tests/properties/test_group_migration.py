@@ -6,7 +6,10 @@ know it to have, so a conversion takes nothing from anybody, and in the end ever
 
 from __future__ import annotations
 
-from hypothesis import settings
+from collections.abc import Callable
+from random import Random
+
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.unit.group.mixed import ClassicClient, Mixed, NativeClient, Owned, T, one_owner_each
@@ -234,3 +237,49 @@ class MigratingGroup(RuleBasedStateMachine):
 
 MigratingGroup.TestCase.settings = settings(deadline=None, max_examples=150, stateful_step_count=40)
 test_conversions_keep_who_owns_what = MigratingGroup.TestCase
+
+
+FAMILIES = [
+    ["eager", "native"],
+    ["cooperative", "native"],
+    ["cooperative", "eager", "native"],
+    ["eager", "eager v1", "cooperative", "native"],
+]
+
+
+def something(machine: MigratingGroup, random: Random, kinds: list[str]) -> Callable[[], object]:
+    """Return one thing that happens, often enough what keeps a group going to bring it far."""
+    seat = random.randrange(SEATS)
+    things: list[tuple[int, Callable[[], object]]] = [
+        (12, lambda: machine.arrive(seat=seat, kind=random.choice(kinds), is_static=random.random() < 0.4)),
+        (10, lambda: machine.roll(seat=seat, kind=random.choice(kinds))),
+        (3, lambda: machine.leave(seat=seat)),
+        (3, lambda: machine.crash(seat=seat)),
+        (22, lambda: machine.live(seat=seat)),
+        (20, lambda: machine.live_together(first=seat, times=random.randint(1, 4))),
+        (6, lambda: machine.live_without_an_answer(seat=seat)),
+        (3, lambda: machine.break_off(seat=seat)),
+        (11, lambda: machine.pass_time(by_ms=random.choice([1, 100, 1_000, 1_000, 3_000, 3_000, 9_999, 60_000]))),
+        (3, lambda: machine.fail_or_heal_the_log(error=random.choice([None, None, ErrorCode.KAFKA_STORAGE_ERROR]))),
+        (2, lambda: machine.measure(cost_us=random.choice([0, 10_000, 200_000]))),
+        (5, machine.fail_over),
+    ]
+    return random.choices([thing for _, thing in things], [weight for weight, _ in things])[0]
+
+
+@settings(deadline=None, max_examples=80)
+@given(seed=st.integers(0, 2**32), things=st.integers(20, 100))
+def test_group_converted_back_and_forth_keeps_who_owns_what(seed: int, things: int) -> None:
+    random, machine = Random(seed), MigratingGroup()
+    machine.begin(
+        policy=random.choice(["bidirectional", "bidirectional", "upgrade"]),
+        lowest=random.choice([0, 0, 3]),
+        max_size=random.choice([4, 2**31 - 1]),
+        hold_ms=random.choice([0, 1_000]),
+    )
+    kinds = random.choice(FAMILIES)
+    for _ in range(things):
+        something(machine, random, kinds)()
+        machine.one_owner()
+        machine.log_is_the_hard_state()
+    machine.teardown()
