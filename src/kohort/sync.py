@@ -277,6 +277,7 @@ class Admin(_Blocking[_Admin]):
     alter_configs = _blocking(_Admin.alter_configs)
     list_groups = _blocking(_Admin.list_groups)
     describe_groups = _blocking(_Admin.describe_groups)
+    describe_consumer_groups = _blocking(_Admin.describe_consumer_groups)
     delete_group = _blocking(_Admin.delete_group)
     group_offsets = _blocking(_Admin.group_offsets)
     reset_offsets = _blocking(_Admin.reset_offsets)

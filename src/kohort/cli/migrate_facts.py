@@ -11,6 +11,7 @@ from kohort.assign.server_catalog import UnknownAssignor, server_assignors
 from kohort.cli.event_log import EVENT_TOPIC, lately_told
 from kohort.cli.failure import USAGE, CommandFailed, unknown
 from kohort.group.explained import Identity
+from kohort.group.migrate_rules import is_state
 from kohort.group.migration_plan import Goal, Limits, LiveGroup, LiveMember
 from kohort.group.sentences import Names
 from kohort.model.errors import ErrorCode, KafkaError
@@ -65,7 +66,10 @@ async def read_facts(args: argparse.Namespace, admin: Admin) -> tuple[LiveGroup,
         described.state,
         described.protocol_type,
         described.protocol,
-        tuple(live_member(each, names(each.member_id), offers.get(each.member_id)) for each in described.members),
+        tuple(
+            live_member(each, names(each.member_id), offers.get(each.member_id), has_state(each, described, limits))
+            for each in described.members
+        ),
         topics,
     )
     return live, limits, doubts
@@ -76,7 +80,16 @@ def names_of(group: GroupDescription) -> Names:
     return Names({each.member_id: Identity(each.client_id, each.instance_id) for each in group.members})
 
 
-def live_member(member: MemberDescription, name: str, offers: tuple[str, ...] | None) -> LiveMember:
+def has_state(member: MemberDescription, group: GroupDescription, limits: Limits) -> bool:
+    """Return whether a conversion would lose what an assignor sent along; Apache Kafka takes any bytes for that."""
+    if not limits.is_ours:
+        return bool(member.assignor_data)
+    return is_state(group.protocol, member.assignor_data, [member.subscription])
+
+
+def live_member(
+    member: MemberDescription, name: str, offers: tuple[str, ...] | None, has_assignor_data: bool
+) -> LiveMember:
     """Return a member as plans see it."""
     topics = frozenset(member.topics) | {partition.topic for partition in member.assignment | member.target}
     return LiveMember(
@@ -89,7 +102,7 @@ def live_member(member: MemberDescription, name: str, offers: tuple[str, ...] | 
         member.rack,
         None if member.subscription is None else member.subscription.version,
         member.is_readable,
-        bool(member.assignor_data),
+        has_assignor_data,
         None if member.is_native else offers,
         member.regex,
     )

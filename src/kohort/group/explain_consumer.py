@@ -257,7 +257,10 @@ def _member_reconciled(course: Course, event: EventFields) -> Rebalance | None:
     phase = event.get("phase")
     owned = course.ownership.owned_by(member_id)
     if course.is_converting:
-        _member_converted(course, member_id, assigned)
+        course.asked[member_id] = asked
+        if phase is not None:
+            course.phases[member_id] = str(phase)
+        _member_converted(course, member_id, assigned | asked)
         return None
     if epoch == PAUSED:
         course.begin(event)

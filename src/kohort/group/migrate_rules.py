@@ -6,7 +6,7 @@ Kafka refuses in these cases as well, but for the version of the embedded protoc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kohort.assign.user_data import MARK, decode_generation, encode_generation
@@ -93,17 +93,22 @@ def _is_readable(member: Member, settings: GroupSettings) -> bool:
 
 
 def _has_state(group: ClassicGroup, member: Member, settings: GroupSettings) -> bool:
-    """Whether an assignor left something of its own in the assignment.
+    """Whether an assignor left something of its own in the member's assignment."""
+    assignment = settings.assignment_of(member.assignment) if member.assignment else None
+    user_data = None if assignment is None else assignment.user_data
+    said = (settings.subscription_of(metadata) for _, metadata in member.protocols)
+    return is_state(group.protocol_name, user_data, said)
+
+
+def is_state(assignor: str | None, user_data: bytes | None, said: Iterable[Subscription | None]) -> bool:
+    """Whether the bytes of an assignment are an assignor's own.
 
     An error code of our leaders is none, nor is what the member said itself: librdkafka's leaders send it back.
     """
-    assignment = settings.assignment_of(member.assignment) if member.assignment else None
-    user_data = None if assignment is None else assignment.user_data
     if not user_data or user_data.startswith(MARK):
         return False
-    if group.protocol_name == _COOPERATIVE_STICKY:
+    if assignor == _COOPERATIVE_STICKY:
         return user_data.removesuffix(MARK) != encode_generation(decode_generation(user_data))
-    said = (settings.subscription_of(metadata) for _, metadata in member.protocols)
     return all(each is None or each.user_data != user_data for each in said)
 
 

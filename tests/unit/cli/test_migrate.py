@@ -6,14 +6,22 @@ from argparse import ArgumentTypeError
 from dataclasses import replace
 
 import pytest
+from tests.unit.node.group_desk import GroupMember, group_desk
 
+from kohort.assign.server_catalog import server_assignors
 from kohort.cli.migrate import duration_ms, goal
-from kohort.cli.migrate_facts import as_number, live_member
+from kohort.cli.migrate_facts import as_number, has_state, live_member
 from kohort.cli.migrate_watch import Progress
-from kohort.client.group_views import GroupDescription, MemberDescription
-from kohort.group.migration_plan import Goal
+from kohort.client.group_views import GroupDescription, MemberDescription, read_classic
+from kohort.group.classic_group import ClassicGroup
+from kohort.group.migrate_rules import upgrade_obstacles
+from kohort.group.migration_forecast import Assumptions
+from kohort.group.migration_plan import Goal, Limits, LiveGroup, make_plan
+from kohort.model.assignment import Assignment
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
+from kohort.wire.consumer_protocol import encode_assignment, encode_subscription
+from kohort.wire.messages import DescribeGroupsRequest, JoinGroupRequest, SyncGroupRequest
 
 
 def member(name: str, *, is_native: bool = False, copy: int = 0) -> MemberDescription:
@@ -50,10 +58,54 @@ def test_member_is_read_with_its_version_and_with_what_its_assignor_sent() -> No
     described = replace(
         member("a"), assignment=held, topics=("t",), subscription=Subscription(("t",), version=1), assignor_data=b"x"
     )
-    live = live_member(described, "a", ("range",))
+    live = live_member(described, "a", ("range",), True)
     assert (live.version, live.has_assignor_data, live.offers, live.owned) == (1, True, ("range",), held)
-    native = live_member(replace(member("b", is_native=True), target=held), "b", ("range",))
+    native = live_member(replace(member("b", is_native=True), target=held), "b", ("range",), False)
     assert (native.version, native.offers, native.topics) == (None, None, {"t"})
+
+
+def test_plan_refuses_what_the_coordinator_would_refuse() -> None:
+    rules = {"version": "embedded_version", "format": "unreadable", "assignor": "assignor_data"}
+    for versions, user_data in (((3, 3), None), ((0, 3), None), ((1, 2), None), ((3, 3), b"own"), ((0, 3), b"own")):
+        desk = group_desk()
+        members = [GroupMember(desk) for _ in versions]
+        for each, version in zip(members, versions, strict=True):
+            metadata = encode_subscription(Subscription(("orders",), version=version))
+            protocols = [JoinGroupRequest.Protocol(name="range", metadata=metadata)]
+            each.member_id = each.peer.call(each.join_request(protocols=protocols), 9).member_id
+            each.peer.send(each.join_request(protocols=protocols), 9)
+            desk.advance(0)
+        members[0].peer.answers()
+        members[0].peer.send(members[0].join_request(protocols=[protocol_of(versions[0])]), 9)
+        desk.advance(0)
+        for each in members:
+            each.joined()
+        held = encode_assignment(Assignment(frozenset({TopicPartition("orders", 0)}), user_data))
+        request = members[0].sync_request()
+        request.assignments = [SyncGroupRequest.Assignment(member_id=members[0].member_id, assignment=held)]
+        members[0].peer.call(request, 5)
+        members[1].peer.call(members[1].sync_request(), 5)
+        answer = desk.connect().call(DescribeGroupsRequest(groups=["g"]), 5)
+        described = read_classic(answer.groups[0])
+        limits = Limits(True, server_assignors(["uniform"])["uniform"], "bidirectional", 3)
+        live = [live_member(each, "", None, has_state(each, described, limits)) for each in described.members]
+        group = LiveGroup("g", "classic", described.state, "consumer", "range", tuple(live), {"orders": (b"o" * 16, 3)})
+        plan = make_plan(group, limits, Goal.CONSUMER, Assumptions())
+        hosted = desk.node.coordinator._hosted("g")
+        assert hosted is not None
+        stored = hosted.shard.groups["g"]
+        assert isinstance(stored, ClassicGroup)
+        obstacles = upgrade_obstacles(stored, hosted.shard.settings)
+        # The coordinator names one rule for a member, the plan every one.
+        assert {rules[each.rule] for each in obstacles} <= {each.rule for each in plan.refusals}
+        blocked = {member_id for each in obstacles for member_id in each.member_ids}
+        assert {member_id for each in plan.refusals for member_id in each.member_ids} == blocked, (versions, user_data)
+
+
+def protocol_of(version: int) -> JoinGroupRequest.Protocol:
+    return JoinGroupRequest.Protocol(
+        name="range", metadata=encode_subscription(Subscription(("orders",), version=version))
+    )
 
 
 def test_watch_tells_who_went_and_came_and_what_the_group_became() -> None:

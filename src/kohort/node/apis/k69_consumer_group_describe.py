@@ -5,6 +5,7 @@ v1 says of each member which protocol it speaks (KIP-1099).
 
 from __future__ import annotations
 
+from kohort.group.consumer_events import ClassicPhase
 from kohort.group.describe import DescribedConsumerGroup, DescribedConsumerMember
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import IdPartitions
@@ -18,6 +19,14 @@ API = Api.CONSUMER_GROUP_DESCRIBE
 _Group = ConsumerGroupDescribeResponse.Group
 _Member = _Group.Member
 _CLASSIC, _CONSUMER = 0, 1
+
+
+PHASES = {
+    ClassicPhase.STABLE: "Stable",
+    ClassicPhase.PREPARE_REBALANCE: "PrepareRebalance",
+    ClassicPhase.COMPLETING_REBALANCE: "CompletingRebalance",
+}
+"""KIP-848's names for where a classic member is; told in an extension that others pass over."""
 
 
 def handle(node: Node, request: Request, message: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse | None:
@@ -86,6 +95,7 @@ def _member(node: Node, member: DescribedConsumerMember) -> ConsumerGroupDescrib
             ]
         ),
         member_type=_CONSUMER if member.classic_phase is None else _CLASSIC,
+        phase=None if member.classic_phase is None else PHASES[member.classic_phase],
     )
 
 
