@@ -233,7 +233,7 @@ class TestTheStickyEngine:
         round_one = engine(group)
         round_one.eager()
         partitions = sum(each.partitions for each in group.topics.values())
-        assert round_one.steps <= partitions + len(group.members)
+        assert round_one.steps <= 2 * (partitions + len(group.members))
 
     @given(group=owning_groups(is_contested=True, has_racks=True))
     def test_an_assignment_that_is_owned_by_now_is_not_touched(self, group: GroupSpec) -> None:
