@@ -69,7 +69,9 @@ class Group:
             self.on_refusal()
             return OffsetFetchResponse(groups=[group(group_id="g", error_code=ErrorCode.STALE_MEMBER_EPOCH)])
         part = group.Topic.Partition(partition_index=0, committed_offset=7)
-        return OffsetFetchResponse(groups=[group(group_id="g", topics=[group.Topic(name="t", partitions=[part])])])
+        return OffsetFetchResponse(
+            groups=[group(group_id="g", topics=[group.Topic(name="t", topic_id=TOPIC_ID, partitions=[part])])]
+        )
 
 
 def in_group(
@@ -137,6 +139,7 @@ def test_offsets_are_read_with_the_newest_epoch() -> None:
         assert (await member.committed([T0]))[T0].offset == 7
         [*_, last] = broker.requests(OffsetFetchRequest)
         assert (last.groups[0].member_id, last.groups[0].member_epoch) == (member.member_id, 2)
+        assert last.groups[0].topics[0].topic_id == TOPIC_ID
 
     in_group(scenario)
 

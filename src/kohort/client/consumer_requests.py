@@ -25,7 +25,8 @@ from kohort.wire.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHea
 
 LAGS_FEATURE = 2
 _LEAVE_TIMEOUT_MS = 5_000
-_SHORTEST_TIMEOUT_MS = 10_000
+_SHORTEST_TIMEOUT_MS = 20_000
+"""More than any interval of a group's (15 s at most), for which a broker may keep a heartbeat."""
 _REGEX_VERSION = 1
 
 

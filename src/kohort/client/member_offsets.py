@@ -84,7 +84,12 @@ class MemberOffsets:
             identity = side.member.identity if side.name == "consumer" and side.member.identity.is_valid else NOBODY
             try:
                 return await fetch_committed(
-                    self._cluster, self._group_id, wanted, identity=identity, timeout_ms=timeout_ms
+                    self._cluster,
+                    self._group_id,
+                    wanted,
+                    identity=identity,
+                    topic_ids=side.topic_ids(wanted),
+                    timeout_ms=timeout_ms,
                 )
             except KafkaError as error:
                 if error.code not in (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):

@@ -1,7 +1,7 @@
 """Committed offsets: written and read at a group's coordinator, by members with their identity and by admins without.
 
-OffsetCommit and OffsetFetch go up to version 9, which names topics; members of the consumer protocol commit by topic id
-(version 10) where they know the ids, so that nobody takes their offsets for those of a topic made anew under its name.
+OffsetCommit and OffsetFetch go up to version 9, which names topics. Members of the consumer protocol use topic ids
+(version 10) where they know them, so that a topic made anew under its name is not read from the old one's offsets.
 """
 
 from __future__ import annotations
@@ -113,16 +113,20 @@ async def fetch_committed(
     *,
     is_stable: bool = True,
     identity: Identity = NOBODY,
+    topic_ids: Mapping[str, bytes] | None = None,
     timeout_ms: int | None = None,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """Return the committed offsets of a group, of all its partitions with None. What was never committed is left out.
 
-    With an `identity` the coordinator checks that it is a member, in that member epoch (KIP-848). `is_stable` waits for
-    open transactions' commits. Raises `KafkaError`, `PartitionErrors`.
+    With an `identity` the coordinator checks that it is a member, in that member epoch (KIP-848). With `topic_ids`, of
+    all topics, they go by id where the coordinator takes that. `is_stable` waits for open transactions' commits.
+    Raises `KafkaError`, `PartitionErrors`.
     """
     wanted = None if partitions is None else by_topic(partitions)
     if wanted is not None and not wanted:
         return {}
+    ids = topic_ids or {}
+    names = {topic_id: topic for topic, topic_id in ids.items()}
     request = OffsetFetchRequest(
         group_id=group_id,
         topics=None
@@ -136,7 +140,9 @@ async def fetch_committed(
                 topics=None
                 if wanted is None
                 else [
-                    OffsetFetchRequest.Group.Topic(name=topic, partition_indexes=numbers)
+                    OffsetFetchRequest.Group.Topic(
+                        name=topic, topic_id=ids.get(topic, NO_TOPIC_ID), partition_indexes=numbers
+                    )
                     for topic, numbers in wanted.items()
                 ],
             )
@@ -144,7 +150,7 @@ async def fetch_committed(
         require_stable=is_stable,
     )
     answer = await cluster.call_coordinator(
-        group_id, request, _fetch_code, highest=_NEWEST_BY_NAME, timeout_ms=timeout_ms
+        group_id, request, _fetch_code, highest=_NEWEST if ids else _NEWEST_BY_NAME, timeout_ms=timeout_ms
     )
     group = answer.groups[0] if answer.groups else answer
     if (code := error_for(group.error_code)) is not ErrorCode.NONE:
@@ -152,8 +158,11 @@ async def fetch_committed(
     found: dict[TopicPartition, OffsetAndMetadata] = {}
     failed: dict[TopicPartition, ErrorCode] = {}
     for topic in group.topics:
+        name = topic.name
+        if not name and isinstance(topic, OffsetFetchResponse.Group.Topic):
+            name = names.get(topic.topic_id, "")
         for entry in topic.partitions:
-            partition = TopicPartition(topic.name, entry.partition_index)
+            partition = TopicPartition(name, entry.partition_index)
             if entry.error_code:
                 failed[partition] = error_for(entry.error_code)
             elif entry.committed_offset >= 0:

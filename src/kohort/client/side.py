@@ -158,10 +158,11 @@ class ConsumerSide:
             if topic.topic_id != NO_TOPIC_ID and topic.error is ErrorCode.NONE
         }
         self._known |= names
+        live = set(names.values())
         gone = frozenset(
             topic_id
             for topic_id, name in self._known.items()
-            if topic_id not in names and (view.is_gone(name) or name in names.values())
+            if topic_id not in names and (view.is_gone(name) or name in live)
         )
         return TopicsSeen(names, gone)
 
