@@ -72,11 +72,13 @@ class Noted(NamedTuple):
     """Whether it was a consumer group: then `generation` is its epoch."""
 
 
+_UNWRITTEN = frozenset({OffsetCommitted, OffsetDeleted, *UNWRITTEN})
+
+
 def is_unwritten(event: Event) -> bool:
     """Whether an event is no news: commits are many, and a stored generation has just been told as formed."""
-    return isinstance(event, (OffsetCommitted, OffsetDeleted, *UNWRITTEN)) or (
-        isinstance(event, GroupStored) and not event.is_synced
-    )
+    kind = type(event)
+    return kind in _UNWRITTEN or (kind is GroupStored and not event.is_synced)  # type: ignore[union-attr]
 
 
 def event_name(event: Event) -> str:

@@ -61,13 +61,15 @@ class EventTopic:
         """Take an event that has been applied to `shard`."""
         if is_unwritten(event):
             return
-        group = shard.groups.get(event.group_id)
-        if type(event) is SyncReceived and isinstance(group, ClassicGroup) and self._is_told_later(group, event):
-            return
+        kind = type(event)
         if not self._waiting and not self._targets:
             self._node.timers.arm(EVENT_TOPIC, now_ms + LINGER_MS, self.flush)
-        if type(event) is MemberTargetStored:
-            self._targets.setdefault(event.group_id, []).append(event)
+        if kind is MemberTargetStored:
+            # One target has as many of them as it has members.
+            self._targets.setdefault(event.group_id, []).append(event)  # type: ignore[arg-type]
+            return
+        group = shard.groups.get(event.group_id)
+        if kind is SyncReceived and isinstance(group, ClassicGroup) and self._is_told_later(group, event):  # type: ignore[arg-type]
             return
         self._waiting.append((now_ms, self._noted(group, event)))
         if len(self._waiting) >= _BATCH_EVENTS:

@@ -9,8 +9,17 @@ from tests.unit.node.group_desk import GroupMember, group_desk, stable_group
 from tests.unit.node.test_coordinator import events, records
 
 from kohort.group.classic_group import Phase
+from kohort.group.consumer_events import (
+    Held,
+    MemberAssignmentStored,
+    MemberState,
+    MemberTargetStored,
+    TargetStored,
+)
+from kohort.group.consumer_group import ConsumerGroup, ConsumerMember
 from kohort.group.events import (
     Event,
+    GroupLoaded,
     GroupStored,
     MemberRejoined,
     OffsetCommitted,
@@ -20,13 +29,15 @@ from kohort.group.events import (
     SyncReceived,
 )
 from kohort.group.explain import FOLDED, explain
+from kohort.group.settings import GroupSettings
+from kohort.group.shard import Shard
 from kohort.log.disk import StorageError
 from kohort.model.cause import Cause, CauseKind
-from kohort.model.ids import TopicPartition
+from kohort.model.ids import TopicPartition, topic_id_text
 from kohort.model.subscription import Subscription
 from kohort.node.consumer_event_fields import CONSUMER_PARTICULARS, UNWRITTEN
 from kohort.node.event_fields import NAMES, PARTICULARS, Noted, event_fields, event_name, is_unwritten
-from kohort.node.event_topic import LINGER_MS
+from kohort.node.event_topic import LINGER_MS, EventTopic
 from kohort.wire.consumer_protocol import encode_subscription
 from kohort.wire.messages import LeaveGroupRequest
 
@@ -159,3 +170,66 @@ def test_events_of_one_turn_are_one_batch() -> None:
     assert log is not None
     assert len(found) > 8
     assert len(list(log.partitions[0].log.read(0, 1 << 20))) <= 2
+
+
+def test_targets_of_one_computation_are_told_together_by_the_names_of_their_topics() -> None:
+    desk = group_desk()
+    topic = desk.node.topics.get("orders")
+    assert topic is not None
+    shard, events_of = Shard(GroupSettings()), EventTopic(desk.node)
+    shard.groups["g"] = ConsumerGroup("g")
+    for member_id, numbers in (("a", (0, 1)), ("b", (2,))):
+        events_of.note(shard, MemberTargetStored("g", member_id, ((topic.topic_id, numbers),), CAUSE), 0)
+    events_of.note(shard, TargetStored("g", 2, 5, CAUSE), 0)
+    held = (Held(topic.topic_id, (0, 1), (2, 2)),)
+    step = MemberAssignmentStored("g", "a", 2, 1, MemberState.STABLE, held, (), CAUSE)
+    events_of.note(shard, step, 0)
+    desk.node.topics.delete(topic, 0)
+    events_of.note(shard, MemberTargetStored("g", "c", ((bytes(15) + b"x", (7,)),), CAUSE), 0)
+    events_of.flush(0)
+    told = events(desk)
+    assert [event["event"] for event in told] == ["target_computed", "member_reconciled", "member_targeted"]
+    gone = topic_id_text(topic.topic_id)
+    assert told[0]["targets"] == {"a": {gone: [0, 1]}, "b": {gone: [2]}}, "the topic was deleted before it was named"
+    assert (told[1]["assigned"], told[1]["member_state"], told[1]["epoch"]) == ({gone: [0, 1]}, "STABLE", 1)
+    assert told[2]["target"] == {topic_id_text(bytes(15) + b"x"): [7]}
+
+
+def test_topic_that_was_named_keeps_its_name_when_it_is_deleted() -> None:
+    desk = group_desk()
+    topic = desk.node.topics.get("orders")
+    assert topic is not None
+    shard, events_of = Shard(GroupSettings()), EventTopic(desk.node)
+    shard.groups["g"] = ConsumerGroup("g")
+    for _ in range(2):
+        events_of.note(shard, MemberTargetStored("g", "a", ((topic.topic_id, (0,)),), CAUSE), 0)
+        events_of.flush(0)
+        if desk.node.topics.get("orders") is not None:
+            desk.node.topics.delete(topic, 0)
+    assert [event["target"] for event in events(desk)] == [{"orders": [0]}, {"orders": [0]}]
+
+
+def test_consumer_group_that_is_loaded_is_told_with_what_its_members_have_and_should_have() -> None:
+    desk = group_desk()
+    topic = desk.node.topics.get("orders")
+    assert topic is not None
+    shard, events_of = Shard(GroupSettings()), EventTopic(desk.node)
+    group = shard.groups["g"] = ConsumerGroup("g")
+    member = group.members["a"] = ConsumerMember("g", "a")
+    member.client_id, member.epoch, member.state = "alice", 3, MemberState.UNREVOKED_PARTITIONS
+    member.assigned, member.pending = (Held(topic.topic_id, (0,), (3,)),), (Held(topic.topic_id, (1,), (3,)),)
+    member.target = ((topic.topic_id, (0,)),)
+    events_of.note(shard, GroupLoaded("g", CAUSE), 0)
+    member.epoch = 4
+    events_of.flush(0)
+    (told,) = events(desk)
+    assert (told["members"], told["clients"], told["member_states"]) == (
+        ["a"],
+        {"a": ["alice", None]},
+        {"a": [3, "UNREVOKED_PARTITIONS"]},
+    )
+    assert [told[name]["a"] for name in ("assignments", "pending", "targets")] == [
+        {"orders": [0]},
+        {"orders": [1]},
+        {"orders": [0]},
+    ]
