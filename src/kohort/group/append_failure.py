@@ -24,6 +24,7 @@ from kohort.group.consumer_commands import (
     AssignTarget,
     ConsumerHeartbeat,
     DowngradeIfDue,
+    PrepareClassic,
     Reconcile,
     ReconcileJoin,
     TopicChanged,
@@ -80,7 +81,7 @@ def decide_append_failed(shard: Shard, failed: AppendFailed, now_ms: int) -> Eff
         case TimerFired() if isinstance(shard.groups.get(command.group_id), ConsumerGroup):
             # To evict somebody from a consumer group is a record; whoever is silent is so a little later as well.
             return (Arm(command.timer, now_ms + consumer.TARGET_RETRY_MS),)
-        case AssignTarget() | TopicChanged():
+        case AssignTarget() | TopicChanged() | PrepareClassic() | DowngradeIfDue():
             return consumer.retry_later(command.group_id, now_ms)
         case _:
             return ()

@@ -67,6 +67,7 @@ from kohort.group.consumer_commands import (
     AssignTarget,
     ConsumerHeartbeat,
     DowngradeIfDue,
+    PrepareClassic,
     Reconcile,
     TargetMeasured,
     TopicChanged,
@@ -253,6 +254,9 @@ def _catch_up(group: ConsumerGroup, now_ms: int, settings: GroupSettings) -> Eff
             yield Append(ConsumerMemberDeleted(group.group_id, member_id, cause))
             yield from disarm(group, member)
     if group.members:
+        if group.natives < len(group.members):
+            yield Then(DowngradeIfDue(group.group_id, cause))
+            yield Then(PrepareClassic(group.group_id, None, cause))
         effects = tuple(_refresh(group, Cause(CauseKind.TOPIC_METADATA_CHANGED, now_ms), settings))
         yield from effects
         if not effects:

@@ -41,7 +41,7 @@ to join, and takes them up and gives them up with the group.
 from __future__ import annotations
 
 from kohort.group.commands import Heartbeat
-from kohort.group.consumer_commands import PrepareClassic, ReconcileJoin
+from kohort.group.consumer_commands import DowngradeIfDue, PrepareClassic, ReconcileJoin
 from kohort.group.consumer_events import ClassicJoinAnswered, ClassicPhase, MemberAssignmentStored, MemberState
 from kohort.group.consumer_group import ConsumerGroup, ConsumerMember
 from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Reply, Rouse, Then, parked_join
@@ -210,8 +210,10 @@ def decide_loaded(group: ConsumerGroup, now_ms: int) -> Effects:
             yield await_join(group, member, now_ms)
         elif member.classic_phase is ClassicPhase.COMPLETING_REBALANCE:
             yield await_sync(group, member, now_ms)
-    # A target, or a release, may be in the log without the calls that should have followed.
-    yield Then(PrepareClassic(group.group_id, None, Cause(CauseKind.COORDINATOR_LOADED, now_ms)))
+    # An exit, a target or a release may be in the log without the conversion or the calls that should have followed.
+    cause = Cause(CauseKind.COORDINATOR_LOADED, now_ms)
+    yield Then(DowngradeIfDue(group.group_id, cause))
+    yield Then(PrepareClassic(group.group_id, None, cause))
 
 
 def decide_unload(group: ConsumerGroup) -> Effects:

@@ -19,7 +19,6 @@ from kohort.group.commands import Heartbeat, Leaving, Protocols
 from kohort.group.consumer_commands import ConsumerHeartbeat
 from kohort.group.consumer_events import ClassicPhase
 from kohort.group.consumer_group import ConsumerGroup, ConsumerMember
-from kohort.group.effects import Effect, Rouse
 from kohort.group.image import FixedTopics, ImageTopic
 from kohort.group.results import ConsumerHeartbeatResult, JoinResult, SyncResult
 from kohort.model.errors import ErrorCode

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 from tests.unit.group.mixed import ClassicClient, Mixed, NativeClient, T, classic_members, offer, one_owner_each, rounds
-from tests.unit.group.world import REBALANCE_MS, joined, synced
+from tests.unit.group.world import REBALANCE_MS, Answer, joined, synced
 
 from kohort.group.classic_group import ClassicGroup, Phase
 from kohort.group.commands import Heartbeat, Leaving
 from kohort.group.consumer_events import ConsumerGroupDeleted, GroupConverted
+from kohort.group.effects import Effect, Reply
 from kohort.group.events import GroupStored, RoundOpened
 from kohort.model.cause import CauseKind
 from kohort.model.errors import ErrorCode
@@ -159,6 +160,45 @@ def test_failover_right_after_the_conversion_starts_the_round_again() -> None:
     world.restart()
     assert world.group().phase is Phase.PREPARING_REBALANCE
     assert world.cause().kind is CauseKind.GROUP_CONVERTED
+    settled(world, clients)
+
+
+def test_failover_between_the_last_exit_and_the_conversion_converts() -> None:
+    world = Mixed()
+    clients, native = mixed_group(world)
+    native.leave()
+    assert any(isinstance(event, ConsumerGroupDeleted) for event in world.log[-1])
+    world.log.pop()
+    world.stored.pop()
+    world.restart()
+    assert is_classic(world)
+    settled(world, clients)
+
+
+class Breaking(Mixed):
+    """A world whose log breaks with an answer while `is_breaking`: what follows from that decision is not stored."""
+
+    is_breaking = False
+
+    def _answer(self, effect: Effect, answer: Answer | None) -> None:
+        super()._answer(effect, answer)
+        if self.is_breaking and isinstance(effect, Reply):
+            self.append_error = ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_conversion_that_could_not_be_stored_is_tried_again() -> None:
+    world = Breaking()
+    clients, native = mixed_group(world)
+    world.is_breaking = True
+    native.leave()
+    world.is_breaking = False
+    assert world.is_consumer
+    world.append_error = None
+    for _ in range(2):
+        for client in clients:
+            client.step()
+        world.advance(1_000)
+    assert is_classic(world)
     settled(world, clients)
 
 
