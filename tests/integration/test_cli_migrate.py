@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+from pathlib import Path
 from typing import Any
 
 from tests.integration.commands import Commands
 from tests.integration.rolling import Roll
 
+from kohort import Admin
 from kohort.broker.embedded import EmbeddedBroker
+from kohort.cli.event_log import lately_told
+from kohort.model.ids import TopicPartition
 
 NAMES = ("m-1", "m-2", "m-3")
 
@@ -34,6 +38,13 @@ async def moved(kohort: Commands, group: str, since: int) -> tuple[int, int]:
     return count, max(each["number"] for each in told["rebalances"])
 
 
+async def owners(address: str, group: str) -> dict[TopicPartition, str]:
+    """Return who owns what, as the group is described."""
+    async with Admin(address) as admin:
+        described = (await admin.describe_groups([group]))[group]
+    return {partition: member.member_id for member in described.members for partition in member.assignment}
+
+
 def test_every_restart_moves_what_the_plan_predicted_and_a_watch_ends_with_the_last(kohort: Commands) -> None:
     async def scenario() -> None:
         roll = Roll(kohort.address, "rolled", NAMES, 12)
@@ -51,6 +62,8 @@ def test_every_restart_moves_what_the_plan_predicted_and_a_watch_ends_with_the_l
                     await roll.restart(restart["name"], protocol)
                     count, seen = await moved(kohort, "rolled", seen)
                     assert count == restart["moves"], restart
+                    told = await lately_told(kohort.address, {}, "rolled")
+                    assert told.owners == await owners(kohort.address, "rolled")
                 lines = [json.loads(line) for line in (await asyncio.to_thread(watch.stdout.read)).splitlines()]
                 assert (await asyncio.to_thread(watch.wait), lines[-1]["is_done"], lines[-1]["left"]) == (0, True, [])
             described = (await asyncio.to_thread(kohort, "groups", "describe", "rolled", "--json")).json
@@ -62,6 +75,22 @@ def test_every_restart_moves_what_the_plan_predicted_and_a_watch_ends_with_the_l
     assert "; converted to the consumer protocol by m-1" in told
     assert "converted to the classic protocol, m-3" in told
     assert told.count("nothing revoked") == 4, "each conversion, in its sentence and in its chain"
+
+
+def test_consumer_group_is_told_from_what_its_broker_left_behind(kohort: Commands, tmp_path: Path) -> None:
+    with EmbeddedBroker(tmp_path / "data", group_initial_rebalance_delay_ms=0) as broker:
+        there = at(kohort, broker.bootstrap_servers)
+
+        async def scenario() -> None:
+            roll = Roll(there.address, "left", ("m-1", "m-2"), 4)
+            await roll.begin("consumer")
+            await roll.end()
+
+        asyncio.run(scenario())
+        there.until_told("left", "Empty")
+        alive = there("explain", "left").out
+    assert "group epoch 1→" in alive
+    assert kohort("explain", "left", "--data-dir", str(tmp_path / "data")).out == alive
 
 
 def test_members_of_a_consumer_group_are_described_with_types_epochs_and_targets(kohort: Commands) -> None:

@@ -92,6 +92,7 @@ class Explanation:
         before = course.running
         name = str(event.get("event"))
         course.is_converting &= because(event).kind == CONVERTED
+        course.is_consumer |= "epoch" in event and not course.is_converting
         if name != "revocations_awaited":
             course.answer_due()
         is_consumer = "epoch" in event or (course.is_consumer and "generation" not in event)

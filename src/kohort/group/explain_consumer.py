@@ -76,9 +76,8 @@ def _group_epoch_bumped(course: Course, event: EventFields) -> Rebalance | None:
         course.generation = epoch
         return None
     if not course.members and course.running is None:
-        course.generation, course.is_consumer = epoch, True
+        course.generation = epoch
         return None
-    course.is_consumer = True
     running = course.begin(event)
     running.epochs.append(GroupEpoch(course.now_ms, because(event), epoch))
     course.generation = epoch
@@ -110,7 +109,6 @@ def _member_subscribed(course: Course, event: EventFields) -> None:
         course.is_known = True  # a group without a past
         course.generation = course.generation or FIRST_EPOCH
     running = course.begin(event)
-    course.is_consumer = True
     course.members.add(member_id)
     course.unsettled.add(member_id)
     instance = course.identities[member_id].instance_id

@@ -41,7 +41,7 @@ def test_first_members_count_every_partition_from_the_first_of_them_on() -> None
     story.step("a", {0, 1, 2, 3})
     (first,) = story.told().rebalances
     assert (first.from_generation, first.to_generation, first.outcome) == (1, 2, Outcome.STABLE)
-    assert not first.is_partial
+    assert (first.from_type, first.to_type, first.is_partial) == ("consumer", "consumer", False)
     assert first.unowned_partition_s == 4 * 0.04
     assert story.told().group_type == "consumer"
 
