@@ -310,3 +310,29 @@ def test_conversion_of_a_group_that_nobody_is_in_is_no_rebalance() -> None:
     told = story.told()
     assert (len(told.rebalances), told.rebalances[-1].started_ms > START) == (before + 1, True)
     assert (told.rebalances[-1].from_type, told.rebalances[-1].because.kind) == ("consumer", "member_joined")
+
+
+def test_conversion_in_the_middle_of_a_round_gives_nobody_back_what_it_gave_up_for_the_round() -> None:
+    story = ConsumerStory()
+    story.stable(a={0, 1}, b={2, 3}).joined("d").opened("member_joined", "d").after(100).rejoined("a").after(50)
+    story.epoch = story.generation
+    story.put("group_deleted", "group_converted", "c", to="consumer")
+    for member, held in (("a", {0, 1}), ("b", {2, 3}), ("d", set[int]())):
+        story.subscribe(member, "group_converted", claims=set())
+        story.step(member, held, phase="PREPARE_REBALANCE", kind="group_converted")
+    story.say("group_epoch_bumped", "group_converted", "c").say("target_computed", "group_converted", "c", targets={})
+    story.say("group_converted", "group_converted", "c", to="consumer")
+    assert story.told().owners.keys() == {("t", 2), ("t", 3)}, "a has revoked; b has not joined yet"
+    story.subscribe("c").bump("member_joined", "c").target(a={0}, b={2}, c={1}, d={3})
+    for member, held in (("a", {0}), ("b", {2}), ("d", {3})):
+        story.wait(10).subscribe(member, "member_rejoined", claims=set())
+        story.step(member, held, phase="COMPLETING_REBALANCE").wait(5).step(member, held)
+    story.step("c", {1})
+    last = story.last()
+    assert (last.from_type, last.to_type, last.outcome) == ("classic", "consumer", Outcome.STABLE)
+    gaps = {gap.partition.partition: gap.duration_ms for gap in last.gaps}
+    # Of a from its JoinGroup of the round on, of b from the one after the conversion.
+    assert gaps == {0: 50 + 15, 1: 50 + 45, 2: 5, 3: 5 + 15}
+    assert last.rounds[-1].failure is not None
+    assert last.rounds[-1].failure.kind == "group_converted"
+    assert [each.taken for each in last.conversions] == [0]
