@@ -74,7 +74,7 @@ def test_a_function_an_assignor_and_a_class_come_from_a_module(module: str) -> N
 
 
 def test_assignors_themselves_may_be_given_by_a_program() -> None:
-    def by_hand(spec: GroupSpec) -> dict[str, list[TopicPartition]]:
+    def by_hand(_: GroupSpec) -> dict[str, list[TopicPartition]]:
         return {}
 
     assert list(load_assignors(["uniform"], [by_hand, CapacityAssignor(2)])) == ["uniform", "by-hand", "capacity"]
