@@ -23,7 +23,7 @@ NATIVE: list[Scenario] = []
 LONG_MS = 40_000
 
 
-def native(function: Scenario) -> Scenario:
+def scenario(function: Scenario) -> Scenario:
     NATIVE.append(function)
     return function
 
@@ -68,7 +68,7 @@ async def take_out(bootstrap: str, group: str, member_id: str) -> None:
     assert answer.error is ErrorCode.NONE
 
 
-@native
+@scenario
 async def members_share_and_take_over_and_nothing_is_owned_twice(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 6)
     heard = Recorder()
@@ -87,7 +87,7 @@ async def members_share_and_take_over_and_nothing_is_owned_twice(bootstrap: str,
     assert heard.told[heard.told.index(("revoked", 3)) + 1] == ("assigned", 0), "assigned is called even with nothing"
 
 
-@native
+@scenario
 async def records_are_read_once_and_commits_survive_epochs(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 4)
     await produce(bootstrap, name, 400)
@@ -113,7 +113,7 @@ async def records_are_read_once_and_commits_survive_epochs(bootstrap: str, name:
     assert len(seen) == len(set(seen)) == 400
 
 
-@native
+@scenario
 async def the_broker_resolves_an_expression_also_for_topics_that_come_later(bootstrap: str, name: str) -> None:
     await create(bootstrap, f"{name}-a", 2)
     async with reader(bootstrap, name, SubscriptionPattern(f"{name}-[a-c]")) as consumer:
@@ -128,7 +128,7 @@ async def the_broker_resolves_an_expression_also_for_topics_that_come_later(boot
         await together(consumer, until=lambda: consumer.assignment() == {TopicPartition(f"{name}-d", 0)})
 
 
-@native
+@scenario
 async def an_expression_that_the_broker_cannot_read_ends_the_member_with_advice(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 1)
     async with reader(bootstrap, name, SubscriptionPattern(r"(?=a)b")) as consumer:
@@ -137,7 +137,7 @@ async def an_expression_that_the_broker_cannot_read_ends_the_member_with_advice(
     assert failed.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
-@native
+@scenario
 async def a_pattern_of_the_clients_own_is_followed_by_names(bootstrap: str, name: str) -> None:
     await create(bootstrap, f"{name}-1", 1)
     async with reader(bootstrap, name, re.compile(rf"{name}-(?=\d).*")) as consumer:
@@ -146,7 +146,7 @@ async def a_pattern_of_the_clients_own_is_followed_by_names(bootstrap: str, name
         await together(consumer, until=lambda: len(consumer.assignment()) == 2)
 
 
-@native
+@scenario
 async def a_member_that_was_put_out_loses_all_and_is_back_under_its_id(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 2)
     heard = Recorder()
@@ -162,7 +162,7 @@ async def a_member_that_was_put_out_loses_all_and_is_back_under_its_id(bootstrap
         await consumer.commit({TopicPartition(name, 0): 0})
 
 
-@native
+@scenario
 async def an_unknown_assignor_ends_the_member_with_advice(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 1)
     async with reader(bootstrap, name, name, assignor="nearest") as consumer:
@@ -171,7 +171,7 @@ async def an_unknown_assignor_ends_the_member_with_advice(bootstrap: str, name: 
     assert failed.value.code is ErrorCode.UNSUPPORTED_ASSIGNOR
 
 
-@native
+@scenario
 async def a_static_member_comes_back_to_its_partitions_and_nobody_notices(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 4)
     heard = Recorder()
@@ -187,7 +187,7 @@ async def a_static_member_comes_back_to_its_partitions_and_nobody_notices(bootst
                     await together(twin, until=lambda: False)
 
 
-@native
+@scenario
 async def a_user_that_stays_away_is_out_and_told_when_it_is_back(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 1)
     await produce(bootstrap, name, 5)
@@ -204,7 +204,7 @@ async def a_user_that_stays_away_is_out_and_told_when_it_is_back(bootstrap: str,
         assert some(heard) == [("assigned", 1), ("lost", 1), ("assigned", 1)]
 
 
-@native
+@scenario
 async def classic_and_native_members_share_a_group(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 6)
     async with reader(bootstrap, name, name, protocol="classic", heartbeat_interval_ms=100) as old:
@@ -219,7 +219,7 @@ async def classic_and_native_members_share_a_group(bootstrap: str, name: str) ->
         await together(old, until=lambda: len(old.assignment()) == 6)
 
 
-@native
+@scenario
 async def an_auto_member_is_native_where_it_can_be_and_takes_classic_ones_along(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 4)
     async with reader(bootstrap, name, name, protocol="auto") as first:
@@ -230,7 +230,7 @@ async def an_auto_member_is_native_where_it_can_be_and_takes_classic_ones_along(
         assert listed.group_id == name
 
 
-@native
+@scenario
 async def deleted_partitions_go_and_the_topic_made_anew_comes(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 1)
     await create(bootstrap, f"{name}-b", 1)
@@ -246,7 +246,7 @@ async def deleted_partitions_go_and_the_topic_made_anew_comes(bootstrap: str, na
         await together(consumer, until=lambda: len(consumer.assignment()) == 3)
 
 
-@native
+@scenario
 async def a_topic_made_anew_is_read_from_its_beginning(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 1)
     await produce(bootstrap, name, 30)
@@ -263,7 +263,7 @@ async def a_topic_made_anew_is_read_from_its_beginning(bootstrap: str, name: str
         assert await consumer.committed([only]) == {}, "what was committed was another topic's"
 
 
-@native
+@scenario
 async def a_membership_alone_is_stable_and_leaves(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 2)
     async with Cluster(bootstrap) as cluster:
@@ -276,7 +276,7 @@ async def a_membership_alone_is_stable_and_leaves(bootstrap: str, name: str) -> 
         assert member.assignment == frozenset()
 
 
-@native
+@scenario
 async def a_rebalance_commits_what_is_finished(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 2)
     await produce(bootstrap, name, 40)
