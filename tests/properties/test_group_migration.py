@@ -12,7 +12,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from tests.unit.group.mixed import ClassicClient, Mixed, NativeClient, Owned, T, one_owner_each
+from tests.unit.group.mixed import ClassicClient, Crashed, Mixed, NativeClient, Owned, T, one_owner_each
 from tests.unit.group.world import REBALANCE_MS, SESSION_MS, fold, hard_state
 
 from kohort.group.consumer_commands import TargetMeasured
@@ -66,6 +66,26 @@ class MigratingGroup(RuleBasedStateMachine):
         version = 1 if kind == "eager v1" else 3
         return ClassicClient(self.world, names=names, instance_id=instance_id, version=version)
 
+    @rule(seat=seats, kind=kinds, after=st.integers(0, 3))
+    def roll_through_a_crash(self, seat: int, kind: str, after: int) -> None:
+        """The coordinator is lost between the decisions that one request leads to."""
+        self.crash_within(after, lambda: self.roll(seat=seat, kind=kind))
+        self.crash_within(after, lambda: self.step(seat))
+
+    @rule(first=seats, after=st.integers(0, 5))
+    def live_through_a_crash(self, first: int, after: int) -> None:
+        self.crash_within(after, lambda: self.live_together(first=first, times=1))
+
+    def crash_within(self, after: int, doing: Callable[[], object]) -> None:
+        if self.world.append_error is not None:
+            return
+        self.world.crashes_in = after
+        try:
+            doing()
+        except Crashed:
+            self.fail_over()
+        self.world.crashes_in = -1
+
     @rule(seat=seats, kind=kinds)
     def roll(self, seat: int, kind: str) -> None:
         """A client is closed, and one of another kind takes its place: a static one under the same instance id."""
@@ -107,7 +127,9 @@ class MigratingGroup(RuleBasedStateMachine):
         client = self.seats[seat]
         if client is None:
             return
-        self.heard_ms[seat] = self.world.now_ms
+        if self.world.append_error is None:
+            # An error is no sign of life to the group, so it is none to the client.
+            self.heard_ms[seat] = self.world.now_ms
         client.step()
         self.check()
         if client.error is not None:
@@ -263,6 +285,8 @@ def something(machine: MigratingGroup, random: Random, kinds: list[str]) -> Call
         (3, lambda: machine.fail_or_heal_the_log(error=random.choice([None, None, ErrorCode.KAFKA_STORAGE_ERROR]))),
         (2, lambda: machine.measure(cost_us=random.choice([0, 10_000, 200_000]))),
         (5, machine.fail_over),
+        (4, lambda: machine.live_through_a_crash(first=seat, after=random.randint(0, 5))),
+        (4, lambda: machine.roll_through_a_crash(seat=seat, kind=random.choice(kinds), after=random.randint(0, 3))),
     ]
     return random.choices([thing for _, thing in things], [weight for weight, _ in things])[0]
 

@@ -19,6 +19,7 @@ from kohort.group.commands import Heartbeat, Leaving, Protocols
 from kohort.group.consumer_commands import ConsumerHeartbeat
 from kohort.group.consumer_events import ClassicPhase
 from kohort.group.consumer_group import ConsumerGroup, ConsumerMember
+from kohort.group.effects import Effect, Then
 from kohort.group.image import FixedTopics, ImageTopic
 from kohort.group.results import ConsumerHeartbeatResult, JoinResult, SyncResult
 from kohort.model.errors import ErrorCode
@@ -35,8 +36,14 @@ ASSIGNORS = {"range": RangeAssignor(), "cooperative-sticky": CooperativeStickyAs
 Owned = set[tuple[bytes, int]]
 
 
+class Crashed(Exception):
+    """The coordinator is lost in the middle of what it was doing."""
+
+
 class Mixed(World):
-    """The world, with topics `t` (six partitions) and `u` (two)."""
+    """The world, with topics `t` (six partitions) and `u` (two). It crashes once it has gone on `crashes_in` times."""
+
+    crashes_in = -1
 
     def __init__(self, **settings: Any) -> None:
         read = group_settings(Config(), FixedTopics(TOPICS.values()), server_assignors(["uniform", "range"]))
@@ -47,6 +54,13 @@ class Mixed(World):
     def _check(self) -> None:
         super()._check()
         read_as_kafka(record for records in self.log for record in records)
+
+    def _answer(self, effect: Effect, answer: Answer | None) -> None:
+        if isinstance(effect, Then) and self.crashes_in >= 0:
+            self.crashes_in -= 1
+            if self.crashes_in < 0:
+                raise Crashed
+        super()._answer(effect, answer)
 
     @property
     def is_consumer(self) -> bool:
