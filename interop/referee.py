@@ -15,7 +15,7 @@ from interop.group import Group, Member, Pair, Position
 from interop.ownership import check_repeats, check_single_owner, kept, longest_pause_s
 from interop.producers import Load
 
-LONGEST_PAUSE_S = 4.0  # beside other tests, and beyond the longest time without anything to read
+LONGEST_PAUSE_S = 6.0  # beside other tests, and beyond the longest time without anything to read
 
 
 class Referee:

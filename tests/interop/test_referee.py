@@ -44,6 +44,10 @@ def test_loss_that_nobody_allowed_is_seen() -> None:
     check_single_owner([member], may_lose=[member])
 
 
+def test_member_that_leaves_in_the_middle_of_a_round_may_be_told_of_a_loss() -> None:
+    check_single_owner([account("first", (1.0, "owns", [0]), (5.0, "leaving", None), (5.1, "loses", []))])
+
+
 def test_member_that_turns_without_a_callback_held_until_it_stopped_polling() -> None:
     first = account("first", (1.0, "owns", [0]), (5.0, "turning", None), (6.0, "turned", None))
     assert first.is_native
