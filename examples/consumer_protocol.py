@@ -1,4 +1,4 @@
-"""The consumer protocol: the broker assigns, and resolves the expression; bob comes, and alice reads on from the rest."""
+"""The consumer protocol: the broker assigns, and resolves the expression; bob comes, alice reads on from the rest."""
 
 import asyncio
 

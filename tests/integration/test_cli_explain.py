@@ -15,10 +15,12 @@ from kohort import Admin, Consumer
 from kohort.broker.embedded import EmbeddedBroker
 
 FIELDS = [
-    "group", "sentence", "number", "outcome", "from_type", "to_type", "from_generation", "to_generation", "started_ms", "ended_ms",
+    "group", "sentence", "number", "outcome", "from_type", "to_type", "from_generation", "to_generation",
+    "started_ms", "ended_ms",
     "duration_ms", "cause", "is_partial", "restarts", "avoided_before", "members", "shares", "joined", "left",
     "evicted", "fenced", "partitions_before", "partitions", "stayed", "moved", "unowned_partitions",
-    "unowned_partition_s", "silent_partition_s", "slowest_rejoin", "slowest_sync", "slowest_revoke", "slowest_reconcile",
+    "unowned_partition_s", "silent_partition_s", "slowest_rejoin", "slowest_sync", "slowest_revoke",
+    "slowest_reconcile",
     "waits_for", "rounds", "epochs", "conversions", "chain",
 ]  # fmt: skip
 """Of a rebalance in JSON; documented, so they stay."""
