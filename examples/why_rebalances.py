@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 from kohort.cli.main import main
-from kohort.group.explain import explain
+from kohort.group.explain.explain import explain
 
 SAVED = "billing_events.jsonl"
 

@@ -11,7 +11,7 @@ from tests.replay.test_consumer_group_log import Recorded
 from tests.unit.group.mixed import ClassicClient, Client, NativeClient
 from tests.unit.log.test_consumer_records import STORED, TOMBSTONES
 
-from kohort.group.consumer_group import ConsumerGroup
+from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.settings import GroupSettings
 from kohort.group.shard import Shard, apply
 from kohort.log.offsets_topic import CorruptOffsetsRecord, Replay, record_of

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.node.desk import Desk, Peer
 
-from kohort.group.explain import Explanation, explain
-from kohort.group.explained import Outcome, Rebalance, Told
-from kohort.group.ownership import Gap
+from kohort.group.explain.explain import Explanation, explain
+from kohort.group.explain.explained import Outcome, Rebalance, Told
+from kohort.group.explain.ownership import Gap
 from kohort.model.assignment import Assignment
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.unit.group.world import Answer, World, fold, hard_state, says
 
-from kohort.group.classic_group import Phase
+from kohort.group.classic.group import Phase
 from kohort.group.commands import DeleteGroup, ExpireOffsets, Leaving
 from kohort.group.events import (
     AssignmentFailed,

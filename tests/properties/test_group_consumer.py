@@ -17,14 +17,15 @@ from tests.unit.group.consumer_world import ConsumerWorld
 from tests.unit.group.world import fold, hard_state
 
 from kohort.group.commands import Command, Loaded
-from kohort.group.consumer_commands import ConsumerHeartbeat, TargetMeasured
-from kohort.group.consumer_events import ConsumerMemberOut, MemberState
-from kohort.group.consumer_group import ConsumerGroup
+from kohort.group.consumer.commands import ConsumerHeartbeat, TargetMeasured
+from kohort.group.consumer.events import ConsumerMemberOut, MemberState
+from kohort.group.consumer.group import ConsumerGroup
+from kohort.group.consumer.reconcile import ids_of
+from kohort.group.decisions import decide
 from kohort.group.effects import Append, Note, Then
 from kohort.group.events import GroupDeleted, GroupStored, HardEvent
 from kohort.group.invariants import violations
-from kohort.group.reconcile import ids_of
-from kohort.group.shard import Shard, apply, decide
+from kohort.group.shard import Shard, apply
 from kohort.model.cause import CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import each

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.properties.test_garbage import Failures
 from tests.unit.node.consumer_desk import consumer_desk, settle, stable_members, topics_of
 
-from kohort.group.consumer_group import ConsumerGroup
+from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.invariants import violations
 from kohort.wire.messages import ConsumerGroupHeartbeatRequest
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
-from kohort.group.consumer_group import ConsumerGroup
+from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.invariants import violations
 from kohort.group.settings import GroupSettings
 from kohort.group.shard import Shard, apply

@@ -13,9 +13,9 @@ import pytest
 from tests.replay.compaction import Row, compacted, hard_state, replayed
 from tests.unit.group.mixed import ClassicClient, Client, Mixed, NativeClient, T, classic_members
 
-from kohort.group.classic_group import ClassicGroup, Phase
+from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.commands import DeleteGroup, ExpireOffsets, ForgetTopic, OffsetToCommit
-from kohort.group.consumer_group import ConsumerGroup
+from kohort.group.consumer.group import ConsumerGroup
 from kohort.log.offsets_topic import record_of
 
 RETENTION_MS = 7 * 24 * 3_600_000

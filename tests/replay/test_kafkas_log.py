@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from kohort.group.classic_group import ClassicGroup, Phase
-from kohort.group.consumer_events import ConsumerGroupStored, MemberTargetStored
-from kohort.group.consumer_group import ConsumerGroup, GroupState
-from kohort.group.consumer_topics import metadata_hash
+from kohort.group.classic.group import ClassicGroup, Phase
+from kohort.group.consumer.events import ConsumerGroupStored, MemberTargetStored
+from kohort.group.consumer.group import ConsumerGroup, GroupState
+from kohort.group.consumer.topics import metadata_hash
 from kohort.group.image import FixedTopics, ImageTopic
 from kohort.group.invariants import violations
 from kohort.group.settings import GroupSettings

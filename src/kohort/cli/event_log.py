@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kohort.cli.failure import FAILED, USAGE, CommandFailed
-from kohort.group.explain import Explanation
-from kohort.group.explained import EventFields, Told
+from kohort.group.explain.explain import Explanation
+from kohort.group.explain.explained import EventFields, Told
 from kohort.model.ids import TopicPartition
 
 if TYPE_CHECKING:

@@ -29,9 +29,9 @@ from kohort.cli.failure import USAGE, CommandFailed, run_against, unknown
 from kohort.cli.lines import iso_time
 from kohort.cli.options import add_cluster, add_json, moment_ms, number, verb
 from kohort.cli.topics import START_TIMEOUT_MS
-from kohort.group.explain import Explanation
-from kohort.group.explained import Rebalance, Told
-from kohort.group.sentences import Names, chain, partition_seconds, sentence, told
+from kohort.group.explain.explain import Explanation
+from kohort.group.explain.explained import Rebalance, Told
+from kohort.group.explain.sentences import Names, chain, partition_seconds, sentence, told
 
 if TYPE_CHECKING:
     from kohort.client import Admin, Consumer

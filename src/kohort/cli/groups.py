@@ -13,15 +13,15 @@ from kohort.cli.group_reset import Move, NothingToShift, Reach, Rule, changes, p
 from kohort.cli.lines import iso_time
 from kohort.cli.options import Named, add_cluster, add_json, chosen, moment_ms, number, topic_or_partitions, verb
 from kohort.cli.topics import ends_of, with_admin
-from kohort.group.explained import cause_json
-from kohort.group.sentences import Names, sentence, title
+from kohort.group.explain.explained import cause_json
+from kohort.group.explain.sentences import Names, sentence, title
 from kohort.model.assignment import by_topic
 from kohort.model.ids import TopicPartition
 
 if TYPE_CHECKING:
     from kohort.client import Admin
     from kohort.client.group_views import GroupDescription, MemberDescription
-    from kohort.group.explained import Told
+    from kohort.group.explain.explained import Told
 
 RESET_EXAMPLES = """
 kohort groups reset-offsets readers --topic flights --to-earliest

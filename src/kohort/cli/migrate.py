@@ -14,8 +14,8 @@ from kohort.cli import output
 from kohort.cli.failure import FAILED
 from kohort.cli.options import add_cluster, add_json, number, verb
 from kohort.cli.topics import with_admin
-from kohort.group.migration_forecast import Assumptions
-from kohort.group.migration_plan import Goal, LiveMember, Plan, make_plan
+from kohort.group.migration.forecast import Assumptions
+from kohort.group.migration.plan import Goal, LiveMember, Plan, make_plan
 
 if TYPE_CHECKING:
     from kohort.client import Admin

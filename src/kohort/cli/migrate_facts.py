@@ -10,10 +10,10 @@ from kohort.assign.server import ServerAssignor
 from kohort.assign.server_catalog import UnknownAssignor, server_assignors
 from kohort.cli.event_log import EVENT_TOPIC, lately_told
 from kohort.cli.failure import USAGE, CommandFailed, unknown
-from kohort.group.explained import Identity
-from kohort.group.migrate_rules import is_state
-from kohort.group.migration_plan import Goal, Limits, LiveGroup, LiveMember
-from kohort.group.sentences import Names
+from kohort.group.explain.explained import Identity
+from kohort.group.explain.sentences import Names
+from kohort.group.migration.plan import Goal, Limits, LiveGroup, LiveMember
+from kohort.group.migration.rules import is_state
 from kohort.model.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:

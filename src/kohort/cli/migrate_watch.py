@@ -15,10 +15,10 @@ from kohort.cli import output
 from kohort.cli.event_log import now_ms
 from kohort.cli.failure import INTERRUPTED, unknown
 from kohort.cli.lines import iso_time
-from kohort.group.explained import Identity
-from kohort.group.migration_forecast import COOPERATIVE
-from kohort.group.migration_plan import Goal
-from kohort.group.sentences import Names
+from kohort.group.explain.explained import Identity
+from kohort.group.explain.sentences import Names
+from kohort.group.migration.forecast import COOPERATIVE
+from kohort.group.migration.plan import Goal
 from kohort.model.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:

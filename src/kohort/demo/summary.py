@@ -13,9 +13,9 @@ from kohort.demo.proof import Proof, count_deliveries, prove
 from kohort.demo.rebalances import Gap, Tenure, gaps, tenures
 from kohort.demo.result import Result, list_parts, read_result, resolve
 from kohort.demo.story import GROUP, VICTIM, Story
-from kohort.group.explain import explain
-from kohort.group.explained import Told
-from kohort.group.sentences import Names, sentence
+from kohort.group.explain.explain import explain
+from kohort.group.explain.explained import Told
+from kohort.group.explain.sentences import Names, sentence
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,9 @@ Whoever waits for it is answered with an error that its client can act upon; wha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from kohort.group import classic_round, classic_sync, consumer, consumer_classic_join
-from kohort.group.classic_group import ClassicGroup
+from kohort.group.classic import round as classic_round
+from kohort.group.classic import sync as classic_sync
+from kohort.group.classic.group import ClassicGroup
 from kohort.group.commands import (
     AppendFailed,
     CommitOffsets,
@@ -20,7 +19,9 @@ from kohort.group.commands import (
     Sync,
     TimerFired,
 )
-from kohort.group.consumer_commands import (
+from kohort.group.consumer import classic_join as consumer_classic_join
+from kohort.group.consumer import machine as consumer
+from kohort.group.consumer.commands import (
     AssignTarget,
     ConsumerHeartbeat,
     DowngradeIfDue,
@@ -29,7 +30,7 @@ from kohort.group.consumer_commands import (
     ReconcileJoin,
     TopicChanged,
 )
-from kohort.group.consumer_group import ConsumerGroup
+from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.effects import Arm, Effects, Reply
 from kohort.group.results import (
     CommitResult,
@@ -40,10 +41,8 @@ from kohort.group.results import (
     LeaveResult,
     SyncResult,
 )
+from kohort.group.shard import Shard
 from kohort.model.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from kohort.group.shard import Shard
 
 
 def decide_append_failed(shard: Shard, failed: AppendFailed, now_ms: int) -> Effects:

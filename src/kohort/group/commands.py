@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kohort.group.consumer_commands import ConsumerCommand
+from kohort.group.consumer.commands import ConsumerCommand
 from kohort.group.timers import Timer
 from kohort.model.cause import Cause
 from kohort.model.errors import ErrorCode

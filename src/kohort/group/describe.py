@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kohort.group.classic_group import ClassicGroup, Phase
-from kohort.group.consumer_events import ClassicPhase
-from kohort.group.consumer_group import ConsumerGroup, ConsumerMember, GroupState
-from kohort.group.reconcile import ids_of
+from kohort.group.classic.group import ClassicGroup, Phase
+from kohort.group.consumer.events import ClassicPhase
+from kohort.group.consumer.group import ConsumerGroup, ConsumerMember, GroupState
+from kohort.group.consumer.reconcile import ids_of
+from kohort.group.consumer.target import assignor_of
 from kohort.group.shard import Shard
-from kohort.group.target import assignor_of
 from kohort.model.id_partitions import IdPartitions
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kohort.group.commands import Protocols
-from kohort.group.consumer_events import ConsumerHardEvent, ConsumerSoftEvent
+from kohort.group.consumer.events import ConsumerHardEvent, ConsumerSoftEvent
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.ids import NO_TOPIC_ID
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kohort.group.classic_group import ClassicGroup
+from kohort.group.classic.group import ClassicGroup
 from kohort.model.errors import ErrorCode
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kohort.group import classic_invariants as classic
-from kohort.group import consumer_invariants as consumer
-from kohort.group.classic_group import ClassicGroup
+from kohort.group.classic import invariants as classic
+from kohort.group.classic.group import ClassicGroup
+from kohort.group.consumer import invariants as consumer
 from kohort.group.effects import Parked
 from kohort.group.shard import Shard
 from kohort.group.timers import Timer

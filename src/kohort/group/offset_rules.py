@@ -7,9 +7,9 @@ on is not lost. What comes from outside a group (no generation, no member) is fo
 
 from __future__ import annotations
 
-from kohort.group.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Phase
+from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Phase
 from kohort.group.commands import CommitOffsets
-from kohort.group.consumer_group import ConsumerGroup, ConsumerMember
+from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.identity import identity_error
 from kohort.group.settings import GroupSettings
 from kohort.model.errors import ErrorCode

@@ -7,24 +7,21 @@ a change of the group's type.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-from kohort.group import consumer_exit
-from kohort.group.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Phase
+from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Phase
 from kohort.group.commands import CommitOffsets, DeleteGroup, DeleteOffsets, ExpireOffsets, ForgetTopic
-from kohort.group.consumer_group import ConsumerGroup
+from kohort.group.consumer import exit as consumer_exit
+from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.effects import Append, Arm, Disarm, Effect, Effects, Reply
 from kohort.group.events import GroupDeleted, OffsetCommitted, OffsetDeleted
 from kohort.group.offset_rules import Group, commit_error, subscribed_among
 from kohort.group.results import CommitResult, DeleteGroupResult, DeleteOffsetsResult
 from kohort.group.settings import GroupSettings
+from kohort.group.shard import Shard
 from kohort.group.timers import session_timer
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import NO_TOPIC_ID
-
-if TYPE_CHECKING:
-    from kohort.group.shard import Shard
 
 _COMMITTED = CommitResult(ErrorCode.NONE)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from struct import Struct
 from typing import Any, Protocol
 
-from kohort.group.consumer_events import (
+from kohort.group.consumer.events import (
     ClassicMemberMetadata,
     ClassicPhase,
     ConsumerGroupDeleted,

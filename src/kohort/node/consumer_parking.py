@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kohort.group.consumer_commands import ConsumerHeartbeat
+from kohort.group.consumer.commands import ConsumerHeartbeat
 from kohort.group.results import ConsumerHeartbeatResult, Result
 from kohort.node.timers import Timers
 

@@ -9,10 +9,10 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kohort.group.classic_group import ClassicGroup
+from kohort.group.classic.group import ClassicGroup
 from kohort.group.commands import Command, CommitOffsets, ExpireOffsets, ForgetTopic, Heartbeat
-from kohort.group.consumer_commands import ConsumerHeartbeat, TopicChanged
-from kohort.group.consumer_group import ConsumerGroup
+from kohort.group.consumer.commands import ConsumerHeartbeat, TopicChanged
+from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.describe import (
     DescribedConsumerGroup,
     DescribedGroup,

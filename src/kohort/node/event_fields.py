@@ -11,9 +11,9 @@ from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from kohort.group.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
+from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
 from kohort.group.commands import Protocols
-from kohort.group.consumer_events import ConsumerMemberOut
+from kohort.group.consumer.events import ConsumerMemberOut
 from kohort.group.events import (
     AssignmentFailed,
     Event,

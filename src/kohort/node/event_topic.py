@@ -14,9 +14,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kohort.group.classic_group import ClassicGroup, Phase
-from kohort.group.consumer_events import MemberTargetStored, TargetStored
-from kohort.group.consumer_group import ConsumerGroup
+from kohort.group.classic.group import ClassicGroup, Phase
+from kohort.group.consumer.events import MemberTargetStored, TargetStored
+from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.events import Event, GenerationFormed, GroupLoaded, GroupStored, RoundOpened, SyncReceived
 from kohort.group.shard import Shard
 from kohort.log.disk import StorageError

@@ -22,7 +22,7 @@ from kohort.group.commands import (
     Loaded,
     Sync,
 )
-from kohort.group.consumer_commands import ConsumerHeartbeat
+from kohort.group.consumer.commands import ConsumerHeartbeat
 from kohort.group.results import (
     CommitResult,
     ConsumerHeartbeatResult,

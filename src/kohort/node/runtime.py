@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 
 from kohort.group.append_failure import append_error
 from kohort.group.commands import AppendFailed, Command, CommitOffsets, Heartbeat, TimerFired, Unload
-from kohort.group.consumer_commands import AssignTarget, ConsumerHeartbeat, TargetMeasured
-from kohort.group.consumer_events import MemberState, TargetStored
-from kohort.group.consumer_group import ConsumerGroup
+from kohort.group.consumer.commands import AssignTarget, ConsumerHeartbeat, TargetMeasured
+from kohort.group.consumer.events import MemberState, TargetStored
+from kohort.group.consumer.group import ConsumerGroup
+from kohort.group.decisions import decide
 from kohort.group.effects import Append, Arm, Disarm, Effect, Effects, Note, Park, Parked, Reply, Rouse, Then
 from kohort.group.events import HardEvent, OffsetCommitted
 from kohort.group.results import ConsumerHeartbeatResult, HeartbeatResult, Result, SyncResult
-from kohort.group.shard import apply, decide
+from kohort.group.shard import apply
 from kohort.group.timers import Timer, TimerKind
 from kohort.log.disk import StorageError
 from kohort.log.offsets_topic import encode_events

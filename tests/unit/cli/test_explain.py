@@ -11,7 +11,7 @@ import pytest
 from kohort.cli.event_log import GroupFilter, filed_events, parsed, stored_events
 from kohort.cli.explain import LAST, chosen, since_ms
 from kohort.cli.failure import CommandFailed
-from kohort.group.explained import UNTOLD, Rebalance
+from kohort.group.explain.explained import UNTOLD, Rebalance
 
 
 def test_since_is_a_moment_or_how_long_ago() -> None:

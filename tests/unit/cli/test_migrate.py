@@ -13,10 +13,10 @@ from kohort.cli.migrate import duration_ms, goal
 from kohort.cli.migrate_facts import as_number, has_state, live_member
 from kohort.cli.migrate_watch import Progress
 from kohort.client.group_views import GroupDescription, MemberDescription, read_classic
-from kohort.group.classic_group import ClassicGroup
-from kohort.group.migrate_rules import upgrade_obstacles
-from kohort.group.migration_forecast import Assumptions
-from kohort.group.migration_plan import Goal, Limits, LiveGroup, make_plan
+from kohort.group.classic.group import ClassicGroup
+from kohort.group.migration.forecast import Assumptions
+from kohort.group.migration.plan import Goal, Limits, LiveGroup, make_plan
+from kohort.group.migration.rules import upgrade_obstacles
 from kohort.model.assignment import Assignment
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription

@@ -14,8 +14,8 @@ from tests.unit.group.world import Answer, World, fold, hard_state
 
 from kohort.assign.server import ServerGroup
 from kohort.group.commands import CommitOffsets, OffsetToCommit
-from kohort.group.consumer_commands import ConsumerHeartbeat, TopicChanged
-from kohort.group.consumer_events import (
+from kohort.group.consumer.commands import ConsumerHeartbeat, TopicChanged
+from kohort.group.consumer.events import (
     ConsumerGroupDeleted,
     ConsumerMemberDeleted,
     ConsumerMemberStored,
@@ -25,11 +25,11 @@ from kohort.group.consumer_events import (
     MemberTargetDeleted,
     MemberTargetStored,
 )
-from kohort.group.consumer_group import ConsumerGroup, ConsumerMember
+from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
+from kohort.group.consumer.reconcile import ids_of
 from kohort.group.events import HardEvent
 from kohort.group.image import ImageTopic
 from kohort.group.invariants import violations
-from kohort.group.reconcile import ids_of
 from kohort.group.results import ConsumerHeartbeatResult
 from kohort.group.shard import followers_of
 from kohort.model.errors import ErrorCode

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.group.world import NOW, REBALANCE_MS, SESSION_MS, World, fold, given
 
-from kohort.group.classic_group import Phase
+from kohort.group.classic.group import Phase
 from kohort.group.commands import (
     CommitOffsets,
     DeleteGroup,

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.group.world import NOW
 
 from kohort.group.commands import CommitOffsets, DeleteGroup, DeleteOffsets, ExpireOffsets, ForgetTopic, OffsetToCommit
-from kohort.group.consumer_events import (
+from kohort.group.consumer.events import (
     ClassicMemberMetadata,
     ConsumerGroupDeleted,
     ConsumerGroupStored,
@@ -26,12 +26,13 @@ from kohort.group.consumer_events import (
     TargetDeleted,
     TargetStored,
 )
+from kohort.group.decisions import decide
 from kohort.group.effects import Append, Arm, Effect, Reply
 from kohort.group.events import HardEvent, OffsetCommitted, OffsetDeleted
 from kohort.group.offset_rules import fetch_error
 from kohort.group.results import CommitResult, DeleteGroupResult, DeleteOffsetsResult
 from kohort.group.settings import GroupSettings
-from kohort.group.shard import Shard, apply, decide
+from kohort.group.shard import Shard, apply
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from kohort.group.classic_group import ClassicGroup
+from kohort.group.classic.group import ClassicGroup
 from kohort.group.commands import (
     AppendFailed,
     Command,
@@ -25,13 +25,14 @@ from kohort.group.commands import (
     Sync,
     TimerFired,
 )
-from kohort.group.consumer_group import ConsumerGroup
+from kohort.group.consumer.group import ConsumerGroup
+from kohort.group.decisions import decide
 from kohort.group.effects import Append, Arm, Disarm, Effect, Note, Park, Parked, Reply, Rouse, Then
 from kohort.group.events import Event, HardEvent, OffsetCommitted, OffsetDeleted
 from kohort.group.invariants import missing_timers, violations, waiting
 from kohort.group.results import JoinResult, Result, SyncResult
 from kohort.group.settings import GroupSettings
-from kohort.group.shard import Shard, apply, decide
+from kohort.group.shard import Shard, apply
 from kohort.group.timers import Timer, join_timer
 from kohort.model.cause import Cause
 from kohort.model.errors import ErrorCode

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kohort.group.consumer_events import (
+from kohort.group.consumer.events import (
     ClassicMemberMetadata,
     ClassicPhase,
     ConsumerGroupDeleted,

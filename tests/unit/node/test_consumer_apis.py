@@ -11,7 +11,7 @@ from tests.unit.node.group_desk import stable_group
 from tests.unit.node.test_configs_apis import SET, alter
 from tests.unit.node.test_group_configs import GROUP_TYPE, INTERVAL, SESSION
 
-from kohort.group.consumer_group import ConsumerGroup
+from kohort.group.consumer.group import ConsumerGroup
 from kohort.model.errors import ErrorCode
 from kohort.node import expressions
 from kohort.node.offsets_partition import Status

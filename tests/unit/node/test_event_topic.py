@@ -8,15 +8,15 @@ from typing import Any, get_args
 from tests.unit.node.group_desk import GroupMember, group_desk, stable_group
 from tests.unit.node.test_coordinator import events, records
 
-from kohort.group.classic_group import Phase
-from kohort.group.consumer_events import (
+from kohort.group.classic.group import Phase
+from kohort.group.consumer.events import (
     Held,
     MemberAssignmentStored,
     MemberState,
     MemberTargetStored,
     TargetStored,
 )
-from kohort.group.consumer_group import ConsumerGroup, ConsumerMember
+from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.events import (
     Event,
     GroupLoaded,
@@ -28,7 +28,7 @@ from kohort.group.events import (
     StoredMember,
     SyncReceived,
 )
-from kohort.group.explain import FOLDED, explain
+from kohort.group.explain.explain import FOLDED, explain
 from kohort.group.settings import GroupSettings
 from kohort.group.shard import Shard
 from kohort.log.disk import StorageError
@@ -63,7 +63,7 @@ def test_every_type_of_event_has_a_name_and_its_fields_or_is_known_not_to_be_wri
     missing = [
         each.__name__ for each in TYPES if each not in described and each not in (OffsetCommitted, OffsetDeleted)
     ]
-    assert not missing, "describe them in node/event_fields.py, and see whether group/explain.py must fold them"
+    assert not missing, "describe them in node/event_fields.py, and see whether group/explain/explain.py must fold them"
 
 
 def test_every_event_that_is_written_is_folded_or_known_to_tell_nothing() -> None:

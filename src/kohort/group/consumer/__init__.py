@@ -1,0 +1,1 @@
+"""Consumer groups (KIP-848), and the classic members inside them."""

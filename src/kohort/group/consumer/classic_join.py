@@ -1,0 +1,327 @@
+"""JoinGroup of a classic member in a consumer group: who comes, and when it is answered.
+
+What a join says of its sender is stored as a heartbeat's would be; the group's epoch goes on if that matters to the
+group. Then the member takes one step towards its target, and is answered, or waits for what others still have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE
+from kohort.group.commands import Join
+from kohort.group.consumer.answer import freed_effects
+from kohort.group.consumer.classic_members import await_join, await_sync, identity_error, in_phase, release, send_back
+from kohort.group.consumer.commands import AssignTarget, DowngradeIfDue, ReconcileJoin
+from kohort.group.consumer.events import (
+    ClassicJoinAnswered,
+    ClassicJoinParked,
+    ClassicMemberMetadata,
+    ClassicPhase,
+    ConsumerGroupStored,
+    ConsumerMemberDeleted,
+    ConsumerMemberStored,
+    MemberAssignmentDeleted,
+    MemberAssignmentStored,
+    MemberState,
+    MemberTargetDeleted,
+    MemberTargetStored,
+)
+from kohort.group.consumer.exit import disarm, rouse_waiting
+from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
+from kohort.group.consumer.join import change_of, hash_after, regex_effects
+from kohort.group.consumer.reconcile import Step, reconcile
+from kohort.group.consumer.topics import topic_ids_of
+from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Park, Reply, Then, parked_join
+from kohort.group.results import JoinResult
+from kohort.group.settings import GroupSettings
+from kohort.group.timers import member_join_timer, member_sync_timer, session_timer
+from kohort.model.cause import Cause, CauseKind
+from kohort.model.errors import ErrorCode
+from kohort.model.id_partitions import IdPartitions, id_partitions
+from kohort.model.subscription import Subscription
+
+DISABLED = "disabled"
+"""The migration policy under which no classic member enters a consumer group."""
+
+
+def decide_join(group: ConsumerGroup, command: Join, now_ms: int, settings: GroupSettings) -> Effects:
+    """Decide one JoinGroup in a group with members: room first, then what is offered, then who the sender is."""
+    member_id = command.member_id
+    said = settings.subscription_of(command.protocols[0][1]) if command.protocols else None
+    if group.is_dead:
+        yield Reply(JoinResult(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id))
+    elif _is_full(group, command, settings):
+        yield Reply(JoinResult(ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
+    elif said is None or not _is_acceptable(group, command, said, settings):
+        yield Reply(JoinResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id))
+    elif not member_id:
+        yield from _join_unknown(group, command, said, now_ms, settings)
+    elif error := _identity_error(group, command, said):
+        yield Reply(JoinResult(error, member_id))
+    else:
+        yield from _enter(group, command, said, member_id, now_ms, settings)
+
+
+def _is_full(group: ConsumerGroup, command: Join, settings: GroupSettings) -> bool:
+    is_known = command.member_id in group.members or command.instance_id in group.static_members
+    return not is_known and len(group.members) >= settings.consumer_max_size
+
+
+def _is_acceptable(group: ConsumerGroup, command: Join, said: Subscription, settings: GroupSettings) -> bool:
+    """Whether the sender may be a classic member of this group, and offers a protocol that all other ones offer."""
+    if command.protocol_type != CONSUMER_PROTOCOL_TYPE or said.version < settings.min_embedded_version:
+        return False
+    known = group.members.get(command.member_id or group.static_members.get(command.instance_id or "", ""))
+    if known is None and settings.migration_policy.lower() == DISABLED:
+        return False
+    classic = known.classic if known is not None else None
+    own = {name for name, _ in classic.protocols} if classic is not None else set()
+    others = len(group.members) - group.natives - (classic is not None)
+    return any(group.classic_protocols[name] - (name in own) == others for name, _ in command.protocols)
+
+
+def _identity_error(group: ConsumerGroup, command: Join, said: Subscription) -> ErrorCode:
+    """Return why the sender, who shows a member id, is not who it says it is, or NONE."""
+    member = group.members.get(command.member_id)
+    if command.instance_id is not None:
+        error = identity_error(group, command.member_id, command.instance_id)
+        is_native = member is not None and member.instance_id == command.instance_id
+        return ErrorCode.NONE if is_native else error
+    if member is None:
+        # Whoever was in the group and is no more must give up what it owned; a fresh id has no past (KIP-394).
+        return ErrorCode.UNKNOWN_MEMBER_ID if said.owned or said.generation >= 0 else ErrorCode.NONE
+    return ErrorCode.UNKNOWN_MEMBER_ID if said.generation > member.epoch else ErrorCode.NONE
+
+
+def _join_unknown(
+    group: ConsumerGroup, command: Join, said: Subscription, now_ms: int, settings: GroupSettings
+) -> Effects:
+    if command.instance_id is not None and command.instance_id in group.static_members:
+        old = group.members[group.static_members[command.instance_id]]
+        yield from _replace(group, old, command, said, now_ms, settings)
+    elif command.instance_id is None and command.is_two_step:
+        # KIP-394. The id is not remembered: it comes back as that of a member without a past.
+        yield Reply(JoinResult(ErrorCode.MEMBER_ID_REQUIRED, command.new_member_id))
+    else:
+        yield from _enter(group, command, said, command.new_member_id, now_ms, settings)
+
+
+def _enter(
+    group: ConsumerGroup, command: Join, said: Subscription, member_id: str, now_ms: int, settings: GroupSettings
+) -> Effects:
+    """Take what a member says of itself, a new one or one that joins again, and reconcile it."""
+    member = group.members.get(member_id) or ConsumerMember(group.group_id, member_id)
+    kind = CauseKind.MEMBER_REJOINED if member.is_stored else CauseKind.MEMBER_JOINED
+    cause = Cause(kind, now_ms, member_id, command.reason)
+    if member_id in group.awaiting_join:
+        yield from send_back(group, member_id, cause)
+    was_native = member.is_stored and member.classic is None
+    if was_native:
+        yield from disarm(group, member)
+    yield from _store(group, member, command, said, member_id, cause, settings)
+    yield Arm(session_timer(group.group_id, member_id), now_ms + command.session_timeout_ms)
+    if was_native and group.natives == 1:
+        again = replace(command, member_id=member_id)
+        yield Then(DowngradeIfDue(group.group_id, cause, again))
+        return
+    yield Then(AssignTarget(group.group_id, cause))
+    yield Then(ReconcileJoin(group.group_id, member_id, cause))
+
+
+def _store(
+    group: ConsumerGroup,
+    before: ConsumerMember,
+    command: Join,
+    said: Subscription,
+    member_id: str,
+    cause: Cause,
+    settings: GroupSettings,
+) -> Effects:
+    """Store what a join says of its sender, and take the epoch on if the group must be assigned anew."""
+    stored = ConsumerMemberStored(
+        group_id=group.group_id,
+        member_id=member_id,
+        instance_id=command.instance_id,
+        rack_id=said.rack,
+        client_id=command.client_id,
+        client_host=command.client_host,
+        subscribed_topic_names=tuple(sorted(set(said.topics))),
+        subscribed_topic_regex="",
+        rebalance_timeout_ms=command.rebalance_timeout_ms,
+        server_assignor=None,
+        classic=ClassicMemberMetadata(command.session_timeout_ms, command.protocols),
+        cause=cause,
+    )
+    change = change_of(group, before, stored, settings, cause)
+    if before.member_id != member_id or not before.is_stored or not _is_known(before, stored):
+        yield Append(replace(stored, cause=change or cause))
+    if before.subscribed_topic_regex:
+        yield from regex_effects(group, before, stored, cause, settings)
+    if change is not None:
+        stored_hash = hash_after(group, before, stored, settings)
+        yield Append(ConsumerGroupStored(group.group_id, group.epoch + 1, stored_hash, change))
+
+
+def _is_known(member: ConsumerMember, said: ConsumerMemberStored) -> bool:
+    return (
+        member.classic == said.classic
+        and member.instance_id == said.instance_id
+        and member.rack_id == said.rack_id
+        and member.client_id == said.client_id
+        and member.client_host == said.client_host
+        and member.rebalance_timeout_ms == said.rebalance_timeout_ms
+        and member.subscribed_topic_names == said.subscribed_topic_names
+        and not member.subscribed_topic_regex
+        and member.server_assignor is None
+    )
+
+
+def _replace(
+    group: ConsumerGroup,
+    old: ConsumerMember,
+    command: Join,
+    said: Subscription,
+    now_ms: int,
+    settings: GroupSettings,
+) -> Effects:
+    """Give an instance its new member id and all that the old one had, which is fenced (KIP-345).
+
+    A native one that still lives is fenced as well: a classic client has no way to leave for a while.
+    """
+    group_id, member_id = group.group_id, command.new_member_id
+    cause = Cause(
+        CauseKind.STATIC_MEMBER_REPLACED, now_ms, member_id, f"instance {old.instance_id} was {old.member_id}"
+    )
+    yield Append(MemberAssignmentDeleted(group_id, old.member_id, cause))
+    yield Append(MemberTargetDeleted(group_id, old.member_id, cause))
+    yield Append(ConsumerMemberDeleted(group_id, old.member_id, cause))
+    yield from disarm(group, old)
+    if old.classic is not None:
+        yield from release(group, old.member_id, ErrorCode.FENCED_INSTANCE_ID)
+    yield from _store(group, old, command, said, member_id, cause, settings)
+    yield Append(MemberTargetStored(group_id, member_id, old.target, cause))
+    yield Append(MemberAssignmentStored(group_id, member_id, 0, 0, MemberState.STABLE, old.assigned, (), cause))
+    yield from rouse_waiting(group, old.pending, {old.member_id}, cause)
+    yield Arm(session_timer(group_id, member_id), now_ms + command.session_timeout_ms)
+    if old.classic is None and group.natives == 1:
+        again = replace(command, member_id=member_id)
+        yield Then(DowngradeIfDue(group_id, cause, again))
+        return
+    yield Then(AssignTarget(group_id, cause))
+    yield Then(ReconcileJoin(group_id, member_id, cause))
+
+
+# -- the answer
+
+
+def decide_reconcile(group: ConsumerGroup, command: ReconcileJoin, now_ms: int, settings: GroupSettings) -> Effects:
+    """Move a classic member one step, and answer its JoinGroup, or keep it waiting."""
+    member_id = command.member_id
+    member = group.members.get(member_id)
+    if member is None or member.classic is None or (command.is_waiting and member_id not in group.awaiting_join):
+        if not command.is_waiting:
+            yield Reply(JoinResult(ErrorCode.UNKNOWN_MEMBER_ID, ""))
+        return
+    is_without_target = command.may_wait and _is_without_target(group, member)
+    step = None if is_without_target else _step(group, member, settings)
+    if command.may_wait and (is_without_target or _state_after(member, step) is MemberState.UNRELEASED_PARTITIONS):
+        yield from _keep_waiting(group, member, step, command, now_ms)
+    else:
+        yield from _answer(group, member, step, command, now_ms)
+    if step is not None:
+        yield from freed_effects(group, member, step, now_ms)
+
+
+def fail_reconcile(group: ConsumerGroup, command: ReconcileJoin, error: ErrorCode, now_ms: int) -> Effects:
+    """The step could not be stored: the sender is told so, and must be heard of again."""
+    member = group.members.get(command.member_id)
+    place = parked_join(group.group_id, command.member_id) if command.is_waiting else None
+    yield Reply(JoinResult(error, command.member_id), place)
+    if command.is_waiting:
+        cause = Cause(CauseKind.APPEND_FAILED, now_ms, command.member_id, f"epoch not stored: {error.name}")
+        yield Note(ClassicJoinAnswered(group.group_id, command.member_id, cause))
+    if member is not None and member.classic is not None:
+        yield Arm(member.session, now_ms + member.classic.session_timeout_ms)
+        if member.classic_phase is ClassicPhase.PREPARE_REBALANCE:
+            yield await_join(group, member, now_ms)
+
+
+def _is_without_target(group: ConsumerGroup, member: ConsumerMember) -> bool:
+    """Whether a target with the member, who is new, is still to come: what there is now would be worth nothing."""
+    return member.epoch == 0 and not member.target and _is_target_coming(group)
+
+
+def _is_target_coming(group: ConsumerGroup) -> bool:
+    return group.epoch > group.assignment_epoch and group.target_failure is None
+
+
+def _step(group: ConsumerGroup, member: ConsumerMember, settings: GroupSettings) -> Step | None:
+    return reconcile(
+        member,
+        target=member.target,
+        target_epoch=group.assignment_epoch,
+        owner=group.owner_epoch,
+        subscribed=topic_ids_of(group, member, settings.image),
+        owned=_owned(member, settings),
+        has_subscription_changed=True,
+    )
+
+
+def _state_after(member: ConsumerMember, step: Step | None) -> MemberState:
+    return member.state if step is None else step.state
+
+
+def _owned(member: ConsumerMember, settings: GroupSettings) -> IdPartitions:
+    """Return what the member says it owns. Below version 1 it cannot say, and is an eager one that owns nothing."""
+    assert member.classic is not None, "a native member says it in its heartbeat"
+    said = settings.subscription_of(member.classic.protocols[0][1])
+    owned = () if said is None else said.owned
+    topics = {name: settings.image.topic(name) for name in sorted({name for name, _ in owned})}
+    return id_partitions(
+        (topic.topic_id, (partition,)) for name, partition in owned if (topic := topics[name]) is not None
+    )
+
+
+def _stored(
+    group: ConsumerGroup, member: ConsumerMember, step: Step | None, phase: ClassicPhase, cause: Cause
+) -> MemberAssignmentStored:
+    if step is None:
+        return in_phase(group, member, phase, cause)
+    return MemberAssignmentStored(group.group_id, member.member_id, *step, cause, phase)
+
+
+def _keep_waiting(
+    group: ConsumerGroup, member: ConsumerMember, step: Step | None, command: ReconcileJoin, now_ms: int
+) -> Effects:
+    group_id, member_id = group.group_id, member.member_id
+    if step is not None or member.classic_phase is not ClassicPhase.PREPARE_REBALANCE:
+        yield Append(_stored(group, member, step, ClassicPhase.PREPARE_REBALANCE, command.cause))
+    if command.is_waiting:
+        return
+    yield Note(ClassicJoinParked(group_id, member_id, command.cause))
+    yield Park(parked_join(group_id, member_id))
+    yield Disarm(member.session)
+    yield Disarm(member_sync_timer(group_id, member_id))
+    yield await_join(group, member, now_ms)
+
+
+def _answer(
+    group: ConsumerGroup, member: ConsumerMember, step: Step | None, command: ReconcileJoin, now_ms: int
+) -> Effects:
+    group_id, member_id = group.group_id, member.member_id
+    assert member.classic is not None, "only a classic member is answered here"
+    yield Append(_stored(group, member, step, ClassicPhase.COMPLETING_REBALANCE, command.cause))
+    if command.is_waiting:
+        yield Note(ClassicJoinAnswered(group_id, member_id, command.cause))
+    result = JoinResult(
+        error=ErrorCode.NONE,
+        member_id=member_id,
+        generation=member.epoch if step is None else step.epoch,
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        protocol_name=member.classic.protocols[0][0],
+    )
+    yield Reply(result, parked_join(group_id, member_id) if command.is_waiting else None)
+    yield Disarm(member_join_timer(group_id, member_id))
+    yield await_sync(group, member, now_ms)
+    yield Arm(member.session, now_ms + member.classic.session_timeout_ms)

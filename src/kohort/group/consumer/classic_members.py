@@ -1,0 +1,225 @@
+"""Classic members inside a consumer group: JoinGroup, SyncGroup, Heartbeat and LeaveGroup in the terms of KIP-848.
+
+THE MACHINE. A classic group makes all its members join and sync together. Here each has a small round of its own,
+which the coordinator starts when it needs one, and there is no leader: the server-side assignor took over at once.
+
+    Stable ──a target, or partitions it waits for are free──▶ PrepareRebalance ──its JoinGroup is answered──┐
+      ▲                                                          ▲         │                               ▼
+      └──────────── its SyncGroup ───────────────────────────────┼─────────│─────────────── CompletingRebalance
+                    a new target, or something left to give back─┘         └─▶ it waits for partitions (JoinGroup)
+
+THE RULES.
+ 1. The generation that a classic member speaks of is its member epoch. JoinGroup says what it subscribes to and owns,
+    as a native heartbeat would; SyncGroup asks what it is granted; Heartbeat keeps it alive and calls it to join.
+ 2. JoinGroup moves the member one step (`reconcile`). Who must give something back is answered at once, in its old
+    epoch: it learns from SyncGroup what it may keep, revokes the rest and joins again. Who need not waits until all
+    that it will get is free, and is then answered in its new epoch: so it joins once where Kafka, which answers at
+    once, has it join again and again. An eager member owns nothing when it joins, so it never holds up another: what
+    it had is free when it waits. The wait is bounded by the member's rebalance timeout; then it gets what there is.
+ 3. A member whose JoinGroup waits is alive: its session does not run.
+ 4. A member that is called must join within its rebalance timeout, and sync within it after that, or is evicted. Both
+    bounds are the member's own, and its phase is stored beside what it owns: whoever takes the group over arms them
+    again (Kafka forgets them).
+ 5. A new target calls every classic member, even one that keeps what it has: its generation is old then. One that
+    waits for partitions is called when all of them are free.
+ 6. What a member says it owns counts only against what it is granted: an old claim can delay, never give.
+
+DOUBTS.
+ - The specification lets JoinGroup fail unless the generation in the subscription is the member's epoch. A lost answer
+   leaves a member behind, and Java ends on the error; since an old claim gives nothing, only one from the future is
+   refused, as a stranger's.
+ - An id that was issued and not used yet (KIP-394) is not remembered: any unknown id without claims is new. One that
+   claims an epoch or partitions was evicted, and is told so.
+ - A member in CompletingRebalance that a new target overtakes is sent back to join by SyncGroup, as in Kafka; the
+   specification would give it its assignment, and then call it.
+
+The decisions live beside this module: consumer_classic_join (who comes, and the answer to JoinGroup),
+consumer_classic_sync, consumer_classic_exit (who goes, and the two bounds). This one answers heartbeats, calls members
+to join, and takes them up and gives them up with the group.
+"""
+
+from __future__ import annotations
+
+from kohort.group.commands import Heartbeat
+from kohort.group.consumer.commands import DowngradeIfDue, PrepareClassic, ReconcileJoin
+from kohort.group.consumer.events import ClassicJoinAnswered, ClassicPhase, MemberAssignmentStored, MemberState
+from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
+from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Reply, Rouse, Then, parked_join
+from kohort.group.results import HeartbeatResult, JoinResult
+from kohort.group.timers import member_join_timer, member_sync_timer
+from kohort.model.cause import Cause, CauseKind
+from kohort.model.errors import ErrorCode
+from kohort.model.id_partitions import each
+
+CALLED_AT_ONCE = 1_000
+"""How many members one decision calls at most: their records are one batch."""
+
+_ALIVE = HeartbeatResult(ErrorCode.NONE)
+_QUIET = HeartbeatResult(ErrorCode.NONE, is_quiet=True)
+_REBALANCING = HeartbeatResult(ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+def decide_heartbeat(group: ConsumerGroup, command: Heartbeat, now_ms: int) -> Effects:
+    """Keep a classic member alive, and tell it when it must join. Always a tuple."""
+    if group.is_dead:
+        return (Reply(HeartbeatResult(ErrorCode.COORDINATOR_NOT_AVAILABLE)),)
+    member = group.members.get(command.member_id)
+    if member is None or member.classic is None or command.instance_id is not None:
+        error = identity_error(group, command.member_id, command.instance_id)
+        if error or member is None or member.classic is None:
+            return (Reply(HeartbeatResult(error or ErrorCode.UNKNOWN_MEMBER_ID)),)
+    phase = member.classic_phase
+    if command.generation != member.epoch:
+        if command.generation > member.epoch or phase is ClassicPhase.STABLE:
+            return (Reply(HeartbeatResult(ErrorCode.ILLEGAL_GENERATION)),)
+        result = _REBALANCING  # its JoinGroup waits, or its answer was lost
+    elif phase is ClassicPhase.PREPARE_REBALANCE or is_behind(group, member):
+        result = _REBALANCING
+    else:
+        result = _QUIET if phase is ClassicPhase.STABLE else _ALIVE
+    if command.is_counted or command.member_id in group.awaiting_join:
+        return (Reply(result),)
+    return (Reply(result), Arm(member.session, now_ms + member.classic.session_timeout_ms))
+
+
+def identity_error(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ErrorCode:
+    """Return why the sender is not the classic member it says it is, or NONE.
+
+    An instance id decides first: unknown, the sender is unknown; held by another member id, the sender is fenced.
+    """
+    if instance_id is not None:
+        holder = group.static_members.get(instance_id)
+        if holder is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if holder != member_id:
+            return ErrorCode.FENCED_INSTANCE_ID
+    member = group.members.get(member_id)
+    return ErrorCode.UNKNOWN_MEMBER_ID if member is None or member.classic is None else ErrorCode.NONE
+
+
+def is_behind(group: ConsumerGroup, member: ConsumerMember) -> bool:
+    """Whether a target has overtaken the member, and nothing else has to happen before it joins again."""
+    return member.epoch < group.assignment_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS
+
+
+def is_due(group: ConsumerGroup, member: ConsumerMember) -> bool:
+    """Whether a member that has not been called must join. Costs as much as the member has partitions."""
+    if member.classic_phase is ClassicPhase.PREPARE_REBALANCE:
+        return False
+    if is_behind(group, member):
+        return True
+    if member.state is MemberState.UNREVOKED_PARTITIONS:
+        # It learns from SyncGroup what it must give back.
+        return member.classic_phase is ClassicPhase.STABLE
+    return member.state is MemberState.UNRELEASED_PARTITIONS and not _is_kept_waiting(group, member)
+
+
+def _is_kept_waiting(group: ConsumerGroup, member: ConsumerMember) -> bool:
+    granted = {held.topic_id: set(held.partitions) for held in member.assigned}
+    return any(
+        partition not in granted.get(topic_id, ()) and group.owner_epoch(topic_id, partition) != -1
+        for topic_id, partition in each(member.target)
+    )
+
+
+# -- calling members to join
+
+
+def decide_prepare(group: ConsumerGroup, command: PrepareClassic, now_ms: int) -> Effects:
+    """Call those who must join, and look again at the joins that wait."""
+    ids = sorted(group.members) if command.member_ids is None else command.member_ids
+    called: list[str] = []
+    for position, member_id in enumerate(ids):
+        member = group.members.get(member_id)
+        if member is None or member.classic is None:
+            continue
+        if member_id in group.awaiting_join:
+            yield Then(ReconcileJoin(group.group_id, member_id, command.cause, is_waiting=True))
+        elif is_due(group, member):
+            if len(called) == CALLED_AT_ONCE:
+                yield Then(PrepareClassic(group.group_id, tuple(ids[position:]), command.cause))
+                break
+            called.append(member_id)
+            yield from call(group, member, command.cause, now_ms)
+    if called:
+        yield Rouse(group.group_id, tuple(called))
+
+
+def call(group: ConsumerGroup, member: ConsumerMember, cause: Cause, now_ms: int) -> Effects:
+    """Have a member join within its rebalance timeout; its next heartbeat says so."""
+    yield Append(in_phase(group, member, ClassicPhase.PREPARE_REBALANCE, cause))
+    if member.classic_phase is ClassicPhase.COMPLETING_REBALANCE:
+        yield Disarm(member_sync_timer(group.group_id, member.member_id))
+    yield await_join(group, member, now_ms)
+
+
+def await_join(group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> Arm:
+    """Bound the time until a member joins, or until its JoinGroup is answered."""
+    timer = member_join_timer(group.group_id, member.member_id)
+    return Arm(timer, now_ms + max(member.rebalance_timeout_ms, 0))
+
+
+def await_sync(group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> Arm:
+    """Bound the time until a member asks for its assignment."""
+    timer = member_sync_timer(group.group_id, member.member_id)
+    return Arm(timer, now_ms + max(member.rebalance_timeout_ms, 0))
+
+
+def in_phase(group: ConsumerGroup, member: ConsumerMember, phase: ClassicPhase, cause: Cause) -> MemberAssignmentStored:
+    """Return the event by which a member enters a phase with all that it has."""
+    return MemberAssignmentStored(
+        group.group_id,
+        member.member_id,
+        member.epoch,
+        member.previous_epoch,
+        member.state,
+        member.assigned,
+        member.pending,
+        cause,
+        phase,
+    )
+
+
+# -- the ends
+
+
+def release(group: ConsumerGroup, member_id: str, error: ErrorCode) -> Effects:
+    """Answer the waiting JoinGroup of a member that goes, and let neither bound of it run."""
+    if member_id in group.awaiting_join:
+        told = member_id if error is ErrorCode.FENCED_INSTANCE_ID else ""
+        yield Reply(JoinResult(error, told), parked_join(group.group_id, member_id))
+    yield Disarm(member_join_timer(group.group_id, member_id))
+    yield Disarm(member_sync_timer(group.group_id, member_id))
+
+
+def send_back(group: ConsumerGroup, member_id: str, cause: Cause) -> Effects:
+    """Answer a waiting JoinGroup that its sender must repeat."""
+    place = parked_join(group.group_id, member_id)
+    yield Reply(JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member_id), place)
+    yield Note(ClassicJoinAnswered(group.group_id, member_id, cause))
+
+
+def decide_loaded(group: ConsumerGroup, now_ms: int) -> Effects:
+    """Take the classic members of a replayed group up: each has the whole of what it had to do then before it."""
+    if group.natives == len(group.members):
+        return
+    for _, member in sorted(group.members.items()):
+        if member.classic is None:
+            continue
+        if member.classic_phase is ClassicPhase.PREPARE_REBALANCE:
+            yield await_join(group, member, now_ms)
+        elif member.classic_phase is ClassicPhase.COMPLETING_REBALANCE:
+            yield await_sync(group, member, now_ms)
+    # An exit, a target or a release may be in the log without the conversion or the calls that should have followed.
+    cause = Cause(CauseKind.COORDINATOR_LOADED, now_ms)
+    yield Then(DowngradeIfDue(group.group_id, cause))
+    yield Then(PrepareClassic(group.group_id, None, cause))
+
+
+def decide_unload(group: ConsumerGroup) -> Effects:
+    """Give the classic members up: whoever waits must look for the coordinator again."""
+    if group.natives == len(group.members):
+        return
+    for member_id, member in sorted(group.members.items()):
+        if member.classic is not None:
+            yield from release(group, member_id, ErrorCode.NOT_COORDINATOR)

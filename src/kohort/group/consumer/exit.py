@@ -1,0 +1,196 @@
+"""The ways out of a consumer group: to leave, to be removed, to be evicted for silence or for what was not given back.
+
+Whoever goes takes everything of it out of the log, in the order that Kafka replays: what it owns, its target, itself.
+The group's epoch goes on once for all that go together, and what follows is decided on the group without them: a new
+target, or the way back to a classic group. A static member that says it comes back (-2) does not go: it keeps what it
+has and its session runs on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from kohort.group.consumer.classic_members import release
+from kohort.group.consumer.commands import (
+    LEAVE_STATIC_EPOCH,
+    AssignTarget,
+    ConsumerHeartbeat,
+    DowngradeIfDue,
+    PrepareClassic,
+)
+from kohort.group.consumer.events import (
+    ConsumerGroupDeleted,
+    ConsumerGroupStored,
+    ConsumerMemberDeleted,
+    ConsumerMemberOut,
+    Held,
+    MemberAssignmentDeleted,
+    MemberAssignmentStored,
+    MemberState,
+    MemberTargetDeleted,
+    PartitionMetadataDeleted,
+    RegexDeleted,
+    TargetDeleted,
+    TargetStored,
+)
+from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
+from kohort.group.consumer.topics import metadata_hash, regex_topics
+from kohort.group.effects import Append, Disarm, Effect, Effects, Note, Reply, Rouse, Then
+from kohort.group.results import ConsumerHeartbeatResult
+from kohort.group.settings import GroupSettings
+from kohort.group.timers import revocation_timer, target_timer
+from kohort.model.cause import Cause, CauseKind
+from kohort.model.errors import ErrorCode
+from kohort.model.id_partitions import each
+
+
+def decide_leave(group: ConsumerGroup, command: ConsumerHeartbeat, now_ms: int, settings: GroupSettings) -> Effects:
+    """Let the sender go: for good (-1), or until its instance comes back (-2). To say so again does no harm."""
+    member_id, epoch = command.member_id, command.member_epoch
+    left = Reply(ConsumerHeartbeatResult(ErrorCode.NONE, None, member_id, epoch))
+    if command.instance_id is not None:
+        holder = group.static_members.get(command.instance_id)
+        if holder is None and epoch == LEAVE_STATIC_EPOCH:
+            yield Reply(_refused(ErrorCode.UNKNOWN_MEMBER_ID, f"instance {command.instance_id} is not in the group"))
+            return
+        if holder is not None and holder != member_id:
+            text = f"instance {command.instance_id} is {holder} now, not {member_id}: close this member"
+            yield Reply(_refused(ErrorCode.FENCED_INSTANCE_ID, text))
+            return
+    member = group.members.get(member_id)
+    yield left
+    if member is None:
+        return
+    if epoch == LEAVE_STATIC_EPOCH:
+        yield from _leave_for_a_while(group, member, now_ms)
+    else:
+        cause = Cause(CauseKind.MEMBER_LEFT, now_ms, member_id, command.reason)
+        yield from out_effects(group, (member_id,), cause, now_ms, settings)
+
+
+def _refused(error: ErrorCode, message: str) -> ConsumerHeartbeatResult:
+    return ConsumerHeartbeatResult(error, message)
+
+
+def _leave_for_a_while(group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> Effects:
+    if member.epoch == LEAVE_STATIC_EPOCH:
+        return
+    cause = Cause(CauseKind.STATIC_MEMBER_LEFT, now_ms, member.member_id)
+    kept = tuple(Held(topic_id, numbers, (0,) * len(numbers)) for topic_id, numbers, _ in member.assigned)
+    if member.state is MemberState.UNREVOKED_PARTITIONS:
+        yield Disarm(revocation_timer(group.group_id, member.member_id, member.epoch))
+    yield Append(
+        MemberAssignmentStored(
+            group.group_id, member.member_id, LEAVE_STATIC_EPOCH, member.epoch, MemberState.STABLE, kept, (), cause
+        )
+    )
+    yield from rouse_waiting(group, member.pending, {member.member_id}, cause)
+
+
+def expire_session(group: ConsumerGroup, member_id: str, now_ms: int, settings: GroupSettings) -> Effects:
+    """Evict a member that has not been heard of for its session timeout."""
+    member = group.members.get(member_id)
+    if member is None:
+        return
+    timeout_ms = session_timeout_ms(member, settings, group.group_id)
+    cause = Cause(CauseKind.SESSION_TIMEOUT, now_ms, member_id, f"no heartbeat for {timeout_ms / 1000:.1f} s")
+    yield from out_effects(group, (member_id,), cause, now_ms, settings)
+
+
+def expire_revocation(
+    group: ConsumerGroup, member_id: str, epoch: int, now_ms: int, settings: GroupSettings
+) -> Effects:
+    """Evict a member that did not give back what it was asked for, unless it has gone on since."""
+    member = group.members.get(member_id)
+    if member is None or member.epoch != epoch or member.state is not MemberState.UNREVOKED_PARTITIONS:
+        return
+    detail = f"partitions were not given back within {member.rebalance_timeout_ms / 1000:.1f} s"
+    cause = Cause(CauseKind.REVOCATION_TIMEOUT, now_ms, member_id, detail)
+    yield from out_effects(group, (member_id,), cause, now_ms, settings)
+
+
+def session_timeout_ms(member: ConsumerMember, settings: GroupSettings, group_id: str) -> int:
+    """Return how long a member may be silent: as it asked itself if it is a classic one, else as the group says."""
+    if member.classic is not None:
+        return member.classic.session_timeout_ms
+    return settings.config_of(group_id).session_timeout_ms
+
+
+def out_effects(
+    group: ConsumerGroup, member_ids: Iterable[str], cause: Cause, _now_ms: int, settings: GroupSettings
+) -> Iterator[Effect]:
+    """Take members out: what is to be stored, told and disarmed, and what follows. It answers nobody."""
+    going = [group.members[member_id] for member_id in sorted(set(member_ids))]
+    if not going:
+        return
+    for member in going:
+        yield from _out(group, member, cause, settings)
+    regexes = Counter(member.subscribed_topic_regex for member in going if member.subscribed_topic_regex)
+    unused = {regex for regex, count in regexes.items() if group.regex_subscribers[regex] == count}
+    for regex in sorted(unused & group.regexes.keys()):
+        yield Append(RegexDeleted(group.group_id, regex, cause))
+    names = Counter(name for member in going for name in member.subscribed_topic_names)
+    dropped = {name for name, count in names.items() if group.subscribers[name] == count}
+    stored_hash = group.metadata_hash
+    if unused or dropped:
+        remaining = {name for name in group.subscribers if name not in dropped}
+        left = (regex_topics(group, regex) for regex in group.regex_subscribers if regex not in unused)
+        stored_hash = metadata_hash(remaining.union(*left), settings.image)
+    yield Append(ConsumerGroupStored(group.group_id, group.epoch + 1, stored_hash, cause))
+    if len(going) == len(group.members):
+        # Whoever comes next is assigned at once, however short ago the last target was (Kafka 4.4).
+        yield Append(TargetStored(group.group_id, group.epoch + 1, 0, cause))
+        yield Disarm(target_timer(group.group_id))
+        return
+    gone = {member.member_id for member in going}
+    freed = tuple(held for member in going for held in (*member.assigned, *member.pending))
+    yield from rouse_waiting(group, freed, gone, cause)
+    if group.natives == sum(member.classic is None for member in going):
+        yield Then(DowngradeIfDue(group.group_id, cause))
+    yield Then(AssignTarget(group.group_id, cause))
+
+
+def _out(group: ConsumerGroup, member: ConsumerMember, cause: Cause, settings: GroupSettings) -> Effects:
+    group_id, member_id = group.group_id, member.member_id
+    is_silent = cause.kind is CauseKind.SESSION_TIMEOUT
+    silent_ms = session_timeout_ms(member, settings, group_id) if is_silent else -1
+    yield Append(MemberAssignmentDeleted(group_id, member_id, cause))
+    yield Append(MemberTargetDeleted(group_id, member_id, cause))
+    yield Append(ConsumerMemberDeleted(group_id, member_id, cause))
+    yield Note(ConsumerMemberOut(group_id, member_id, member.instance_id, cause, silent_ms))
+    yield from disarm(group, member)
+    if member.classic is not None:
+        yield from release(group, member_id, ErrorCode.UNKNOWN_MEMBER_ID)
+
+
+def disarm(group: ConsumerGroup, member: ConsumerMember) -> Effects:
+    """Let no timer of a member fire any more."""
+    yield Disarm(member.session)
+    if member.state is MemberState.UNREVOKED_PARTITIONS:
+        yield Disarm(revocation_timer(group.group_id, member.member_id, member.epoch))
+
+
+def rouse_waiting(group: ConsumerGroup, freed: Iterable[Held], gone: set[str], cause: Cause) -> Effects:
+    """Rouse the members whose targets hold partitions that have just become free."""
+    waiting: set[str] = set()
+    for topic_id, partition in each(tuple((held.topic_id, held.partitions) for held in freed)):
+        heir = group.claims.get(topic_id, {}).get(partition)
+        if heir is not None and heir not in gone and heir in group.unsettled:
+            waiting.add(heir)
+    if waiting:
+        yield Rouse(group.group_id, tuple(sorted(waiting)))
+        if any(group.members[member_id].classic is not None for member_id in waiting):
+            yield Then(PrepareClassic(group.group_id, tuple(sorted(waiting)), cause))
+
+
+def delete_effects(group: ConsumerGroup, cause: Cause) -> Iterator[Effect]:
+    """Take an empty group out of the log, in the order that Kafka replays."""
+    assert not group.members, "a group with members is not deleted"
+    yield Disarm(target_timer(group.group_id))
+    yield Append(TargetDeleted(group.group_id, cause))
+    for regex in sorted(group.regexes):
+        yield Append(RegexDeleted(group.group_id, regex, cause))
+    if group.has_partition_metadata:
+        yield Append(PartitionMetadataDeleted(group.group_id, cause))
+    yield Append(ConsumerGroupDeleted(group.group_id, cause))

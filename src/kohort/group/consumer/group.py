@@ -1,0 +1,191 @@
+"""A consumer group (KIP-848) and its members as they are now: fields and questions, no decisions.
+
+Only `apply` writes the fields. Questions asked for every heartbeat cost the same for any size of group: what
+would need a walk over the members is counted as they change.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import StrEnum
+
+from kohort.assign.server import StandbyLags
+from kohort.group.consumer.events import ClassicMemberMetadata, ClassicPhase, Held, MemberState, RegexStored
+from kohort.group.timers import Timer, session_timer
+from kohort.model.cause import Cause
+from kohort.model.id_partitions import NOTHING, IdPartitions
+
+FIRST_EPOCH = 1
+"""The epoch of a group that nobody has joined, and of its target: the first join makes it 2 (Kafka 4.3)."""
+
+RETRY_MS, MAX_RETRY_MS = 1_000, 60_000
+"""How long after a failed target the next attempt is made, without a new epoch: at first, and at most."""
+
+
+def retry_after_ms(failures: int) -> int:
+    """Return how long to wait after an attempt at a target that failed like `failures` before it."""
+    return min(RETRY_MS << min(failures, 6), MAX_RETRY_MS)
+
+
+class GroupState(StrEnum):
+    """Kafka's names for the states of a consumer group."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+class ConsumerMember:
+    """One member of a consumer group; `classic` is None for a native one.
+
+    `assigned` is what it was granted, `pending` what it was asked to give back and has not yet; `target` is what it
+    should own once it has the group's assignment epoch. A member `is_stored` once it has said what it subscribes to:
+    a replay may know what it owns before that.
+    """
+
+    __slots__ = (
+        "assigned",
+        "classic",
+        "classic_phase",
+        "client_host",
+        "client_id",
+        "epoch",
+        "instance_id",
+        "is_stored",
+        "lags",
+        "member_id",
+        "pending",
+        "previous_epoch",
+        "rack_id",
+        "rebalance_timeout_ms",
+        "server_assignor",
+        "session",
+        "state",
+        "subscribed_topic_names",
+        "subscribed_topic_regex",
+        "target",
+    )
+
+    def __init__(self, group_id: str, member_id: str) -> None:
+        self.member_id = member_id
+        self.is_stored = False
+        self.instance_id: str | None = None
+        self.rack_id: str | None = None
+        self.client_id = ""
+        self.client_host = ""
+        self.subscribed_topic_names: tuple[str, ...] = ()
+        self.subscribed_topic_regex = ""
+        self.rebalance_timeout_ms = -1
+        self.server_assignor: str | None = None
+        self.classic: ClassicMemberMetadata | None = None
+        self.classic_phase = ClassicPhase.STABLE
+        self.lags: StandbyLags = ()
+        self.epoch = 0
+        self.previous_epoch = 0
+        self.state = MemberState.STABLE
+        self.assigned: tuple[Held, ...] = ()
+        self.pending: tuple[Held, ...] = ()
+        self.target: IdPartitions = NOTHING
+        self.session: Timer = session_timer(group_id, member_id)
+
+
+class ConsumerGroup:
+    """One consumer group.
+
+    `owners` holds the member that has a partition, granted or asked back; `claims` the one whose target it is in.
+    `subscribers` counts the members by topic name, `regex_subscribers` by expression, `assignors` by vote, `natives`
+    those that speak the consumer protocol. `unsettled` are the members that have not reached the target or have
+    something left to do. `followers` is the shard's index of its groups by topic name, kept by each for itself.
+    """
+
+    __slots__ = (
+        "assignment_epoch",
+        "assignment_timestamp_ms",
+        "assignors",
+        "awaiting_join",
+        "claims",
+        "classic_protocols",
+        "epoch",
+        "epoch_cause",
+        "failed_epoch",
+        "followers",
+        "group_id",
+        "has_partition_metadata",
+        "is_dead",
+        "members",
+        "metadata_hash",
+        "natives",
+        "owners",
+        "regex_subscribers",
+        "regexes",
+        "static_members",
+        "subscribers",
+        "target_cost_us",
+        "target_failure",
+        "target_failures",
+        "target_retry_ms",
+        "unsettled",
+    )
+
+    def __init__(self, group_id: str, followers: dict[str, set[str]] | None = None) -> None:
+        self.group_id = group_id
+        self.followers: dict[str, set[str]] = {} if followers is None else followers
+        self.is_dead = False
+        self.epoch = FIRST_EPOCH
+        self.epoch_cause: Cause | None = None
+        """Why the epoch is what it is."""
+        self.metadata_hash = 0
+        self.has_partition_metadata = False
+        """Whether Kafka 4.0 left a record about topics, which the hash has replaced."""
+        self.assignment_epoch = FIRST_EPOCH
+        self.assignment_timestamp_ms = 0
+        self.members: dict[str, ConsumerMember] = {}
+        self.natives = 0
+        self.static_members: dict[str, str] = {}
+        """Member id by instance id."""
+        self.owners: dict[bytes, dict[int, str]] = {}
+        self.claims: dict[bytes, dict[int, str]] = {}
+        self.subscribers: Counter[str] = Counter()
+        self.regex_subscribers: Counter[str] = Counter()
+        self.regexes: dict[str, RegexStored] = {}
+        self.assignors: Counter[str] = Counter()
+        self.classic_protocols: Counter[str] = Counter()
+        """By protocol name, how many classic members offer it."""
+        self.awaiting_join: set[str] = set()
+        """Classic members whose JoinGroup waits for partitions that others still have, or for a target."""
+        self.unsettled: set[str] = set()
+        self.target_cost_us = 0
+        """What the last target took to compute; 0 when nobody measured."""
+        self.target_failure: str | None = None
+        """Why the last attempt at a target failed, or None."""
+        self.target_failures = 0
+        """How many attempts have failed since the last target."""
+        self.target_retry_ms = 0
+        self.failed_epoch = 0
+        """The group epoch for which no target could be computed; before another one it is tried again only in time."""
+
+    @property
+    def state(self) -> GroupState:
+        """Where the group is."""
+        if self.is_dead:
+            return GroupState.DEAD
+        if not self.members:
+            return GroupState.EMPTY
+        if self.epoch > self.assignment_epoch:
+            return GroupState.ASSIGNING
+        return GroupState.RECONCILING if self.unsettled else GroupState.STABLE
+
+    @property
+    def is_native(self) -> bool:
+        """Whether some member speaks the consumer protocol."""
+        return self.natives > 0
+
+    def owner_epoch(self, topic_id: bytes, partition: int) -> int:
+        """Return the epoch of the member that has a partition, -1 when nobody has it."""
+        holder = self.owners.get(topic_id, _NOBODY).get(partition)
+        return -1 if holder is None else max(self.members[holder].epoch, 0)
+
+
+_NOBODY: dict[int, str] = {}

@@ -1,0 +1,318 @@
+"""Consumer groups (KIP-848): the coordinator's half of ConsumerGroupHeartbeat.
+
+THE MACHINE. There is no round. A group has an epoch, which goes on whenever something happens that its assignment
+depends on: who is in, what they subscribe to, what those topics are, who assigns. A target belongs to an epoch: what
+each member should own. Every member walks to its target by itself, one step per heartbeat, at its own epoch:
+
+    group epoch ──computed at once, if that is cheap──▶ target epoch ──step by step, when it heartbeats──▶ member epoch
+
+    Empty: no members.  Assigning: the target is behind the group.  Reconciling: some member is behind the target.
+    Stable: neither.  Dead: this coordinator has given the group up.
+
+A member's steps are in `reconcile`. What they keep true: a partition is held by one member at most, granted or not yet
+given back, and a member reaches its target's epoch only after it has given back what the target takes from it.
+
+THE RULES.
+ 1. Every record is a fact about one thing, and every prefix of a group's log is a group that can go on. So a heartbeat
+    that changes much is decided in parts, each with records of its own: what the sender says of itself and the group's
+    epoch; the target (`AssignTarget`); the sender's step (`Reconcile`), which carries the answer. A crash between two
+    leaves a member that has not heard its answer and asks again.
+ 2. A heartbeat may be lost, its answer may, and both may come twice. To join twice is to join once. Who shows the
+    epoch before its own, and does not own more than it was granted, has missed an answer: it is told again what it
+    missed and nothing changes, so it may say so as often as it likes. To leave twice is to leave once. What a member
+    can never do is show an epoch that it has not been given: it is fenced, gives up everything and joins again.
+ 3. An assignment is told when it has changed, and whenever the sender shows that it may not know: it joins, it says
+    everything (clients do that after any error), or it shows an old epoch.
+ 4. Whoever must act is roused: its kept heartbeat is answered at once, instead of the next one being waited for. Those
+    are the members whose target a computation changed, and the one whose target a freed partition is in.
+ 5. A member's session is counted from its heartbeats. One that must give something back has its rebalance timeout for
+    that, counted from the step that asks for it, and is evicted if it does not. One that waits for others has no bound.
+ 6. A static member (KIP-345) that says it comes back (-2) keeps everything: its place in the target, and partitions
+    that nobody reads meanwhile. Its session runs on. Who comes back first under its instance id takes its place.
+ 7. Decisions cost what they change, whatever the size of the group; only a target walks all members.
+
+THE TARGET is spaced out only if it is expensive: an assignor that takes a tenth of a second is asked every two seconds
+at most, and never waits longer than the assignment interval (KIP-1263). Kafka spaces all targets one second apart and
+answers with the old one meanwhile, which costs a second member its first five seconds. An assignor that fails leaves
+the target standing; all members are told why with each answer, and it is asked again at the next epoch or soon.
+
+TOPICS are known from the image the runtime keeps. `TopicChanged` comes for each topic that the group subscribes to or
+that one of its expressions may match: the expressions are resolved again, and the hash of what the topics are decides
+whether the epoch goes on. Kafka waits for the next heartbeat, and for expressions up to ten seconds more.
+
+AFTER A FAILOVER nothing is lost: every member has a full session to be heard of, whoever owes partitions its full
+rebalance timeout, a target that was due is computed, and topics that changed meanwhile are noticed.
+
+DOUBTS.
+ - A heartbeat that is delayed for so long that its sender has sent another one on another connection may be decided
+   last. Its epoch tells it apart unless the epoch has not changed; then what it owned when it was sent counts for what
+   it owns. The protocol has no number for heartbeats, so neither Kafka nor we can tell. Nothing that clients do leads
+   there: they close the connection before they repeat a request, and a closed connection's requests are not read.
+ - Kafka fences a lost answer's sender if it does not say what it owns. We do not: it would not have the newer epoch
+   if it had not given back what it had to.
+ - A member that left for a while makes its group Reconciling until it is back, as in Kafka.
+
+The decisions live beside this module: request (what no group could take), join (who comes, and what members say),
+static (who comes back), answer, target, exit (who goes), classic_members (the old protocol inside); conversions are in
+`group/migration`. This one checks who sends a heartbeat, routes timers, hears of topics, takes groups up and gives them
+up.
+"""
+
+from __future__ import annotations
+
+from kohort.group.classic.group import ClassicGroup, Phase
+from kohort.group.commands import TimerFired
+from kohort.group.consumer import classic_exit, classic_members
+from kohort.group.consumer.answer import decide_reconcile
+from kohort.group.consumer.commands import (
+    AssignTarget,
+    ConsumerHeartbeat,
+    DowngradeIfDue,
+    PrepareClassic,
+    Reconcile,
+    TargetMeasured,
+    TopicChanged,
+)
+from kohort.group.consumer.events import (
+    ConsumerGroupStored,
+    ConsumerMemberDeleted,
+    MemberAssignmentDeleted,
+    MemberState,
+    MemberTargetDeleted,
+    PartitionMetadataDeleted,
+    RegexStored,
+    TargetTimed,
+)
+from kohort.group.consumer.exit import decide_leave, disarm, expire_revocation, expire_session, session_timeout_ms
+from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
+from kohort.group.consumer.join import decide_join, regex_refusal, subscribe
+from kohort.group.consumer.request import epoch_refusal, is_full, is_leaving, refused, request_refusal
+from kohort.group.consumer.static import decide_static_join, static_refusal
+from kohort.group.consumer.topics import metadata_hash
+from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Reply, Then
+from kohort.group.events import GroupDeleted, GroupLoaded, GroupUnloaded
+from kohort.group.migration import migrate
+from kohort.group.results import ConsumerHeartbeatResult
+from kohort.group.settings import GroupSettings
+from kohort.group.timers import Timer, TimerKind, revocation_timer, session_timer, target_timer
+from kohort.model.cause import Cause, CauseKind
+from kohort.model.errors import ErrorCode
+
+TARGET_RETRY_MS = 1_000
+"""How long after a failed append a target, or a look at the topics, is tried again."""
+
+
+def decide_heartbeat(group: ConsumerGroup, command: ConsumerHeartbeat, now_ms: int, settings: GroupSettings) -> Effects:
+    """Keep the sender alive and tell it what it must know. One with nothing to say, to hear or to do yields a tuple."""
+    member = group.members.get(command.member_id)
+    if (
+        member is not None
+        and command.member_epoch == member.epoch
+        and member.epoch > 0
+        and command.subscribed_topic_names is None
+        and command.subscribed_topic_regex is None
+        and command.rebalance_timeout_ms == -1
+        and command.server_assignor is None
+        and command.rack_id is None
+        and command.lags is None
+        and (command.instance_id is None or command.instance_id == member.instance_id)
+        and member.classic is None
+        and command.member_id not in group.unsettled
+        and not group.is_dead
+    ):
+        config = settings.config_of(group.group_id)
+        result = ConsumerHeartbeatResult(
+            ErrorCode.NONE,
+            group.target_failure,
+            member.member_id,
+            member.epoch,
+            config.heartbeat_interval_ms,
+            None,
+            True,  # is_quiet
+        )
+        if command.is_counted:  # the session runs from when it came, however late it is answered
+            return (Reply(result),)
+        return (Reply(result), Arm(member.session, now_ms + config.session_timeout_ms))
+    return _decide_heartbeat(group, member, command, now_ms, settings)
+
+
+def decide_first_heartbeat(
+    group: ClassicGroup | None, command: ConsumerHeartbeat, now_ms: int, settings: GroupSettings
+) -> Effects:
+    """Let a member into a group that is no consumer group: there is none, or a classic one is to become one."""
+    refusal = request_refusal(command, settings)
+    if refusal is None and command.member_epoch != 0:
+        text = f"group {command.group_id} is no consumer group: the member must give up its partitions and join again"
+        refusal = refused(ErrorCode.GROUP_ID_NOT_FOUND, text)
+    if refusal is None:
+        refusal = regex_refusal(None, command, settings)
+    if refusal is not None:
+        yield Reply(refusal)
+    elif group is None:
+        yield from decide_heartbeat(ConsumerGroup(command.group_id), command, now_ms, settings)
+    elif group.phase is Phase.DEAD:
+        yield Reply(refused(ErrorCode.NOT_COORDINATOR, "the coordinator of the group is another one now"))
+    elif group.members or group.phase is not Phase.EMPTY:
+        yield from migrate.decide_upgrade(group, command, now_ms, settings)
+    else:
+        member_id = command.member_id or command.new_member_id
+        for pending_id in sorted(group.pending):
+            yield Disarm(session_timer(group.group_id, pending_id))
+        if group.is_stored:
+            yield Append(GroupDeleted(group.group_id, Cause(CauseKind.GROUP_CONVERTED, now_ms, member_id)))
+        yield from decide_heartbeat(ConsumerGroup(command.group_id), command, now_ms, settings)
+
+
+def _decide_heartbeat(
+    group: ConsumerGroup,
+    member: ConsumerMember | None,
+    command: ConsumerHeartbeat,
+    now_ms: int,
+    settings: GroupSettings,
+) -> Effects:
+    refusal = request_refusal(command, settings)
+    if refusal is not None:
+        yield Reply(refusal)
+    elif group.is_dead:
+        yield Reply(refused(ErrorCode.NOT_COORDINATOR, "the coordinator of the group is another one now"))
+    elif is_leaving(command):
+        yield from decide_leave(group, command, now_ms, settings)
+    elif (refusal := regex_refusal(group, command, settings)) is not None:
+        yield Reply(refusal)
+    elif command.member_epoch == 0:
+        decide = decide_join if command.instance_id is None else decide_static_join
+        yield from decide(group, command, now_ms, settings)
+    elif error := static_refusal(group, command):
+        text = f"instance {command.instance_id} is not {command.member_id}'s: it must join again, or close"
+        yield Reply(refused(error, text))
+    elif member is None:
+        text = f"member {command.member_id} is not in the group: it must give up its partitions and join again"
+        yield Reply(refused(ErrorCode.UNKNOWN_MEMBER_ID, text))
+    elif (refusal := epoch_refusal(member, command)) is not None:
+        yield Reply(refusal)
+    else:
+        yield from _go_on(group, member, command, now_ms, settings)
+
+
+def _go_on(
+    group: ConsumerGroup, member: ConsumerMember, command: ConsumerHeartbeat, now_ms: int, settings: GroupSettings
+) -> Effects:
+    """Take what a member says, if it says something of itself, and reconcile it."""
+    is_telling = (
+        command.subscribed_topic_names is not None
+        or command.subscribed_topic_regex is not None
+        or command.rebalance_timeout_ms != -1
+        or command.server_assignor is not None
+        or command.rack_id is not None
+        or command.lags is not None
+        or member.classic is not None
+    )
+    if is_telling:
+        cause = Cause(CauseKind.MEMBER_CHANGED, now_ms, member.member_id, command.reason)
+        yield from subscribe(group, member, command, cause, settings)
+        return
+    if not command.is_counted:
+        yield Arm(member.session, now_ms + session_timeout_ms(member, settings, group.group_id))
+    step = Reconcile(group.group_id, member.member_id, command, is_full(command))
+    yield from decide_reconcile(group, step, now_ms, settings)
+
+
+def decide_timer(group: ConsumerGroup, timer: Timer, now_ms: int, settings: GroupSettings) -> Effects:
+    """Do what a timer of the group was armed for, unless the group has moved on."""
+    match timer.kind:
+        case TimerKind.SESSION:
+            yield from expire_session(group, timer.member_id, now_ms, settings)
+        case TimerKind.REBALANCE:
+            yield from expire_revocation(group, timer.member_id, timer.generation, now_ms, settings)
+        case TimerKind.TARGET:
+            yield from _catch_up(group, now_ms, settings)
+        case TimerKind.JOIN | TimerKind.SYNC if timer.member_id:
+            yield from classic_exit.decide_timer(group, timer, now_ms, settings)
+
+
+def decide_measured(group: ConsumerGroup, command: TargetMeasured, now_ms: int, _settings: GroupSettings) -> Effects:
+    """Note what the last target took: the next one waits the longer, the more that is."""
+    yield Note(TargetTimed(group.group_id, command.cost_us, Cause(CauseKind.TARGET_MEASURED, now_ms)))
+
+
+def decide_topic_changed(group: ConsumerGroup, command: TopicChanged, now_ms: int, settings: GroupSettings) -> Effects:
+    """See what a change of a topic means to the group."""
+    if group.members and not group.is_dead:
+        cause = Cause(CauseKind.TOPIC_METADATA_CHANGED, now_ms, detail=command.topic)
+        yield from _refresh(group, cause, settings)
+
+
+def _catch_up(group: ConsumerGroup, now_ms: int, settings: GroupSettings) -> Effects:
+    """Do what was put off, or could not be stored: tidy up, look at the topics, compute the target."""
+    cause = Cause(CauseKind.COORDINATOR_LOADED, now_ms)
+    if group.has_partition_metadata:
+        yield Append(PartitionMetadataDeleted(group.group_id, cause))
+    for member_id, member in sorted(group.members.items()):
+        if not member.is_stored:
+            # Only a log that others wrote knows what somebody owns who is not there.
+            yield Append(MemberAssignmentDeleted(group.group_id, member_id, cause))
+            yield Append(MemberTargetDeleted(group.group_id, member_id, cause))
+            yield Append(ConsumerMemberDeleted(group.group_id, member_id, cause))
+            yield from disarm(group, member)
+    if group.members:
+        if group.natives < len(group.members):
+            yield Then(DowngradeIfDue(group.group_id, cause))
+            yield Then(PrepareClassic(group.group_id, None, cause))
+        effects = tuple(_refresh(group, Cause(CauseKind.TOPIC_METADATA_CHANGED, now_ms), settings))
+        yield from effects
+        if not effects:
+            yield Then(AssignTarget(group.group_id, group.epoch_cause or cause))
+
+
+def _refresh(group: ConsumerGroup, cause: Cause, settings: GroupSettings) -> Effects:
+    """Resolve the expressions again, and take the epoch on if what the group subscribes to is not what it was."""
+    has_changed = False
+    names = set(group.subscribers)
+    for regex in sorted(group.regex_subscribers):
+        stored = group.regexes.get(regex)
+        topics = settings.image.matching(regex) if settings.image.regex_error(regex) is None else frozenset()
+        names |= topics
+        if stored is None or topics != set(stored.topics):
+            has_changed = True
+            resolved = Cause(CauseKind.REGEX_RESOLVED, cause.at_ms, detail=cause.detail)
+            version = 0 if stored is None else stored.version + 1
+            found = tuple(sorted(topics))
+            yield Append(RegexStored(group.group_id, regex, found, version, cause.at_ms, resolved))
+    hash_now = metadata_hash(names, settings.image)
+    if has_changed or hash_now != group.metadata_hash:
+        yield Append(ConsumerGroupStored(group.group_id, group.epoch + 1, hash_now, cause))
+        yield Then(AssignTarget(group.group_id, cause))
+
+
+def decide_loaded(group: ConsumerGroup, now_ms: int, settings: GroupSettings) -> Effects:
+    """Take up a replayed group: everybody has all the time it had, and what was due is done.
+
+    It stores nothing itself, so that a log which cannot be written yet leaves nobody without a bound.
+    """
+    group_id = group.group_id
+    cause = Cause(CauseKind.COORDINATOR_LOADED, now_ms)
+    for member_id, member in sorted(group.members.items()):
+        yield Arm(member.session, now_ms + session_timeout_ms(member, settings, group_id))
+        if member.state is MemberState.UNREVOKED_PARTITIONS:
+            timer = revocation_timer(group_id, member_id, member.epoch)
+            yield Arm(timer, now_ms + max(member.rebalance_timeout_ms, 0))
+    if group.members:
+        yield Note(GroupLoaded(group_id, cause))
+        yield from classic_members.decide_loaded(group, now_ms)
+        if not group.is_native:
+            yield Then(DowngradeIfDue(group_id, cause))
+    yield Then(TimerFired(target_timer(group_id)))
+
+
+def decide_unload(group: ConsumerGroup, now_ms: int) -> Effects:
+    """Give the group up: whoever waits must look for the coordinator again, and no timer of it may fire."""
+    yield from classic_members.decide_unload(group)
+    for _, member in sorted(group.members.items()):
+        yield from disarm(group, member)
+    yield Disarm(target_timer(group.group_id))
+    yield Note(GroupUnloaded(group.group_id, Cause(CauseKind.COORDINATOR_UNLOADED, now_ms)))
+
+
+def retry_later(group_id: str, now_ms: int) -> Effects:
+    """Come back to what could not be stored."""
+    yield Arm(target_timer(group_id), now_ms + TARGET_RETRY_MS)

@@ -1,0 +1,160 @@
+"""How a member moves towards its target, one step at a time (KIP-848): a pure function of one member.
+
+A is what the member was granted, P what it was asked to give back, T its target among the topics it subscribes to.
+
+ STABLE                 has what its epoch says. It steps when the target's epoch is another one.
+ UNREVOKED_PARTITIONS   must give back P. It steps once it says that it owns nothing of P; its epoch stays until then.
+ UNRELEASED_PARTITIONS  has its target's epoch, but waits for partitions that others still have. It steps each time.
+
+A step keeps A∩T. If the member may still own anything beyond, that is P, and all else waits. Otherwise it takes the
+target's epoch and everything of T that nobody has; what somebody has is left for a later step. So no partition is ever
+in A∪P of two members: it leaves one only when that member has said that it does not own it, and enters another only
+when it is in none.
+
+A member whose subscription shrinks before a new target is there gives back at once what it no longer reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from kohort.group.consumer.events import Held, MemberState
+from kohort.group.consumer.group import ConsumerMember
+from kohort.model.id_partitions import IdPartitions, each
+
+Epochs = dict[tuple[bytes, int], int]
+"""Partitions with the epoch in which each was assigned."""
+
+
+class Step(NamedTuple):
+    """What becomes of a member."""
+
+    epoch: int
+    previous_epoch: int
+    state: MemberState
+    assigned: tuple[Held, ...]
+    pending: tuple[Held, ...]
+
+
+def reconcile(
+    member: ConsumerMember,
+    *,
+    target: IdPartitions,
+    target_epoch: int,
+    owner: Callable[[bytes, int], int],
+    subscribed: frozenset[bytes],
+    owned: IdPartitions | None,
+    has_subscription_changed: bool,
+) -> Step | None:
+    """Return the member's next step, or None when it stays as it is.
+
+    `owner` says in which epoch somebody has a partition, -1 for nobody. `owned` is what the member says it owns, None
+    when it says nothing. A member in the state UNKNOWN must own nothing: see `is_unknown`.
+    """
+    held = epochs_of(member.assigned)
+    match member.state:
+        case MemberState.STABLE if member.epoch == target_epoch:
+            if not has_subscription_changed:
+                return None
+            return _shrunk(member, held, subscribed, owned)
+        case MemberState.UNREVOKED_PARTITIONS if _may_own(owned, each(ids_of(member.pending))):
+            if not has_subscription_changed:
+                return None
+            return _shrunk(member, held, subscribed, owned)
+    step = _step(member, held, target, target_epoch, owner, subscribed, owned)
+    is_same = (
+        step.epoch == member.epoch
+        and step.state is member.state
+        and step.assigned == member.assigned
+        and step.pending == member.pending
+    )
+    return None if is_same else step
+
+
+def is_unknown(member: ConsumerMember, owned: IdPartitions | None) -> bool:
+    """Whether the member is in a state of a later version, and must begin anew because it does not own nothing."""
+    return member.state is MemberState.UNKNOWN and (owned is None or bool(owned))
+
+
+def _step(
+    member: ConsumerMember,
+    held: Epochs,
+    target: IdPartitions,
+    target_epoch: int,
+    owner: Callable[[bytes, int], int],
+    subscribed: frozenset[bytes],
+    owned: IdPartitions | None,
+) -> Step:
+    wanted = {partition for partition in each(target) if partition[0] in subscribed}
+    kept = {partition: epoch for partition, epoch in held.items() if partition in wanted}
+    revoked = {partition: epoch for partition, epoch in held.items() if partition not in wanted}
+    if revoked and _may_own(owned, revoked):
+        is_unknown_state = member.state is MemberState.UNKNOWN
+        epoch = target_epoch if is_unknown_state else member.epoch
+        return Step(epoch, member.epoch, MemberState.UNREVOKED_PARTITIONS, held_of(kept), held_of(revoked))
+    given_back = set(each(ids_of(member.pending)))
+    missing = wanted - kept.keys()
+    free = {partition for partition in missing if partition in given_back or owner(*partition) == -1}
+    state = MemberState.STABLE if len(free) == len(missing) else MemberState.UNRELEASED_PARTITIONS
+    if not free and len(kept) == len(held):
+        return Step(target_epoch, member.epoch, state, member.assigned, ())
+    kept.update(dict.fromkeys(free, target_epoch))
+    return Step(target_epoch, member.epoch, state, held_of(kept), ())
+
+
+def _shrunk(
+    member: ConsumerMember, held: Epochs, subscribed: frozenset[bytes], owned: IdPartitions | None
+) -> Step | None:
+    """Ask for what the member no longer subscribes to; what it says it does not own is free at once."""
+    kept = {partition: epoch for partition, epoch in held.items() if partition[0] in subscribed}
+    revoked = {partition: epoch for partition, epoch in held.items() if partition[0] not in subscribed}
+    if not revoked:
+        return None
+    pending = epochs_of(member.pending)
+    state = member.state
+    if _may_own(owned, revoked):
+        pending.update(revoked)
+        state = MemberState.UNREVOKED_PARTITIONS
+    return Step(member.epoch, member.epoch, state, held_of(kept), held_of(pending))
+
+
+def _may_own(owned: IdPartitions | None, partitions: Iterable[tuple[bytes, int]]) -> bool:
+    """Whether the member still owns one of these partitions, for all we know."""
+    if owned is None:
+        return True
+    said = set(each(owned))
+    return any(partition in said for partition in partitions)
+
+
+def is_within(owned: IdPartitions | None, assigned: tuple[Held, ...]) -> bool:
+    """Whether a member says what it owns, and that is no more than it was granted."""
+    if owned is None:
+        return False
+    granted = {held.topic_id: set(held.partitions) for held in assigned}
+    return all(granted.get(topic_id, set()).issuperset(partitions) for topic_id, partitions in owned)
+
+
+def ids_of(held: tuple[Held, ...]) -> IdPartitions:
+    """Return partitions without their epochs."""
+    return tuple((topic_id, partitions) for topic_id, partitions, _ in held)
+
+
+def epochs_of(held: tuple[Held, ...]) -> Epochs:
+    """Return the epoch in which each partition was assigned."""
+    return {
+        (topic_id, partition): epoch
+        for topic_id, partitions, epochs in held
+        for partition, epoch in zip(partitions, epochs, strict=True)
+    }
+
+
+def held_of(epochs: Epochs) -> tuple[Held, ...]:
+    """Return partitions with their epochs in canonical order."""
+    topics: dict[bytes, list[int]] = {}
+    for topic_id, partition in sorted(epochs):
+        topics.setdefault(topic_id, []).append(partition)
+    return tuple(
+        Held(topic_id, tuple(numbers), tuple(epochs[topic_id, number] for number in numbers))
+        for topic_id, numbers in topics.items()
+    )

@@ -1,0 +1,1 @@
+"""Why a group rebalanced, and what that cost."""

@@ -1,0 +1,354 @@
+"""Why a group rebalanced, who waited for whom, and what it cost: one more function of the group's log.
+
+WHAT IS READ. The events of one group in the order in which its coordinator wrote them, as the JSON of
+`node/event_fields.py` says them. They are best effort: after a crash some are missing, a clock may step back. So this
+fold refuses nothing, marks what it cannot know (`is_partial`), passes over copies, and lets no time run backwards.
+
+WHAT A REBALANCE IS. The whole move from one stable assignment to the next. It begins with the first event that
+disturbs a stable or empty group: a member joins, rejoins, leaves, is evicted, is replaced. It ends when no round
+gathers, every member has been answered with all that it was assigned, and none owns anything else. So one rebalance are
+ - both rounds of a cooperative move, and a third one if somebody is evicted in between;
+ - a round that is opened while another gathers or awaits its assignment;
+ - a round whose leader failed to assign, or whose assignment could not be stored, and the one that succeeds;
+ - a member of the new generation that never asks for its assignment, until the sync timer evicts it;
+ - a round that a restart of the broker cut off, and the one that follows it, if there is still something to move.
+A static member that comes back to a stable group is a rebalance without a round. A group that ends up empty has
+rebalanced to nobody. A deleted group is forgotten: what bears its name afterwards starts anew.
+
+WHAT IT COSTS. `ownership.py` has the rule: from the JoinGroup in which a member no longer claims a partition (or its
+departure) to the SyncGroup answer that gives it to somebody.
+
+DOUBTS. A member stops reading a little before we learn it: its callbacks run before its JoinGroup. Members that cannot
+say what they own (subscriptions of version 0, protocols of others) are taken for eager ones: they claim nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from kohort.group.explain.because import CONVERTED
+from kohort.group.explain.consumer import CONSUMER_FOLDS, stored_by_conversion
+from kohort.group.explain.course import Course
+from kohort.group.explain.explained import (
+    UNTOLD,
+    Departure,
+    EventFields,
+    Rebalance,
+    Replacement,
+    Round,
+    Told,
+    because,
+    member_of,
+    partitions_of,
+    targets_of,
+)
+from kohort.group.explain.group import group_created, group_deleted, group_emptied, group_loaded
+from kohort.group.explain.ownership import Gap
+
+
+def explain(events: Iterable[EventFields], group_id: str, now_ms: int) -> Told:
+    """Return what the events of a group tell, the running rebalance as it is at `now_ms`."""
+    explanation = Explanation(group_id)
+    for event in events:
+        explanation.fold(event)
+    return explanation.told(now_ms)
+
+
+class Explanation:
+    """One group's events, folded one after another. Of its rebalances the `last` ones are kept, or all of them."""
+
+    def __init__(self, group_id: str, *, last: int | None = None, keeps_events: bool = True) -> None:
+        self._course = Course(group_id, last)
+        self._keeps_events = keeps_events
+
+    def told(self, now_ms: int) -> Told:
+        """Return what is known, the running rebalance as it is at `now_ms`."""
+        course = self._course
+        running = course.running_at(now_ms)
+        return Told(
+            course.group_id,
+            course.state,
+            course.generation,
+            len(course.members),
+            len(course.assigned()),
+            list(course.rebalances),
+            running,
+            course.total,
+            course.unowned_partition_s,
+            course.avoided,
+            dict(course.identities),
+            {partition: owner for partition, (owner, _) in course.ownership.owners.items()},
+            course.now_ms > 0,
+            course.group_type,
+            dict(course.protocols),
+        )
+
+    def fold(self, event: EventFields) -> Rebalance | None:
+        """Take one event; return the rebalance that it ended, if it did. Events of other groups are passed over."""
+        course = self._course
+        if event.get("group") != course.group_id or course.is_repeated(event):
+            return None
+        course.now_ms = max(course.now_ms, int(event.get("at_ms", 0)))
+        before = course.running
+        name = str(event.get("event"))
+        course.is_converting &= because(event).kind == CONVERTED
+        course.is_consumer |= "epoch" in event and not course.is_converting
+        if name != "revocations_awaited":
+            course.answer_due()
+        is_consumer = "epoch" in event or (course.is_consumer and "generation" not in event)
+        fold = (CONSUMER_FOLDS if is_consumer or name not in _FOLDS else _FOLDS).get(name)
+        ended = None if fold is None else fold(course, event)
+        concerned = ended or course.running or before
+        if concerned is not None and self._keeps_events:
+            concerned.events.append(event)
+        course.state = str(event.get("state") or course.state)
+        return ended
+
+
+# -- who comes and who goes
+
+
+def _member_id_issued(course: Course, event: EventFields) -> None:
+    course.pending.add(member_of(event))
+
+
+def _member_id_dropped(course: Course, event: EventFields) -> None:
+    course.pending.discard(member_of(event))
+
+
+def _member_joined(course: Course, event: EventFields) -> None:
+    member_id = member_of(event)
+    course.identify(event, member_id)
+    running = course.begin(event)
+    course.pending.discard(member_id)
+    if member_id not in course.members:
+        course.members.add(member_id)
+        running.joined.append(member_id)
+    course.here.add(member_id)
+    course.ownership.claim(member_id, partitions_of(event.get("owned")), course.now_ms)
+
+
+def _member_rejoined(course: Course, event: EventFields) -> None:
+    member_id = member_of(event)
+    running = course.begin(event)
+    course.members.add(member_id)
+    current = running.rounds[-1] if running.rounds else None
+    if current is not None and current.formed_ms is None and member_id not in course.here:
+        current.rejoin_ms[member_id] = course.now_ms - current.opened_ms
+    course.here.add(member_id)
+    claimed = partitions_of(event.get("owned"))
+    owned = course.ownership.owned_by(member_id)
+    course.ownership.give_up(member_id, sorted(owned - claimed), course.now_ms)
+    course.ownership.claim(member_id, sorted(claimed - owned), course.now_ms)
+
+
+def _member_replaced(course: Course, event: EventFields) -> None:
+    old_id, member_id = str(event.get("replaced")), member_of(event)
+    course.identify(event, member_id)
+    running = course.begin(event)
+    running.replacements.append(Replacement(old_id, member_id, str(event.get("instance")), course.now_ms))
+    course.members.discard(old_id)
+    course.members.add(member_id)
+    course.here.discard(old_id)
+    course.unanswered.discard(old_id)
+    if old_id in course.targets:
+        course.targets[member_id] = course.targets.pop(old_id)
+    if event.get("awaits_join"):
+        course.here.add(member_id)
+        course.ownership.give_up(old_id, sorted(course.ownership.owned_by(old_id)), course.now_ms)
+        course.ownership.claim(member_id, partitions_of(event.get("owned")), course.now_ms)
+    else:
+        course.ownership.hand_over(old_id, member_id)
+
+
+def _member_gone(course: Course, event: EventFields) -> None:
+    member_id = member_of(event)
+    running = course.begin(event)
+    owned = sorted(course.ownership.owned_by(member_id))
+    silent_ms = int(event.get("silent_ms") or -1)
+    for partition in owned if silent_ms > 0 else ():
+        heard_ms = max(course.ownership.since(partition), course.now_ms - silent_ms)
+        if heard_ms < course.now_ms:
+            running.silences.append(Gap(partition, heard_ms, course.now_ms, member_id, None))
+    course.ownership.give_up(member_id, owned, course.now_ms)
+    if event.get("event") == "member_evicted":
+        course.evicted_with[member_id] = frozenset(owned)
+    if member_id not in {each.member_id for each in running.departures}:
+        running.departures.append(Departure(member_id, course.now_ms, because(event), silent_ms))
+    course.members.discard(member_id)
+    course.here.discard(member_id)
+    course.unanswered.discard(member_id)
+    course.held.discard(member_id)
+    course.targets.pop(member_id, None)
+
+
+# -- the rounds
+
+
+def _round_opened(course: Course, event: EventFields) -> None:
+    running = course.begin(event)
+    current = running.rounds[-1] if running.rounds else None
+    if current is not None and current.stored_ms is None and current.failure is None:
+        current.failure = because(event)
+    course.know_members(event)
+    course.here &= course.members
+    running.rounds.append(
+        Round(course.now_ms, because(event), len(course.members), is_initial=bool(event.get("is_initial")))
+    )
+    course.is_gathering = True
+    course.unanswered.clear()
+    course.held.clear()
+
+
+def _generation_formed(course: Course, event: EventFields) -> None:
+    running = course.begin(event)
+    course.know_members(event)
+    if not running.rounds or running.rounds[-1].formed_ms is not None:
+        # The opening of the round is missing.
+        running.is_partial = True
+        running.rounds.append(Round(course.now_ms, UNTOLD, len(course.members)))
+    current = running.rounds[-1]
+    current.formed_ms = course.now_ms
+    current.ended_by = because(event)
+    current.generation = course.generation = int(event.get("generation") or course.generation + 1)
+    current.protocol = str(event.get("protocol") or "")
+    current.leader = event.get("leader")
+    current.missing = tuple(sorted(course.members - course.here))
+    course.here.clear()
+    course.pending.clear()
+    course.is_gathering = True
+    course.unanswered = set(course.members)
+
+
+def _assignment_stored(course: Course, event: EventFields) -> Rebalance | None:
+    if course.is_converting:
+        stored_by_conversion(course, event)
+        return None
+    targets = targets_of(event)
+    generation = int(event.get("generation") or 0)
+    if course.running is None and generation == course.generation and targets == course.targets:
+        return None  # told twice
+    running = course.begin(event)
+    running.is_readable &= event.get("assignments") is not None
+    is_quiet = because(event).kind == "static_member_replaced"
+    is_untold = not is_quiet and (not running.rounds or running.rounds[-1].stored_ms is not None)
+    if is_untold:
+        running.is_partial = True
+        running.rounds.append(Round(course.now_ms, UNTOLD, len(course.members), formed_ms=course.now_ms))
+    course.generation = generation
+    course.know_members(event)
+    course.targets = targets
+    course.evicted_with.clear()
+    if is_quiet:
+        course.answer({str(because(event).member_id)} & course.members)
+        return course.settle()
+    current = running.rounds[-1]
+    current.stored_ms = course.now_ms
+    current.generation = generation
+    for member_id, at_ms in (event.get("synced") or {}).items():
+        current.sync_ms[member_id] = max(0, int(at_ms) - (current.formed_ms or course.now_ms))
+    course.is_gathering = False
+    course.here.clear()
+    course.unanswered = {str(member_id) for member_id in event.get("awaiting") or ()} & course.members
+    if is_untold:
+        # Who gave what up is missing: by now it has happened.
+        for member_id in sorted(course.members):
+            kept = targets.get(member_id, frozenset())
+            course.ownership.give_up(member_id, sorted(course.ownership.owned_by(member_id) - kept), course.now_ms)
+    course.due, course.due_ms = course.members - course.unanswered, course.now_ms
+    if not course.revoking():
+        course.answer_due()
+    # Else the next event tells whose answers are held until the revoking members have joined again.
+    return course.settle()
+
+
+def _revocations_awaited(course: Course, event: EventFields) -> None:
+    held = {str(member_id) for member_id in event.get("held") or ()} & course.members
+    course.due -= held
+    course.unanswered |= held
+    course.held = held
+    course.answer_due()
+
+
+def _member_synced(course: Course, event: EventFields) -> Rebalance | None:
+    running, member_id = course.running, member_of(event)
+    if running is None or member_id not in course.unanswered:
+        return None
+    current = running.rounds[-1] if running.rounds else None
+    if current is not None and current.formed_ms is not None:
+        current.sync_ms[member_id] = course.now_ms - current.formed_ms
+    if event.get("is_held"):
+        course.held.add(member_id)
+        return None
+    course.answer({member_id})
+    return course.settle()
+
+
+def _syncs_released(course: Course, _: EventFields) -> Rebalance | None:
+    course.answer(set(course.held))
+    return course.settle()
+
+
+def _assignment_failed(course: Course, event: EventFields) -> None:
+    running = course.begin(event)
+    if running.rounds and running.rounds[-1].stored_ms is None:
+        running.rounds[-1].failure = because(event)
+
+
+def _gathering_failed(course: Course, event: EventFields) -> None:
+    """Everybody was sent away and must join the same round again."""
+    running = course.begin(event)
+    course.here.clear()
+    if running.rounds:
+        running.rounds[-1].setback = because(event)
+
+
+def _rebalance_avoided(course: Course, event: EventFields) -> Rebalance | None:
+    course.avoided += 1
+    course.avoided_before += 1
+    return _member_recognized(course, event)
+
+
+def _member_recognized(course: Course, event: EventFields) -> Rebalance | None:
+    """A member joined again and keeps its generation: it has its assignment again, should it have given it up."""
+    member_id = member_of(event)
+    if course.is_converting:
+        return None
+    if not course.is_gathering:
+        course.ownership.claim(member_id, sorted(course.targets.get(member_id, ())), course.now_ms)
+    return course.settle()
+
+
+def _events_lost(course: Course, _: EventFields) -> None:
+    """The coordinator could not write some events: what is told next is doubtful."""
+    course.is_known = False
+    if course.running is not None:
+        course.running.is_partial = True
+
+
+_FOLDS: dict[str, Callable[[Course, EventFields], Rebalance | None]] = {
+    "member_id_issued": _member_id_issued,
+    "member_id_dropped": _member_id_dropped,
+    "member_joined": _member_joined,
+    "member_rejoined": _member_rejoined,
+    "member_replaced": _member_replaced,
+    "member_left": _member_gone,
+    "member_evicted": _member_gone,
+    "round_opened": _round_opened,
+    "generation_formed": _generation_formed,
+    "assignment_stored": _assignment_stored,
+    "assignment_failed": _assignment_failed,
+    "revocations_awaited": _revocations_awaited,
+    "syncs_released": _syncs_released,
+    "gathering_failed": _gathering_failed,
+    "member_synced": _member_synced,
+    "rebalance_avoided": _rebalance_avoided,
+    "member_recognized": _member_recognized,
+    "group_created": group_created,
+    "group_emptied": group_emptied,
+    "group_deleted": group_deleted,
+    "group_loaded": group_loaded,
+    "events_lost": _events_lost,
+}
+FOLDED = _FOLDS.keys() | CONSUMER_FOLDS.keys()
+"""Events that are not here change nothing that is told."""

@@ -1,0 +1,1 @@
+"""Moving a live group from one protocol to another."""
