@@ -56,7 +56,8 @@ DOUBTS.
    forgets it, which is the same to a client that gave up on it, and a leak in us.
 
 The decisions live beside this module: join (who comes), static (who comes back), round (the round itself), sync (the
-assignments), exit (who goes); record makes what the log holds. This one answers heartbeats, routes timers, takes groups up and gives them up.
+assignments), exit (who goes); record makes what the log holds. This one answers heartbeats, routes timers, takes groups
+up and gives them up.
 """
 
 from __future__ import annotations
