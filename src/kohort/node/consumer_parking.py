@@ -30,8 +30,12 @@ FAST_MS = 20
 ACK_MS = 5_000
 """How long a member may take to acknowledge an assignment before its heartbeats are kept all the same."""
 
-MARGIN_MS = 200
-"""A client that gives a heartbeat up when its next is due, as librdkafka does, is answered so long before."""
+RECENT_MS, RECENT_WAIT_MS = 1_000, 50
+"""News seldom come alone. So for so long after some, a client whose next heartbeat comes no sooner than it was told has
+each of them kept for this time only, and is told to send the next soon."""
+
+WAITING_MS = 10_000
+"""The same for a member that waits for partitions of others, so long."""
 
 STABLE_AFTER_MS = 30_000
 """A member that has heard no news for so long is long stable."""
@@ -108,9 +112,9 @@ class ConsumerParking:
             sender.kept.release(now_ms)  # what a client sends twice is answered twice
         if not self._park_ms or (sender.asked_ms >= 0 and now_ms - sender.asked_ms < ACK_MS):
             return None
-        wait_ms = self._wait_ms(sender, now_ms)
-        if not command.is_patient:
-            wait_ms = min(wait_ms, sender.told_ms - MARGIN_MS)
+        wait_ms = self._wait_ms(sender, command.margin_ms, now_ms)
+        if command.margin_ms:
+            wait_ms = min(wait_ms, sender.told_ms - command.margin_ms)
             if wait_ms <= 0:
                 return None
         command.is_counted = True
@@ -124,7 +128,7 @@ class ConsumerParking:
         if sender is not None:
             sender.asked_ms = -1
 
-    def tell(self, group_id: str, result: ConsumerHeartbeatResult, is_patient: bool, now_ms: int) -> None:
+    def tell(self, group_id: str, result: ConsumerHeartbeatResult, margin_ms: int, now_ms: int) -> None:
         """Note what a member is told, and write into it when its next heartbeat shall come."""
         if result.error or result.member_epoch <= 0 or result.member_id is None:
             return
@@ -138,8 +142,10 @@ class ConsumerParking:
             if result.assignment is not None:
                 sender.asked_ms = now_ms
         is_owing = sender.asked_ms >= 0
-        if self._park_ms and not is_patient:
-            next_ms = self._wait_ms(sender, now_ms) + MARGIN_MS
+        if self._park_ms and margin_ms:
+            is_waiting = result.is_settling and now_ms - sender.news_ms < WAITING_MS
+            next_ms = min(RECENT_WAIT_MS, self._park_ms) if is_waiting else self._wait_ms(sender, margin_ms, now_ms)
+            next_ms += margin_ms
         elif self._park_ms:
             next_ms = OWED_MS if is_owing and now_ms - sender.asked_ms >= OWED_MS else NEXT_MS
         else:
@@ -148,8 +154,11 @@ class ConsumerParking:
             result.heartbeat_interval_ms = next_ms
         sender.told_ms = result.heartbeat_interval_ms
 
-    def _wait_ms(self, sender: _Sender, now_ms: int) -> int:
-        return self._park_ms if now_ms - sender.news_ms < STABLE_AFTER_MS else self._stable_park_ms
+    def _wait_ms(self, sender: _Sender, margin_ms: int, now_ms: int) -> int:
+        calm_ms = now_ms - sender.news_ms
+        if margin_ms and calm_ms < RECENT_MS:
+            return min(RECENT_WAIT_MS, self._park_ms)
+        return self._park_ms if calm_ms < STABLE_AFTER_MS else self._stable_park_ms
 
     def kept_of(self, group_id: str, member_id: str) -> KeptHeartbeat | None:
         """Return the kept heartbeat of a member, if there is one."""

@@ -118,7 +118,7 @@ class Runtime:
             kept = self._consumer_parking.keep(command, ticket, session_ms, now_ms)
             if kept is not None:
                 return kept
-        self._consumer_parking.tell(command.group_id, result, command.is_patient, now_ms)
+        self._consumer_parking.tell(command.group_id, result, command.margin_ms, now_ms)
         ticket(result)
         return None
 
@@ -127,7 +127,7 @@ class Runtime:
 
         def tell(result: Result) -> None:
             if type(result) is ConsumerHeartbeatResult:
-                self._consumer_parking.tell(command.group_id, result, command.is_patient, self._node.now_ms)
+                self._consumer_parking.tell(command.group_id, result, command.margin_ms, self._node.now_ms)
             ticket(result)
 
         return tell
@@ -152,7 +152,7 @@ class Runtime:
         effects = tuple(decide(hosted.shard, kept.command, now_ms))
         quiet = _quiet_result(effects)
         if quiet is not None:  # as nearly always: there is nothing to carry out
-            self._consumer_parking.tell(kept.command.group_id, quiet, kept.command.is_patient, now_ms)
+            self._consumer_parking.tell(kept.command.group_id, quiet, kept.command.margin_ms, now_ms)
             kept.ticket(quiet)
         else:
             self.run(hosted, kept.command, self._telling(kept.command, kept.ticket), now_ms, effects)

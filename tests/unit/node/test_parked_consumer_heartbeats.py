@@ -7,7 +7,16 @@ from tests.unit.node.consumer_desk import NativeMember, consumer_desk, settle, s
 from tests.unit.node.desk import Desk
 
 from kohort.model.errors import ErrorCode
-from kohort.node.consumer_parking import ACK_MS, FAST_MS, MARGIN_MS, NEXT_MS, OWED_MS, STABLE_AFTER_MS, ConsumerParking
+from kohort.node.consumer_parking import (
+    ACK_MS,
+    FAST_MS,
+    NEXT_MS,
+    OWED_MS,
+    RECENT_MS,
+    RECENT_WAIT_MS,
+    STABLE_AFTER_MS,
+    ConsumerParking,
+)
 from kohort.wire.messages import LeaveGroupRequest, MetadataRequest
 
 PARK_MS, STABLE_PARK_MS = 1_000, 3_000
@@ -338,12 +347,25 @@ def test_without_parking_a_member_is_told_the_groups_interval_once_it_has_settle
     assert stable_members(desk, 2, group_id="h")[0].interval_ms == 5_000
 
 
-def test_client_that_gives_a_heartbeat_up_when_the_next_is_due_is_answered_before() -> None:
+def outlast_news(member: NativeMember) -> None:
+    """Acknowledge an assignment, and send one heartbeat when it is no news any more."""
+    for pause_ms in (0, RECENT_MS):
+        member.desk.advance(pause_ms)
+        member.peer.send(member.ack_request(), 1)
+        member.desk.advance(RECENT_WAIT_MS)
+        assert len(member.answers()) == 1
+
+
+@pytest.mark.parametrize(("client", "margin_ms"), [("librdkafka", 200), ("apache-kafka-java", 50)])
+def test_client_that_must_be_answered_before_its_next_heartbeat_is_due_is(client: str, margin_ms: int) -> None:
+    """librdkafka gives a heartbeat up otherwise, and Java's client spins until it is answered."""
     desk = parking_desk()
     member = NativeMember(desk, "m1")
-    member.peer.connection.client_software = ("librdkafka", "2.16.0")
+    member.peer.connection.client_software = (client, "1")
     member.join()
-    assert member.interval_ms == PARK_MS + MARGIN_MS
+    assert member.interval_ms == RECENT_WAIT_MS + margin_ms
+    outlast_news(member)
+    assert member.interval_ms == PARK_MS + margin_ms
     for _ in range(2):
         member.peer.send(member.ack_request(), 1)
         desk.advance(PARK_MS - 1)
@@ -357,8 +379,9 @@ def test_interval_of_a_group_bounds_how_long_an_impatient_clients_heartbeat_is_k
     member = NativeMember(desk, "m1")
     member.peer.connection.client_software = ("librdkafka", "2.16.0")
     member.join()
+    outlast_news(member)
     member.peer.send(member.ack_request(), 1)
-    desk.advance(900 - MARGIN_MS - 1)
+    desk.advance(900 - 200 - 1)
     assert member.answers() == []
     desk.advance(1)
     (answer,) = member.answers()

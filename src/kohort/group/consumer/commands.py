@@ -25,8 +25,8 @@ class ConsumerHeartbeat:
     """ConsumerGroupHeartbeat. What is None was not said and has not changed.
 
     `new_member_id` is the id that a joiner without one gets (v0). `owned` is what the sender says it owns. `lags` and
-    `reason` are this project's extension. `is_counted`: it was decided when it came and kept since. `is_patient`: its
-    client waits for the answer longer than until its next heartbeat is due.
+    `reason` are this project's extension. `is_counted`: it was decided when it came and kept since. `margin_ms`: how
+    long before its next heartbeat is due its client must have the answer, 0 where that does not matter.
     """
 
     group_id: str
@@ -46,7 +46,7 @@ class ConsumerHeartbeat:
     reason: str = ""
     api_version: int = 1
     is_counted: bool = False
-    is_patient: bool = True
+    margin_ms: int = 0
 
 
 @dataclass(slots=True)

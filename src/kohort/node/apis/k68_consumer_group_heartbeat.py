@@ -21,8 +21,10 @@ from kohort.wire.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHea
 
 API = Api.CONSUMER_GROUP_HEARTBEAT
 _Assignment = ConsumerGroupHeartbeatResponse.Assignment
-_PATIENT = frozenset({"apache-kafka-java", "kohort", "unknown"})
-"""Clients that do not give a heartbeat up when the next is due; librdkafka, under many names, does."""
+_MARGIN_MS = {"kohort": 0, "unknown": 0, "apache-kafka-java": 50}
+"""How long before a client's next heartbeat is due its last one must be answered; 0 where that does not matter."""
+_OTHERS_MARGIN_MS = 200
+"""librdkafka, under many names, gives a heartbeat up when the next is due. Java's client spins until it is answered."""
 
 
 def handle(
@@ -50,7 +52,7 @@ def handle(
         None if message.standby_lags is None else _lags_of(message),
         "" if message.reason is None else message.reason[:MAX_REASON_LENGTH],
         request.api_version,
-        is_patient=request.connection.client_software[0] in _PATIENT,
+        margin_ms=_MARGIN_MS.get(request.connection.client_software[0], _OTHERS_MARGIN_MS),
     )
 
     def ticket(result: Result) -> None:
