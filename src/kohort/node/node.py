@@ -31,6 +31,8 @@ from kohort.wire.codec import MalformedMessage
 from kohort.wire.frames import FrameTooLarge, decode_request_header
 
 if TYPE_CHECKING:
+    from kohort.group.events import Event
+    from kohort.group.shard import Shard
     from kohort.node.coordinator import Coordinator
 
 log = logging.getLogger("kohort.node")
@@ -61,6 +63,8 @@ class Node:
     ) -> None:
         self.config = config
         self.elapsed_us = elapsed_us
+        self.witness: Callable[[Shard, Event, int], None] | None = None
+        """Called with each event that a decision brought about, once applied, the shard and the time; it only looks."""
         self.assignors = server_assignors(config.group_consumer_assignors) if assignors is None else assignors
         """The server-side assignors by name, the default first; without any given, those that the setting names."""
         self.disk = disk

@@ -265,13 +265,15 @@ class Runtime:
         self, hosted: OffsetsPartition, command: Command, decision: list[Effect], ticket: Ticket | None, now_ms: int
     ) -> list[Command]:
         """Let a decision happen whose records are in the log, and return what is to be decided next."""
-        shard, timers = hosted.shard, self._node.timers
+        shard, timers, witness = hosted.shard, self._node.timers, self._node.witness
         ready: list[tuple[Ticket, Result]] = []
         followers: list[Command] = []
         for effect in decision:
             if type(effect) is Append or type(effect) is Note:
                 event = effect.event
                 apply(shard, event)
+                if witness is not None:
+                    witness(shard, event, now_ms)
                 if type(event) is not OffsetCommitted:
                     self._has_changed = True
                     self._events.note(shard, event, now_ms)
