@@ -36,6 +36,7 @@ gen: .venv/dev ## write the generated files again
 	$(BIN)/python -m kohort.wire.stubs
 	$(BIN)/python -m scripts.settings_table
 	$(BIN)/python -m scripts.metrics_table
+	$(BIN)/python -m scripts.invariants_table
 	$(BIN)/python -m scripts.conformance
 	$(BIN)/python -m scripts.show_examples
 

@@ -1,4 +1,4 @@
-"""What must be true of a classic group between two commands, whatever happened before."""
+"""What must be true of a classic group between two commands, by invariant; `group/invariants.py` has their names."""
 
 from __future__ import annotations
 
@@ -10,61 +10,74 @@ from kohort.group.effects import Parked, parked_join, parked_sync
 from kohort.group.timers import Timer, hold_timer, join_timer, session_timer, sync_timer
 
 
-def broken(group: ClassicGroup) -> Iterator[str]:
-    """Yield a sentence for each rule that the state of a group breaks."""
-    yield from _broken_by_phase(group)
-    members = set(group.members)
+def misfits(group: ClassicGroup) -> Iterator[str]:
+    """Yield a sentence for each thing that does not fit the phase that the group is in (PhaseFits)."""
+    phase = group.phase
+    members = group.members
     for name in ("awaiting_join", "awaiting_sync", "pending_sync", "revoking", "failed_leaders"):
-        if strangers := set(getattr(group, name)) - members:
+        if strangers := set(getattr(group, name)) - members.keys():
             yield f"{sorted(strangers)} in {name} and no member"
-    if both := members & group.pending:
+    if both := members.keys() & group.pending:
         yield f"{sorted(both)} member and pending at once"
     if both := group.awaiting_join & group.awaiting_sync:
         yield f"{sorted(both)} waits in two places"
-    if group.leader is not None and group.leader not in members:
-        yield f"leader {group.leader} is no member"
-    held = {member.instance_id: id_ for id_, member in group.members.items() if member.instance_id is not None}
-    if held != group.static_members:
-        yield f"instances {group.static_members} where the members say {held}"
-    offered = Counter(name for member in group.members.values() for name in {name for name, _ in member.protocols})
-    if dict(offered) != group.supported:
-        yield f"protocol counts {group.supported} where the members offer {dict(offered)}"
-    if members and len(members) not in offered.values():
-        yield "no protocol is offered by every member"
-
-
-def _broken_by_phase(group: ClassicGroup) -> Iterator[str]:
-    phase = group.phase
-    if phase is Phase.EMPTY and group.members:
+    if phase is Phase.EMPTY and members:
         yield "Empty with members"
     if phase in (Phase.COMPLETING_REBALANCE, Phase.STABLE):
-        if not group.members:
+        if not members:
             yield f"{phase} without members"
-        # A Stable group that nobody leads was a consumer group until now: a round is due (see migrate).
-        if group.leader is None and phase is Phase.COMPLETING_REBALANCE:
-            yield f"{phase} without a leader"
-        if group.supported.get(group.protocol_name or "", 0) != len(group.members):
+        if group.supported.get(group.protocol_name or "", 0) != len(members):
             yield f"{phase} with protocol {group.protocol_name}, which not every member offers"
+    if phase is Phase.COMPLETING_REBALANCE and any(member.assignment for member in members.values()):
+        yield "an assignment before the leader made one"
+    if group.sync_failure is not None and phase is not Phase.PREPARING_REBALANCE:
+        yield f"{phase} with a failure that is over"
+
+
+def stalled(group: ClassicGroup) -> Iterator[str]:
+    """Yield a sentence for each wait that nothing ends (EveryParkedReplyAnswered)."""
+    phase = group.phase
     if phase is Phase.PREPARING_REBALANCE and not group.is_initial and group.members and group.is_complete:
         yield "gathering although everybody is here"
     if group.awaiting_join and phase is not Phase.PREPARING_REBALANCE:
         yield f"{phase} with joins waiting"
     if group.awaiting_sync and phase is not Phase.COMPLETING_REBALANCE and not group.is_holding:
         yield f"{phase} with syncs waiting and nobody to wait for"
-    if phase is Phase.COMPLETING_REBALANCE and any(member.assignment for member in group.members.values()):
-        yield "an assignment before the leader made one"
-    if group.sync_failure is not None and phase is not Phase.PREPARING_REBALANCE:
-        yield f"{phase} with a failure that is over"
-    yield from _broken_by_revocations(group)
-
-
-def _broken_by_revocations(group: ClassicGroup) -> Iterator[str]:
-    if group.revoking and group.phase is not Phase.STABLE:
-        yield f"{group.phase} with revocations outstanding"
     if group.is_holding and not group.revoking:
         yield "syncs held for nobody"
     if both := group.revoking & group.awaiting_sync:
         yield f"{sorted(both)} must revoke and cannot learn it"
+
+
+def unconverged(group: ClassicGroup) -> Iterator[str]:
+    """Yield a sentence for what a group still has to do whose phase says otherwise (StableMeansConverged)."""
+    if group.revoking and group.phase is not Phase.STABLE:
+        yield f"{group.phase} with revocations outstanding"
+
+
+def leaderless(group: ClassicGroup) -> Iterator[str]:
+    """Yield a sentence if nobody can make the assignment that is awaited (LeaderNeverOrphaned)."""
+    if group.leader is not None and group.leader not in group.members:
+        yield f"leader {group.leader} is no member"
+    # A Stable group that nobody leads was a consumer group until now: a round is due (see migrate).
+    if group.leader is None and group.phase is Phase.COMPLETING_REBALANCE:
+        yield f"{group.phase} without a leader"
+
+
+def shared_slots(group: ClassicGroup) -> Iterator[str]:
+    """Yield a sentence if instances are not who the members say (StaticSlotUnique)."""
+    held = {member.instance_id: id_ for id_, member in group.members.items() if member.instance_id is not None}
+    if held != group.static_members:
+        yield f"instances {group.static_members} where the members say {held}"
+
+
+def miscounts(group: ClassicGroup) -> Iterator[str]:
+    """Yield a sentence for each count that a walk over the members does not confirm (CountsAgree)."""
+    offered = Counter(name for member in group.members.values() for name in {name for name, _ in member.protocols})
+    if dict(offered) != group.supported:
+        yield f"protocol counts {group.supported} where the members offer {dict(offered)}"
+    if group.members and len(group.members) not in offered.values():
+        yield "no protocol is offered by every member"
 
 
 def waiting(group: ClassicGroup) -> set[Parked]:

@@ -1,4 +1,4 @@
-"""What must be true of a consumer group between two commands, whatever happened before."""
+"""What must be true of a consumer group between two commands, by invariant; `group/invariants.py` has their names."""
 
 from __future__ import annotations
 
@@ -14,13 +14,91 @@ from kohort.group.timers import Timer, member_join_timer, member_sync_timer, rev
 from kohort.model.id_partitions import IdPartitions, each
 
 
-def broken(group: ConsumerGroup) -> Iterator[str]:
-    """Yield a sentence for each rule that the state of a group breaks."""
-    yield from _double_ownership(group)
-    yield from _broken_members(group)
-    yield from _broken_counts(group)
+def shared_partitions(group: ConsumerGroup) -> Iterator[str]:
+    """Yield a sentence for each partition that two members have, granted or asked back (Withholding)."""
+    yield from _holders(_held(group))[1]
+
+
+def shared_targets(group: ConsumerGroup) -> Iterator[str]:
+    """Yield a sentence for each partition that is in the target of two members (TargetLegal)."""
+    _, twice = _holders(_targets(group))
+    yield from (f"in the target {text}" for text in twice)
+
+
+def early_epochs(group: ConsumerGroup) -> Iterator[str]:
+    """Yield a sentence for each epoch that is ahead of the group's (EpochMonotone)."""
+    for member_id, member in group.members.items():
+        if member.epoch > group.epoch:
+            yield f"{member_id} at epoch {member.epoch} in a group of epoch {group.epoch}"
     if group.assignment_epoch > group.epoch:
         yield f"target of epoch {group.assignment_epoch} in a group of epoch {group.epoch}"
+
+
+def misfits(group: ConsumerGroup) -> Iterator[str]:
+    """Yield a sentence for each thing that does not fit the state that a member is in (PhaseFits)."""
+    for member_id, member in group.members.items():
+        if (member.state is MemberState.UNREVOKED_PARTITIONS) != bool(member.pending):
+            yield f"{member_id} is {member.state.name} with {len(member.pending)} topics to give back"
+        if member.pending and set(each(ids_of(member.assigned))) & set(each(ids_of(member.pending))):
+            yield f"{member_id} has and gives back the same partition"
+        if member.classic is None and member.classic_phase is not ClassicPhase.STABLE:
+            yield f"{member_id} is a native member in the phase {member.classic_phase.name}"
+        if not member.is_stored:
+            yield f"{member_id} never said what it subscribes to"
+    if strangers := group.awaiting_join - group.members.keys():
+        yield f"{sorted(strangers)} in awaiting_join and no member"
+
+
+def unconverged(group: ConsumerGroup) -> Iterator[str]:
+    """Yield a sentence if the group knows wrongly who has something left to do (StableMeansConverged)."""
+    unsettled = {
+        member_id
+        for member_id, member in group.members.items()
+        if member.epoch != group.assignment_epoch or member.state is not MemberState.STABLE
+    }
+    if unsettled != group.unsettled:
+        yield f"unsettled {sorted(group.unsettled)} where it should be {sorted(unsettled)}"
+
+
+def shared_slots(group: ConsumerGroup) -> Iterator[str]:
+    """Yield a sentence if instances are not who the members say (StaticSlotUnique)."""
+    held = {member.instance_id: id_ for id_, member in group.members.items() if member.instance_id is not None}
+    if held != group.static_members:
+        yield f"static_members {group.static_members} where a count gives {held}"
+
+
+def miscounts(group: ConsumerGroup) -> Iterator[str]:
+    """Yield a sentence for each index or count that a walk over the members does not confirm (CountsAgree)."""
+    owners, _ = _holders(_held(group))
+    if owners != group.owners:
+        yield f"owners {group.owners} where the members have {owners}"
+    claims, _ = _holders(_targets(group))
+    if claims != group.claims:
+        yield f"claims {group.claims} where the targets are {claims}"
+    members = group.members.values()
+    counted = {
+        "subscribers": Counter(name for member in members for name in member.subscribed_topic_names),
+        "regex_subscribers": Counter(m.subscribed_topic_regex for m in members if m.subscribed_topic_regex),
+        "assignors": Counter(m.server_assignor for m in members if m.server_assignor is not None),
+        "natives": sum(member.classic is None for member in members),
+        "classic_protocols": Counter(
+            name for m in members if m.classic is not None for name in {name for name, _ in m.classic.protocols}
+        ),
+    }
+    for name, expected in counted.items():
+        if getattr(group, name) != expected:
+            yield f"{name} {getattr(group, name)} where a count gives {expected}"
+    if idle := group.regexes.keys() - group.regex_subscribers.keys():
+        yield f"expressions {sorted(idle)} that nobody subscribes with"
+
+
+def _held(group: ConsumerGroup) -> list[tuple[str, IdPartitions]]:
+    members = sorted(group.members.items())
+    return [(member_id, ids_of(part)) for member_id, member in members for part in (member.assigned, member.pending)]
+
+
+def _targets(group: ConsumerGroup) -> list[tuple[str, IdPartitions]]:
+    return [(member_id, member.target) for member_id, member in sorted(group.members.items())]
 
 
 def _holders(parts: Iterable[tuple[str, IdPartitions]]) -> tuple[dict[bytes, dict[int, str]], list[str]]:
@@ -33,59 +111,6 @@ def _holders(parts: Iterable[tuple[str, IdPartitions]]) -> tuple[dict[bytes, dic
             if other != member_id:
                 texts.append(f"{topic_id.hex()[:8]}-{partition} is both {other}'s and {member_id}'s")
     return found, texts
-
-
-def _double_ownership(group: ConsumerGroup) -> Iterator[str]:
-    members = sorted(group.members.items())
-    held = [(member_id, ids_of(part)) for member_id, member in members for part in (member.assigned, member.pending)]
-    owners, twice = _holders(held)
-    yield from twice
-    if owners != group.owners:
-        yield f"owners {group.owners} where the members have {owners}"
-    claims, twice = _holders((member_id, member.target) for member_id, member in members)
-    yield from (f"in the target {text}" for text in twice)
-    if claims != group.claims:
-        yield f"claims {group.claims} where the targets are {claims}"
-
-
-def _broken_members(group: ConsumerGroup) -> Iterator[str]:
-    unsettled = set()
-    for member_id, member in group.members.items():
-        if member.epoch > group.epoch:
-            yield f"{member_id} at epoch {member.epoch} in a group of epoch {group.epoch}"
-        if (member.state is MemberState.UNREVOKED_PARTITIONS) != bool(member.pending):
-            yield f"{member_id} is {member.state.name} with {len(member.pending)} topics to give back"
-        if set(each(ids_of(member.assigned))) & set(each(ids_of(member.pending))):
-            yield f"{member_id} has and gives back the same partition"
-        if member.classic is None and member.classic_phase is not ClassicPhase.STABLE:
-            yield f"{member_id} is a native member in the phase {member.classic_phase.name}"
-        if not member.is_stored:
-            yield f"{member_id} never said what it subscribes to"
-        if member.epoch != group.assignment_epoch or member.state is not MemberState.STABLE:
-            unsettled.add(member_id)
-    if unsettled != group.unsettled:
-        yield f"unsettled {sorted(group.unsettled)} where it should be {sorted(unsettled)}"
-
-
-def _broken_counts(group: ConsumerGroup) -> Iterator[str]:
-    members = group.members.values()
-    counted = {
-        "subscribers": Counter(name for member in members for name in member.subscribed_topic_names),
-        "regex_subscribers": Counter(m.subscribed_topic_regex for m in members if m.subscribed_topic_regex),
-        "assignors": Counter(m.server_assignor for m in members if m.server_assignor is not None),
-        "natives": sum(member.classic is None for member in members),
-        "static_members": {m.instance_id: m.member_id for m in members if m.instance_id is not None},
-        "classic_protocols": Counter(
-            name for m in members if m.classic is not None for name in {name for name, _ in m.classic.protocols}
-        ),
-    }
-    for name, expected in counted.items():
-        if getattr(group, name) != expected:
-            yield f"{name} {getattr(group, name)} where a count gives {expected}"
-    if strangers := group.awaiting_join - group.members.keys():
-        yield f"{sorted(strangers)} in awaiting_join and no member"
-    if idle := group.regexes.keys() - group.regex_subscribers.keys():
-        yield f"expressions {sorted(idle)} that nobody subscribes with"
 
 
 def broken_index(shard: Shard) -> list[str]:

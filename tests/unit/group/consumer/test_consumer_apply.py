@@ -150,7 +150,7 @@ def test_tombstone_of_what_is_not_known_means_nothing(tombstone: ConsumerHardEve
 
 def test_what_a_member_owns_may_be_read_before_what_it_is() -> None:
     shard = folded(has("A", 5, 1), MemberTargetStored("g", "A", parts("foo-1"), CAUSE), said("A"))
-    assert violations(shard) == ["g: A at epoch 5 in a group of epoch 1"]
+    assert violations(shard) == ["EpochMonotone: g: A at epoch 5 in a group of epoch 1"]
     apply(shard, ConsumerGroupStored("g", 5, 0, CAUSE))
     apply(shard, TargetStored("g", 5, 0, CAUSE))
     assert not violations(shard)
