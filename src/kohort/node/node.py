@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kohort.group.events import Event
     from kohort.group.shard import Shard
     from kohort.node.coordinator import Coordinator
+    from kohort.node.offsets_partition import OffsetsPartition
 
 log = logging.getLogger("kohort.node")
 
@@ -65,6 +66,8 @@ class Node:
         self.elapsed_us = elapsed_us
         self.witness: Callable[[Shard, Event, int], None] | None = None
         """Called with each event that a decision brought about, once applied, the shard and the time; it only looks."""
+        self.load_witness: Callable[[OffsetsPartition], None] | None = None
+        """Called with each offsets partition that was replayed, before its groups are taken up; it only looks."""
         self.assignors = server_assignors(config.group_consumer_assignors) if assignors is None else assignors
         """The server-side assignors by name, the default first; without any given, those that the setting names."""
         self.disk = disk

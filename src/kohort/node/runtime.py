@@ -70,7 +70,10 @@ class Runtime:
 
     def load(self, hosted: OffsetsPartition, now_ms: int) -> None:
         """Replay a partition and take its groups up."""
-        for command in hosted.load():
+        commands = list(hosted.load())
+        if self._node.load_witness is not None:
+            self._node.load_witness(hosted)
+        for command in commands:
             self.run(hosted, command, None, now_ms)
 
     # -- heartbeats, which are many

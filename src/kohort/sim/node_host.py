@@ -60,6 +60,7 @@ class NodeHost:
         try:
             node = Node(Config.parse(self.settings), self.disk, self._random.randbytes, now_ms)
             node.advertised = self.address
+            node.load_witness = lambda hosted: self._observer.shard_loaded(self, hosted)
             node.witness = lambda shard, event, at_ms: self._observer.group_event(self, shard, event, at_ms)
             node.start(now_ms)
         except StorageError as error:

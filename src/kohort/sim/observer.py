@@ -19,6 +19,7 @@ from kohort.model.ids import TopicPartition
 
 if TYPE_CHECKING:
     from kohort.node.node import Node
+    from kohort.node.offsets_partition import OffsetsPartition
     from kohort.sim.scheduler import Scheduler
 
 
@@ -92,6 +93,9 @@ class Observer:
 
     def node_stopped(self, node: SeenNode, how: str) -> None:
         """See a node end (`kill`, `power loss`, `stop`), while its last state can still be looked at."""
+
+    def shard_loaded(self, node: SeenNode, hosted: OffsetsPartition) -> None:
+        """See an offsets partition that was replayed, at a start or after a failed flush; its groups follow."""
 
     def group_event(self, node: SeenNode, shard: Shard, event: Event, now_ms: int) -> None:
         """See an event that has been applied to a shard of a node by a decision (not by replay)."""
