@@ -97,20 +97,29 @@ def _classic_group(shard: Shard, group_id: str) -> ClassicGroup:
 
 
 def _apply_consumer(shard: Shard, event: ConsumerHardEvent) -> None:
-    group_id = event.group_id
-    group = shard.groups.get(group_id)
-    if not isinstance(group, ConsumerGroup):
-        if isinstance(event, _TOMBSTONES):
-            return  # of what is not there
-        # The record that made a classic group give way may have been compacted away, but not one of a member.
-        assert group is None or not group.members, f"{group_id}: a classic group with members becomes no consumer one"
-        group = shard.groups[group_id] = ConsumerGroup(group_id, shard.followers)
+    group = _consumer_group(shard, event)
+    if group is None:
+        return
     consumer_apply.apply(group, event)
     if isinstance(event, ConsumerMemberStored | ConsumerMemberDeleted):
         if group.regex_subscribers:
-            shard.regex_followers.add(group_id)
+            shard.regex_followers.add(event.group_id)
         else:
-            shard.regex_followers.discard(group_id)
+            shard.regex_followers.discard(event.group_id)
+
+
+def _consumer_group(shard: Shard, event: ConsumerHardEvent) -> ConsumerGroup | None:
+    """Return the consumer group of an event, made if there is none; None for a tombstone of what is not there."""
+    group_id = event.group_id
+    group = shard.groups.get(group_id)
+    if isinstance(group, ConsumerGroup):
+        return group
+    if isinstance(event, _TOMBSTONES):
+        return None
+    # The record that made a classic group give way may have been compacted away, but not one of a member.
+    assert group is None or not group.members, f"{group_id}: a classic group with members becomes no consumer one"
+    group = shard.groups[group_id] = ConsumerGroup(group_id, shard.followers)
+    return group
 
 
 def _delete_consumer_group(shard: Shard, group_id: str) -> None:

@@ -78,13 +78,18 @@ def _round_cause(group: ClassicGroup, command: Join, old: Member, now_ms: int, s
     if choice != group.protocol_name:
         detail = f"protocol {group.protocol_name} would become {choice}"
         return Cause(CauseKind.PROTOCOL_CHANGED, now_ms, member_id, detail)
-    if group.protocol_type == CONSUMER_PROTOCOL_TYPE:
-        # KAFKA-12759: without a round nobody would ever read the topics that are new.
-        before = settings.topics_of(old.metadata(group.protocol_name))
-        after = settings.topics_of(dict(command.protocols).get(group.protocol_name or "", b""))
-        if before is not None and after is not None and before != after:
-            return Cause(CauseKind.SUBSCRIPTION_CHANGED, now_ms, member_id, "came back with other topics")
+    if _wants_other_topics(group, command, old, settings):
+        return Cause(CauseKind.SUBSCRIPTION_CHANGED, now_ms, member_id, "came back with other topics")
     return None
+
+
+def _wants_other_topics(group: ClassicGroup, command: Join, old: Member, settings: GroupSettings) -> bool:
+    """Whether an instance subscribes to other topics: without a round nobody would read the new ones (KAFKA-12759)."""
+    if group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        return False
+    before = settings.topics_of(old.metadata(group.protocol_name))
+    after = settings.topics_of(dict(command.protocols).get(group.protocol_name or "", b""))
+    return before is not None and after is not None and before != after
 
 
 def _stored_with(group: ClassicGroup, command: Join, old: Member, now_ms: int) -> GroupStored:

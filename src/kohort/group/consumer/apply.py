@@ -192,18 +192,24 @@ def _delete_member(group: ConsumerGroup, member_id: str) -> None:
 
 def _store_assignment(group: ConsumerGroup, event: MemberAssignmentStored) -> None:
     member = _member(group, event.member_id)
-    is_unmoved = member.assigned == event.assigned and member.pending == event.pending
-    if not is_unmoved:
-        _release(group, member)
+    _hand_over(group, member, event.assigned, event.pending)
     member.epoch = event.epoch
     member.previous_epoch = event.previous_epoch
     member.state = event.state
-    member.assigned = event.assigned
-    member.pending = event.pending
     member.classic_phase = event.classic_phase
-    for held in (*event.assigned, *event.pending):
-        group.owners.setdefault(held.topic_id, {}).update(dict.fromkeys(held.partitions, event.member_id))
     _settle(group, member)
+
+
+def _hand_over(
+    group: ConsumerGroup, member: ConsumerMember, assigned: tuple[Held, ...], pending: tuple[Held, ...]
+) -> None:
+    """Let a member have these partitions, granted or asked back, and no others."""
+    if member.assigned != assigned or member.pending != pending:
+        _release(group, member)
+    member.assigned = assigned
+    member.pending = pending
+    for held in (*assigned, *pending):
+        group.owners.setdefault(held.topic_id, {}).update(dict.fromkeys(held.partitions, member.member_id))
 
 
 def _delete_assignment(group: ConsumerGroup, member_id: str) -> None:

@@ -93,14 +93,21 @@ def _step(
         is_unknown_state = member.state is MemberState.UNKNOWN
         epoch = target_epoch if is_unknown_state else member.epoch
         return Step(epoch, member.epoch, MemberState.UNREVOKED_PARTITIONS, held_of(kept), held_of(revoked))
-    given_back = set(each(ids_of(member.pending)))
     missing = wanted - kept.keys()
-    free = {partition for partition in missing if partition in given_back or owner(*partition) == -1}
+    free = _free(member, missing, owner)
     state = MemberState.STABLE if len(free) == len(missing) else MemberState.UNRELEASED_PARTITIONS
     if not free and len(kept) == len(held):
         return Step(target_epoch, member.epoch, state, member.assigned, ())
     kept.update(dict.fromkeys(free, target_epoch))
     return Step(target_epoch, member.epoch, state, held_of(kept), ())
+
+
+def _free(
+    member: ConsumerMember, missing: set[tuple[bytes, int]], owner: Callable[[bytes, int], int]
+) -> set[tuple[bytes, int]]:
+    """Return what the member may have at once: what nobody has, and what it has just given back (KAFKA-19449)."""
+    given_back = set(each(ids_of(member.pending)))
+    return {partition for partition in missing if partition in given_back or owner(*partition) == -1}
 
 
 def _shrunk(
