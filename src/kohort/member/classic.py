@@ -20,6 +20,7 @@ from kohort.member.classic_triggers import (
     take_verdict,
 )
 from kohort.member.effects import Callback, Effect
+from kohort.member.identity import Identity
 from kohort.member.standing import Standing
 from kohort.member.state import BEATING, State
 from kohort.model.errors import ErrorCode
@@ -68,24 +69,28 @@ class ClassicMember(Standing):
                 self.closing = self.closing or event
             case inputs.CallbackFinished(callback, is_abandoned):
                 finish_callback(self, callback, is_abandoned, now_ms)
-            case inputs.JoinAnswered() if self.state is State.JOINING and event.asked_as == self.identity:
+            case inputs.JoinAnswered() if self.state is State.JOINING and self._counts(event.asked_as):
                 take_join(self, event, now_ms)
-            case inputs.Computed() if self.state is State.ASSIGNING and event.asked_as == self.identity:
+            case inputs.Computed() if self.state is State.ASSIGNING and self._counts(event.asked_as):
                 take_computed(self, event)
-            case inputs.ComputeFailed() if self.state is State.ASSIGNING and event.asked_as == self.identity:
+            case inputs.ComputeFailed() if self.state is State.ASSIGNING and self._counts(event.asked_as):
                 take_failure(self, event)
-            case inputs.SyncAnswered() if self.state is State.SYNCING and event.asked_as == self.identity:
+            case inputs.SyncAnswered() if self.state is State.SYNCING and self._counts(event.asked_as):
                 take_sync(self, event, now_ms)
             case inputs.HeartbeatAnswered() if event.asked_as == self.beat_as:
                 self.beat_as = None
-                if event.asked_as == self.identity:
+                if self._counts(event.asked_as):
                     take_heartbeat(self, event.error, now_ms)
-            case inputs.CommitAnswered() if event.asked_as == self.identity and self.identity.is_valid:
+            case inputs.CommitAnswered() if self._counts(event.asked_as) and self.identity.is_valid:
                 take_verdict(self, event.error, "OFFSET_COMMIT")
             case inputs.LeaveAnswered() if self.state is State.LEAVING and self.is_leave_sent:
                 end(self)
             case _:
                 pass  # an answer to who this member no longer is, or to a state it has left
+
+    def _counts(self, asked_as: Identity) -> bool:
+        """Whether an answer to who the member was then is about who it is now (aiokafka#727)."""
+        return asked_as == self.identity
 
     def _advance(self, now_ms: int) -> None:
         """Do what follows from where the member is now."""
