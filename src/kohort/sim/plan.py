@@ -83,6 +83,8 @@ class Plan(NamedTuple):
     topics: tuple[TopicPlan, ...]
     nodes: tuple[str, ...]
     members: tuple[MemberPlan, ...]
+    variants: tuple[tuple[MemberPlan, ...], ...]
+    """For each member what its bounces make of it, one after the other, and then again from the first."""
     steps: tuple[Step, ...]
     end_us: int
     """When the faults end and the world is healed."""
@@ -92,9 +94,9 @@ class Plan(NamedTuple):
         kept = frozenset(numbers)
         return self._replace(steps=tuple(step for step in self.steps if step.number in kept))
 
-    def member(self, name: str) -> MemberPlan:
-        """Return the plan of one member."""
-        return next(member for member in self.members if member.name == name)
+    def until(self, end_us: int) -> Plan:
+        """Return the plan with its faults ending at another time."""
+        return self._replace(end_us=end_us)
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -109,8 +111,10 @@ def show(plan: Plan) -> Iterator[str]:
     yield "nodes    " + ", ".join(plan.nodes)
     for name, value in plan.settings:
         yield f"setting  {name}={value}"
-    for member in plan.members:
+    for member, variants in zip(plan.members, plan.variants, strict=True):
         yield f"member   {member.name}  {show_member(member)}"
+        for variant in variants:
+            yield f"  then   {member.name}  {show_member(variant)}"
     for step in plan.steps:
         yield f"{step.number:>4}  {show_time(step.at_us)}  {show_step(step)}"
 
