@@ -17,7 +17,7 @@ from kohort.client.addresses import parse_addresses
 from kohort.client.errors import BrokerUnreachable, UnknownPartition, UnknownTopic
 from kohort.client.pool import Pool
 from kohort.client.retry import Waits, is_worth_a_retry, retry
-from kohort.client.view import Broker, ClusterView, TopicView, read_view
+from kohort.client.view import Broker, ClusterView, TopicView, read_view, read_whole
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import TopicPartition
 from kohort.net.connection import Connection
@@ -306,12 +306,7 @@ class Cluster:
         topics = None if names is None else [MetadataRequest.Topic(name=name) for name in names]
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=self._is_auto_creating)
         answer = await self.call_any(request)
-        before = self.view
-        if names is None:
-            # The answer is complete: what it does not mention is gone.
-            named = {topic.name for topic in answer.topics}
-            before = ClusterView(topics={name: topic for name, topic in before.topics.items() if name in named})
-        self.view = read_view(answer, before)
+        self.view = (read_whole if names is None else read_view)(answer, self.view)
         await self._find_names()
         for seen in tuple(self._watchers):
             seen(self.view)

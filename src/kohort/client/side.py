@@ -15,11 +15,11 @@ from kohort.client.coordinator_link import CoordinatorLink
 from kohort.client.errors import CommitFailed, RebalanceInProgress
 from kohort.client.group_requests import GroupRequests
 from kohort.client.leading import Leading
+from kohort.client.seen import topics_seen
 from kohort.member import ClassicMember, ConsumerMember, Identity, MemberConfig, State, effects, inputs
 from kohort.member.consumer_effects import ConsumerHeartbeat, HurryHeartbeat, NameTopics
-from kohort.member.consumer_inputs import TopicsSeen
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.model.ids import NO_TOPIC_ID, TopicPartition
+from kohort.model.ids import TopicPartition
 
 Answer = Awaitable[inputs.Input]
 
@@ -151,20 +151,7 @@ class ConsumerSide:
 
     def seen(self) -> inputs.Input:
         """Return the topics as the cluster shows them now."""
-        view = self._cluster.view
-        names = {
-            topic.topic_id: topic.name
-            for topic in view.topics.values()
-            if topic.topic_id != NO_TOPIC_ID and topic.error is ErrorCode.NONE
-        }
-        self._known |= names
-        live = set(names.values())
-        gone = frozenset(
-            topic_id
-            for topic_id, name in self._known.items()
-            if topic_id not in names and (view.is_gone(name) or name in live)
-        )
-        return TopicsSeen(names, gone)
+        return topics_seen(self._cluster.view, self._known)
 
     def refusal(self, error: KafkaError, identity: Identity) -> KafkaError:
         """Return what the user is told: the epoch it showed is over, and no newer one came that owns as much."""

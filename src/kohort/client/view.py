@@ -129,3 +129,11 @@ def read_view(answer: MetadataResponse, before: ClusterView) -> ClusterView:
         {broker.node_id: Broker(broker.node_id, broker.host, broker.port, broker.rack) for broker in answer.brokers},
         topics,
     )
+
+
+def read_whole(answer: MetadataResponse, before: ClusterView) -> ClusterView:
+    """Return the view after an answer about all topics: what it does not mention is gone."""
+    named = {topic.name for topic in answer.topics}
+    return read_view(
+        answer, ClusterView(topics={name: topic for name, topic in before.topics.items() if name in named})
+    )
