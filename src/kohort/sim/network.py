@@ -30,8 +30,8 @@ class End:
     """One end of a connection. Set `on_bytes` and `on_closed` when you get it; `on_closed` comes once at most."""
 
     __slots__ = (
-        "_held", "_in", "_is_paused", "_last_us", "_network", "_stalled", "host", "is_open", "number", "on_bytes",
-        "on_closed", "peer",
+        "_held", "_in", "_is_paused", "_last_us", "_network", "_stalled", "host", "is_open", "is_path_lost", "number",
+        "on_bytes", "on_closed", "peer",
     )  # fmt: skip
 
     def __init__(self, network: Network, host: Host, number: int) -> None:
@@ -42,6 +42,8 @@ class End:
         self.on_bytes: Callable[[bytes], None] = _nobody
         self.on_closed: Callable[[str], None] = _nobody
         self.peer: End = self
+        self.is_path_lost = False
+        """Whether what it sends is lost from here on, without a word."""
         self._network = network
         self._in: deque[bytes] = deque()
         """What has arrived or will, in order; each event of the scheduler takes one."""
@@ -176,7 +178,7 @@ class Network:
 
     def carry(self, end: End, chunk: bytes) -> None:
         """Bring what an end sent to its peer."""
-        if self._blocked and self.is_blocked(end.host.name, end.peer.host.name):
+        if end.is_path_lost or (self._blocked and self.is_blocked(end.host.name, end.peer.host.name)):
             end._held.append(chunk)
             if not end._stalled:
                 end._stalled = True
@@ -208,7 +210,7 @@ class Network:
         """Tell the peer of an end that the connection is over; what is on its way to the peer may not arrive."""
         peer = end.peer
         end._held.clear()
-        if not peer.is_open or self.is_blocked(end.host.name, peer.host.name):
+        if not peer.is_open or end.is_path_lost or self.is_blocked(end.host.name, peer.host.name):
             return
         if self._random.random() < 0.5:
             peer._in.clear()
@@ -239,7 +241,7 @@ class Network:
         if self._blocked.pop((source, destination), 0) == 0:
             return
         for end in list(self._ends):
-            if end.host.name == source and end.peer.host.name == destination:
+            if end.host.name == source and end.peer.host.name == destination and not end.is_path_lost:
                 held, end._held = end._held, []
                 for chunk in held:
                     self.carry(end, chunk)
@@ -256,6 +258,10 @@ class Network:
             if self._random.random() < 0.5:
                 side._in.clear()
             side.host.after_us(self._delay_us(), side.lose, "reset by the network")
+
+    def vanish(self, end: End) -> None:
+        """Lose a connection on the way, as a gateway without memory does: only who sends learns of it, in the end."""
+        end.is_path_lost = end.peer.is_path_lost = True
 
     def close_all(self, host: Host, *, silently: bool = False) -> None:
         """Do what is left of a process that ends: its kernel resets its connections; without power nobody does."""

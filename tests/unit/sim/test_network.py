@@ -118,3 +118,13 @@ def test_what_was_sent_before_a_close_arrives_before_it() -> None:
     wire.ends["m1"].close()
     wire.pass_us(10_000)
     assert (wire.heard["n1"], wire.closed) == (b"last words", {"n1": "closed by the peer"})
+
+
+def test_a_connection_that_vanished_tells_only_the_side_that_sends() -> None:
+    wire = Wire()
+    wire.network.vanish(wire.ends["n1"])
+    wire.ends["m1"].send(b"anybody there?")
+    wire.pass_us(GIVE_UP_US - 1_000)
+    assert wire.closed == {}
+    wire.pass_us(2_000_000)
+    assert (wire.heard["n1"], wire.closed) == (b"", {"m1": "timed out"})
