@@ -36,6 +36,16 @@ def compacted(rows: Sequence[Row], clean: int, horizon: int) -> list[Row]:
     ] + list(rows[clean:])
 
 
+def raced(rows: Sequence[Row], read: int) -> list[Row]:
+    """Return a log as a loader sees it that had read the first `read` records when the cleaner put the rest in place.
+
+    A later record has taken the place of some that the loader has not come to, a tombstone of what it has read among
+    them (KAFKA-19862, KAFKA-21117). Tombstones that nothing has replaced are there: they outlive every loader.
+    """
+    last = {key: position for position, (key, _) in enumerate(rows)}
+    return [*rows[:read], *(row for position, row in enumerate(rows) if position >= read and last[row[0]] == position)]
+
+
 def replayed(rows: Sequence[Row], settings: GroupSettings, *, checked: bool = True) -> Shard:
     """Return the shard that a log gives; it keeps every rule that a live one does."""
     shard, replay = Shard(settings), Replay()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.replay.compaction import Row, compacted, hard_state, replayed
+from tests.replay.compaction import Row, compacted, hard_state, raced, replayed
 from tests.unit.group.mixed import ClassicClient, Client, Mixed, NativeClient, T, classic_members
 
 from kohort.group.classic.group import ClassicGroup, Phase
@@ -162,6 +162,16 @@ def test_compaction_of_any_stretch_changes_nothing(scenario: Callable[[Recorded]
             for horizon in {0, clean // 2, clean}:
                 shard = replayed(compacted(rows, clean, horizon), world.settings)
                 assert hard_state(shard) == expected, (length, clean, horizon)
+
+
+@scenarios
+def test_log_that_is_cleaned_while_it_is_read_gives_the_same_group(scenario: Callable[[Recorded], None]) -> None:
+    world = played(scenario)
+    for length in sorted({length for length, _ in world.seen}):
+        rows = world.rows(length)
+        expected = hard_state(replayed(rows, world.settings))
+        for read in range(len(rows) + 1):
+            assert hard_state(replayed(raced(rows, read), world.settings)) == expected, (length, read)
 
 
 @scenarios

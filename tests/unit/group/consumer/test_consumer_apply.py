@@ -212,12 +212,17 @@ def test_classic_group_takes_the_place_of_an_empty_consumer_group() -> None:
     assert folded(ConsumerGroupStored("g", 2, 0, CAUSE), classic).classic_group("g").generation == 3
 
 
+def test_group_that_was_deleted_unseen_begins_anew_with_a_smaller_epoch() -> None:
+    assert group_of(ConsumerGroupStored("g", 7, 0, CAUSE), ConsumerGroupStored("g", 2, 0, CAUSE)).epoch == 2
+
+
 # -- what no log can hold
 
 
 def test_epoch_of_a_group_never_goes_back() -> None:
+    joined = Cause(CauseKind.MEMBER_JOINED, 1)
     with pytest.raises(AssertionError, match="epochs only grow"):
-        group_of(ConsumerGroupStored("g", 7, 0, CAUSE), ConsumerGroupStored("g", 6, 0, CAUSE))
+        group_of(ConsumerGroupStored("g", 7, 0, joined), ConsumerGroupStored("g", 6, 0, joined))
 
 
 def test_group_with_members_is_never_deleted() -> None:
