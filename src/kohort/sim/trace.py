@@ -1,0 +1,189 @@
+"""The trace of a world: one line for each thing seen, in fixed columns, the same bytes for one seed and commit.
+
+Columns: the time of the world in seconds, the number of the scheduler's event, who, what, and the rest. The short form
+shows transitions only: what changes who has what, and the faults. docs/guide/simulation.md has the legend.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+from kohort.group.events import Event
+from kohort.group.shard import Shard
+from kohort.member.effects import Callback
+from kohort.model.assignment import Partitions
+from kohort.model.cause import Cause
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import TopicPartition
+from kohort.node.offsets_partition import OffsetsPartition
+from kohort.sim.observer import Observer, SeenMember, SeenNode
+from kohort.sim.scheduler import Scheduler
+
+HEADINGS = f"{'TIME':>11} {'EVENT':>7}  {'WHO':<5} {'WHAT':<10} REST"
+CHANGES = frozenset({
+    "GroupStored", "GroupDeleted", "ConsumerGroupStored", "ConsumerGroupDeleted", "TargetStored", "MemberRemoved",
+    "ConsumerMemberDeleted", "StaticMemberReplaced", "RoundOpened", "GroupLoaded", "GroupUnloaded",
+})  # fmt: skip
+"""The events of a group that the short form shows."""
+SETTLED = frozenset({"stable", "fenced", "stale", "fatal", "unjoined", "unsubscribed"})
+"""The states of members that the short form shows."""
+_NUMBERS = ("generation", "epoch", "member_epoch", "offset", "partition", "phase", "state")
+_WORDS = ("member_id", "instance_id", "leader", "topic", "protocol_name")
+
+
+class Trace(Observer):
+    """Writes what it sees, a line at a time."""
+
+    def __init__(self, write: Callable[[str], object]) -> None:
+        self._write = write
+        self._scheduler: Scheduler | None = None
+
+    def began(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._write(HEADINGS)
+
+    def put(self, who: str, what: str, rest: str = "") -> None:
+        """Write one line."""
+        scheduler = self._scheduler
+        assert scheduler is not None, "a world begins before anything happens in it"
+        line = f"{scheduler.now_us / 1_000_000:>11.6f} {scheduler.events:>7}  {who:<5} {what:<10} {rest}"
+        self._write(line.rstrip())
+
+    # -- the world
+
+    def fault(self, name: str, subject: str, detail: str) -> None:
+        self.put("world", "fault", f"{name} {subject} {detail}")
+
+    def healed(self) -> None:
+        self.put("world", "healed")
+
+    def ended(self) -> None:
+        self.put("world", "ended")
+
+    # -- nodes
+
+    def node_started(self, node: SeenNode) -> None:
+        self.put(node.name, "started")
+
+    def node_stopped(self, node: SeenNode, how: str) -> None:
+        self.put(node.name, "stopped", how)
+
+    def shard_loaded(self, node: SeenNode, hosted: OffsetsPartition) -> None:
+        groups = ",".join(sorted(hosted.shard.groups))
+        self.put(node.name, "loaded", f"{hosted.partition.directory} {hosted.status.value} {groups}")
+
+    def group_event(self, node: SeenNode, shard: Shard, event: Event, now_ms: int) -> None:
+        del shard, now_ms
+        self.put(node.name, "group", show_event(event))
+
+    # -- members
+
+    def member_started(self, member: SeenMember) -> None:
+        slot = "" if member.instance_id is None else f" instance={member.instance_id}"
+        self.put(member.name, "started", f"{member.group_id} {member.kind}{slot}")
+
+    def member_ended(self, member: SeenMember, how: str) -> None:
+        self.put(member.name, "ended", how)
+
+    def member_moved(self, member: SeenMember, state: str, cause: str) -> None:
+        identity = member.identity
+        self.put(member.name, "state", f"{state} {identity.generation}/{shorten(identity.member_id)} {cause}")
+
+    def callback_began(self, member: SeenMember, callback: Callback, partitions: Partitions, cause: str) -> None:
+        self.put(member.name, "callback", f"{callback.value} {show_partitions(partitions)} {cause}")
+
+    def callback_ended(self, member: SeenMember, callback: Callback, partitions: Partitions, error: str | None) -> None:
+        rest = "" if error is None else f" failed: {error}"
+        self.put(member.name, "returned", f"{callback.value} {show_partitions(partitions)}{rest}")
+
+    def owns(self, member: SeenMember, partitions: Partitions) -> None:
+        self.put(member.name, "owns", show_partitions(partitions))
+
+    def delivered(self, member: SeenMember, partition: TopicPartition, first: int, next_offset: int) -> None:
+        self.put(member.name, "reads", f"{partition} {first}..{next_offset - 1}")
+
+    def position(self, member: SeenMember, partition: TopicPartition, offset: int, why: str) -> None:
+        self.put(member.name, "position", f"{partition} {offset} {why}")
+
+    def commit_sent(self, member: SeenMember, number: int, offsets: Mapping[TopicPartition, int]) -> None:
+        self.put(member.name, "commits", f"#{number} {_show_offsets(offsets)}")
+
+    def commit_answered(
+        self,
+        member: SeenMember,
+        number: int,
+        offsets: Mapping[TopicPartition, int],
+        errors: Mapping[TopicPartition, ErrorCode],
+    ) -> None:
+        del offsets
+        bad = [f"{partition}={error.name}" for partition, error in sorted(errors.items()) if error]
+        self.put(member.name, "committed", f"#{number} {' '.join(bad) or 'NONE'}")
+
+    def asked(self, member: SeenMember, request: str, detail: str) -> None:
+        self.put(member.name, "asks", f"{request} {detail}")
+
+    def answered(self, member: SeenMember, request: str, error: ErrorCode, detail: str) -> None:
+        self.put(member.name, "answer", f"{request} {error.name} {detail}")
+
+    def produced(self, partition: TopicPartition, offset: int, count: int) -> None:
+        self.put("feed", "wrote", f"{partition} {offset}..{offset + count - 1}")
+
+
+class ShortTrace(Trace):
+    """Writes transitions only: who has what, how members and groups stand, and what befalls them."""
+
+    def group_event(self, node: SeenNode, shard: Shard, event: Event, now_ms: int) -> None:
+        if type(event).__name__ in CHANGES:
+            super().group_event(node, shard, event, now_ms)
+
+    def member_moved(self, member: SeenMember, state: str, cause: str) -> None:
+        if state in SETTLED:
+            super().member_moved(member, state, cause)
+
+    # What the long form shows beside these is no transition; as in the base class, nobody looks at it.
+    shard_loaded = Observer.shard_loaded
+    callback_began = Observer.callback_began
+    callback_ended = Observer.callback_ended
+    delivered = Observer.delivered
+    position = Observer.position
+    commit_sent = Observer.commit_sent
+    commit_answered = Observer.commit_answered
+    asked = Observer.asked
+    answered = Observer.answered
+    produced = Observer.produced
+
+
+# Showing values
+
+
+def show_partitions(partitions: Iterable[TopicPartition]) -> str:
+    """Return partitions as `t:0,1 u:3`, or `-` for none."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, index in sorted(partitions):
+        by_topic.setdefault(topic, []).append(index)
+    return " ".join(f"{topic}:{','.join(map(str, indexes))}" for topic, indexes in by_topic.items()) or "-"
+
+
+def show_event(event: Event) -> str:
+    """Return an event of a group in words: its name, what tells it from others of its kind, and its cause."""
+    parts = [re.sub(r"(?<!^)(?=[A-Z])", " ", type(event).__name__).lower(), f"{event.group_id}"]
+    for name in (*_NUMBERS, *_WORDS):
+        value = getattr(event, name, None)
+        if value is None or value == "":
+            continue
+        shown = shorten(value) if isinstance(value, str) else f"{int(value)}"
+        parts.append(f"{name}={shown}")
+    cause = getattr(event, "cause", None)
+    if isinstance(cause, Cause):
+        parts.append(f"({cause.kind.value}{': ' + cause.detail if cause.detail else ''})")
+    return " ".join(parts)
+
+
+def shorten(member_id: str) -> str:
+    """Return a member id that fits a line: its beginning says whose it is, its end which one."""
+    return member_id if len(member_id) <= 16 else f"{member_id[:7]}…{member_id[-6:]}"
+
+
+def _show_offsets(offsets: Mapping[TopicPartition, int]) -> str:
+    return " ".join(f"{partition}={offset}" for partition, offset in sorted(offsets.items()))
