@@ -41,6 +41,14 @@ class Host:
         # The smallest t with (offset + t * rate // 10^6) // 1000 >= deadline.
         return -((self._offset_us - deadline_ms * 1000) * 1_000_000 // self._rate)
 
+    def elapsed_us(self) -> int:
+        """Return what the host's clock has counted since the world began."""
+        return self.scheduler.now_us * self._rate // 1_000_000
+
+    def reach_us(self, elapsed_us: int) -> int:
+        """Return the first time of the world at which the clock has counted so much."""
+        return -(-elapsed_us * 1_000_000 // self._rate)
+
     # -- timers
 
     def at_ms(self, deadline_ms: int, action: Action, *arguments: Any) -> Due:

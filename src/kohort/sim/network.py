@@ -59,6 +59,12 @@ class End:
         """The name of the host at the other end."""
         return self.peer.host.name
 
+    @property
+    def unsent(self) -> int:
+        """How many bytes a sender's machine still holds, because a path is blocked or the peer does not read."""
+        waiting = sum(map(len, self._held))
+        return waiting + sum(map(len, self.peer._in)) if self.peer._is_paused else waiting
+
     def send(self, chunk: bytes) -> None:
         """Send bytes; they are lost if the connection ends before they arrive."""
         if self.is_open and chunk:
@@ -129,6 +135,8 @@ class Network:
         self._blocked: dict[tuple[str, str], None] = {}
         self._ends: dict[End, None] = {}
         self._connections = 0
+        self.carried = 0
+        """How many chunks have been sent on their way."""
 
     # -- connecting
 
@@ -191,6 +199,7 @@ class Network:
         self._deliver(end.peer, chunk)
 
     def _deliver(self, end: End, chunk: bytes) -> None:
+        self.carried += 1
         when_us = max(self.scheduler.now_us + self._delay_us(), end._last_us)
         end._last_us = when_us
         end._in.append(chunk)
