@@ -1,0 +1,267 @@
+"""Each bug of the museum in a handful of commands: what is told or stored rightly goes wrong with the mutation on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.quality import wrong_assignors, wrong_coordinator, wrong_members, wrong_replay
+from tests.quality.replacing import replaced
+from tests.replay.compaction import Row, compacted, raced, replayed
+from tests.unit.assign.groups import group, member
+from tests.unit.group.consumer_world import ConsumerWorld
+from tests.unit.group.mixed import Mixed, NativeClient, classic_members
+from tests.unit.group.world import World, joined, says
+from tests.unit.member.classic_script import cooperative, partitions, stable
+
+from kohort.assign import CooperativeStickyAssignor
+from kohort.assign.cooperative import broken_rules
+from kohort.assign.shares import Shares
+from kohort.group.commands import CommitOffsets, Heartbeat, Leaving, OffsetToCommit
+from kohort.group.consumer.commands import ConsumerHeartbeat
+from kohort.group.consumer.events import MemberState
+from kohort.log.offsets_topic import record_of
+from kohort.member import Identity, State
+from kohort.member.effects import Callback
+from kohort.model.errors import ErrorCode
+
+Mutation = Callable[[], wrong_coordinator.Mutation]
+
+
+# -- the coordinator
+
+
+def partition_is_asked_back_and_granted_again() -> None:
+    world = ConsumerWorld()
+    world.plans(a="foo-0,1")
+    world.enters("a", "foo")
+    world.plans(a="foo-0", b="foo-1")
+    world.enters("b", "foo")
+    assert world.beats("a", "foo-0,1").assignment is not None
+    world.plans(a="foo-0,1")
+    world.goes("b")
+    world.beats("a", "foo-0")
+    assert world.state("a")[1] is MemberState.STABLE
+
+
+def partition_moves_between_live_members() -> None:
+    world = ConsumerWorld()
+    world.stable_with("a")
+    world.enters("b")
+    world.beats("b", "")
+
+
+def member_joins_twice() -> None:
+    world = ConsumerWorld()
+    world.stable_with("a")
+    world.topic_changes("bar", 4)
+    world.settles()
+    assert world.comes("a").error is ErrorCode.NONE
+
+
+def static_member_comes_back_with_other_topics() -> None:
+    world = World()
+    world.join(instance_id="i", protocols=says("t"))
+    world.gather()
+    world.settle([joined(world.answers[0]).member_id] if world.answers else list(world.group().members))
+    assert world.join(instance_id="i", protocols=says("t,u")).is_waiting or world.group().generation == 2
+
+
+def known_member_id_comes_under_another_instance() -> None:
+    world = World()
+    world.join(instance_id="i")
+    world.gather()
+    [member_id] = world.settle(world.group().members)
+    world.join(member_id, instance_id="j")
+    assert world.group().static_members == {"i": member_id}
+
+
+def last_awaited_member_leaves() -> None:
+    world = World()
+    leader, follower = world.stable(2)
+    again = world.join(leader)
+    assert again.is_waiting
+    world.leave(Leaving(follower))
+    assert not again.is_waiting
+
+
+def who_is_out_of_a_classic_group_is_heard() -> None:
+    world = World()
+    world.stable(1)
+    gone, _ = world.enter()
+    world.advance(world.group().max_rebalance_timeout_ms() + 1)
+    world.leave(Leaving(gone))
+    assert world.submit(Heartbeat("g", gone, None, world.group().generation)).error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def who_is_out_of_a_consumer_group_is_heard() -> None:
+    world = ConsumerWorld()
+    world.stable_with("a", "b")
+    epoch = world.member("b").epoch
+    world.goes("b")
+    assert world.submit(ConsumerHeartbeat("g", "b", epoch)).error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def commit_of_the_generation_before() -> None:
+    world = World()
+    [leader] = world.stable(1)
+    world.join(leader)
+    world.gather()
+    world.settle([leader])
+    assert world.commit(leader, world.group().generation - 1).error is ErrorCode.ILLEGAL_GENERATION
+
+
+def commit_of_the_epoch_before_it_was_granted() -> None:
+    world = ConsumerWorld()
+    world.plans(a="foo-0")
+    world.enters("a", "foo")
+    before = world.member("a").epoch
+    world.plans(a="foo-0,1")
+    world.topic_changes("foo", 7)
+    world.beats("a", "foo-0")
+    offsets = [OffsetToCommit("foo", 1, 7, -1, "", world.assigned("a")[0][0])]
+    told = world.submit(CommitOffsets("g", "a", None, before, offsets))
+    assert told.error is ErrorCode.STALE_MEMBER_EPOCH
+
+
+# -- the replay
+
+
+def rows_of(world: World) -> list[Row]:
+    return [record_of(event) for events in world.log for event in events]
+
+
+def members_come_and_go() -> ConsumerWorld:
+    world = ConsumerWorld()
+    world.stable_with("a", "b")
+    world.goes("a")
+    world.settles()
+    world.stable_with("c")
+    return world
+
+
+def log_holds_only_tombstones_of_a_member() -> None:
+    world = members_come_and_go()
+    rows = rows_of(world)
+    replayed(compacted(rows, len(rows), 0), world.settings)
+
+
+def log_is_cleaned_while_a_partition_moves() -> None:
+    world = ConsumerWorld()
+    world.stable_with("a", "b")
+    world.topic_changes("bar", 4)
+    world.beats("b", "foo-3,4,5")
+    world.settles()
+    rows = rows_of(world)
+    for read in range(len(rows)):
+        replayed(raced(rows, read), world.settings)
+
+
+def log_begins_with_offsets() -> None:
+    world = ConsumerWorld()
+    world.commit_outside("g")
+    world.stable_with("a")
+    replayed(rows_of(world), world.settings)
+
+
+def log_is_cleaned_while_a_converted_group_is_read() -> None:
+    world = Mixed()
+    classics = classic_members(world)
+    native = NativeClient(world, "native")
+    for _ in range(6):
+        for client in (native, *classics):
+            client.step()
+    native.leave()
+    world.advance(0)
+    for _ in range(6):
+        for classic in classics:
+            classic.step()
+    rows = rows_of(world)
+    assert not world.is_consumer
+    for read in range(len(rows)):
+        replayed(raced(rows, read), world.settings)
+
+
+# -- assignors
+
+
+def leader_hears_two_generations_claim_one_partition() -> None:
+    spec = group({"a": member("t", "t-0", generation=4), "b": member("t", "t-0 t-1", generation=5)}, t=2)
+    made = CooperativeStickyAssignor().assign(spec)
+    assert not made["a"].partitions & made["b"].partitions
+
+
+def leader_hears_of_an_older_generation() -> None:
+    members = {"a": member("t", "t-0 t-1", generation=4), "b": member("t", "t-2 t-3", generation=5)}
+    spec = group({**members, "c": member("t")}, t=4)
+    assert not broken_rules(spec, CooperativeStickyAssignor().assign(spec))
+
+
+def partitions_are_fewer_than_members_that_differ() -> None:
+    moves = 0
+    right = Shares.move
+
+    def move(shares: Shares, path: object, amount: int) -> None:
+        nonlocal moves
+        moves += 1
+        assert moves < 1_000, "moves come to an end"
+        right(shares, path, amount)  # type: ignore[arg-type]
+
+    with replaced(Shares, "move", move):
+        both, one = member("t u"), member("t")
+        CooperativeStickyAssignor().assign(group({"a": both, "b": both, "c": one, "d": one}, t=1, u=1))
+
+
+# -- members
+
+
+def commit_is_refused_while_its_sender_joins() -> None:
+    script = cooperative()
+    script.commit_answered(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.joined(2)
+    script.commit_answered(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.synced(partitions(0, 1))
+    script.finished(Callback.ASSIGNED)
+    assert script.member.state is State.STABLE
+
+
+def commit_of_a_generation_ago_is_refused() -> None:
+    script = stable()
+    before = Identity(1, "m")
+    script.commit_answered(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.finished(Callback.REVOKED)
+    script.joined(2)
+    script.commit_answered(ErrorCode.ILLEGAL_GENERATION, asked_as=before)
+    assert script.member.identity == Identity(2, "m")
+
+
+PAIRS: list[tuple[Mutation, Callable[[], None]]] = [
+    (wrong_coordinator.kafka_16147, partition_is_asked_back_and_granted_again),
+    (wrong_coordinator.kafka_19449, partition_is_asked_back_and_granted_again),
+    (wrong_coordinator.crabka_521, partition_moves_between_live_members),
+    (wrong_coordinator.kafka_19233, member_joins_twice),
+    (wrong_coordinator.kafka_12759, static_member_comes_back_with_other_topics),
+    (wrong_coordinator.crabka_534, known_member_id_comes_under_another_instance),
+    (wrong_coordinator.redpanda_3300, last_awaited_member_leaves),
+    (wrong_coordinator.heartbeat_after_eviction, who_is_out_of_a_classic_group_is_heard),
+    (wrong_coordinator.heartbeat_after_eviction, who_is_out_of_a_consumer_group_is_heard),
+    (wrong_coordinator.commit_one_epoch_late, commit_of_the_generation_before),
+    (wrong_coordinator.commit_one_epoch_late, commit_of_the_epoch_before_it_was_granted),
+    (wrong_replay.kafka_17306, log_holds_only_tombstones_of_a_member),
+    (wrong_replay.kafka_19862, log_is_cleaned_while_a_partition_moves),
+    (wrong_replay.kafka_20254, log_begins_with_offsets),
+    (wrong_replay.kafka_21117, log_is_cleaned_while_a_converted_group_is_read),
+    (wrong_assignors.kafka_12984, leader_hears_two_generations_claim_one_partition),
+    (wrong_assignors.kafka_14639, leader_hears_of_an_older_generation),
+    (wrong_assignors.librdkafka_4783, partitions_are_fewer_than_members_that_differ),
+    (wrong_members.librdkafka_4059, commit_is_refused_while_its_sender_joins),
+    (wrong_members.aiokafka_727, commit_of_a_generation_ago_is_refused),
+]
+
+
+@pytest.mark.parametrize(("mutation", "story"), PAIRS, ids=lambda each: each.__name__)
+def test_mutation_breaks_what_holds_without_it(mutation: Mutation, story: Callable[[], None]) -> None:
+    story()
+    with mutation(), pytest.raises(AssertionError):
+        story()
+    story()

@@ -1,0 +1,88 @@
+"""Sticky assignors as they were when they believed too much, too little, or never came to an end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+
+from tests.quality.replacing import replaced
+
+from kohort.assign import claims as claims_module
+from kohort.assign.claims import Claims, Owned
+from kohort.assign.layout import Layout, Slots
+from kohort.assign.shares import Hop, Shares, bits
+from kohort.member import classic_round
+from kohort.member.standing import Standing
+from kohort.member.strategy import Cooperative
+
+Mutation = AbstractContextManager[None]
+Topics = Callable[[int], Sequence[str]]
+
+
+@contextmanager
+def kafka_12984() -> Iterator[None]:
+    """A member that fell out of its group goes on claiming what it owned, and the leader believes every claim."""
+    right_prepare = classic_round.prepare
+
+    def take_in(
+        owned: list[Owned], slots_of: Sequence[Slots], _layout: Layout, _generation: Callable[[int], int], _of: Topics
+    ) -> Claims:
+        kept: list[Owned] = [
+            [claim for claim in dict.fromkeys(claims) if claim.partition in slots.get(claim.topic, ())]
+            for claims, slots in zip(owned, slots_of, strict=True)
+        ]
+        numbers = {
+            slots[claim.topic][claim.partition]
+            for claims, slots in zip(kept, slots_of, strict=True)
+            for claim in claims
+        }
+        return Claims(kept, numbers)
+
+    def prepare(member: Standing) -> None:
+        if member.owned and not member.identity.is_valid and isinstance(member.strategy, Cooperative):
+            member.is_prepared = True
+            classic_round._join(member)
+        else:
+            right_prepare(member)
+
+    with ExitStack() as mutations:
+        mutations.enter_context(replaced(claims_module, "take_in", take_in))
+        mutations.enter_context(replaced(classic_round, "prepare", prepare))
+        yield
+
+
+def kafka_14639() -> Mutation:
+    """Whoever is behind the newest generation owns nothing, also where nobody else claims what it has."""
+    right = claims_module.take_in
+
+    def take_in(
+        owned: list[Owned], slots_of: Sequence[Slots], layout: Layout, generation_of: Callable[[int], int], of: Topics
+    ) -> Claims:
+        generations = [generation_of(at) for at in range(len(owned))]
+        newest = max(generations, default=-1)
+        said = [claims if at == newest else () for claims, at in zip(owned, generations, strict=True)]
+        return right(list(said), slots_of, layout, generation_of, of)
+
+    return replaced(claims_module, "take_in", take_in)
+
+
+def librdkafka_4783() -> Mutation:
+    """With fewer partitions than members a move that gains nothing is made, and its reverse, and so on for ever."""
+    right = Shares._level
+
+    def level(shares: Shares) -> None:
+        if sum(shares._supply) < sum(shares.sizes):
+            while hop := _move_without_loss(shares):
+                shares.move([hop], 1)
+        right(shares)
+
+    return replaced(Shares, "_level", level)
+
+
+def _move_without_loss(shares: Shares) -> Hop | None:
+    for giver, held in enumerate(shares.held):
+        for kind in held:
+            for taker in bits(shares.eligible[kind] & ~(1 << giver)):
+                if shares.cost[taker] <= shares._saving[giver]:
+                    return giver, kind, taker
+    return None

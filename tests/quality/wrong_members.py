@@ -1,0 +1,39 @@
+"""Members as they were when they started rounds without need: each a context in which a group does not come to rest."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+from tests.quality.replacing import replaced
+
+from kohort.member import classic_triggers
+from kohort.member.classic import ClassicMember
+from kohort.member.identity import Identity
+from kohort.member.standing import Standing
+from kohort.member.state import State
+from kohort.model.errors import ErrorCode
+
+Mutation = AbstractContextManager[None]
+
+
+def librdkafka_4059() -> Mutation:
+    """A commit that is refused because of a round starts one more, although its sender is in that round."""
+    right = classic_triggers.take_verdict
+
+    def take_verdict(member: Standing, error: ErrorCode, request: str) -> None:
+        is_in_round = member.state in (State.JOINING, State.ASSIGNING, State.SYNCING)
+        if is_in_round and request == "OFFSET_COMMIT" and error is ErrorCode.REBALANCE_IN_PROGRESS:
+            member.request = "offset commit failed since group is already rebalancing"
+        else:
+            right(member, error, request)
+
+    return replaced(classic_triggers, "take_verdict", take_verdict)
+
+
+def aiokafka_727() -> Mutation:
+    """An answer to who the member was a generation ago takes its present generation away."""
+
+    def counts(_member: ClassicMember, _asked_as: Identity) -> bool:
+        return True
+
+    return replaced(ClassicMember, "_counts", counts)
