@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from kohort.net.loop import new_event_loop
+from kohort.net.surroundings import need
 
 ResultT = TypeVar("ResultT")
 
@@ -29,6 +30,7 @@ class _LoopThread:
         self._thread: threading.Thread | None = None
 
     def acquire(self) -> asyncio.AbstractEventLoop:
+        need("threads")
         with self._lock:
             if self._loop is None:
                 self._loop = new_event_loop()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random as random_module
 import ssl
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
@@ -22,6 +21,7 @@ from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import TopicPartition
 from kohort.net.connection import Connection
 from kohort.net.sasl import Sasl
+from kohort.net.surroundings import random as random_number
 from kohort.wire.message import Request
 from kohort.wire.messages import FindCoordinatorRequest, MetadataRequest
 
@@ -59,7 +59,7 @@ class Cluster:
         allow_auto_create_topics: bool = False,
         tls: ssl.SSLContext | None = None,
         sasl: Sasl | None = None,
-        random: Callable[[], float] = random_module.random,
+        random: Callable[[], float] = random_number,
     ) -> None:
         self._bootstrap = parse_addresses(bootstrap_servers)
         self.client_id = client_id

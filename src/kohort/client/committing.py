@@ -63,8 +63,8 @@ class Committing:
         self._pulse = Pulse()
         self._fetcher = Fetcher(cluster, config, arrived=self._pulse.beat, adrift=self._look_up)
         self._commit_order = asyncio.Lock()
-        self._begun: set[asyncio.Task[None]] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._begun: dict[asyncio.Task[None], None] = {}
+        self._tasks: dict[asyncio.Task[None], None] = {}
 
     @property
     def client_id(self) -> str:
@@ -90,8 +90,8 @@ class Committing:
         wanted = self._to_commit(offsets)
         self._group()
         task = self._spawn(self._commit_soon(wanted, on_complete), "commit")
-        self._begun.add(task)
-        task.add_done_callback(self._begun.discard)
+        self._begun[task] = None
+        task.add_done_callback(self._begun.pop)
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the group's committed offsets; what was never committed is left out. Raises `KafkaError`."""
@@ -149,8 +149,8 @@ class Committing:
 
     def _spawn(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]:
         task = asyncio.create_task(work, name=f"kohort consumer {name}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
         return task
 
     def _group(self) -> str:

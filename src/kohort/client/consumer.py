@@ -10,7 +10,6 @@ import asyncio
 import ssl
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from random import random as random_number
 from typing import Unpack
 
 from kohort.assign.spec import Assignor
@@ -44,6 +43,7 @@ from kohort.member.strategy import strategy_for
 from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition
 from kohort.net.sasl import Sasl
+from kohort.net.surroundings import random as random_number
 
 
 class Consumer(HandingOut):
@@ -189,7 +189,7 @@ class Consumer(HandingOut):
                 await self._commit_before_revocation(frozenset(self._fetcher.tracked))
             await self._commits_done()
         finally:
-            for task in self._tasks:
+            for task in tuple(self._tasks):
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
             await self._fetcher.stop()

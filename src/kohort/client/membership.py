@@ -100,7 +100,7 @@ class Membership(MembershipView):
         chosen = {assignor.name: assignor for assignor in assignors}
         self._calls = UserCalls(group_id, listener or RebalanceListener(), chosen, rebalance_timeout_ms)
         self._inbox: asyncio.Queue[inputs.Input] = asyncio.Queue()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._driver: asyncio.Task[None] | None = None
         self._unwatch: Callable[[], None] | None = None
         self._changed = Pulse()
@@ -270,8 +270,7 @@ class Membership(MembershipView):
         self._side = self._made(name, member_id)
         self._side.follow(self._wanted.topics)
         if name == "classic":
-            self._tasks.add(task := asyncio.create_task(self._watch_for_native(was_refused=was_refused)))
-            task.add_done_callback(self._tasks.discard)
+            self._hold(asyncio.create_task(self._watch_for_native(was_refused=was_refused)))
         self._step(self._side.seen())
         if old.poll_state is not PollState.HERE:
             self._step(inputs.PollReturned())
@@ -341,8 +340,11 @@ class Membership(MembershipView):
 
     def _spawn(self, work: Awaitable[inputs.Input]) -> None:
         task = asyncio.create_task(self._answer(work, self._side), name=f"kohort member of {self.group_id}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._hold(task)
+
+    def _hold(self, task: asyncio.Task[None]) -> None:
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
 
     async def _answer(self, work: Awaitable[inputs.Input], side: Side) -> None:
         try:

@@ -43,7 +43,7 @@ class Pool:
         self._tls = tls
         self._sasl = sasl
         self._peers: dict[tuple[str, int, str], _Peer] = {}
-        self._apart: set[Connection] = set()
+        self._apart: dict[Connection, None] = {}
         self._is_closed = False
 
     async def connection(self, host: str, port: int, lane: str = "") -> Connection:
@@ -85,8 +85,7 @@ class Pool:
     async def open_apart(self, host: str, port: int) -> Connection:
         """Open a connection of the caller's own, for requests that others must not queue behind."""
         connection = await self._open(host, port)
-        self._apart = {other for other in self._apart if not other.is_closed}
-        self._apart.add(connection)
+        self._apart = {other: None for other in self._apart if not other.is_closed} | {connection: None}
         return connection
 
     def close(self) -> None:

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from random import random as random_number
 
 from kohort.client.accumulator import Delivery, RecordMetadata, record_size
 from kohort.client.cluster import Cluster
@@ -22,6 +20,8 @@ from kohort.client.view import TopicView
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.net.sasl import Sasl
+from kohort.net.surroundings import random as random_number
+from kohort.net.surroundings import wall_clock
 from kohort.wire.compression import Compression, compress
 from kohort.wire.records import Record
 
@@ -100,6 +100,7 @@ class Producer:
         self._sticky = Sticky(batch_size, random)
         self._sender: Sender | None = None
         self._task: asyncio.Task[None] | None = None
+        self._wall_ms = wall_clock()
 
     async def __aenter__(self) -> Producer:
         await self.start()
@@ -111,6 +112,7 @@ class Producer:
     async def start(self) -> None:
         """Connect. Raises `BrokerUnreachable`."""
         await self._cluster.start()
+        self._wall_ms = wall_clock()
         self._sender = Sender(self._cluster, self._config, self._release)
         self._task = asyncio.create_task(self._sender.run(), name="kohort sender")
 
@@ -155,7 +157,7 @@ class Producer:
         if key is not None and not isinstance(key, bytes):
             raise TypeError(f"a record's key is bytes or None, not {type(key).__name__}")
         if timestamp_ms is None:
-            timestamp_ms = time.time_ns() // 1_000_000
+            timestamp_ms = self._wall_ms()
         pairs = tuple(headers.items() if isinstance(headers, Mapping) else headers) if headers else ()
         record = Record(0, timestamp_ms, key, value, pairs)
         size = record_size(record)

@@ -72,7 +72,7 @@ class Sender:
         self._idle = asyncio.Event()
         self._idle.set()
         self._requests: dict[Broker, int] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._identity = NOBODY
         self._identifying: asyncio.Task[None] | None = None
         self._connecting: set[Broker] = set()
@@ -184,8 +184,8 @@ class Sender:
 
     def _spawn(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.create_task(work, name="kohort produce")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
 
     def _may_send(self, partition: OutgoingPartition) -> bool:
         config = self._config

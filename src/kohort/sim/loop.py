@@ -15,7 +15,7 @@ import socket
 import sys
 from asyncio import events
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import Context
 from math import inf
@@ -36,6 +36,8 @@ BUSY_TURNS = 10_000
 
 BLOCKING_US = 20_000
 """What a call in an executor takes at most."""
+
+_LAST_WORDS = 100
 
 
 class Stalled(RuntimeError):
@@ -379,13 +381,15 @@ def _nothing(loop: VirtualLoop) -> events.Handle:
     return handle
 
 
-def _drop(work: Generator[Any, Any, Any] | Coroutine[Any, Any, Any] | Awaitable[Any] | None) -> None:
-    """End a coroutine that nobody runs any more; what it says about that is of no interest."""
-    try:
-        if work is not None:
-            work.close()  # type: ignore[union-attr]
-    except BaseException:
-        pass
+def _drop(work: Generator[Any, Any, Any] | Coroutine[Any, Any, Any] | None) -> None:
+    """End a coroutine that nobody runs any more; what it says about that, and waits for, is of no interest."""
+    for _ in range(_LAST_WORDS):
+        try:
+            if work is not None:
+                work.close()
+        except BaseException:
+            continue
+        return
 
 
 for _name, _refuse in refusals():
