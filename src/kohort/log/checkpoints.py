@@ -1,8 +1,9 @@
 """The small text files beside the segments, most of them Kafka's: read whole, replaced whole.
 
-`partition.metadata` and `leader-epoch-checkpoint` are Kafka's own. `log-start-offset-checkpoint` has Kafka's form but
-lies in the partition's directory. `clean-shutdown` is ours: it says what the last segment was when the log was closed,
-and is removed before the log changes, so that whoever finds it true may skip recovery.
+`partition.metadata` and `leader-epoch-checkpoint` are Kafka's own. `log-start-offset-checkpoint` and
+`cleaner-offset-checkpoint` have Kafka's form but lie in the partition's directory. `clean-shutdown` is ours: it says
+what the last segment was when the log was closed, and is removed before the log changes, so that whoever finds it true
+may skip recovery.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from kohort.model.ids import NO_TOPIC_ID, parse_topic_id, topic_id_text
 PARTITION_METADATA = "partition.metadata"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 LOG_START_OFFSET = "log-start-offset-checkpoint"
+CLEANER_OFFSET = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN = "clean-shutdown"
 
 UNDEFINED = (-1, -1)
@@ -48,15 +50,15 @@ def _read_rows(disk: Disk, path: str) -> list[list[int]]:
     return [[int(word) for word in row.split()] for row in rows[: int(count)]]
 
 
-def write_log_start_offset(disk: Disk, directory: str, offset: int, *, durable: bool) -> None:
-    """Remember the log start offset."""
-    _write_rows(disk, f"{directory}/{LOG_START_OFFSET}", [str(offset)], durable=durable)
+def write_offset(disk: Disk, directory: str, name: str, offset: int, *, durable: bool) -> None:
+    """Remember one offset: where the log starts, or up to where it was cleaned."""
+    _write_rows(disk, f"{directory}/{name}", [str(offset)], durable=durable)
 
 
-def read_log_start_offset(disk: Disk, directory: str) -> int:
-    """Return the remembered log start offset; 0 where there is none."""
+def read_offset(disk: Disk, directory: str, name: str) -> int:
+    """Return a remembered offset; 0 where there is none."""
     try:
-        return max(_read_rows(disk, f"{directory}/{LOG_START_OFFSET}")[0][0], 0)
+        return max(_read_rows(disk, f"{directory}/{name}")[0][0], 0)
     except (StorageError, ValueError, IndexError):
         return 0
 

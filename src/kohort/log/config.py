@@ -18,7 +18,14 @@ class LogConfig:
     max_message_bytes: int = 1048588
     message_timestamp_type: Literal["CreateTime", "LogAppendTime"] = "CreateTime"
     cleanup_policy: str = "delete"
-    """`delete`, `compact` or both with a comma; only the part `delete` has an effect here."""
+    """`delete`, `compact` or both with a comma."""
+    min_compaction_lag_ms: int = 0
+    """How young a record may be for the cleaner to touch it."""
+    max_compaction_lag_ms: int = (1 << 63) - 1
+    """How old a record may get before it is cleaned whatever the ratio, and a segment before it is closed."""
+    min_cleanable_ratio: float = 0.5
+    delete_retention_ms: int = 24 * 3600 * 1000
+    """How long a tombstone stays for readers to see, once what it deletes is gone."""
     flush_policy: Literal["os", "fsync"] = "os"
     """`os`: an append is done when the system has it. `fsync`: when `flush` has put it on the medium."""
     producer_id_expiration_ms: int = 24 * 3600 * 1000
@@ -28,6 +35,16 @@ class LogConfig:
     def deletes(self) -> bool:
         """Whether retention by size and time applies."""
         return "delete" in self.cleanup_policy
+
+    @property
+    def compacts(self) -> bool:
+        """Whether the cleaner keeps only the last record of each key."""
+        return "compact" in self.cleanup_policy
+
+    @property
+    def roll_ms(self) -> int:
+        """How old a segment gets."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
 
     @property
     def is_durable(self) -> bool:

@@ -9,25 +9,26 @@ append remains.
 from __future__ import annotations
 
 import errno
-from bisect import bisect_right
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from kohort.log import checkpoints
 from kohort.log.checkpoints import CleanShutdown, LeaderEpochs
+from kohort.log.cleaner import Cleaned, Cleaner
 from kohort.log.config import LogConfig
 from kohort.log.disk import Buffer, Disk, DiskFull, StorageError
 from kohort.log.placing import place
 from kohort.log.producers import Producers, ProducerSnapshots
-from kohort.log.reading import Reader
-from kohort.log.recovery import Recovery, recover
+from kohort.log.recovery import Recovery, recover, restore_producers
 from kohort.log.retention import segments_to_delete
 from kohort.log.segment import LARGEST_RELATIVE, Segment, base_offsets, segment_name
+from kohort.log.segments import Segments
+from kohort.log.swapping import recover_swaps
 from kohort.log.times import TimestampedOffset, first_at_or_after, largest
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import NO_TOPIC_ID, topic_id_text
-from kohort.wire.records import BatchHeader, CorruptBatch
+from kohort.wire.records import BatchHeader
 
 
 class OffsetOutOfRange(KafkaError):
@@ -60,17 +61,17 @@ class PartitionLog:
         """The idempotent producers: ask `producers.check(header)` before an append, which itself tells them of it."""
         self.recovery: Recovery | None = None
         """What the recovery at open found; None when none was needed."""
-        self._segments: list[Segment] = []
-        self._bases: list[int] = []
+        self._segments = Segments(disk, directory)
         self._log_start_offset = 0
         self._log_end_offset = 0
         self._flushed_offset = 0
         self._unflushed: list[Segment] = []
         self._snapshots = ProducerSnapshots(disk, directory, durable=config.is_durable)
         self._epochs = LeaderEpochs(disk, directory, durable=config.is_durable)
-        self._reader = Reader()
+        self.cleaner = Cleaner(self, disk, self._segments, self._snapshots)
         self._is_marked_clean = False
-        self._failure: StorageError | None = None
+        self.failure: StorageError | None = None
+        """Why the log takes no appends until it is opened again; None as long as it does."""
 
     # -- opening and closing
 
@@ -89,6 +90,7 @@ class PartitionLog:
         return log
 
     def _load(self, names: list[str], now_ms: int) -> None:
+        names = recover_swaps(self._disk, self.directory, names)
         if checkpoints.PARTITION_METADATA in names:
             topic_id = checkpoints.read_topic_id(self._disk, self.directory)
             if NO_TOPIC_ID not in (topic_id, self.topic_id) and topic_id != self.topic_id:
@@ -98,35 +100,38 @@ class PartitionLog:
         if checkpoints.LEADER_EPOCHS in names:
             self._epochs.load()
         if checkpoints.LOG_START_OFFSET in names:
-            self._log_start_offset = checkpoints.read_log_start_offset(self._disk, self.directory)
-        self._bases = base_offsets(names, ".log")
-        self._segments = [self._segment(base) for base in self._bases]
+            name = checkpoints.LOG_START_OFFSET
+            self._log_start_offset = checkpoints.read_offset(self._disk, self.directory, name)
+        if checkpoints.CLEANER_OFFSET in names:
+            self.cleaner.load()
+        self._segments.take(base_offsets(names, ".log"), self.config.index_interval_bytes)
         self._snapshots.offsets = base_offsets(names, ".snapshot")
         if self._segments:
             clean = CleanShutdown.read(self._disk, self.directory) if checkpoints.CLEAN_SHUTDOWN in names else None
-            active = self._segments[-1]
+            active = self._segments.active
             if clean is not None and clean[:2] == (active.base_offset, active.size):
                 active.trust((clean.max_timestamp, clean.max_timestamp_offset))
                 self._log_end_offset = clean.log_end_offset
                 self._is_marked_clean = True
-                self._restore_producers(self._segments, self._log_end_offset, now_ms)
+                restore_producers(self.producers, self._snapshots, self._segments, self._log_end_offset, now_ms)
             else:
                 self._recover(names, now_ms)
-            self._log_start_offset = max(self._log_start_offset, self._bases[0])
+            self._log_start_offset = max(self._log_start_offset, self._segments.bases[0])
         # What was deleted must not come again under the same offsets, even if the log lost its end.
         self._log_end_offset = max(self._log_end_offset, self._log_start_offset)
         self._flushed_offset = self._log_end_offset
 
     def _recover(self, names: list[str], now_ms: int) -> None:
         """Read what the last close did not vouch for."""
-        kept = {segment_name(base, suffix) for base in self._bases for suffix in (".index", ".timeindex")}
+        kept = {segment_name(base, suffix) for base in self._segments.bases for suffix in (".index", ".timeindex")}
         for name in names:
             if (name.endswith("index") and name not in kept) or name.endswith(".tmp"):
                 self._disk.remove(f"{self.directory}/{name}")
         self._disk.remove(f"{self.directory}/{checkpoints.CLEAN_SHUTDOWN}")
         # When the newest segment is still empty, the one before it may be the one that was being written.
         doubtful = self._segments[-2:] if self._segments[-1].size == 0 else self._segments[-1:]
-        self._restore_producers(self._segments[: -len(doubtful)], doubtful[0].base_offset, now_ms)
+        sound = self._segments[: -len(doubtful)]
+        restore_producers(self.producers, self._snapshots, sound, doubtful[0].base_offset, now_ms)
 
         def visit(header: BatchHeader) -> None:
             if header.partition_leader_epoch > self._epochs.latest:
@@ -141,35 +146,21 @@ class PartitionLog:
                 segment.log.flush()
         self._epochs.truncate_end(self._log_end_offset)
 
-    def _restore_producers(self, segments: Sequence[Segment], offset: int, now_ms: int) -> None:
-        """Bring the producers to what they were at `offset`, from a snapshot or from `segments`."""
-        start = self._snapshots.restore(self.producers, offset)
-        if start == offset:
-            return
-        following = [*self._bases[1:], offset]
-        for segment, end in zip(segments, following, strict=False):
-            if end > start:
-                with suppress(CorruptBatch):  # whoever reads the batch will hear of it
-                    for header in segment.headers(0):
-                        if header.producer_id >= 0 and header.base_offset >= start:
-                            self.producers.update(header, now_ms)
-
     def close(self) -> None:
         """Flush, write what makes the next open fast, and let go of the files.
 
         A disk that fails now costs the next open a recovery, and nothing that was promised.
         """
-        if self._segments and self._failure is None and not self._is_marked_clean:
+        self.cleaner.stop()
+        if self._segments and self.failure is None and not self._is_marked_clean:
             with suppress(StorageError):
                 self._mark_clean()
-        for segment in self._segments:
-            segment.close()
-        self._reader.forget()
+        self._segments.close()
 
     def _mark_clean(self) -> None:
-        active = self._segments[-1]
+        active = self._segments.active
         active.seal()
-        self._snapshots.write(self.producers, self._log_end_offset, self._bases)
+        self._snapshots.write(self.producers, self._log_end_offset, self._segments.bases)
         self.flush()
         CleanShutdown(active.base_offset, active.size, self._log_end_offset, *active.max_timestamp).write(
             self._disk, self.directory
@@ -178,10 +169,8 @@ class PartitionLog:
 
     def delete(self) -> None:
         """Remove the log with all its files; it must not be used afterwards."""
-        for segment in self._segments:
-            segment.close()
-        self._segments, self._bases = [], []
-        self._reader.forget()
+        self.cleaner.stop()
+        self._segments.clear()
         self._disk.remove_directory(self.directory)
 
     # -- what there is
@@ -214,7 +203,7 @@ class PartitionLog:
     @property
     def size(self) -> int:
         """Bytes in the segments."""
-        return sum(segment.size for segment in self._segments)
+        return self._segments.size
 
     # -- appending
 
@@ -224,8 +213,8 @@ class PartitionLog:
         Raises KafkaError MESSAGE_TOO_LARGE or RECORD_LIST_TOO_LARGE when a batch or all together are too large,
         INVALID_RECORD when a batch has other offsets than its records, StorageError.
         """
-        if self._failure is not None:
-            raise StorageError(self._failure.errno, "closed to appends by a failed flush", self.directory)
+        if self.failure is not None:
+            raise StorageError(self.failure.errno, "closed to appends by a failed flush", self.directory)
         buffers, headers, size = place(batches, self._log_end_offset, leader_epoch, self.config, now_ms)
         base_offset, last_offset = headers[0].base_offset, headers[-1].last_offset
         active = self._make_room(size, last_offset, headers[0].max_timestamp)
@@ -249,7 +238,7 @@ class PartitionLog:
             if self.topic_id != NO_TOPIC_ID:
                 checkpoints.write_topic_id(self._disk, self.directory, self.topic_id, durable=self.config.is_durable)
             return self._add_segment()
-        active = self._segments[-1]
+        active = self._segments.active
         first = active.first_timestamp if active.first_timestamp is not None else active.read_first_timestamp()
         if first is None:  # it is empty
             return active
@@ -257,22 +246,18 @@ class PartitionLog:
         age_ms = timestamp - first if first >= 0 and timestamp >= 0 else 0
         if (
             active.size + size > self.config.segment_bytes
-            or age_ms > self.config.segment_ms
+            or age_ms > self.config.roll_ms
             or last_offset - active.base_offset > LARGEST_RELATIVE
         ):
             return self._roll()
         return active
 
-    def _segment(self, base_offset: int) -> Segment:
-        return Segment(self._disk, self.directory, base_offset, self.config.index_interval_bytes)
-
     def _add_segment(self) -> Segment:
-        segment = self._segment(self._log_end_offset)
+        segment = self._segments.segment(self._log_end_offset, self.config.index_interval_bytes)
         segment.create()
         if self.config.is_durable:
             self._disk.flush_directory(self.directory)
-        self._segments.append(segment)
-        self._bases.append(segment.base_offset)
+        self._segments.add(segment)
         return segment
 
     def _roll(self) -> Segment:
@@ -280,11 +265,10 @@ class PartitionLog:
         self._unmark()
         if self.config.is_durable:
             self.flush()
-        old = self._segments[-1]
+        old = self._segments.active
         old.seal()
-        self._snapshots.write(self.producers, self._log_end_offset, self._bases)
+        self._snapshots.write(self.producers, self._log_end_offset, self._segments.bases)
         segment = self._add_segment()
-        self._reader.forget()  # the end of the old segment is where nobody reads on
         if self.is_dirty:
             self._unflushed.append(old)
         return segment
@@ -303,10 +287,10 @@ class PartitionLog:
         if not self.is_dirty:
             return
         try:
-            for segment in (*self._unflushed, self._segments[-1]):
+            for segment in (*self._unflushed, self._segments.active):
                 segment.log.flush()
         except StorageError as error:
-            self._failure = error
+            self.failure = error
             raise
         self._unflushed.clear()
         self._flushed_offset = self._log_end_offset
@@ -327,9 +311,7 @@ class PartitionLog:
                 return []
             raise OffsetOutOfRange(f"offset {offset} is not in {self._log_start_offset}..{self._log_end_offset}")
         is_log_end = limit == self._log_end_offset
-        return self._reader.read(
-            self._segments, self._bases, offset, limit, max_bytes, is_log_end=is_log_end, at_least_one=at_least_one
-        )
+        return self._segments.read(offset, limit, max_bytes, is_log_end=is_log_end, at_least_one=at_least_one)
 
     # -- offsets by time and epoch
 
@@ -350,6 +332,20 @@ class PartitionLog:
 
     # -- the beginning
 
+    def compact(self, now_ms: int, *, roll: bool = False, up_to: int | None = None) -> Cleaned | None:
+        """Clean the log at once, whatever its cleanup policy and the ratio; return what that did, None if nothing.
+
+        The active segment is closed before, if `roll`; else it is left alone as ever. `up_to` ends the cleaning at an
+        offset. Raises as `Cleaner.begin` says.
+        """
+        if roll and self._segments and self._segments.active.size:
+            self._roll()
+        before, self.cleaner.last = self.cleaner.last, None
+        for _ in self.cleaner.begin(now_ms, up_to=up_to):
+            pass
+        done, self.cleaner.last = self.cleaner.last, self.cleaner.last or before
+        return done
+
     def delete_records(self, before: int) -> int:
         """Move the log start offset up to `before`, and return it. Segments wholly below it go.
 
@@ -358,10 +354,11 @@ class PartitionLog:
         if not 0 <= before <= self.high_watermark:
             raise OffsetOutOfRange(f"offset {before} is not in {self._log_start_offset}..{self.high_watermark}")
         if before > self._log_start_offset:
-            checkpoints.write_log_start_offset(self._disk, self.directory, before, durable=self.config.is_durable)
+            name = checkpoints.LOG_START_OFFSET
+            checkpoints.write_offset(self._disk, self.directory, name, before, durable=self.config.is_durable)
             self._log_start_offset = before
             self._epochs.truncate_start(before)
-            self._delete_segments(bisect_right(self._bases, before) - 1)
+            self._delete_segments(self._segments.at(before))
         return self._log_start_offset
 
     def enforce_retention(self, now_ms: int) -> int:
@@ -384,14 +381,12 @@ class PartitionLog:
         """Remove the first segments, oldest first, so that a crash in between leaves a log without holes."""
         freed = 0
         for _ in range(count):
+            self.cleaner.stop()
             self._unmark()
-            segment = self._segments[0]
+            segment = self._segments.remove_first()
             freed += segment.size
-            following = self._bases[1]
-            self._segments, self._bases = self._segments[1:], self._bases[1:]
             self._unflushed = [other for other in self._unflushed if other is not segment]
-            self._reader.forget()
-            self._log_start_offset = max(self._log_start_offset, following)
+            self._log_start_offset = max(self._log_start_offset, self._segments.bases[0])
             segment.remove()
             self._snapshots.remove(segment.base_offset)
         if freed:

@@ -133,6 +133,13 @@ class Producers:
             _Batch(header.base_sequence, last, header.last_offset, header.last_offset_delta, append_time_ms)
         )
 
+    def last_offsets(self) -> dict[int, tuple[int, int | None]]:
+        """Return each producer's epoch and the last offset of its data, None where only markers are known."""
+        return {
+            producer_id: (producer.epoch, producer.batches[-1].last_offset if producer.batches else None)
+            for producer_id, producer in self._producers.items()
+        }
+
     def expire(self, now_ms: int, expiration_ms: int) -> None:
         """Forget the producers that have been silent for `expiration_ms`."""
         silent = [key for key, producer in self._producers.items() if now_ms - producer.timestamp >= expiration_ms]

@@ -6,10 +6,12 @@ batch at all, the file is cut; if sound batches lie beyond, the cut bytes are se
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from kohort.log.disk import Disk, replace_file
+from kohort.log.producers import Producers, ProducerSnapshots
 from kohort.log.segment import Segment, segment_name
 from kohort.wire.records import HEADER_SIZE, BatchHeader, Buffer, CorruptBatch, check_batch, read_header
 
@@ -43,6 +45,22 @@ def recover(disk: Disk, directory: str, segment: Segment, visit: Callable[[Batch
         view.release()
         segment.log.truncate(end)
     return Recovery(end_offset, size - end, set_aside, corrupt)
+
+
+def restore_producers(
+    producers: Producers, snapshots: ProducerSnapshots, segments: Sequence[Segment], offset: int, now_ms: int
+) -> None:
+    """Bring the producers to what they were at `offset`, from a snapshot or from the `segments` before it."""
+    start = snapshots.restore(producers, offset)
+    if start == offset:
+        return
+    ends = [*(segment.base_offset for segment in segments[1:]), offset]
+    for segment, end in zip(segments, ends, strict=False):
+        if end > start:
+            with suppress(CorruptBatch):  # whoever reads the batch will hear of it
+                for header in segment.headers(0):
+                    if header.producer_id >= 0 and header.base_offset >= start:
+                        producers.update(header, now_ms)
 
 
 def _scan(view: memoryview, segment: Segment, visit: Callable[[BatchHeader], None]) -> tuple[int, int, int]:

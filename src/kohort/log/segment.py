@@ -219,6 +219,10 @@ class Segment:
         """Empty both indexes and remove their files, for whoever is going to `note` every batch."""
         for suffix in (".index", ".timeindex"):
             self._disk.remove(self._stem + suffix)
+        self.begin_indexes()
+
+    def begin_indexes(self) -> None:
+        """Begin empty indexes, for whoever is going to `note` every batch; their files are left alone."""
         self._offset_index, self._time_index, self._max_timestamp = OffsetIndex(), TimeIndex(), (-1, -1)
         self.first_timestamp, self._unindexed_bytes = None, 0
 

@@ -55,12 +55,17 @@ def _field(content: Buffer | None) -> bytes:
     return _ABSENT if content is None else _varint(len(content)) + content
 
 
-def encode_records(records: Sequence[Record], base_offset: int | None) -> tuple[bytes, int, int]:
+def encode_records(
+    records: Sequence[Record], base_offset: int | None, base_timestamp: int | None = None
+) -> tuple[bytes, int, int]:
     """Return the bytes of records, the last one's offset delta, and the largest timestamp.
 
-    Offsets are consecutive where `base_offset` is None, else the records' own, relative to it.
+    Offsets are consecutive where `base_offset` is None, else the records' own, relative to it. Timestamps are relative
+    to `base_timestamp`, or to that of the first record.
     """
-    base_timestamp = max_timestamp = records[0].timestamp_ms
+    max_timestamp = records[0].timestamp_ms
+    if base_timestamp is None:
+        base_timestamp = max_timestamp
     delta = -1
     parts: list[bytes] = []
     for offset, timestamp, key, value, headers in records:

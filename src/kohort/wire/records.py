@@ -43,6 +43,7 @@ __all__ = [
     "iter_batches",
     "patch_batch",
     "read_header",
+    "retain_records",
     "stamp_append_time",
 ]
 
@@ -63,7 +64,7 @@ _BASE_OFFSET = Struct(">q")
 _LEADER_EPOCH = Struct(">i")
 _CRC_AND_ATTRIBUTES = Struct(">Ih")
 _MAX_TIMESTAMP = Struct(">q")
-_COMPRESSION, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
+_COMPRESSION, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL, _DELETE_HORIZON = 0x07, 0x08, 0x10, 0x20, 0x40
 
 
 class TimestampType(IntEnum):
@@ -125,6 +126,11 @@ class BatchHeader(NamedTuple):
     @property
     def timestamp_type(self) -> TimestampType:
         return TimestampType(self.attributes >> 3 & 1)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """From when on a cleaner may remove the batch's tombstones and markers (KIP-534); None before one was set."""
+        return self.base_timestamp if self.attributes & _DELETE_HORIZON else None
 
 
 _new_tuple = tuple.__new__
@@ -234,6 +240,31 @@ def encode_batch(
     )  # fmt: skip
     crc = crc32c(payload, crc32c(memoryview(head)[_CRC_FROM:]))
     Struct(">I").pack_into(head, 17, crc)
+    return bytes(head) + payload
+
+
+def retain_records(header: BatchHeader, records: Sequence[Record], delete_horizon_ms: int | None = None) -> bytes:
+    """Return what a cleaner leaves of a batch: these of its records, under all that the batch said of itself.
+
+    Offsets, timestamps, producer and sequence stay; without records only the header is left. Raises
+    CompressionUnavailable.
+    """
+    attributes, payload = header.attributes & ~(_COMPRESSION | _DELETE_HORIZON), b""
+    base_timestamp, max_timestamp = NO_TIMESTAMP, header.max_timestamp
+    if records:
+        base_timestamp = records[0].timestamp_ms if delete_horizon_ms is None else delete_horizon_ms
+        payload, _, largest = encode_records(records, header.base_offset, base_timestamp)
+        max_timestamp = max_timestamp if attributes & _LOG_APPEND_TIME else largest
+        attributes |= header.compression | (_DELETE_HORIZON if delete_horizon_ms is not None else 0)
+        if header.compression:
+            payload = compress(header.compression, payload)
+    head = bytearray(HEADER_SIZE)
+    _HEADER.pack_into(
+        head, 0,
+        header.base_offset, _SMALLEST_LENGTH + len(payload), header.partition_leader_epoch, _MAGIC, 0, attributes,
+        header.last_offset_delta, base_timestamp, max_timestamp, *header[9:12], len(records),
+    )  # fmt: skip
+    Struct(">I").pack_into(head, 17, crc32c(payload, crc32c(memoryview(head)[_CRC_FROM:])))
     return bytes(head) + payload
 
 

@@ -1,0 +1,331 @@
+"""The cleaner of one log: what it may touch, when it is due, and that it does so piece by piece."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.unit.log.workbench import DIRECTORY, everything, names, open_log
+
+from kohort.log import cleaner
+from kohort.log.config import LogConfig
+from kohort.log.disk import Disk, StorageError
+from kohort.log.memory_disk import MemoryDisk
+from kohort.log.partition_log import PartitionLog
+from kohort.wire.records import CorruptBatch, Record, check_batch, encode_batch, iter_batches, read_header
+
+COMPACT = LogConfig(
+    segment_bytes=1000, index_interval_bytes=200, cleanup_policy="compact", retention_ms=-1, delete_retention_ms=100
+)
+
+
+def put(log: PartitionLog, *rows: tuple[str, str | None], time_ms: int = 1000, **header: int) -> None:
+    """Append one batch of these keys and values."""
+    records = [Record(0, time_ms, key.encode(), None if value is None else value.encode()) for key, value in rows]
+    log.append([encode_batch(records, **header)], leader_epoch=0, now_ms=0)  # type: ignore[arg-type]
+
+
+def fill(log: PartitionLog, rounds: int = 40, keys: int = 5) -> None:
+    for n in range(rounds):
+        put(log, (f"key-{n % keys}", f"value {n}"))
+
+
+def latest(log: PartitionLog) -> dict[str, str]:
+    """Return what a reader makes of the log: the last value of each key that was not deleted."""
+    found: dict[str, str] = {}
+    for record in everything(log):
+        assert record.key is not None
+        if record.value is None:
+            found.pop(record.key.decode(), None)
+        else:
+            found[record.key.decode()] = record.value.decode()
+    return found
+
+
+def offsets(log: PartitionLog) -> list[int]:
+    return [record.offset for record in everything(log)]
+
+
+def test_last_record_of_each_key_is_left_below_the_active_segment(disk: Disk) -> None:
+    log = open_log(disk, COMPACT)
+    fill(log)
+    before, end, active = latest(log), log.log_end_offset, int(names(disk, ".log")[-1][:20])
+    done = log.compact(0)
+    assert done is not None
+    assert done.first_dirty == active
+    assert done.after_bytes < done.before_bytes
+    assert offsets(log) == [*range(active - 5, active), *range(active, end)]
+    assert (latest(log), log.log_start_offset, log.log_end_offset) == (before, 0, end)
+
+
+def test_active_segment_is_closed_first_where_all_is_to_be_cleaned(disk: Disk) -> None:
+    log = open_log(disk, COMPACT)
+    fill(log)
+    log.compact(0, roll=True)
+    assert offsets(log) == [35, 36, 37, 38, 39]
+    fill(log, 1)
+    assert offsets(log) == [35, 36, 37, 38, 39, 40]
+
+
+def test_cleaned_log_is_the_same_after_a_restart_and_after_a_kill(disk: Disk) -> None:
+    log = open_log(disk, COMPACT)
+    fill(log)
+    log.compact(0)
+    found = everything(log)
+    assert everything(open_log(disk, COMPACT)) == found
+    log.close()
+    again = open_log(disk, COMPACT)
+    assert again.recovery is None
+    assert everything(again) == found
+
+
+def test_reader_in_a_gap_goes_on_after_it(disk: Disk) -> None:
+    log = open_log(disk, COMPACT)
+    fill(log)
+    log.compact(0, roll=True)
+    for offset in range(36):
+        (view,) = log.read(offset, 1)
+        assert read_header(view).base_offset == 35
+
+
+def test_segments_that_shrink_become_one(disk: Disk) -> None:
+    log = open_log(disk, COMPACT)
+    fill(log, 100)
+    assert len(names(disk, ".log")) > 5
+    log.compact(0)  # as in Kafka, what goes together is known by what segments were before a pass
+    fill(log, 1)
+    log.compact(0, roll=True)
+    assert len(names(disk, ".log")) == 2
+    assert not [name for name in disk.list(DIRECTORY) if name.endswith((".cleaned", ".swap"))]
+    assert {name[:20] for name in names(disk, "index")} <= {name[:20] for name in names(disk, ".log")}
+
+
+def test_offsets_by_time_are_found_in_a_cleaned_log(disk: Disk) -> None:
+    log = open_log(disk, COMPACT)
+    for n in range(60):
+        put(log, (f"key-{n % 20}", f"value {n}"), time_ms=1000 + n)
+    log.compact(0, roll=True)
+    for n in range(60):
+        found = log.offset_for_timestamp(1000 + n)
+        assert found is not None
+        assert found.offset == max(n, 40)
+
+
+def test_second_pass_reads_only_what_is_new(disk: Disk) -> None:
+    log = open_log(disk, COMPACT)
+    fill(log)
+    log.compact(0)
+    clean = log.cleaner.cleanable(0)
+    assert (clean.dirty_bytes, clean.ratio) == (0, 0)
+    fill(log)
+    assert 0.5 < log.cleaner.cleanable(0).ratio < 1
+    again = open_log(disk, COMPACT)
+    assert again.cleaner.cleanable(0) == log.cleaner.cleanable(0)
+
+
+def test_cleaning_is_due_when_enough_is_dirty_and_only_by_the_policy() -> None:
+    log = open_log(MemoryDisk(), COMPACT)
+    assert not log.cleaner.is_worthwhile(0)
+    fill(log)
+    assert log.cleaner.is_worthwhile(0)
+    log.config = replace(COMPACT, cleanup_policy="delete")
+    assert not log.cleaner.is_worthwhile(0)
+    log.config = COMPACT
+    log.compact(0)
+    put(log, *((f"new-{n}", "x" * 10) for n in range(5)))
+    fill(log, 12, keys=12)
+    assert log.cleaner.cleanable(0).ratio > 0
+    log.config = replace(COMPACT, min_cleanable_ratio=1.0)
+    assert not log.cleaner.is_worthwhile(0)
+    log.config = replace(COMPACT, min_cleanable_ratio=1.0, max_compaction_lag_ms=500)
+    assert log.cleaner.is_worthwhile(2_000)
+    assert not log.cleaner.is_worthwhile(1_200)
+
+
+def test_young_records_are_left_alone() -> None:
+    log = open_log(MemoryDisk(), replace(COMPACT, min_compaction_lag_ms=1_000))
+    for n in range(60):
+        put(log, ("key", f"value {n}"), time_ms=n * 100)
+    bounds = log.cleaner.cleanable(4_000)
+    assert 0 < bounds.end <= 31
+    log.compact(4_000)
+    assert offsets(log) == [bounds.end - 1, *range(bounds.end, 60)]
+
+
+def test_segment_of_a_compacted_log_gets_no_older_than_its_records_may() -> None:
+    log = open_log(MemoryDisk(), replace(COMPACT, max_compaction_lag_ms=50))
+    for n in range(3):
+        put(log, ("key", "value"), time_ms=n * 40)
+    assert len(log.cleaner._segments) == 2
+
+
+def test_deleted_keys_are_gone_for_good_after_their_time(disk: Disk) -> None:
+    log = open_log(disk, COMPACT)
+    fill(log, 20)
+    put(log, ("key-1", None), ("key-3", None))
+    fill(log, 1)
+    log.compact(0, roll=True)
+    assert [record.key for record in everything(log) if record.value is None] == [b"key-1", b"key-3"]
+    log.compact(99)
+    assert latest(log).keys() == {"key-0", "key-2", "key-4"}
+    assert len(everything(log)) == 5
+    put(log, ("other", "value"))
+    log.compact(100, roll=True)
+    assert {record.key for record in everything(log)} == {b"key-0", b"key-2", b"key-4", b"other"}
+
+
+def test_nothing_is_written_where_nothing_changes() -> None:
+    disk = MemoryDisk()
+    log = open_log(disk, COMPACT)
+    for n in range(40):
+        put(log, (f"key-{n}", "value"))
+    log.compact(0)
+    files = {path: file for path, file in disk.files.items() if path.endswith(".log")}
+    assert len(files) > 3
+    put(log, *((f"more-{n}", "value" * 20) for n in range(8)))
+    log.compact(0)
+    assert log.cleaner.first_dirty == 40
+    assert all(disk.files[path] is file for path, file in files.items())
+
+
+def test_idempotent_producer_goes_on_after_its_records_were_cleaned(disk: Disk) -> None:
+    log = open_log(disk, COMPACT)
+    for n in range(30):
+        put(log, ("key", f"value {n}"), producer_id=5, producer_epoch=0, base_sequence=n)
+    put(log, ("key", "by another"))
+    log.compact(0, roll=True)
+    assert len(everything(log)) == 1
+    for name in names(disk, ".snapshot"):
+        disk.remove(f"{DIRECTORY}/{name}")
+    again = open_log(disk, COMPACT)
+    following = encode_batch([Record(0, 0, b"key", b"v")], producer_id=5, producer_epoch=0, base_sequence=30)
+    assert again.producers.check(read_header(following)) is None
+    assert again.producers.check(read_header(encode_batch(
+        [Record(0, 0, b"key", b"v")], producer_id=5, producer_epoch=0, base_sequence=29)))  # fmt: skip
+
+
+def test_pass_takes_as_many_keys_as_there_is_memory_for() -> None:
+    log = open_log(MemoryDisk(), COMPACT)
+    fill(log, 120, keys=40)
+    expected = latest(log)
+    ends = [0]
+    while log.cleaner.cleanable(0).dirty_bytes and ends[-1] < log.cleaner.cleanable(0).end:
+        for _ in log.cleaner.begin(0, memory_bytes=2_000):
+            pass
+        assert log.cleaner.first_dirty > ends[-1]
+        ends.append(log.cleaner.first_dirty)
+        assert latest(log) == expected
+    assert len(ends) > 5
+
+
+def test_log_is_appended_to_and_read_between_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cleaner, "PIECE_BYTES", 200)
+    log = open_log(MemoryDisk(), COMPACT)
+    fill(log)
+    reader = 0
+    for size in log.cleaner.begin(0):
+        assert 0 < size <= 200
+        fill(log, 1)
+        (view,) = log.read(reader, 100)
+        reader = read_header(view).last_offset + 1
+    assert latest(log) == {f"key-{n}": latest(log)[f"key-{n}"] for n in range(5)}
+    assert log.log_end_offset > 60
+    assert offsets(log)[0] >= 5
+
+
+def test_pass_ends_when_the_segments_that_it_reads_are_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cleaner, "PIECE_BYTES", 200)
+    disk = MemoryDisk()
+    log = open_log(disk, COMPACT)
+    fill(log)
+    steps = log.cleaner.begin(0)
+    for _ in range(15):
+        next(steps)
+    log.delete_records(30)
+    assert list(steps) == []
+    assert not names(disk, ".cleaned")
+    assert offsets(log)[-1] == 39
+    log.compact(0)
+    assert latest(log).keys() == {f"key-{n}" for n in range(5)}
+
+
+def test_closing_the_log_in_the_middle_of_a_pass_leaves_nothing_of_it() -> None:
+    disk = MemoryDisk()
+    log = open_log(disk, COMPACT)
+    fill(log)
+    steps = log.cleaner.begin(0)
+    for _ in range(3):
+        next(steps)
+    found = everything(log)
+    log.close()
+    assert not names(disk, ".cleaned")
+    assert everything(open_log(disk, COMPACT)) == found
+
+
+def test_open_transaction_ends_what_can_be_cleaned() -> None:
+    log = open_log(MemoryDisk(), COMPACT)
+    fill(log, 20)
+    record = [Record(0, 0, b"key-0", b"perhaps")]
+    log.append(
+        [encode_batch(record, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)],
+        leader_epoch=0,
+        now_ms=0,
+    )
+    fill(log, 20)
+    log.compact(0, roll=True)
+    assert log.cleaner.first_dirty == 20
+    assert offsets(log) == [*range(15, 41)]
+    assert log.compact(0) is None
+    assert not log.cleaner.is_worthwhile(0), "until there is more that could end it"
+    fill(log, 20)
+    assert log.cleaner.is_worthwhile(0)
+
+
+def test_log_with_a_damaged_batch_is_left_as_it_is() -> None:
+    disk = MemoryDisk()
+    log = open_log(disk, COMPACT)
+    fill(log)
+    disk.files[f"{DIRECTORY}/{0:020d}.log"].content[100] ^= 1
+    with pytest.raises(CorruptBatch):
+        log.compact(0)
+    assert not names(disk, ".cleaned")
+    assert len(log.cleaner._segments) > 3
+
+
+def test_full_disk_costs_the_pass_and_nothing_else() -> None:
+    disk = MemoryDisk()
+    log = open_log(disk, COMPACT)
+    fill(log, 40, keys=39)
+    found = everything(log)
+    disk.capacity = disk.used + 50
+    with pytest.raises(StorageError):
+        log.compact(0)
+    assert everything(log) == found
+    disk.capacity = None
+    log.compact(0, roll=True)
+    assert len(everything(log)) == 39
+
+
+def test_compacted_and_deleted_log_loses_its_oldest_segments_too() -> None:
+    config = replace(COMPACT, cleanup_policy="compact,delete", retention_bytes=1500)
+    log = open_log(MemoryDisk(), config)
+    for n in range(60):
+        put(log, (f"key-{n}", "value"))
+    log.compact(0)
+    assert len(everything(log)) == 60
+    log.enforce_retention(0)
+    assert 0 < log.log_start_offset < 60
+    assert offsets(log) == [*range(log.log_start_offset, 60)]
+
+
+def test_every_batch_of_a_cleaned_log_is_sound(disk: Disk) -> None:
+    log = open_log(disk, COMPACT)
+    for n in range(60):
+        put(log, *((f"key-{at}", f"value {n}") for at in range(n % 7, n % 7 + 3)))
+    log.compact(0, roll=True)
+    last = -1
+    for segment in log.cleaner._segments:
+        for header, batch in iter_batches(segment.log.read(0, segment.size), strict=True):
+            check_batch(batch)
+            assert header.base_offset > last
+            last = header.last_offset
