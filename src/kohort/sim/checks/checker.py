@@ -1,0 +1,67 @@
+"""What every checker is: an observer that stops the world at the first thing that must not be.
+
+The law: a checker looks at what changed and changes nothing. It counts how often it really compared something, because
+a run that never came near an invariant proves nothing about it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NoReturn
+
+from kohort.group.invariants import Invariant
+from kohort.sim.observer import Observer
+from kohort.sim.scheduler import Scheduler
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """What was broken, in a sentence that says by whom and what was expected, and at which time of the world."""
+
+    invariant: Invariant
+    sentence: str
+    at_us: int
+
+    def __str__(self) -> str:
+        return f"{self.invariant.name} at {self.at_us / 1_000_000:.6f} s: {self.sentence}"
+
+
+class InvariantBroken(AssertionError):
+    """Stops a run."""
+
+    def __init__(self, violation: Violation) -> None:
+        super().__init__(str(violation))
+        self.violation = violation
+
+
+class Checker(Observer):
+    """Holds a world against some invariants. `checked` counts the comparisons made, by name."""
+
+    invariants: ClassVar[tuple[Invariant, ...]] = ()
+
+    def __init__(self) -> None:
+        self.checked: dict[str, int] = {invariant.name: 0 for invariant in self.invariants}
+        self._scheduler: Scheduler | None = None
+
+    def began(self, scheduler: Scheduler) -> None:
+        """Learn whose time it is."""
+        self._scheduler = scheduler
+
+    @property
+    def now_us(self) -> int:
+        """The time of the world; 0 before it began."""
+        return 0 if self._scheduler is None else self._scheduler.now_us
+
+    def count(self, invariant: Invariant, times: int = 1) -> None:
+        """Note that something was compared."""
+        self.checked[invariant.name] += times
+
+    def broken(self, invariant: Invariant, sentence: str) -> NoReturn:
+        """Stop the world."""
+        raise InvariantBroken(Violation(invariant, sentence, self.now_us))
+
+    def demand(self, is_kept: bool, invariant: Invariant, sentence: str) -> None:
+        """Count a comparison, and stop the world if it failed. For where the sentence costs nothing to build."""
+        self.checked[invariant.name] += 1
+        if not is_kept:
+            self.broken(invariant, sentence)

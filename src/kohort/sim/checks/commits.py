@@ -1,0 +1,183 @@
+"""Commits: who may, by what the log says at the moment of each, and that nobody takes back what another committed.
+
+A commit is known by two things: the member that sent it, with the epoch it showed then, and the event that it became.
+One that may have been accepted under several of a member's requests is right if one of them was; once the answer says
+which, that one must have been.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kohort.group.events import OffsetCommitted, OffsetDeleted
+from kohort.group.invariants import COMMIT_FENCED, COMMIT_NEVER_REWINDS
+from kohort.group.shard import Shard
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import NO_TOPIC_ID, TopicPartition
+from kohort.sim.checks.checker import Checker
+from kohort.sim.checks.ledger import GroupLedger
+from kohort.sim.checks.ledgers import Ledgers
+from kohort.sim.observer import SeenMember
+
+_STALE = frozenset(
+    {
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+    }
+)
+KEPT = 16
+"""How many unanswered commits of a process are remembered: those before have arrived, or never will."""
+
+
+class Sent:
+    """A commit on its way. `accepted` says of each partition whether an event may be it, or why none can."""
+
+    __slots__ = ("accepted", "epoch", "loads", "member_id", "number", "offsets", "turns")
+
+    def __init__(
+        self, number: int, member_id: str, epoch: int, offsets: Mapping[TopicPartition, int], turns: int, loads: int
+    ) -> None:
+        self.number = number
+        self.member_id = member_id
+        self.epoch = epoch
+        self.offsets = offsets
+        self.turns = turns
+        self.loads = loads
+        self.accepted: dict[TopicPartition, str | None] = {}
+
+
+class CommitChecker(Checker):
+    """CommitFenced and CommitNeverRewinds."""
+
+    invariants = (COMMIT_FENCED, COMMIT_NEVER_REWINDS)
+
+    def __init__(self, ledgers: Ledgers) -> None:
+        super().__init__()
+        self._ledgers = ledgers
+        self._sent: dict[str, dict[int, Sent]] = {}
+        """By member id."""
+        self._ids: dict[tuple[str, int], str] = {}
+        """By member's name and number of a commit, the id under which it was sent."""
+        self._highest: dict[tuple[str, str, int], tuple[int, str, bytes]] = {}
+        """By group and partition: what was committed by a member, by which, of which topic."""
+        ledgers.before(OffsetCommitted, self._committed)
+        ledgers.before(OffsetDeleted, self._forgotten)
+
+    # -- what members send, and hear
+
+    def commit_sent(self, member: SeenMember, number: int, offsets: Mapping[TopicPartition, int]) -> None:
+        """Remember it with the epoch that its member shows."""
+        epoch, member_id = member.identity
+        turns = self._ledgers.group(member.group_id).turns
+        sent = self._sent.setdefault(member_id, {})
+        sent[number] = Sent(number, member_id, epoch, offsets, turns, self._ledgers.loads)
+        self._ids[member.name, number] = member_id
+        if len(sent) > KEPT:
+            del sent[next(iter(sent))]
+
+    def commit_answered(
+        self,
+        member: SeenMember,
+        number: int,
+        offsets: Mapping[TopicPartition, int],
+        errors: Mapping[TopicPartition, ErrorCode],
+    ) -> None:
+        """Compare the answer with what the log said when it was accepted, or could have been."""
+        member_id = self._ids.pop((member.name, number), "")
+        sent = self._sent.get(member_id, {}).get(number)
+        if sent is None:
+            return
+        is_heard = False
+        for partition, error in errors.items():
+            if error is ErrorCode.NONE:
+                is_heard = True
+                self._demand_accepted(member, sent, partition)
+            elif error in _STALE:
+                is_heard = True
+                self._demand_stale(member, sent, partition, error)
+        if is_heard:
+            del self._sent[member_id][number]
+
+    def _demand_accepted(self, member: SeenMember, sent: Sent, partition: TopicPartition) -> None:
+        self.count(COMMIT_FENCED)
+        if partition not in sent.accepted:
+            text = "no such commit is in the log"
+        else:
+            reason = sent.accepted[partition]
+            if reason is None:
+                return
+            text = f"when it was stored, {reason}"
+        self.broken(
+            COMMIT_FENCED,
+            f"commit {sent.number} of {member.name} ({sent.member_id}, epoch {sent.epoch}) of {partition}@"
+            f"{sent.offsets.get(partition)} is answered well, but {text}",
+        )
+
+    def _demand_stale(self, member: SeenMember, sent: Sent, partition: TopicPartition, error: ErrorCode) -> None:
+        ledger = self._ledgers.group(member.group_id)
+        if ledger.turns != sent.turns or self._ledgers.loads != sent.loads or not sent.member_id:
+            return  # it may have been stale when it arrived
+        if ledger.kind == "":
+            return
+        self.count(COMMIT_FENCED)
+        shard = self._ledgers.shards.get(member.group_id)
+        topic = None if shard is None else shard.settings.image.topic(partition.topic)
+        topic_id = NO_TOPIC_ID if topic is None else topic.topic_id
+        if ledger.why_no_commit(sent.member_id, sent.epoch, (topic_id, partition.partition)) is None:
+            self.broken(
+                COMMIT_FENCED,
+                f"commit {sent.number} of {member.name} ({sent.member_id}, epoch {sent.epoch}) of {partition} is "
+                f"refused with {error.name}, and the log says that it may",
+            )
+
+    # -- what the log takes
+
+    def _committed(self, ledger: GroupLedger, event: OffsetCommitted, shard: Shard) -> None:
+        if not event.member_id:
+            self._highest.pop((event.group_id, event.topic, event.partition), None)
+            if (ledger.kind == "consumer" and ledger.natives) or (ledger.kind == "classic" and ledger.members):
+                self.broken(COMMIT_FENCED, f"{event.group_id} has members, and a commit of nobody's is accepted")
+            return
+        partition = TopicPartition(event.topic, event.partition)
+        place = (event.topic_id, event.partition)
+        reason: str | None = None
+        is_known = is_allowed = False
+        for sent in self._sent.get(event.member_id, {}).values():
+            if sent.offsets.get(partition) != event.offset:
+                continue
+            is_known = True
+            reason = ledger.why_no_commit(event.member_id, sent.epoch, place)
+            if reason is None or sent.accepted.get(partition, "") is not None:
+                sent.accepted[partition] = reason
+            is_allowed = is_allowed or reason is None
+        if is_known:
+            self.count(COMMIT_FENCED)
+            if not is_allowed:
+                self.broken(
+                    COMMIT_FENCED,
+                    f"{event.group_id}: the commit of {partition}@{event.offset} is accepted, but {reason}",
+                )
+        self._demand_ahead(event, partition)
+
+    def _demand_ahead(self, event: OffsetCommitted, partition: TopicPartition) -> None:
+        """A member's own commits may overtake each other on two connections; another's never go back behind them."""
+        key = (event.group_id, event.topic, event.partition)
+        highest = self._highest.get(key)
+        self.count(COMMIT_NEVER_REWINDS)
+        if highest is None or event.offset >= highest[0] or event.topic_id != highest[2]:
+            self._highest[key] = (event.offset, event.member_id, event.topic_id)
+        elif event.member_id != highest[1]:
+            self.broken(
+                COMMIT_NEVER_REWINDS,
+                f"{event.group_id}: {event.member_id} commits {partition}@{event.offset}, and {highest[1]} had "
+                f"committed {highest[0]}",
+            )
+
+    def _forgotten(self, _: GroupLedger, event: OffsetDeleted, __: Shard) -> None:
+        self._highest.pop((event.group_id, event.topic, event.partition), None)
+
+
+__all__ = ["CommitChecker"]

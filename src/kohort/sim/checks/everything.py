@@ -1,0 +1,42 @@
+"""All checkers of a world, in the order in which they must see it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kohort.sim.checks.callbacks import CallbackChecker
+from kohort.sim.checks.checker import Checker
+from kohort.sim.checks.commits import CommitChecker
+from kohort.sim.checks.conversions import ConversionChecker
+from kohort.sim.checks.epochs import EpochChecker
+from kohort.sim.checks.ledgers import Ledgers
+from kohort.sim.checks.membership import MembershipChecker
+from kohort.sim.checks.ownership import OwnershipChecker
+from kohort.sim.checks.reading import ReadingChecker
+from kohort.sim.checks.targets import TargetChecker
+
+
+class Seeded(Protocol):
+    """Whatever has a seed, such as a plan: checkers draw from it when to look at everything."""
+
+    @property
+    def seed(self) -> int:
+        """The seed."""
+        ...
+
+
+def all_checkers(plan: Seeded) -> list[Checker]:
+    """Return new checkers for a world."""
+    ledgers = Ledgers()
+    ownership = OwnershipChecker(ledgers)
+    return [
+        ledgers,
+        EpochChecker(ledgers),
+        MembershipChecker(ledgers),
+        TargetChecker(ledgers),
+        ownership,
+        ConversionChecker(ledgers, ownership),
+        CommitChecker(ledgers),
+        ReadingChecker(ledgers),
+        CallbackChecker(),
+    ]
