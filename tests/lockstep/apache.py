@@ -1,0 +1,79 @@
+"""Apache Kafka's own group coordinator in a Java process of its own, in virtual time: a JSON object a line."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from interop import jars
+from tests.lockstep.records import Records, Stored
+
+HEAP = "1g"
+
+
+class Answered(NamedTuple):
+    """What came of a request: a response as Kafka's own converter writes it, or the code of a thrown error."""
+
+    response: Any
+    error: int | None
+
+
+class Outcome(NamedTuple):
+    """What one line led to."""
+
+    answers: dict[int, Answered]
+    records: Records
+    made: str | None
+    """The member id that was generated for the sender, None when there was none."""
+
+
+class Apache:
+    """One shard of Kafka's coordinator."""
+
+    def __init__(self) -> None:
+        line = jars.command("Lockstep", classes=jars.compiled("Lockstep"), heap=HEAP)
+        self._child = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.next_ms: int | None = None
+        self.tasks = 0
+
+    def close(self) -> None:
+        """End the process."""
+        self._child.kill()
+        self._child.wait()
+
+    def ask(self, **line: Any) -> Outcome:
+        """Send one line and return what it led to."""
+        stdin, stdout = self._child.stdin, self._child.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.write(json.dumps(line).encode() + b"\n")
+        stdin.flush()
+        said = stdout.readline()
+        assert said, "Kafka's coordinator died; what it said is above"
+        found = json.loads(said)
+        self.next_ms, self.tasks = found["next"], found["tasks"]
+        answers = {ticket: Answered(response, error) for ticket, response, error in found["answers"]}
+        records = [(base64.b64decode(key), value and base64.b64decode(value)) for key, value in found["records"]]
+        return Outcome(answers, records, found.get("made"))
+
+    # -- a shard's life
+
+    def open(self, now_ms: int, seed: int, config: dict[str, str]) -> Outcome:
+        """Begin anew, without groups and topics."""
+        return self.ask(op="open", now=now_ms, seed=seed, config=config)
+
+    def load(self, log: Iterable[Stored]) -> Outcome:
+        """Lose everything but the topics, and take up what a log holds."""
+        return self.ask(op="load", records=[(text(key), None if value is None else text(value)) for key, value in log])
+
+    def advance(self, to_ms: int) -> Outcome:
+        """Let time pass."""
+        return self.ask(op="advance", to=to_ms)
+
+
+def text(octets: bytes) -> str:
+    """Return bytes as JSON carries them."""
+    return base64.b64encode(octets).decode()

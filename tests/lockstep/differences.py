@@ -1,0 +1,294 @@
+"""Every difference between Kafka's coordinator and ours that is meant, and the rule that permits exactly it.
+
+A rule sees one `Case`: an answer, a record or a wait in which the two sides differ. Whatever no rule permits is a
+failure. A difference that `ends` the group's comparison leaves the two sides in different states: the group is left
+alone from there on, and its clients go on in a fresh one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kohort.group.classic.group import ClassicGroup, Phase
+from kohort.group.commands import Join, Leave, Protocols
+from kohort.group.consumer.group import ConsumerGroup
+from kohort.group.effects import parked_join, parked_sync
+from kohort.model.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from tests.lockstep.pair import Pair
+
+
+class Glance(NamedTuple):
+    """What one of our groups was like before a step."""
+
+    phase: str
+    generation: int
+    is_initial: bool
+    pending: frozenset[str]
+    protocols: dict[str, Protocols]
+    leader: str | None
+
+    @staticmethod
+    def of(group: ClassicGroup | ConsumerGroup) -> Glance:
+        """Look at a group."""
+        if isinstance(group, ConsumerGroup):
+            return Glance(group.state, group.epoch, False, frozenset(), {}, None)
+        return Glance(
+            group.phase,
+            group.generation,
+            group.is_initial and group.is_gathering,
+            frozenset(group.pending),
+            {member_id: member.protocols for member_id, member in group.members.items()},
+            group.leader,
+        )
+
+
+_NOBODY = Glance("", -1, False, frozenset(), {}, None)
+
+
+class Case(NamedTuple):
+    """One thing in which the sides differ: `theirs` and `ours` are None where there is nothing.
+
+    `kind` is `answer`, `record` (its value after the step) or `load` (a record of two logs that are taken up).
+    """
+
+    kind: str
+    what: str
+    """The operation, or the type of the record."""
+    group_id: str
+    theirs: Any
+    ours: Any
+    command: Any
+    """Whose answer it is, or what was decided last; None where time passed."""
+    pair: Pair
+
+    @property
+    def group(self) -> Any:
+        """Our group as it is now."""
+        return self.pair.ours.shard.groups.get(self.group_id)
+
+    @property
+    def before(self) -> Glance:
+        """What our group was like before the step."""
+        return self.pair.glances.get(self.group_id, _NOBODY)
+
+    def fields(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the fields of two records, none where there is no record."""
+        if self.kind == "answer" or self.what == "Offset":
+            return {}, {}
+        return dict(self.theirs[1:] if self.theirs else ()), dict(self.ours[1:] if self.ours else ())
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One row of the table."""
+
+    name: str
+    kafka: str
+    ours: str
+    reason: str
+    rule: Callable[[Case], bool]
+    ends: bool = False
+
+
+def _same_but(case: Case, *names: str) -> bool:
+    """Whether two records of one type differ in these fields alone."""
+    if not case.theirs or not case.ours or case.theirs[0] != case.ours[0]:
+        return False
+    theirs, ours = case.fields()
+    return all(theirs[name] == ours[name] for name in theirs if name not in names)
+
+
+# -- classic groups
+
+
+def _is_answer(case: Case, *ops: str) -> bool:
+    return case.kind == "answer" and case.what in ops
+
+
+def _is_unsynced(case: Case) -> bool:
+    theirs, ours = case.fields()
+    return (
+        case.what == "Group"
+        and bool(ours)
+        and not ours["is_synced"]
+        and (not theirs or theirs["generation"] < ours["generation"])
+    )
+
+
+def _is_superseded(case: Case) -> bool:
+    if not _is_answer(case, "join", "sync") or case.theirs is not None:
+        return False
+    member_id = case.ours[1] if case.what == "join" else case.command.member_id
+    place = (parked_join if case.what == "join" else parked_sync)(case.group_id, member_id)
+    return case.ours[0] == ErrorCode.REBALANCE_IN_PROGRESS and place in case.pair.ours.parked
+
+
+def _is_later_stamp(case: Case) -> bool:
+    theirs, ours = case.fields()
+    return (
+        case.what == "Group"
+        and _same_but(case, "state_timestamp_ms")
+        and bool(ours["members"])
+    )
+
+
+def _is_tied_vote(case: Case) -> bool:
+    if not _is_answer(case, "join") or not _is_joined(case.theirs) or not _is_joined(case.ours):
+        return False
+    votes = Counter(_choices(case.group))
+    theirs, ours = case.theirs[4], case.ours[4]
+    return theirs != ours and votes[theirs] == votes[ours] == max(votes.values()) and ours < theirs
+
+
+def _choices(group: ClassicGroup) -> list[str]:
+    offers = [[name for name, _ in member.protocols] for member in group.members.values()]
+    common = {name for name in offers[0] if all(name in offer for offer in offers)}
+    return [next(name for name in offer if name in common) for offer in offers]
+
+
+def _is_same_but_for_generation(case: Case) -> bool:
+    if not _is_answer(case, "join") or case.before.phase != Phase.COMPLETING_REBALANCE:
+        return False
+    if not _is_joined(case.ours) or (case.theirs is not None and case.theirs[2] != case.ours[2] + 1):
+        return False
+    known, offered = case.before.protocols.get(case.command.member_id), case.command.protocols
+    read = case.pair.ours.settings.offer_of
+    return (
+        known is not None
+        and known != offered
+        and [(name, read(metadata)) for name, metadata in known] == [(name, read(metadata)) for name, metadata in offered]
+    )
+
+
+def _is_joined(answer: Any) -> bool:
+    return answer is not None and len(answer) == 8
+
+
+def _is_other_heir(case: Case) -> bool:
+    if not _is_answer(case, "join") or not _is_joined(case.theirs) or not _is_joined(case.ours):
+        return False
+    theirs, ours = case.theirs[5], case.ours[5]
+    return case.before.leader is None and theirs != ours and {theirs, ours} <= case.group.members.keys()
+
+
+def _is_awaited_group(case: Case) -> bool:
+    return (
+        case.kind == "record"
+        and case.what == "Group"
+        and case.theirs is None
+        and case.command == ("expire",)
+        and bool(case.group.pending)
+        and case.group.phase is Phase.EMPTY
+    )
+
+
+def _is_refused_founder(case: Case) -> bool:
+    theirs, _ = case.fields()
+    return (
+        case.kind == "record"
+        and case.what == "Group"
+        and case.ours is None
+        and isinstance(case.command, Join)
+        and not case.command.protocol_type
+        and theirs["generation"] == 0
+        and case.group is None
+    )
+
+
+def _is_cut_short(case: Case) -> bool:
+    """Kafka completes a first round as soon as somebody goes and everybody else is there."""
+    return (
+        case.before.is_initial
+        and isinstance(case.group, ClassicGroup)
+        and case.group.is_initial
+        and case.group.is_complete
+        and (case.theirs is not None and case.ours is None)
+        and (case.kind == "record" or _is_answer(case, "join"))
+        and (case.command is None or isinstance(case.command, Leave | Join))
+    )
+
+
+TABLE: tuple[Difference, ...] = (
+    Difference(
+        "a generation is stored when it forms",
+        "Writes a generation once, with its assignments: until then the log knows the one before.",
+        "Writes it when it forms, marked as awaiting its leader's SyncGroup, and again with its assignments.",
+        "No member ever speaks of a generation that the log does not know (decision 7).",
+        lambda case: case.kind == "record" and _is_unsynced(case),
+    ),
+    Difference(
+        "a generation that awaits its sync survives a failover",
+        "Loads the generation before it, Stable: the members of the new one are told ILLEGAL_GENERATION.",
+        "Loads the generation itself, CompletingRebalance: leader and followers go on with SyncGroup.",
+        "The specification's four cases of a failover during a rebalance (decision 7).",
+        lambda case: case.kind == "load" and _is_unsynced(case),
+        ends=True,
+    ),
+    Difference(
+        "when a generation became what it is",
+        "Stores the time at which the round was over, since the group is Stable only after the record is written.",
+        "Stores the time at which it became Stable.",
+        "It is read of empty groups only, for which both sides store the same.",
+        _is_later_stamp,
+    ),
+    Difference(
+        "whoever asks again answers its first request",
+        "Forgets a JoinGroup or SyncGroup that waits when its member sends another.",
+        "Answers the first with REBALANCE_IN_PROGRESS.",
+        "A client that gave up on a request hears nothing of either; a broker that forgets one leaks it.",
+        _is_superseded,
+    ),
+    Difference(
+        "ties of a vote for the protocol",
+        "Takes any of the names with most votes: the order of a hash map.",
+        "Takes the first in alphabetical order.",
+        "One history leads to one result.",
+        _is_tied_vote,
+        ends=True,
+    ),
+    Difference(
+        "who leads after a leader that went",
+        "Names a member at once when the leader goes, in the order of a hash map, and keeps it if it joins again.",
+        "Names the first by id of those who have joined, when the generation forms.",
+        "One history leads to one result, and nobody leads who may not come back.",
+        _is_other_heir,
+        ends=True,
+    ),
+    Difference(
+        "the generation in a subscription is no change",
+        "Compares bytes: a member that repeats its JoinGroup with the generation it has just learnt starts a round.",
+        "Tells a member of a group that awaits its leader the current generation if only that differs.",
+        "KIP-792 made every member's metadata different after each generation; nothing has changed for the assignment.",
+        _is_same_but_for_generation,
+        ends=True,
+    ),
+    Difference(
+        "an empty group with somebody on the way is kept",
+        "Deletes a group without members and offsets, though a member id was issued and not used yet.",
+        "Keeps the group until the id is used or expires.",
+        "The member would be told UNKNOWN_MEMBER_ID for a group that it has just founded.",
+        _is_awaited_group,
+        ends=True,
+    ),
+    Difference(
+        "who is refused founds no group",
+        "Creates and stores a group for a first JoinGroup that it then refuses for its protocols.",
+        "Creates nothing.",
+        "A mistaken client leaves nothing behind.",
+        _is_refused_founder,
+        ends=True,
+    ),
+    Difference(
+        "a first round is not cut short by a departure",
+        "Ends the initial delay as soon as an issued id expires or a member goes, if everybody else has joined.",
+        "Runs the delay to its end.",
+        "Who goes says nothing about who is still to come (KIP-134).",
+        _is_cut_short,
+        ends=True,
+    ),
+)

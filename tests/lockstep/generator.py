@@ -1,0 +1,156 @@
+"""Random runs: mostly clients that follow the protocol, and now and then one that does not."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from tests.lockstep.model import Client, Stage, Step
+
+PROTOCOLS = (("range",), ("range", "sticky"), ("sticky", "range"), ("range", "sticky", "roundrobin"))
+TOPICS = ("a", "b", "c")
+
+
+def clients_of(random: Random) -> list[Client]:
+    """Return the clients of a run."""
+    found = []
+    groups = random.choice((1, 1, 2))
+    for number in range(random.randint(2, 4) * groups):
+        is_cooperative = random.random() < 0.5
+        found.append(
+            Client(
+                number=number,
+                group=number % groups,
+                instance_id=f"i{number}" if random.random() < 0.35 else None,
+                version=random.choice((3, 5, 5, 9, 9)),
+                is_cooperative=is_cooperative,
+                topics=tuple(sorted(random.sample(TOPICS, random.randint(1, 3)))),
+                protocols=random.choice(PROTOCOLS),
+                session_ms=6_000 + 137 * number,
+                rebalance_ms=4_000 + 1_000 * random.randint(0, 4) + 53 * number,
+            )
+        )
+        if found[-1].version < 5:
+            found[-1].instance_id = None
+    return found
+
+
+def config_of(random: Random) -> dict[str, str]:
+    """Return the settings in which a run differs from the others."""
+    changes = {}
+    if random.random() < 0.2:
+        changes["group.max.size"] = str(random.randint(1, 3))
+    if random.random() < 0.3:
+        changes["group.initial.rebalance.delay.ms"] = "0"
+    return changes
+
+
+class Generator:
+    """Chooses the next step by what the clients know."""
+
+    def __init__(self, random: Random, clients: list[Client]) -> None:
+        self.random = random
+        self.clients = clients
+
+    def opening(self) -> list[Step]:
+        """Return the steps that every run begins with: some topics."""
+        return [Step("topic", 0, {"name": name, "partitions": self.random.randint(1, 5)}) for name in TOPICS[:2]]
+
+    def step(self) -> Step:
+        """Return the next step."""
+        random = self.random
+        client = random.choice(self.clients)
+        luck = random.random()
+        step = self._stray(client) if luck < 0.12 else self._event(client) if luck < 0.22 else self._next(client)
+        return step._replace(how={"after": self._pause(), **step.how})
+
+    def _pause(self) -> int:
+        luck = self.random.random()
+        if luck < 0.75:
+            return self.random.randint(1, 300)
+        return self.random.randint(300, 3_500) if luck < 0.97 else self.random.randint(3_500, 12_000)
+
+    def _next(self, client: Client) -> Step:
+        """What a client does that follows the protocol."""
+        random, who = self.random, client.number
+        match client.stage:
+            case Stage.OUT:
+                return Step("join", who, {})
+            case Stage.JOINED:
+                return Step("sync", who, {"salt": random.randint(0, 9)})
+            case Stage.STABLE:
+                luck = random.random()
+                if luck < 0.45:
+                    return Step("heartbeat", who, {})
+                if luck < 0.65:
+                    return Step("commit", who, {"offsets": self._offsets()})
+                if luck < 0.8:
+                    return Step("join", who, {})
+                if luck < 0.9:
+                    return self._offer(client)
+                return Step("leave", who, {})
+            case _:
+                return Step("wait", who, {})
+
+    def _offer(self, client: Client) -> Step:
+        if self.random.random() < 0.6:
+            topics = sorted(self.random.sample(TOPICS, self.random.randint(1, 3)))
+            return Step("offer", client.number, {"topics": topics})
+        return Step("offer", client.number, {"protocols": list(self.random.choice(PROTOCOLS))})
+
+    def _offsets(self) -> list[list[Any]]:
+        random = self.random
+        return [
+            [random.choice(TOPICS), random.randint(0, 4), random.randint(0, 99), random.choice(("", "", "m", "m" * 21))]
+            for _ in range(random.randint(1, 2))
+        ]
+
+    def _stray(self, client: Client) -> Step:
+        """What a client does that is late, lost, mistaken or somebody else."""
+        random, who = self.random, client.number
+        how: dict[str, Any] = {}
+        luck = random.random()
+        if luck < 0.3:
+            how["delta"] = random.choice((-1, 1))
+        elif luck < 0.5:
+            how["id"] = random.choice(("none", "old", "nobody"))
+        elif luck < 0.6:
+            how["instance"] = random.choice((None, "i0", "i1", "stranger"))
+        op = random.choice(("join", "join", "sync", "heartbeat", "heartbeat", "commit", "leave"))
+        if client.version < 5 and op == "join":
+            how.pop("instance", None)
+        if op == "join" and random.random() < 0.1:
+            how["type"] = random.choice(("connect", ""))
+        if op == "sync" and random.random() < 0.2:
+            how["protocol"] = random.choice(("range", "unknown"))
+        if op == "commit":
+            how["offsets"] = self._offsets()
+            if random.random() < 0.3:
+                how["outside"] = True
+            if random.random() < 0.3:
+                how["retention"] = random.randint(1_000, 60_000)
+        if op == "leave" and random.random() < 0.6:
+            peers = [other.number for other in self.clients if other.group == client.group]
+            how["whom"] = random.sample(peers, random.randint(1, len(peers)))
+            if random.random() < 0.4:
+                how["by"] = "instance"
+        return Step(op, who, how)
+
+    def _event(self, client: Client) -> Step:
+        """What happens around the groups."""
+        random, who = self.random, client.number
+        luck = random.random()
+        if luck < 0.25:
+            return Step("fetch", who, {"by_id": random.random() < 0.5})
+        if luck < 0.4:
+            return Step("expire", who, {})
+        if luck < 0.5:
+            return Step("delete_offsets", who, {"index": random.randint(0, 4)})
+        if luck < 0.6:
+            return Step("delete_group", who, {})
+        if luck < 0.75:
+            count = random.choice((0, random.randint(1, 8), random.randint(1, 8)))
+            return Step("topic", who, {"name": random.choice(TOPICS), "partitions": count})
+        if luck < 0.85:
+            return Step("load", who, {"swapped": random.random() < 0.5})
+        return self._offer(client)

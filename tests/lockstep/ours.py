@@ -1,0 +1,179 @@
+"""Our coordinator in virtual time: one shard, driven as `node/runtime.py` drives it, without a node."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+from zlib import crc32
+
+from kohort.assign.server import ServerGroup
+from kohort.group.commands import Command, Loaded, TimerFired
+from kohort.group.consumer.commands import TopicChanged
+from kohort.group.decisions import decide
+from kohort.group.effects import Append, Arm, Disarm, Note, Park, Parked, Reply, Then
+from kohort.group.image import ImageTopic
+from kohort.group.results import Result
+from kohort.group.settings import GroupSettings
+from kohort.group.shard import Shard, apply, followers_of
+from kohort.group.timers import Timer, TimerKind
+from kohort.log.offsets_topic import record_of
+from kohort.model.id_partitions import IdPartitions, id_partitions
+from tests.lockstep.records import Records, Stored, event_of
+
+RACKS = tuple(f"rack{broker}" for broker in range(4))
+
+
+class Outcome(NamedTuple):
+    """What one command led to."""
+
+    answers: dict[int, Result]
+    records: Records
+
+
+class Topics:
+    """The topics of both sides. Partition p has replicas on the brokers p and p+1 of four, each in its own rack."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, ImageTopic] = {}
+
+    def topic(self, name: str) -> ImageTopic | None:
+        return self.by_name.get(name)
+
+    def topic_by_id(self, topic_id: bytes) -> ImageTopic | None:
+        return next((topic for topic in self.by_name.values() if topic.topic_id == topic_id), None)
+
+    def matching(self, regex: str) -> frozenset[str]:
+        return frozenset(name for name in self.by_name if re.fullmatch(regex, name))
+
+    def regex_error(self, regex: str) -> str | None:
+        try:
+            re.compile(regex)
+        except re.error as error:
+            return str(error)
+        return None
+
+    def put(self, name: str, topic_id: bytes, partitions: int) -> None:
+        racks = tuple(frozenset((RACKS[index % 4], RACKS[(index + 1) % 4])) for index in range(partitions))
+        self.by_name[name] = ImageTopic(name, topic_id, partitions, racks)
+
+
+class Scripted:
+    """Deals partitions by the members' ids alone: the twin of the assignor in Lockstep.java."""
+
+    def __init__(self, name: str, turn: int) -> None:
+        self.name = name
+        self._turn = turn
+
+    def assign(self, group: ServerGroup) -> Mapping[str, IdPartitions]:
+        ids = sorted(group.members)
+        salt = crc32(",".join(ids).encode()) + self._turn
+        targets: dict[str, list[tuple[bytes, tuple[int]]]] = {member_id: [] for member_id in ids}
+        for topic_id, topic in group.topics.items():
+            takers = [member_id for member_id in ids if topic_id in group.members[member_id].topics]
+            for partition in range(topic.partitions):
+                targets[takers[(partition + salt) % len(takers)]].append((topic_id, (partition,)))
+        return {member_id: id_partitions(target) for member_id, target in targets.items()}
+
+
+_ORDER = {
+    TimerKind.SESSION: "heartbeat",
+    TimerKind.JOIN: "join",
+    TimerKind.REBALANCE: "rebalance-timeout",
+    TimerKind.SYNC: "sync",
+    TimerKind.TARGET: "target",
+    TimerKind.HOLD: "hold",
+    TimerKind.QUIET: "quiet",
+}
+"""Timers of one moment fire in the order of Kafka's names for them."""
+
+
+class Ours:
+    """One shard of ours, with its timers, its parked requests and its log."""
+
+    def __init__(self, settings: GroupSettings, now_ms: int) -> None:
+        self.settings = settings
+        self.shard = Shard(settings)
+        self.now_ms = now_ms
+        self.timers: dict[Timer, int] = {}
+        self.parked: dict[Parked, int] = {}
+        self._answers: dict[int, Result] = {}
+        self._records: Records = []
+
+    @property
+    def next_ms(self) -> int | None:
+        """When the next timer is due."""
+        return min(self.timers.values(), default=None)
+
+    def submit(self, command: Command, ticket: int | None = None) -> Outcome:
+        """Carry a command out, and all that follows from it."""
+        return self._outcome(lambda: self._run(command, ticket))
+
+    def advance(self, to_ms: int) -> Outcome:
+        """Let time pass; timers fire in the order of their deadlines."""
+
+        def fire() -> None:
+            while due := min(((at, _ORDER[timer.kind], timer) for timer, at in self.timers.items()), default=None):
+                if due[0] > to_ms:
+                    break
+                self.now_ms = due[0]
+                del self.timers[due[2]]
+                self._run(TimerFired(due[2]), None)
+            self.now_ms = to_ms
+
+        return self._outcome(fire)
+
+    def topics_change(self, names: Iterable[str], commands: Iterable[Command]) -> Outcome:
+        """Tell the groups of topics that have changed; `commands` come first."""
+
+        def tell() -> None:
+            for command in commands:
+                self._run(command, None)
+            for name in names:
+                for group_id in followers_of(self.shard, name):
+                    self._run(TopicChanged(group_id, name), None)
+
+        return self._outcome(tell)
+
+    def load(self, log: Iterable[Stored]) -> Outcome:
+        """Lose everything but the topics, and take up what a log holds."""
+
+        def take_up() -> None:
+            self.shard, self.timers, self.parked = Shard(self.settings), {}, {}
+            for record in log:
+                apply(self.shard, event_of(record))
+            for group_id in sorted(self.shard.groups):
+                self._run(Loaded(group_id), None)
+
+        return self._outcome(take_up)
+
+    def _outcome(self, action: Callable[[], None]) -> Outcome:
+        self._answers, self._records = {}, []
+        action()
+        return Outcome(self._answers, self._records)
+
+    def _run(self, command: Command, ticket: int | None) -> None:
+        followers = [command]
+        while followers:
+            effects = list(decide(self.shard, followers.pop(0), self.now_ms))
+            for effect in effects:
+                if isinstance(effect, Append):
+                    self._records.append(record_of(effect.event))
+                if isinstance(effect, Append | Note):
+                    apply(self.shard, effect.event)
+            for effect in effects:
+                match effect:
+                    case Reply(result, None):
+                        assert ticket is not None, "a timer has nobody to answer"
+                        self._answers[ticket] = result
+                    case Reply(result, to) if to is not None:
+                        self._answers[self.parked.pop(to)] = result
+                    case Park(at):
+                        assert ticket is not None, "only a request can wait"
+                        assert at not in self.parked, "one request waits in one place"
+                        self.parked[at] = ticket
+                    case Arm(timer, deadline_ms):
+                        self.timers[timer] = deadline_ms
+                    case Disarm(timer):
+                        self.timers.pop(timer, None)
+            followers += [effect.command for effect in effects if isinstance(effect, Then)]
