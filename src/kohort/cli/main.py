@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
 
-VERBS = ("broker", "topics", "produce", "consume", "groups", "explain", "migrate", "demo")
-"""The verbs in the order of the help, each named as its module. A module that is not there is left out."""
+VERBS = ("broker", "topics", "produce", "consume", "groups", "explain", "migrate", "what-if", "demo")
+"""The verbs in the order of the help, each named as its module, but for hyphens. One without a module is left out."""
 
 TRACEBACK_VARIABLE = "KOHORT_TRACEBACK"
 
@@ -62,7 +62,7 @@ def parser_for(arguments: Sequence[str]) -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(metavar="VERB")
     wanted = arguments[:1] if arguments and arguments[0] in VERBS else VERBS
     for verb in wanted:
-        name = f"kohort.cli.{verb}"
+        name = f"kohort.cli.{verb.replace('-', '_')}"
         if find_spec(name) is not None:
             import_module(name).register(verbs)
     return parser

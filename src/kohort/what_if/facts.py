@@ -57,6 +57,8 @@ class Times:
     """How long an application is away between two polls, where callbacks wait for the next one (Java's do)."""
     away_ms: float = 10_000.0
     """From the end of a process to the start of the one that takes its place."""
+    pause_ms: float = 0.0
+    """From a group at rest to the next restart."""
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 3_000
     rebalance_timeout_ms: int = 300_000

@@ -45,7 +45,7 @@ class Play:
         self.actors: dict[str, Actor] = {}
         """Those of the cast by the ids they began with, and newcomers by their names."""
         self._advanced = advanced
-        self._is_lost = False
+        self._is_lost = self._is_restarting = False
         self._played = 0
 
     def forecast(self, label: str) -> Forecast:
@@ -123,6 +123,8 @@ class Play:
                 self._restart(self._order(), restarts)
                 continue
             for key in self._order():
+                if self._is_restarting:
+                    self._let_pass(self.times.pause_ms)
                 self._restart([key], restarts)
 
     def _newcomer(self, name: str) -> Role:
@@ -138,6 +140,7 @@ class Play:
 
     def _restart(self, keys: list[str], restarts: Restarts) -> None:
         """End some members in good order, and start them again when they have been away."""
+        self._is_restarting = True
         for key in keys:
             self.actors[key].stop()
         self._wait_until(lambda: all(self.actors[key].is_dead for key in keys))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from hashlib import sha256
 
 from kohort.group.consumer.events import (
     ClassicMemberMetadata,
@@ -94,3 +95,15 @@ def with_ids(partitions: Partitions, ids: Mapping[str, bytes]) -> IdPartitions:
 
 def _metadata(role: Role) -> bytes:
     return encode_subscription(Subscription(tuple(sorted(role.topics)), rack=role.rack))
+
+
+def numbered_ids() -> Callable[[int], bytes]:
+    """Return a source of ids that are never the same twice, and the same in every run."""
+    count = 0
+
+    def next_id(size: int) -> bytes:
+        nonlocal count
+        count += 1
+        return sha256(f"what-if {count}".encode()).digest()[:size]
+
+    return next_id

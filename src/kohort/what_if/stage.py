@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from hashlib import sha256
+from contextlib import suppress
 from typing import Any
 
 from kohort.assign.server_catalog import KAFKAS_CLASSES, UnknownAssignor, server_assignors
@@ -26,11 +26,12 @@ from kohort.node.consumer_parking import KeptHeartbeat
 from kohort.node.event_topic import EVENT_TOPIC
 from kohort.node.node import Node
 from kohort.node.parking import Kept
+from kohort.node.settings import INT_MAX
 from kohort.node.topic_image import NodeTopics
 from kohort.sim.scheduler import Due, Scheduler
 from kohort.what_if.facts import Cast, Facts, Times
 from kohort.what_if.reading import Reading
-from kohort.what_if.seeding import classic_events, consumer_events
+from kohort.what_if.seeding import classic_events, consumer_events, numbered_ids
 from kohort.wire.records import decode_batch, iter_batches
 
 BEGIN_MS = 1_700_000_000_000
@@ -64,6 +65,7 @@ class Stage:
         self.ids = {name: topic_id for name, (topic_id, _) in facts.group.topics.items()}
         self._delay_us = round(times.network_ms * 1000)
         self._numbers = 0
+        self._new_id = numbered_ids()
         self._tick: Due | None = None
         disk = MemoryDisk()
         config = broker_config(facts)
@@ -85,12 +87,9 @@ class Stage:
         self._arm()
 
     def _node(self, config: Config, disk: MemoryDisk) -> Node:
-        node = Node(config, disk, self._random_bytes, BEGIN_MS)
+        node = Node(config, disk, self._new_id, BEGIN_MS)
         node.start(BEGIN_MS)
         return node
-
-    def _random_bytes(self, count: int) -> bytes:
-        return sha256(f"what-if {self.next_number()}".encode()).digest()[:count]
 
     def _events_of(self, cast: Cast, node: Node) -> list[HardEvent]:
         if not cast.roles:
@@ -244,6 +243,12 @@ def broker_config(facts: Facts) -> Config:
     settings["group.consumer.assignors"] = ",".join(_assignors(settings.get("group.consumer.assignors", "")))
     settings |= {"offsets.topic.num.partitions": "1", "log.retention.check.interval.ms": str(1 << 40)}
     settings["offsets.retention.check.interval.ms"] = str(1 << 40)
+    # What a broker refuses to its groups may have been right for this one once.
+    for kind in ("session.timeout", "heartbeat.interval", "assignment.interval"):
+        settings[f"group.consumer.min.{kind}.ms"] = "0" if kind.startswith("assign") else "1"
+        settings[f"group.consumer.max.{kind}.ms"] = str(INT_MAX)
+    with suppress(ConfigError):
+        return Config(settings)
     taken: dict[str, str] = {}
     for name, text in settings.items():
         try:

@@ -141,9 +141,8 @@ def make_plan(group: LiveGroup, limits: Limits, goal: Goal, assumed: Assumptions
         todo = [each for each in group.members if each.is_native or target not in (each.offers or (target,))]
     if remark := _nothing_to_do(group, goal, todo, target):
         return Plan(group, goal, (), (), (), remark)
-    refusals = tuple(_refusals(group, limits, goal, target))
-    if refusals:
-        return Plan(group, goal, refusals, (), tuple(_unknowns(group, limits, goal, target)))
+    if stands := refusals(group, limits, goal, target):
+        return Plan(group, goal, stands, (), tuple(_unknowns(group, limits, goal, target)))
     forecast = _forecast_group(group, limits, assumed)
     bounces = tuple(_bounces(group, goal, todo, target, forecast))
     return Plan(group, goal, (), bounces, tuple(_assumptions(group, limits, goal, target, assumed, bounces)))
@@ -161,6 +160,11 @@ def _nothing_to_do(group: LiveGroup, goal: Goal, todo: list[LiveMember], target:
 
 
 # -- what stands against it
+
+
+def refusals(group: LiveGroup, limits: Limits, goal: Goal, target: str) -> tuple[Refusal, ...]:
+    """Return what stands against the way of a group to `goal`, where `target` is the client-side assignor then."""
+    return tuple(_refusals(group, limits, goal, target))
 
 
 def _refusals(group: LiveGroup, limits: Limits, goal: Goal, target: str) -> Iterator[Refusal]:

@@ -1,0 +1,353 @@
+"""`kohort what-if GROUP`: what a change would do to a group, played on a copy of it in virtual time.
+
+It reads a live group, on a broker of ours or on Apache Kafka, or a broker's data directory, and changes nothing there.
+"""
+
+from __future__ import annotations
+
+import argparse
+from argparse import ArgumentTypeError
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kohort.cli import output
+from kohort.cli.failure import FAILED, USAGE, CommandFailed, run_against
+from kohort.cli.migrate import duration_ms, goal
+from kohort.cli.options import add_cluster, add_json, number, setting, verb
+from kohort.cli.topics import with_admin
+from kohort.group.migration.plan import Goal, LiveGroup
+
+if TYPE_CHECKING:
+    from kohort.cli.what_if_facts import Found
+    from kohort.client import Admin
+    from kohort.what_if.change import Change
+    from kohort.what_if.forecast import Forecast
+
+EXAMPLES = """
+kohort what-if readers --bounce rolling
+kohort what-if readers --kill m-2 --add 3
+kohort what-if readers --protocol consumer --assignor uniform --away 30s
+kohort what-if readers --partitions orders=48 --data-dir ./kohort-data
+kohort what-if readers --bounce rolling --compare --plot roll.svg
+kohort what-if readers --add 2 --callback-ms 300 --produce-rate 5000 --json | jq .forecasts[0].lag_growth
+"""
+
+METADATA_MS = 300_000
+PLOTS = (".svg", ".png")
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `what-if` to the command line."""
+    summary = "say what a change would do to a group: moves, rounds, duration, what is not read meanwhile"
+    parser = verb(verbs, "what-if", summary, run=run, examples=EXAMPLES)
+    parser.add_argument("group", metavar="GROUP")
+    change = parser.add_argument_group("what is to happen (options add up; restarts come last)")
+    change.add_argument("--add", metavar="N", type=number(1, "a number of members"), default=0, help="N members join")
+    change.add_argument(
+        "--kill", metavar="MEMBER", action="append", default=[], help="a member dies without a word; may repeat"
+    )
+    change.add_argument("--stop", metavar="MEMBER", action="append", default=[], help="a member leaves; may repeat")
+    change.add_argument(
+        "--partitions",
+        metavar="TOPIC=N",
+        type=topic_size,
+        action="append",
+        default=[],
+        help="a topic grows to N partitions; may repeat",
+    )
+    change.add_argument(
+        "--bounce", choices=("rolling", "all"), help="restart every member: one after another, or all at once"
+    )
+    change.add_argument(
+        "--protocol",
+        dest="goal",
+        metavar="PROTOCOL",
+        type=goal,
+        help="restart every member so that it speaks consumer, classic, or cooperative",
+    )
+    change.add_argument("--assignor", metavar="NAME", help="restart every member so that the group's assignor is NAME")
+    change.add_argument(
+        "--compare",
+        action="store_true",
+        help="the same in the eager, the cooperative and the consumer protocol, and with static members, side by side "
+        "(without another option: a rolling restart)",
+    )
+    add_times(parser)
+    parser.add_argument("--data-dir", metavar="DIR", type=Path, help="read a broker's data directory, not a cluster")
+    parser.add_argument("--plot", metavar="FILE", type=plot_file, help="draw what is not read when, as .svg or .png")
+    add_json(parser)
+    add_cluster(parser)
+
+
+def add_times(parser: argparse.ArgumentParser) -> None:
+    """Add how long things take."""
+    times = parser.add_argument_group("how long things take (default: measured where that is possible)")
+    times.add_argument(
+        "--callback-ms",
+        metavar="MS[,MS]",
+        type=callback_ms,
+        help="how long on_partitions_revoked and on_partitions_assigned run (default: measured, from its events)",
+    )
+    times.add_argument(
+        "--poll-ms",
+        metavar="MS",
+        type=milliseconds,
+        default=0.0,
+        help="how long an application is away between two polls, for clients whose callbacks wait for a poll, as "
+        "Java's do (default: 0)",
+    )
+    times.add_argument(
+        "--network-ms",
+        metavar="MS",
+        type=milliseconds,
+        help="how long a message is on its way (default: measured)",
+    )
+    times.add_argument(
+        "--away",
+        dest="away_ms",
+        metavar="TIME",
+        type=duration_ms,
+        default=10_000,
+        help="from the end of a restarted process to the start of the next (default: 10s)",
+    )
+    times.add_argument(
+        "--pause",
+        dest="pause_ms",
+        metavar="TIME",
+        type=duration_ms,
+        default=0,
+        help="from a group at rest to the next restart (default: 0s)",
+    )
+    times.add_argument(
+        "--session",
+        dest="session_ms",
+        metavar="TIME",
+        type=duration_ms,
+        help="classic members' session.timeout.ms (default: from the group's events, else 45s)",
+    )
+    times.add_argument(
+        "--heartbeat",
+        dest="heartbeat_ms",
+        metavar="TIME",
+        type=duration_ms,
+        help="classic members' heartbeat.interval.ms (default: 3s, or a third of the session)",
+    )
+    times.add_argument(
+        "--metadata-age",
+        dest="metadata_ms",
+        metavar="TIME",
+        type=duration_ms,
+        default=METADATA_MS,
+        help="classic members' metadata.max.age.ms, after which they see that a topic has grown (default: 300s)",
+    )
+    times.add_argument(
+        "--produce-rate",
+        metavar="N",
+        type=rate,
+        help="records per second, all partitions together (default: measured for a second and a half)",
+    )
+
+
+# -- the types of options
+
+
+def topic_size(text: str) -> tuple[str, int]:
+    """Return the halves of TOPIC=N."""
+    name, value = setting(text)
+    return name, number(1, "a number of partitions")(value)
+
+
+def milliseconds(text: str) -> float:
+    """Return a number of milliseconds, from 0 on."""
+    try:
+        value = float(text.removesuffix("ms"))
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 86_400_000:
+        raise ArgumentTypeError(f"{text!r} is no number of milliseconds such as 250")
+    return value
+
+
+def callback_ms(text: str) -> tuple[float, float]:
+    """Return the times of both callbacks; one number stands for both."""
+    revoked, comma, assigned = text.partition(",")
+    return milliseconds(revoked), milliseconds(assigned if comma else revoked)
+
+
+def rate(text: str) -> float:
+    """Return a number of records per second."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1e12:
+        raise ArgumentTypeError(f"{text!r} is no number of records per second such as 5000")
+    return value
+
+
+def plot_file(text: str) -> Path:
+    """Return the file of a plot."""
+    path = Path(text)
+    if path.suffix.lower() not in PLOTS:
+        raise ArgumentTypeError(f"{text!r} is no plot: its name must end in {' or '.join(PLOTS)}")
+    if not path.absolute().parent.is_dir():
+        raise ArgumentTypeError(f"there is no directory {path.parent} for {path.name}")
+    return path
+
+
+# -- running
+
+
+def run(args: argparse.Namespace) -> int:
+    """Forecast, and return the exit status."""
+    if args.data_dir is None:
+        return with_admin(args, forecast_live)
+    return run_against(args.bootstrap_server, lambda: forecast_stored(args))
+
+
+async def forecast_live(args: argparse.Namespace, admin: Admin) -> int:
+    """Forecast for a group of a cluster."""
+    from kohort.cli.what_if_facts import read_live
+
+    refuse_contradictions(args)
+    return forecast(args, await read_live(args, admin))
+
+
+async def forecast_stored(args: argparse.Namespace) -> int:
+    """Forecast for a group in a data directory."""
+    from kohort.cli.what_if_facts import read_stored
+
+    refuse_contradictions(args)
+    return forecast(args, read_stored(args))
+
+
+def refuse_contradictions(args: argparse.Namespace) -> None:
+    """Raise CommandFailed for options that mean nothing together, before anything is read."""
+    if args.compare and (args.goal is not None or args.assignor is not None):
+        raise CommandFailed(
+            "--compare tries every protocol by itself: leave --protocol and --assignor away, or --compare", USAGE
+        )
+    is_nothing = not (args.add or args.kill or args.stop or args.partitions or args.bounce or args.goal)
+    if is_nothing and args.assignor is None and not args.compare:
+        raise CommandFailed(
+            "say what is to happen: --add, --kill, --stop, --partitions, --bounce, --protocol or --assignor", USAGE
+        )
+
+
+def forecast(args: argparse.Namespace, found: Found) -> int:
+    """Play the change, and print what comes of it."""
+    from kohort.what_if.comparing import compare
+    from kohort.what_if.facts import cast_of
+    from kohort.what_if.play import play
+
+    group = found.facts.group
+    require_readable(group, found)
+    change = change_of(args, group)
+    require_safe(args, found)
+    with output.Meter(f"playing {args.group}", unit="events") as meter:
+        if args.compare:
+            has_consumer = found.limits.has_consumer_protocol
+            server = found.limits.server_assignor
+            forecasts = compare(found.facts, found.times, change, server, meter.advance, has_consumer=has_consumer)
+        else:
+            cast = cast_of(group)
+            forecasts = [play(found.facts, cast, found.times, change, "", meter.advance)]
+    if args.plot is not None:
+        from kohort.cli.what_if_plot import write_plot
+
+        write_plot(args.plot, forecasts, title(args, change))
+    from kohort.cli.what_if_report import document, put_forecasts
+
+    if args.json:
+        output.put_json(document(args, found, change, forecasts))
+    else:
+        put_forecasts(args, found, change, forecasts)
+    return complain(forecasts)
+
+
+def title(args: argparse.Namespace, change: Change) -> str:
+    """Return the change in a clause."""
+    from kohort.cli.what_if_report import said
+
+    return f"{args.group}: {said(args, change)}"
+
+
+def complain(forecasts: list[Forecast]) -> int:
+    """Say which forecasts are none, and return the exit status."""
+    for each in forecasts:
+        name = f"{each.label}: " if each.label else ""
+        for text in dict.fromkeys(each.failures):
+            output.remark(f"{name}a member would fail: {text}")
+        if not each.is_settled and not each.failures:
+            output.remark(f"{name}the group would not come to rest within half an hour: what is shown is until then")
+    return 0 if all(each.is_settled and not each.failures for each in forecasts) else FAILED
+
+
+def require_readable(group: LiveGroup, found: Found) -> None:
+    """Raise CommandFailed for a group that no copy can be made of."""
+    from kohort.what_if.facts import CLIENT_SIDE
+
+    if group.group_type == "classic" and group.protocol_type not in ("consumer", ""):
+        raise CommandFailed(f"{group.group_id} is a group of {group.protocol_type}: what its members do is not known")
+    if group.members and group.state != "Stable":
+        raise CommandFailed(f"{group.group_id} is {group.state}: who owns what is known once it is Stable; ask again")
+    if unreadable := [each.name for each in group.members if not each.is_readable]:
+        raise CommandFailed(f"the metadata of {', '.join(unreadable)} cannot be read: no copy can be made of the group")
+    if group.members and group.group_type == "classic" and group.assignor not in CLIENT_SIDE:
+        raise CommandFailed(
+            f"the assignor {group.assignor} is not one that can be played: what it would assign is not known; "
+            f"there are {', '.join(sorted(CLIENT_SIDE))}"
+        )
+    untold = [each.name for each in group.members if not each.is_native and each.offers is None]
+    if untold and group.group_type == "classic":
+        found.assumed.append(f"classic members offer no assignor but {group.assignor}: nobody tells")
+    if any(each.regex for each in group.members):
+        found.assumed.append("members that subscribe with an expression are played as if they had named its topics")
+
+
+def change_of(args: argparse.Namespace, group: LiveGroup) -> Change:
+    """Return what the options ask for. Raises CommandFailed."""
+    from kohort.what_if.change import Change, Impossible, Pace, check, restarts_for
+
+    pace = None if args.bounce is None else Pace(args.bounce)
+    is_plain = not (args.add or args.kill or args.stop or args.partitions or args.bounce)
+    if args.compare and is_plain:
+        pace = Pace.ROLLING
+    try:
+        restarts = restarts_for(group, args.goal, args.assignor, pace)
+        kill = tuple(member_id_of(name, group) for name in dict.fromkeys(args.kill))
+        stop = tuple(member_id_of(name, group) for name in dict.fromkeys(args.stop))
+        change = Change(args.add, kill, stop, dict(args.partitions), restarts)
+        check(change, group)
+    except Impossible as error:
+        raise CommandFailed(str(error), USAGE) from None
+    return change
+
+
+def member_id_of(name: str, group: LiveGroup) -> str:
+    """Return the id of a member by its name, its instance id or its id. Raises CommandFailed."""
+    from kohort.cli.failure import unknown
+
+    if any(each.member_id == name for each in group.members):
+        return name
+    named = [each for each in group.members if name in (each.name, each.instance_id)]
+    if len(named) == 1:
+        return named[0].member_id
+    if named:
+        ids = ", ".join(each.member_id for each in named)
+        raise CommandFailed(f"{len(named)} members are called {name}: name one by its id, {ids}", USAGE)
+    known = [each.name for each in group.members]
+    raise unknown("member", name, known, f"{group.group_id} has {', '.join(sorted(known))}")
+
+
+def require_safe(args: argparse.Namespace, found: Found) -> None:
+    """Raise CommandFailed where a plan of the migration would be refused."""
+    if args.goal is None:
+        return
+    from kohort.group.migration.plan import refusals
+
+    default = "cooperative-sticky" if args.goal is Goal.COOPERATIVE else "range"
+    stands = refusals(found.facts.group, found.limits, args.goal, args.assignor or default)
+    if stands:
+        text = "; ".join(each.text for each in stands)
+        raise CommandFailed(f"{args.group} cannot go to {args.goal}: {text} (see `kohort migrate plan`)")

@@ -1,0 +1,237 @@
+"""What `kohort what-if` starts from, and where it is read: a cluster's answers and events, or a data directory.
+
+Each figure comes with a sentence that says whether it was measured, given or assumed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+from kohort.cli import output
+from kohort.cli.event_log import EVENT_TOPIC, LATELY, GroupFilter, live_events, now_ms, stored_events
+from kohort.cli.failure import FAILED, USAGE, CommandFailed, unknown
+from kohort.cli.migrate_facts import EMBEDDED, coordinator_settings, read_facts
+from kohort.cli.topics import ends_of
+from kohort.group.migration.plan import Limits, LiveGroup
+from kohort.log.disk import StorageError
+from kohort.model.ids import TopicPartition
+from kohort.what_if.facts import Facts, Times
+from kohort.what_if.measuring import Measuring
+
+if TYPE_CHECKING:
+    from kohort.client import Admin
+    from kohort.log.memory_disk import MemoryDisk
+
+SAMPLE_S = 1.5
+"""How long the produce rate is measured."""
+
+_REQUESTS = 5
+"""Whose times the network's is the median of."""
+
+
+@dataclass(slots=True)
+class Found:
+    """What was read, and what is to be said of it."""
+
+    facts: Facts
+    times: Times
+    limits: Limits
+    measured: list[str] = field(default_factory=list)
+    assumed: list[str] = field(default_factory=list)
+
+
+async def read_live(args: argparse.Namespace, admin: Admin) -> Found:
+    """Read a group from its cluster. Raises CommandFailed."""
+    group, limits, doubts = await read_facts(args, admin)
+    settings = await coordinator_settings(admin, args.group)
+    settings |= await own_settings(admin, args.group)
+    is_ours = EMBEDDED in settings
+    network_ms = await measured_network_ms(admin, args.group)
+    measuring = await told_lately(args) if EVENT_TOPIC in group.topics else Measuring(args.group)
+    partitions = partitions_of(group)
+    rates, lag = await sampled(args, admin, partitions)
+    noted = Found(Facts(group, settings, is_ours, lag, rates), Times(network_ms=network_ms), limits)
+    noted.assumed += doubts
+    settle_times(args, noted, measuring, network_ms)
+    if args.produce_rate is None and rates is not None:
+        noted.measured.append(f"{sum(rates.values()):,.0f} records/s are written, in {SAMPLE_S:g} s")
+    return noted
+
+
+async def own_settings(admin: Admin, group_id: str) -> dict[str, str]:
+    """Return what the group has set for itself, under the names of the broker's settings."""
+    from kohort.client.admin import ResourceType
+    from kohort.model.errors import KafkaError
+
+    try:
+        own = await admin.describe_configs(ResourceType.GROUP, group_id)
+    except KafkaError:
+        return {}
+    return {
+        f"group.{name}": entry.value
+        for name, entry in own.items()
+        if name.startswith("consumer.") and entry.value is not None
+    }
+
+
+async def measured_network_ms(admin: Admin, group_id: str) -> float:
+    """Return how long a message is on its way, half the median time of some small requests."""
+    took: list[float] = []
+    for _ in range(_REQUESTS):
+        began = time.perf_counter()
+        await admin.describe_groups([group_id])
+        took.append(time.perf_counter() - began)
+    return median(took) * 500
+
+
+async def told_lately(args: argparse.Namespace) -> Measuring:
+    """Return what the latest events of the group tell of its times."""
+    from kohort.client import Consumer
+
+    measuring = Measuring(args.group)
+    consumer = Consumer(bootstrap_servers=args.bootstrap_server, auto_offset_reset="earliest", **args.security)
+    with output.Meter("reading group events", unit="events") as meter:
+        async with consumer:
+            async for event in live_events(consumer, GroupFilter(args.group), meter.advance, last=LATELY):
+                if event is not None:
+                    measuring.fold(event)
+    return measuring
+
+
+async def sampled(
+    args: argparse.Namespace, admin: Admin, partitions: list[TopicPartition]
+) -> tuple[dict[TopicPartition, float] | None, dict[TopicPartition, int]]:
+    """Return how fast each partition grows, and how far the group is behind."""
+    began = time.perf_counter()
+    first = await ends_of(admin, partitions, "latest")
+    committed = await admin.group_offsets(args.group)
+    lag = {each: max(first[each] - committed[each].offset, 0) for each in partitions if each in committed}
+    if args.produce_rate is not None:
+        return given_rates(args.produce_rate, partitions), lag
+    await asyncio.sleep(max(0.0, SAMPLE_S - (time.perf_counter() - began)))
+    second = await ends_of(admin, partitions, "latest")
+    took_s = time.perf_counter() - began
+    return {each: max(0.0, second.get(each, 0) - first[each]) / took_s for each in partitions if each in first}, lag
+
+
+def given_rates(records_s: float, partitions: list[TopicPartition]) -> dict[TopicPartition, float]:
+    """Return a rate that is given, evenly spread."""
+    return {each: records_s / len(partitions) for each in partitions}
+
+
+def partitions_of(group: LiveGroup) -> list[TopicPartition]:
+    """Return the partitions of the topics that the group reads."""
+    wanted = sorted({topic for member in group.members for topic in member.topics if topic in group.topics})
+    return [TopicPartition(topic, number) for topic in wanted for number in range(group.topics[topic][1])]
+
+
+# -- a data directory
+
+
+def read_stored(args: argparse.Namespace) -> Found:
+    """Read a group from a broker's data directory, which stays as it is. Raises CommandFailed."""
+    from kohort.what_if.replaying import Replayed
+
+    directory: Path = args.data_dir
+    if not directory.is_dir():
+        raise CommandFailed(f"there is no directory {directory}: give the --data directory of a kohort broker", USAGE)
+    try:
+        disk = copy_of(directory, args.group)
+        replayed = Replayed(disk, now_ms())
+    except StorageError as error:
+        raise CommandFailed(f"{directory} cannot be read: {error}", FAILED) from None
+    measuring = Measuring(args.group)
+    with output.Meter("reading group events", unit="events") as meter:
+        try:
+            for event in stored_events(directory, GroupFilter(args.group), meter.advance):
+                measuring.fold(event)
+        except CommandFailed:
+            pass  # a group without events is one without measurements
+    group = replayed.group(args.group, measuring.offers)
+    if group is None:
+        raise unknown("group", args.group, replayed.group_ids, f"{directory} has no record of it")
+    rates = None if args.produce_rate is None else given_rates(args.produce_rate, partitions_of(group))
+    noted = Found(Facts(group, replayed.settings(args.group), True, {}, rates), Times(), replayed.limits())
+    settle_times(args, noted, measuring, None)
+    noted.assumed.append("settings that the broker was started with are in no log: its defaults stand for them")
+    return noted
+
+
+def copy_of(directory: Path, group_id: str) -> MemoryDisk:
+    """Return what a broker needs to know of one group, in memory."""
+    from kohort.broker.disk import OsDisk
+    from kohort.log.memory_disk import MemoryDisk
+    from kohort.what_if.replaying import METADATA_DIRECTORY, offsets_directory
+
+    source, copy = OsDisk(directory, is_read_only=True), MemoryDisk()
+    try:
+        if not source.exists(METADATA_DIRECTORY):
+            raise CommandFailed(
+                f"{directory} is not the --data directory of a kohort broker: it has no metadata", USAGE
+            )
+        copy_directory(source, copy, METADATA_DIRECTORY)
+        wanted = offsets_directory(copy, group_id, now_ms())
+        if wanted is not None and source.exists(wanted):
+            copy_directory(source, copy, wanted)
+    finally:
+        source.close()
+    return copy
+
+
+def copy_directory(source: object, copy: MemoryDisk, name: str) -> None:
+    """Copy the files of one directory."""
+    from kohort.broker.disk import OsDisk
+    from kohort.log.disk import read_file
+
+    assert isinstance(source, OsDisk), "what is copied lies on a real disk"
+    copy.make_directory(name)
+    for each in source.list(name):
+        copy.open(f"{name}/{each}", create=True).append([read_file(source, f"{name}/{each}")])
+
+
+# -- times
+
+
+def settle_times(args: argparse.Namespace, noted: Found, measuring: Measuring, network_ms: float | None) -> None:
+    """Decide how long things take: what is given goes before what was measured, that before what is assumed."""
+    measured, assumed, times = noted.measured, noted.assumed, noted.times
+    if args.network_ms is not None:
+        times = replace(times, network_ms=args.network_ms)
+    elif network_ms is not None:
+        measured.append(f"a message is {network_ms:.1f} ms on its way")
+    else:
+        assumed.append(f"a message is {times.network_ms:g} ms on its way (--network-ms)")
+    is_classic = any(not member.is_native for member in noted.facts.group.members)
+    session_ms = args.session_ms or measuring.session_timeout_ms
+    if session_ms is None and is_classic:
+        assumed.append(f"classic members' sessions time out after {times.session_timeout_ms / 1000:g} s (--session)")
+    session_ms = session_ms or times.session_timeout_ms
+    heartbeat_ms = args.heartbeat_ms or min(times.heartbeat_interval_ms, max(1, session_ms // 3))
+    if args.heartbeat_ms is None and is_classic:
+        assumed.append(f"classic members send a heartbeat every {heartbeat_ms / 1000:g} s (--heartbeat)")
+    found = measuring.measured(times.network_ms, heartbeat_ms)
+    if args.callback_ms is not None:
+        times = replace(times, revoked_ms=args.callback_ms[0], assigned_ms=args.callback_ms[1])
+    elif found.callback_ms is not None:
+        times = replace(times, revoked_ms=found.callback_ms, assigned_ms=found.callback_ms)
+        many = f"{found.members} member{'s' * (found.members != 1)}"
+        measured.append(f"a member takes {found.callback_ms:.0f} ms to give up partitions (median of {many})")
+        assumed.append("it takes as long to take partitions over, which nobody else can see")
+    else:
+        assumed.append("callbacks take no time (--callback-ms)")
+    noted.times = replace(
+        times,
+        poll_ms=args.poll_ms,
+        away_ms=args.away_ms,
+        pause_ms=args.pause_ms,
+        session_timeout_ms=session_ms,
+        heartbeat_interval_ms=heartbeat_ms,
+        rebalance_timeout_ms=measuring.rebalance_timeout_ms or times.rebalance_timeout_ms,
+        metadata_ms=args.metadata_ms,
+    )

@@ -1,0 +1,179 @@
+"""What `kohort what-if` prints: one forecast as before and after, several as one table, all of it as JSON."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kohort.cli import output
+from kohort.group.migration.plan import LiveGroup
+from kohort.model.assignment import by_topic
+from kohort.what_if.change import Change, Pace
+from kohort.what_if.comparing import NOW, name_of_now
+from kohort.what_if.forecast import Forecast
+
+if TYPE_CHECKING:
+    from kohort.cli.what_if_facts import Found
+
+
+def said(args: argparse.Namespace, change: Change) -> str:
+    """Return a change in a clause."""
+    parts = []
+    if args.kill:
+        parts.append(f"{listed(args.kill)} {'dies' if len(args.kill) == 1 else 'die'}")
+    if args.stop:
+        parts.append(f"{listed(args.stop)} {'leaves' if len(args.stop) == 1 else 'leave'}")
+    if change.add:
+        parts.append(f"{change.add} member{'s join' if change.add != 1 else ' joins'}")
+    parts += [f"{topic} grows to {count} partitions" for topic, count in sorted(change.partitions.items())]
+    at_once = listed(parts) if parts else ""
+    if not change.restarts:
+        return at_once
+    pace = "one after another" if change.restarts[0].pace is Pace.ROLLING else "all at once"
+    into = f" into the {args.goal} protocol" if args.goal is not None else ""
+    into += f" with assignor {args.assignor}" if args.assignor else ""
+    twice = " twice" if len(change.restarts) > 1 else ""
+    return f"{at_once}{', then ' if at_once else ''}every member is restarted{twice}{into}, {pace}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as a sentence has them."""
+    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
+
+
+def headline(group: LiveGroup, found: Found) -> str:
+    """Return a group as it is, in a line."""
+    count = len(group.members)
+    partitions = sum(len(member.owned) for member in group.members)
+    said_lag = f", lag {sum(found.facts.lag.values()):,}" if found.facts.lag else ""
+    assignor = f", assignor {group.assignor}" if group.assignor else ""
+    return (
+        f"{group.group_id}: {group.group_type}, {group.state}, {count} member{'s' * (count != 1)}, "
+        f"{partitions} partition{'s' * (partitions != 1)}{assignor}{said_lag}"
+    )
+
+
+def put_forecasts(args: argparse.Namespace, found: Found, change: Change, forecasts: list[Forecast]) -> None:
+    """Print forecasts for people."""
+    output.put(headline(found.facts.group, found))
+    output.put(f"what if {said(args, change)}:\n")
+    if args.compare:
+        put_comparison(found, forecasts)
+    else:
+        put_one(forecasts[0])
+    for name, sentences in (("measured", found.measured), ("assumed", found.assumed)):
+        if sentences:
+            output.put(f"\n{name}:\n" + "\n".join(f"- {each}" for each in sentences))
+
+
+def put_one(forecast: Forecast) -> None:
+    """Print one forecast: what was and will be, and what lies between."""
+    before, after = forecast.before, forecast.after
+    rows: list[list[output.Cell]] = [
+        ["members", before.members, after.members],
+        ["partitions", before.partitions, after.partitions],
+        ["fewest of a member", before.least, after.least],
+        ["most of a member", before.most, after.most],
+    ]
+    output.put(output.table(["", "before", "after"], rows))
+    many = "s" * (forecast.rebalances != 1)
+    costs = [
+        ("moves", f"{forecast.moves}"),
+        ("rounds", f"{forecast.rounds}, in {forecast.rebalances} rebalance{many}"),
+        ("duration", f"{forecast.duration_ms / 1000:.1f} s"),
+        ("unowned", f"{forecast.unowned_partition_s:.1f} partition-s, by the coordinator's books"),
+        (
+            "unread",
+            f"{forecast.unread_partition_s:.1f} partition-s, one partition for {forecast.longest_unread_s:.1f} s",
+        ),
+        ("lag growth", growth_text(forecast)),
+    ]
+    width = max(len(name) for name, _ in costs)
+    output.put("\n" + "\n".join(f"{name.ljust(width)}  {text}" for name, text in costs))
+
+
+def growth_text(forecast: Forecast) -> str:
+    """Return what piles up, in words."""
+    growth = forecast.growth
+    if growth is None:
+        return "not known without a rate: give --produce-rate"
+    if growth.worst is None:
+        return "none"
+    return f"{growth.records:,.0f} records, at most {growth.worst_records:,.0f} of one partition, {growth.worst}"
+
+
+COLUMNS = (
+    "protocol",
+    "moves",
+    "rounds",
+    "duration",
+    "unowned partition-s",
+    "unread partition-s",
+    "longest unread",
+    "lag growth",
+    "partitions each",
+)
+
+
+def put_comparison(found: Found, forecasts: list[Forecast]) -> None:
+    """Print forecasts side by side."""
+    now = name_of_now(found.facts)
+    rows: list[list[output.Cell]] = []
+    for each in forecasts:
+        growth = None if each.growth is None else f"{each.growth.records:,.0f}"
+        after = each.after
+        span = f"{after.least}" if after.least == after.most else f"{after.least} to {after.most}"
+        rows.append(
+            [
+                f"{each.label} (now)" if each.label == now and now != NOW else each.label,
+                each.moves,
+                each.rounds,
+                f"{each.duration_ms / 1000:.1f} s",
+                f"{each.unowned_partition_s:.1f}",
+                f"{each.unread_partition_s:.1f}",
+                f"{each.longest_unread_s:.1f} s",
+                growth,
+                span,
+            ]
+        )
+    output.put(output.table(COLUMNS, rows))
+
+
+def document(args: argparse.Namespace, found: Found, change: Change, forecasts: list[Forecast]) -> dict[str, Any]:
+    """Return the documented JSON."""
+    facts, times = found.facts, found.times
+    group = facts.group
+    return {
+        "group": group.group_id,
+        "type": group.group_type,
+        "state": group.state,
+        "assignor": group.assignor or None,
+        "change": said(args, change),
+        "now": name_of_now(facts) if args.compare else None,
+        "members": [
+            {
+                "member": each.member_id,
+                "name": each.name,
+                "instance": each.instance_id,
+                "protocol": "consumer" if each.is_native else "classic",
+                "owned": by_topic(each.owned),
+            }
+            for each in group.members
+        ],
+        "lag": sum(facts.lag.values()) if facts.lag else None,
+        "produce_rate": None if facts.rates is None else round(sum(facts.rates.values()), 3),
+        "times": {
+            "network_ms": round(times.network_ms, 3),
+            "revoked_callback_ms": round(times.revoked_ms, 3),
+            "assigned_callback_ms": round(times.assigned_ms, 3),
+            "poll_ms": times.poll_ms,
+            "away_ms": times.away_ms,
+            "session_timeout_ms": times.session_timeout_ms,
+            "heartbeat_interval_ms": times.heartbeat_interval_ms,
+            "metadata_ms": times.metadata_ms,
+        },
+        "forecasts": [{**each.to_json(), "variant": each.label or None} for each in forecasts],
+        "measured": found.measured,
+        "assumed": found.assumed,
+    }
