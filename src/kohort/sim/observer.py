@@ -126,6 +126,9 @@ class Observer:
     def position(self, member: SeenMember, partition: TopicPartition, offset: int, why: str) -> None:
         """See from where a member will read a partition: `committed`, `reset`, `seek`."""
 
+    def commit_shows(self, member: SeenMember, number: int, identity: Identity) -> None:
+        """See as whom a commit is sent, where that is not who the member is now; told just before it."""
+
     def commit_sent(self, member: SeenMember, number: int, offsets: Mapping[TopicPartition, int]) -> None:
         """See a commit leave; its identity is the member's of now. `number` names it among the member's."""
 

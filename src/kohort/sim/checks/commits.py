@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from kohort.group.events import OffsetCommitted, OffsetDeleted
 from kohort.group.invariants import COMMIT_FENCED, COMMIT_NEVER_REWINDS
 from kohort.group.shard import Shard
+from kohort.member.identity import Identity
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import NO_TOPIC_ID, TopicPartition
 from kohort.sim.checks.checker import Checker
@@ -63,14 +64,19 @@ class CommitChecker(Checker):
         """By member's name and number of a commit, the id under which it was sent."""
         self._highest: dict[tuple[str, str, int], tuple[int, str, bytes]] = {}
         """By group and partition: what was committed by a member, by which, of which topic."""
+        self._shown: Identity | None = None
         ledgers.before(OffsetCommitted, self._committed)
         ledgers.before(OffsetDeleted, self._forgotten)
 
     # -- what members send, and hear
 
+    def commit_shows(self, member: SeenMember, number: int, identity: Identity) -> None:
+        """Remember that the next commit shows somebody else than the member is now."""
+        self._shown = identity
+
     def commit_sent(self, member: SeenMember, number: int, offsets: Mapping[TopicPartition, int]) -> None:
         """Remember it with the epoch that its member shows."""
-        epoch, member_id = member.identity
+        (epoch, member_id), self._shown = self._shown or member.identity, None
         turns = self._ledgers.group(member.group_id).turns
         sent = self._sent.setdefault(member_id, {})
         sent[number] = Sent(number, member_id, epoch, offsets, turns, self._ledgers.loads)
@@ -91,7 +97,8 @@ class CommitChecker(Checker):
         if sent is None:
             return
         is_heard = False
-        for partition, error in errors.items():
+        for partition in offsets:
+            error = errors.get(partition, ErrorCode.NONE)
             if error is ErrorCode.NONE:
                 is_heard = True
                 self._demand_accepted(member, sent, partition)
