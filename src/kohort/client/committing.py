@@ -18,7 +18,7 @@ from kohort.client.membership import Membership
 from kohort.client.offsets import OffsetAndMetadata, commit_offsets, fetch_committed
 from kohort.client.pulse import Pulse
 from kohort.member.metrics import RebalanceMetrics
-from kohort.model.assignment import Partitions
+from kohort.model.assignment import Partitions, in_order
 from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
 
@@ -73,7 +73,7 @@ class Committing:
 
     def assignment(self) -> Partitions:
         """Return the partitions that this consumer reads."""
-        return frozenset(self._fetcher.tracked)
+        return in_order(self._fetcher.tracked)
 
     async def commit(self, offsets: Offsets | None = None) -> None:
         """Commit these offsets, by default the position of every partition: all that was returned so far.

@@ -30,6 +30,9 @@ class HandingOut(Reading):
                 break
         if has_room:
             self._fetcher.wake()
+        if (membership := self._membership) is not None:
+            for batch in batches:
+                membership.onlooker.handed_out(membership, batch.partition, batch.first_offset, batch.next_offset)
         return batches
 
     def _raise_errors(self) -> None:

@@ -10,8 +10,9 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 
 from kohort.client.cluster import Cluster
-from kohort.client.errors import CommitFailed
+from kohort.client.errors import CommitFailed, PartitionErrors
 from kohort.client.offsets import REFUSALS, OffsetAndMetadata, commit_offsets, fetch_committed
+from kohort.client.onlooker import Answer
 from kohort.client.pulse import Pulse
 from kohort.client.side import Side
 from kohort.member import Identity, inputs
@@ -24,7 +25,10 @@ EPOCH_WAIT_MS = 5_000
 
 
 class MemberOffsets:
-    """One member's offsets. `side` is who the member is by now, `tell` lets it know of refusals, `changed` beats."""
+    """One member's offsets. `side` is who the member is by now, `tell` lets it know of refusals, `changed` beats.
+
+    `committing` is told of each commit that leaves, and what it returns of the answer.
+    """
 
     def __init__(
         self,
@@ -35,6 +39,7 @@ class MemberOffsets:
         side: Callable[[], Side],
         tell: Callable[[inputs.Input], None],
         changed: Pulse,
+        committing: Callable[[Mapping[TopicPartition, int]], Answer],
     ) -> None:
         self._cluster = cluster
         self._group_id = group_id
@@ -42,6 +47,7 @@ class MemberOffsets:
         self._side = side
         self._tell = tell
         self._changed = changed
+        self._committing = committing
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, timeout_ms: int | None) -> None:
         """Commit with the member's generation or epoch. Raises as `Membership.commit` does."""
@@ -51,15 +57,7 @@ class MemberOffsets:
             if not identity.is_valid:
                 raise CommitFailed(ErrorCode.UNKNOWN_MEMBER_ID, identity.member_id, identity.generation)
             try:
-                await commit_offsets(
-                    self._cluster,
-                    self._group_id,
-                    offsets,
-                    identity=identity,
-                    instance_id=self._instance_id,
-                    topic_ids=side.topic_ids(offsets),
-                    timeout_ms=timeout_ms,
-                )
+                await self._commit_as(identity, side, offsets, timeout_ms)
             except KafkaError as error:
                 if error.code not in REFUSALS:
                     raise
@@ -69,6 +67,37 @@ class MemberOffsets:
                     continue
                 raise side.refusal(error, identity) from None
             return
+
+    async def _commit_as(
+        self,
+        identity: Identity,
+        side: Side,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        timeout_ms: int | None,
+    ) -> None:
+        if not offsets:
+            return
+        answered = self._committing({partition: entry.offset for partition, entry in offsets.items()})
+        codes = dict.fromkeys(offsets, ErrorCode.NETWORK_EXCEPTION)
+        try:
+            await commit_offsets(
+                self._cluster,
+                self._group_id,
+                offsets,
+                identity=identity,
+                instance_id=self._instance_id,
+                topic_ids=side.topic_ids(offsets),
+                timeout_ms=timeout_ms,
+            )
+            codes = dict.fromkeys(offsets, ErrorCode.NONE)
+        except PartitionErrors as error:
+            codes = dict.fromkeys(offsets, ErrorCode.NONE) | error.codes
+            raise
+        except KafkaError as error:
+            codes = dict.fromkeys(offsets, error.code)
+            raise
+        finally:
+            answered(codes)
 
     async def committed(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None

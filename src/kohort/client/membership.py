@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from kohort.assign.spec import Assignor
 from kohort.client.cluster import Cluster
@@ -20,6 +21,7 @@ from kohort.client.member_log import log_effect
 from kohort.client.member_offsets import MemberOffsets
 from kohort.client.membership_view import MembershipView
 from kohort.client.offsets import OffsetAndMetadata
+from kohort.client.onlooker import onlooker
 from kohort.client.pulse import Pulse
 from kohort.client.side import ClassicSide, ConsumerSide, Side
 from kohort.client.switching import GroupProtocol, Switching
@@ -89,6 +91,7 @@ class Membership(MembershipView):
         self.failure: KafkaError | None = None
         self.lag_source: Callable[[], Mapping[TopicPartition, int]] | None = None
         self.on_change: Callable[[], None] | None = None
+        self.onlooker = onlooker()
         self._cluster = cluster
         self._config = config
         self._assignors = tuple(assignors)
@@ -116,6 +119,7 @@ class Membership(MembershipView):
             side=lambda: self._side,
             tell=self._inbox.put_nowait,
             changed=self._changed,
+            committing=partial(self.onlooker.committing, self),
         )
 
     # For the user
@@ -237,8 +241,10 @@ class Membership(MembershipView):
 
     def _step(self, event: inputs.Input) -> None:
         before, now_ms = self._member.state, _now_ms()
+        self.onlooker.stepping(self, event)
         asked = self._member.step(event, now_ms)
         self._measured.observe(event, asked, before, self._member.state, now_ms)
+        self.onlooker.stepped(self, event, asked)
         for effect in asked:
             self._carry_out(effect)
         if self._switching.is_auto:
@@ -378,6 +384,7 @@ class Membership(MembershipView):
         await asyncio.gather(*tasks, return_exceptions=True)
         self._driver = None
         self._link.drop()
+        self.onlooker.ended(self)
 
 
 def _now_ms() -> int:

@@ -33,7 +33,10 @@ def reset_policy(name: str) -> int | None:
 
 
 class Positions:
-    """Gives a position to every partition in `tracked` that has none. `found` is called when some got theirs."""
+    """Gives a position to every partition in `tracked` that has none.
+
+    `found` is called when some got theirs, `moved` for each: the partition, the offset, and why that one.
+    """
 
     def __init__(
         self,
@@ -44,6 +47,7 @@ class Positions:
         policy: int | None,
         isolation: int,
         found: Callable[[], None],
+        moved: Callable[[TopicPartition, int, str], None] = lambda *_: None,
     ) -> None:
         self._cluster = cluster
         self._tracked = tracked
@@ -51,6 +55,7 @@ class Positions:
         self._policy = policy
         self._isolation = isolation
         self._found = found
+        self._moved = moved
         self._wanted = asyncio.Event()
 
     def wake(self) -> None:
@@ -90,6 +95,7 @@ class Positions:
                 continue
             if (offset := committed.get(partition)) is not None:
                 entry.move(offset.offset)
+                self._moved(partition, offset.offset, "committed")
                 entry.leader_epoch = entry.consumed_epoch = offset.leader_epoch
                 entry.committed = offset.offset
                 asked[partition] = (entry, entry.moves)
@@ -111,6 +117,7 @@ class Positions:
             end = ends.get(partition)
             if entry.moves == moves and end is not None:
                 entry.move(end.offset)
+                self._moved(partition, end.offset, "reset")
 
 
 def _is_missing(entry: TrackedPartition) -> bool:

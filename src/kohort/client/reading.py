@@ -40,6 +40,7 @@ class Reading(Committing):
             policy=config.reset_policy,
             isolation=config.isolation,
             found=self._arrived,
+            moved=self._note_position,
         )
 
     async def position(self, partition: TopicPartition, *, timeout_ms: int | None = None) -> int:
@@ -63,6 +64,7 @@ class Reading(Committing):
         if offset < 0:
             raise ValueError(f"offset {offset} is negative: use seek_to_beginning or seek_to_end")
         self._entry(partition).move(offset)
+        self._note_position(partition, offset, "seek")
         self._fetcher.wake()
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
@@ -106,6 +108,10 @@ class Reading(Committing):
 
     def _look_up(self) -> None:
         self._positions.wake()
+
+    def _note_position(self, partition: TopicPartition, offset: int, why: str) -> None:
+        if (membership := self._membership) is not None:
+            membership.onlooker.positioned(membership, partition, offset, why)
 
     def _arrived(self) -> None:
         self._fetcher.wake()

@@ -15,6 +15,7 @@ from kohort.client.errors import AssignmentFailed
 from kohort.client.listener import CallbackAbandoned, RebalanceListener, finished
 from kohort.member import effects, inputs
 from kohort.member.effects import Callback
+from kohort.model.assignment import in_order
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ class UserCalls:
 
     async def run(self, effect: effects.RunCallback) -> inputs.CallbackFinished:
         """Run a callback of the listener, for as long as the group waits at most."""
-        callback, partitions = effect.callback, effect.partitions
+        callback, partitions = effect.callback, in_order(effect.partitions)
         names = ", ".join(map(str, sorted(partitions))) or "nothing"
         log.info("group %s: %s %s: %s", self._group_id, callback, names, effect.cause)
         call = {

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from kohort.model.ids import TopicPartition
 
 Partitions = frozenset[TopicPartition]
+
+
+class _InOrder(Partitions):
+    """A set of partitions that yields them by topic and number, whatever their hashes are."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        return iter(sorted(super().__iter__()))
+
+    def __repr__(self) -> str:
+        return f"frozenset({{{', '.join(map(repr, self))}}})"
+
+
+def in_order(partitions: Iterable[TopicPartition]) -> Partitions:
+    """Return the set of these partitions that yields them by topic and number: what users are given to walk over."""
+    return _InOrder(partitions)
 
 
 class Assignment:

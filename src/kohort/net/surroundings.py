@@ -29,6 +29,11 @@ class Surroundings(Protocol):
         """Return milliseconds since the epoch."""
         ...
 
+    @property
+    def onlooker(self) -> object:
+        """Who looks at clients (`client.onlooker`), or None."""
+        ...
+
     def refuse(self, what: str) -> None:
         """Raise where the loop's world has no such thing (`threads`)."""
         ...
@@ -54,6 +59,12 @@ def wall_clock() -> Callable[[], int]:
     """Return the function that tells milliseconds since the epoch, for as long as this loop runs."""
     own = _own()
     return _wall_ms if own is None else own.wall_ms
+
+
+def onlooker() -> object:
+    """Return who looks at clients of the running loop, or None."""
+    own = _own()
+    return None if own is None else own.onlooker
 
 
 def need(what: str) -> None:

@@ -76,6 +76,7 @@ class Luck:
         self.random = random.random
         self.randbytes = random.randbytes
         self.wall_ms = host.now_ms
+        self.onlooker: object = None
 
     def refuse(self, what: str) -> NoReturn:
         """Raise `NotSimulated`."""

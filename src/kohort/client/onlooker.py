@@ -1,0 +1,58 @@
+"""Who may watch a client: told of each step of a membership, of commits, positions and records handed out.
+
+The law: an onlooker changes nothing, and a client without one does not notice. The loop's surroundings bring one: a
+simulated world looks at unmodified programs so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kohort.member import effects, inputs
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import TopicPartition
+from kohort.net import surroundings
+
+if TYPE_CHECKING:
+    from kohort.client.membership import Membership
+
+Answer = Callable[[Mapping[TopicPartition, ErrorCode]], None]
+"""Told how each partition of a commit fared."""
+
+
+class Onlooker:
+    """Sees a client; the base class looks away."""
+
+    def stepping(self, membership: Membership, event: inputs.Input) -> None:
+        """See what the member is about to be told."""
+
+    def stepped(self, membership: Membership, event: inputs.Input, asked: Sequence[effects.Effect]) -> None:
+        """See what it asks for in return."""
+
+    def ended(self, membership: Membership) -> None:
+        """See the membership end: nothing more comes of it."""
+
+    def committing(self, membership: Membership, offsets: Mapping[TopicPartition, int]) -> Answer:
+        """See a commit leave; what is returned is told of its answer."""
+        del membership, offsets
+        return _nobody
+
+    def positioned(self, membership: Membership, partition: TopicPartition, offset: int, why: str) -> None:
+        """See from where a partition will be read: `committed`, `reset`, `seek`."""
+
+    def handed_out(self, membership: Membership, partition: TopicPartition, first: int, next_offset: int) -> None:
+        """See records go to the program."""
+
+
+def _nobody(_: Mapping[TopicPartition, ErrorCode]) -> None:
+    """Nobody looks."""
+
+
+NOBODY = Onlooker()
+
+
+def onlooker() -> Onlooker:
+    """Return who looks at clients of the running loop."""
+    found: Any = surroundings.onlooker()
+    return NOBODY if found is None else found
