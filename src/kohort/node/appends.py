@@ -1,4 +1,4 @@
-"""What a produced batch must be before it enters a log: Kafka's checks, by header and CRC alone."""
+"""What a produced batch must be before it enters a log: Kafka's checks by header and CRC, of keys where need be."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.connection import Buffer
 from kohort.node.partition import Partition
 from kohort.wire.compression import Compression
-from kohort.wire.records import BatchHeader, TimestampType, check_batch, read_header
+from kohort.wire.records import BatchHeader, TimestampType, check_batch, decode_batch, read_header
 
 
 def append_produced(partition: Partition, records: Buffer | None, now_ms: int, *, allows_zstd: bool) -> Appended:
@@ -28,6 +28,9 @@ def append_produced(partition: Partition, records: Buffer | None, now_ms: int, *
     _check_shape(header, allows_zstd)
     if config.message_timestamp_type == "CreateTime":
         _check_timestamps(partition, header, now_ms)
+    if config.compacts and any(record.key is None for record in decode_batch(records)):
+        text = f"Compacted topic cannot accept message without key in topic partition {partition.directory}."
+        raise KafkaError(ErrorCode.INVALID_RECORD, text)
     if header.producer_id >= 0:
         duplicate = partition.log.producers.check(header)
         if duplicate is not None:

@@ -19,6 +19,7 @@ from kohort.assign.server_catalog import server_assignors
 from kohort.log.disk import Disk, StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.catalog import Catalog
+from kohort.node.cleaning import LogCleaner
 from kohort.node.config import Config
 from kohort.node.connection import NO_REPLY, Buffer, Connection, Request
 from kohort.node.durability import Durability
@@ -80,6 +81,7 @@ class Node:
         self.catalog = Catalog(config, disk, random_bytes, self.durability)
         self.topics = self.catalog.topics
         self.topics.now_ms = lambda: self.now_ms
+        self.cleaner = LogCleaner(config, self.topics, self.timers)
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, random_bytes)
         self.users = config.sasl_users
         self.connections: set[Connection] = set()
@@ -96,6 +98,7 @@ class Node:
         if self.topics.get("__consumer_offsets") is not None:
             self._take_up_groups()
         self._every("retention", self.config.log_retention_check_interval_ms, self.catalog.enforce_retention)
+        self.cleaner.start(self.now_ms)
         self._every("idle", max(1, min(60_000, self.config.connections_max_idle_ms // 4)), self._close_idle)
 
     def _take_up_groups(self) -> Coordinator:

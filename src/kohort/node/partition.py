@@ -62,6 +62,11 @@ class Partition:
             self._log = PartitionLog.open(self._disk, self.directory, self._configure(), now_ms, topic_id=topic_id)
         return self._log
 
+    @property
+    def opened(self) -> PartitionLog | None:
+        """The log if somebody has needed it yet."""
+        return self._log
+
     def append(self, batches: Sequence[Buffer], now_ms: int) -> Appended:
         """Append whole, checked batches. Raises StorageError; then nothing was appended."""
         log = self._log or self.log
@@ -105,6 +110,10 @@ class Partition:
             max_message_bytes=get("max.message.bytes"),
             message_timestamp_type=get("message.timestamp.type"),
             cleanup_policy=",".join(get("cleanup.policy")),
+            min_compaction_lag_ms=get("min.compaction.lag.ms"),
+            max_compaction_lag_ms=get("max.compaction.lag.ms"),
+            min_cleanable_ratio=get("min.cleanable.dirty.ratio"),
+            delete_retention_ms=get("delete.retention.ms"),
             flush_policy="fsync" if self.flushes else "os",
             producer_id_expiration_ms=self._topics.config.producer_id_expiration_ms,
         )

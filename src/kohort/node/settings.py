@@ -89,11 +89,8 @@ _LOGS = [
     _s("log.index.interval.bytes", _I, "4096", "Bytes between two index entries.", 0, INT_MAX, is_dynamic=True),
     _s("log.index.size.max.bytes", _I, "10485760", _STORED, 4, INT_MAX, is_dynamic=True),
     _s("log.cleanup.policy", _A, "delete",
-       "delete or compact; compaction itself is not done yet.", choices=_CLEANUP, is_dynamic=True),
-    _s("log.cleaner.delete.retention.ms", _L, "86400000", _STORED, 0, LONG_MAX, is_dynamic=True),
-    _s("log.cleaner.min.compaction.lag.ms", _L, "0", _STORED, 0, LONG_MAX, is_dynamic=True),
-    _s("log.cleaner.max.compaction.lag.ms", _L, str(LONG_MAX), _STORED, 1, LONG_MAX, is_dynamic=True),
-    _s("log.cleaner.min.cleanable.ratio", _D, "0.5", _STORED, 0, 1, is_dynamic=True),
+       "delete what is old or too much, compact to the last record of each key, or both.",
+       choices=_CLEANUP, is_dynamic=True),
     _s("log.segment.delete.delay.ms", _L, "60000", _STORED, 0, LONG_MAX, is_dynamic=True),
     _s("log.preallocate", _B, "false", _STORED, is_dynamic=True),
     _s("unclean.leader.election.enable", _B, "false", _STORED, is_dynamic=True),
@@ -106,6 +103,24 @@ _LOGS = [
        "How old a batch may be when it arrives.", 0, LONG_MAX, is_dynamic=True),
     _s("log.message.timestamp.after.max.ms", _L, "3600000",
        "How far ahead of our clock a batch may be.", 0, LONG_MAX, is_dynamic=True),
+]
+_CLEANER = [
+    _s("log.cleaner.enable", _B, "true", "Whether logs with the policy compact are compacted."),
+    _s("log.cleaner.backoff.ms", _L, "15000",
+       "How often the cleaner looks for work when there was none.", 0, LONG_MAX, is_dynamic=True),
+    _s("log.cleaner.min.cleanable.ratio", _D, "0.5",
+       "A log is cleaned when more than this part of what may be cleaned is dirty.", 0, 1, is_dynamic=True),
+    _s("log.cleaner.min.compaction.lag.ms", _L, "0",
+       "How young a record may be for the cleaner to touch it.", 0, LONG_MAX, is_dynamic=True),
+    _s("log.cleaner.max.compaction.lag.ms", _L, str(LONG_MAX),
+       "How old a record may get before it is cleaned, whatever the ratio.", 1, LONG_MAX, is_dynamic=True),
+    _s("log.cleaner.delete.retention.ms", _L, "86400000",
+       "How long a tombstone stays once what it deletes is gone.", 0, LONG_MAX, is_dynamic=True),
+    _s("log.cleaner.dedupe.buffer.size", _L, "134217728",
+       "Memory for the keys of one cleaning; more keys take more cleanings.", 1048576, LONG_MAX, is_dynamic=True),
+    _s("log.cleaner.io.max.bytes.per.second", _D, "1.7976931348623157E308",
+       "How much the cleaner reads in a second at most.", 1, is_dynamic=True),
+    _s("log.cleaner.threads", _I, "1", _STORED, 0, INT_MAX, is_dynamic=True),
 ]
 _REQUESTS = [
     _s("socket.request.max.bytes", _I, "104857600",
@@ -183,7 +198,9 @@ _GROUPS = [
 ]
 # fmt: on
 
-BROKER: dict[str, Setting] = {setting.name: setting for setting in (*_IDENTITY, *_TOPICS, *_LOGS, *_REQUESTS, *_GROUPS)}
+BROKER: dict[str, Setting] = {
+    setting.name: setting for setting in (*_IDENTITY, *_TOPICS, *_LOGS, *_CLEANER, *_REQUESTS, *_GROUPS)
+}
 
 
 def _topic() -> list[Setting]:
