@@ -95,6 +95,11 @@ class ConsumerParking:
     def __len__(self) -> int:
         return sum(sender.kept is not None for sender in self._senders.values())
 
+    @property
+    def remembered(self) -> int:
+        """How many members' heartbeats something is known about."""
+        return len(self._senders)
+
     def keep(
         self, command: ConsumerHeartbeat, ticket: Ticket, session_timeout_ms: int, now_ms: int
     ) -> KeptHeartbeat | None:

@@ -6,7 +6,7 @@ What is asked of a group goes to the `Runtime`, as does what nobody asked for: t
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kohort.group.classic.group import ClassicGroup
@@ -21,6 +21,7 @@ from kohort.group.describe import (
     describe_consumer,
     list_groups,
 )
+from kohort.group.effects import Parked
 from kohort.group.events import OffsetCommitted
 from kohort.group.offset_rules import fetch_error
 from kohort.group.offsets import fetch_offset
@@ -97,6 +98,23 @@ class Coordinator:
                 self._runtime.load(hosted, now_ms)
             else:
                 hosted.status = Status.ACTIVE
+
+    # -- looking
+
+    @property
+    def partitions(self) -> Sequence[OffsetsPartition]:
+        """The offsets partitions of this node."""
+        return self._partitions
+
+    @property
+    def parked(self) -> Collection[Parked]:
+        """Where requests wait."""
+        return self._runtime.parked
+
+    @property
+    def remembered(self) -> int:
+        """How many members' heartbeats something is kept about."""
+        return self._runtime.remembered
 
     # -- asking
 

@@ -49,6 +49,11 @@ class Parking:
     def __len__(self) -> int:
         return sum(map(len, self._groups.values()))
 
+    @property
+    def remembered(self) -> int:
+        """How many members' paces are known."""
+        return len(self._paces)
+
     def begin(self, member_id: str, now_ms: int) -> None:
         """A member got its assignment, from which most clients measure to their first heartbeat."""
         pace = self._paces.get(member_id)

@@ -9,7 +9,7 @@ commit's decision depends on another's. It knows no protocol rule and no API ver
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -67,6 +67,16 @@ class Runtime:
     def stop(self, now_ms: int) -> None:
         """Write the last events; parked requests die with their connections."""
         self._events.flush(now_ms)
+
+    @property
+    def parked(self) -> Collection[Parked]:
+        """Where requests wait."""
+        return self._parked.keys()
+
+    @property
+    def remembered(self) -> int:
+        """How many members' heartbeats something is kept about."""
+        return self._parking.remembered + self._consumer_parking.remembered
 
     def load(self, hosted: OffsetsPartition, now_ms: int) -> None:
         """Replay a partition and take its groups up."""

@@ -8,12 +8,16 @@ from kohort.sim.checks.callbacks import CallbackChecker
 from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.commits import CommitChecker
 from kohort.sim.checks.conversions import ConversionChecker
+from kohort.sim.checks.ending import EndChecker
 from kohort.sim.checks.epochs import EpochChecker
 from kohort.sim.checks.ledgers import Ledgers
 from kohort.sim.checks.membership import MembershipChecker
 from kohort.sim.checks.ownership import OwnershipChecker
 from kohort.sim.checks.reading import ReadingChecker
+from kohort.sim.checks.replay import ReplayChecker
+from kohort.sim.checks.state import StateChecker
 from kohort.sim.checks.targets import TargetChecker
+from kohort.sim.draw import Draw
 
 
 class Seeded(Protocol):
@@ -27,6 +31,7 @@ class Seeded(Protocol):
 
 def all_checkers(plan: Seeded) -> list[Checker]:
     """Return new checkers for a world."""
+    draw = Draw(plan.seed)
     ledgers = Ledgers()
     ownership = OwnershipChecker(ledgers)
     return [
@@ -39,4 +44,7 @@ def all_checkers(plan: Seeded) -> list[Checker]:
         CommitChecker(ledgers),
         ReadingChecker(ledgers),
         CallbackChecker(),
+        EndChecker(ledgers),
+        ReplayChecker(ledgers, draw.stream("checks/replay")),
+        StateChecker(ledgers, draw.stream("checks/state")),
     ]

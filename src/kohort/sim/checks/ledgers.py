@@ -5,7 +5,7 @@ A ledger begins anew from the bytes of the log whenever a shard is loaded, so th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kohort.group.events import Event, OffsetCommitted
@@ -18,6 +18,7 @@ from kohort.sim.observer import SeenNode
 from kohort.wire.records import iter_batches
 
 if TYPE_CHECKING:
+    from kohort.node.node import Node
     from kohort.node.offsets_partition import OffsetsPartition
     from kohort.node.partition import Partition
 
@@ -35,6 +36,8 @@ class Ledgers(Checker):
         self.groups: dict[str, GroupLedger] = {}
         self.shards: dict[str, Shard] = {}
         """The shard that each group was last seen in."""
+        self.touched: dict[str, Shard] = {}
+        """The groups to which something happened, but for commits, since somebody looked."""
         self.nodes: list[SeenNode] = []
         """Those that run."""
         self.loads = 0
@@ -90,9 +93,15 @@ class Ledgers(Checker):
         if kind is OffsetCommitted:
             ledger.commits[event.topic, event.partition] = event  # type: ignore[union-attr, assignment]
         else:
+            self.touched[group_id] = shard
             ledger.take(event)
         for hook in self._after.get(kind, ()):
             hook(ledger, event, shard)
+
+
+def hosted_by(node: Node) -> Sequence[OffsetsPartition]:
+    """Return the offsets partitions of a node; none where nobody has asked it for a group yet."""
+    return node.coordinator.partitions if "coordinator" in node.__dict__ else ()
 
 
 def events_of(partition: Partition) -> list[Event]:
