@@ -1,6 +1,6 @@
 # Needs Python 3.11 or newer and make; everything else is installed into .venv from requirements/.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit interop bench gen lock clean
+.PHONY: help demo test check unit museum sim swarm interop bench gen lock clean
 
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
@@ -24,6 +24,15 @@ check: .venv/dev ## format, lint, types, layers, tidy and unit tests: under a mi
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m pytest -q tests/tidy tests/unit -m "not spark and not interop"
+
+museum: .venv/dev ## how many seeds the simulator needs to find each bug that others shipped, into docs/museum.md
+	$(BIN)/python -m tests.quality
+
+sim: .venv/dev ## the simulated world of one seed, as a trace: make sim SEED=7
+	$(BIN)/kohort sim --seed $(or $(SEED),0)
+
+swarm: .venv/dev ## ten thousand simulated worlds: make swarm SEEDS=10000 FROM=0
+	$(BIN)/kohort sim --seeds $(or $(SEEDS),10000) --from $(or $(FROM),0)
 
 interop: .venv/interop ## real clients on our broker, our clients on a real Kafka
 	$(BIN)/python -m pytest -v -m interop tests/interop

@@ -1,0 +1,307 @@
+"""The museum: bugs that others had, what each was, and how to have it again.
+
+Each story says what happened, why, and what ended it, from the thread that the link names; where that is silent, it
+says so. `caught_by` are the invariants that a world breaks with the bug in it; `budget` is within how many seeds one
+must.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from tests.quality import wrong_assignors, wrong_coordinator, wrong_members, wrong_replay
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """One bug. `link` names the thread; `is_quick` ones are looked for in every run of the tests."""
+
+    name: str
+    link: str
+    title: str
+    story: str
+    caught_by: tuple[str, ...]
+    budget: int
+    mutation: Callable[[], AbstractContextManager[None]]
+    is_quick: bool = False
+
+
+EXHIBITS = (
+    Exhibit(
+        name="KAFKA-16147",
+        link="KAFKA-16147, apache/kafka#15212",
+        title="A partition is assigned to two members at the same time",
+        story=(
+            "A member that was asked to give partitions back got the same ones again before it had, and the "
+            "coordinator forgot that anybody had them, so it granted them to a second member as well. "
+            "What was granted and what was asked back were booked one after the other, and taking the second away "
+            "wiped out what had just been booked under the first. "
+            "Kafka now takes a member's whole old state out before it books the new one; so do we, and we keep the "
+            "owner beside each partition."
+        ),
+        caught_by=("CountsAgree", "Withholding"),
+        budget=100,
+        mutation=wrong_coordinator.kafka_16147,
+    ),
+    Exhibit(
+        name="KAFKA-12984",
+        link="KAFKA-12984, apache/kafka#10985",
+        title="The cooperative sticky assignor believes members that have dropped out",
+        story=(
+            "A consumer that had fallen out of its group went on telling the leader that it owned what it used to, "
+            "and groups got stuck, or gave one partition to two members. "
+            "The client did not always clear what it owned, and the assignor had no generation by which to tell an "
+            "old claim from a new one. "
+            "The fix brought the generation back into the user data, and takes a partition that two members of one "
+            "generation claim from both."
+        ),
+        caught_by=("CallbackContract", "NoDoubleOwnership"),
+        budget=100,
+        mutation=wrong_assignors.kafka_12984,
+    ),
+    Exhibit(
+        name="KAFKA-14639",
+        link="KAFKA-14639, apache/kafka#13550",
+        title="A partition is revoked and assigned in one round",
+        story=(
+            "In a cooperative group a partition went to its next owner in the very round that took it from the "
+            "first, which was still reading it. "
+            "A member that had missed a generation came with an older number than the others, and the assignor held "
+            "all that it owned for unowned. "
+            "Since the fix an older generation loses a partition only to a newer claim to the same one."
+        ),
+        caught_by=("NoDoubleOwnership",),
+        budget=1500,
+        mutation=wrong_assignors.kafka_14639,
+    ),
+    Exhibit(
+        name="KAFKA-19449",
+        link="KAFKA-19449, apache/kafka#20781",
+        title="A partition that a member has just given back counts as another's",
+        story=(
+            "A member that gave a partition back, and was to have it again in the newest target, had to wait a "
+            "heartbeat longer for it although nobody else had it. "
+            "Who owns what is booked only after the step, so the step took the member's own pending partitions for "
+            "somebody else's. "
+            "Nothing was ever owned twice; the fix spares a detour through UNRELEASED_PARTITIONS."
+        ),
+        caught_by=("Withholding",),
+        budget=300,
+        mutation=wrong_coordinator.kafka_19449,
+    ),
+    Exhibit(
+        name="KAFKA-19233",
+        link="KAFKA-19233, apache/kafka#21305",
+        title="A member that joins again with epoch 0 is fenced",
+        story=(
+            "A member of the consumer protocol that had been fenced, or had lost the answer to its join, came back "
+            "with epoch 0 as KIP-848 says, and was fenced again. "
+            "The check of epochs had no case for 0, so it passed only while the epoch before was 0 too. "
+            "Kafka accepts it since 4.2; against older brokers our member leaves before it joins again."
+        ),
+        caught_by=("FencedIsTold",),
+        budget=300,
+        mutation=wrong_coordinator.kafka_19233,
+    ),
+    Exhibit(
+        name="KAFKA-17306",
+        link="KAFKA-17306, apache/kafka#16898",
+        title="Tombstones of what is not there stop the coordinator",
+        story=(
+            "After a compaction a coordinator could not load its partition any more, and all groups in it were "
+            "without one. "
+            "The cleaner had taken a member's or a group's records and left their tombstones, and the replay of a "
+            "tombstone demanded that what it deletes exists. "
+            "Such tombstones are ignored now; the same fix lets records of a consumer group follow on offsets alone."
+        ),
+        caught_by=("ReplayEqualsLive", "ConvergesAfterHealing"),
+        budget=50,
+        mutation=wrong_replay.kafka_17306,
+    ),
+    Exhibit(
+        name="KAFKA-19862",
+        link="KAFKA-19862, apache/kafka#20907",
+        title="Loading fails while the log is compacted",
+        story=(
+            "A coordinator that loaded while the cleaner worked on the same log stopped with an exception about the "
+            "epoch of a partition. "
+            "It had read the record that gave a partition to one member, the cleaner had replaced the one that took "
+            "it back, and the next owner's record met a partition that seemed taken. "
+            "The state is right again at the end of such a log, so Kafka logs what it meets and goes on."
+        ),
+        caught_by=("ReplayEqualsLive",),
+        budget=50,
+        mutation=wrong_replay.kafka_19862,
+    ),
+    Exhibit(
+        name="KAFKA-20254",
+        link="KAFKA-20254, apache/kafka#21641",
+        title="A group that is known by its offsets alone stays a classic one",
+        story=(
+            "A group that had moved from the classic protocol to the streams one did not load after a compaction. "
+            "Its offsets, committed long before, stood first in the log and made a simple classic group, and the "
+            "records of the streams group that followed were refused because of it. "
+            "A simple group has no record of its own, so it gives way now; we have no streams groups and show the "
+            "same with consumer groups, which KAFKA-17306 had cured."
+        ),
+        caught_by=("ReplayEqualsLive",),
+        budget=50,
+        mutation=wrong_replay.kafka_20254,
+    ),
+    Exhibit(
+        name="KAFKA-21117",
+        link="KAFKA-21117, apache/kafka#23514",
+        title="A group that was downgraded does not load",
+        story=(
+            "A coordinator that loaded while the cleaner worked failed on a group that had gone to the consumer "
+            "protocol and back: it is not a consumer group. "
+            "It had read the classic group's first record, the tombstone of which had given way to the group's last "
+            "record, and then met the consumer group's tombstones. "
+            "The proposed fix ignores tombstones of another type of group and lets a record of one take its place; it "
+            "was open when this was written."
+        ),
+        caught_by=("ReplayEqualsLive",),
+        budget=500,
+        mutation=wrong_replay.kafka_21117,
+    ),
+    Exhibit(
+        name="KAFKA-12759",
+        link="KAFKA-12759, apache/kafka#22593",
+        title="A static member's new topics are never assigned",
+        story=(
+            "A static member that was restarted with other topics kept what it had, and the new topics were read by "
+            "nobody until the whole group had been down for a session. "
+            "To spare rounds, the coordinator compared only which protocol a returning instance would make the group "
+            "choose, and never what it subscribes to. "
+            "A fix that compares the topics was proposed in 2026 and was open when this was written; ours starts a "
+            "round."
+        ),
+        caught_by=("ConvergesAfterHealing",),
+        budget=500,
+        mutation=wrong_coordinator.kafka_12759,
+    ),
+    Exhibit(
+        name="crabka#521",
+        link="robot-head/crabka#521",
+        title="A partition is advertised before its owner has revoked it",
+        story=(
+            "In a broker written in Rust two consumers of the consumer protocol read the same partition whenever one "
+            "moved between live members. "
+            "A heartbeat was answered with the member's whole target, and nothing withheld what another still had. "
+            "An exhaustive model of its reconciliation found that in four steps, and the fix withholds a partition "
+            "until the one before has said that it gave it back."
+        ),
+        caught_by=("Withholding", "NoDoubleOwnership"),
+        budget=20,
+        mutation=wrong_coordinator.crabka_521,
+        is_quick=True,
+    ),
+    Exhibit(
+        name="crabka#534",
+        link="robot-head/crabka#534",
+        title="A join under a known member id orphans a static instance",
+        story=(
+            "In the same broker a JoinGroup that named a live member's id with another instance id, or none, wrote "
+            "over that member and left its old instance in the index for ever, so that whoever used it was fenced. "
+            "The join checked whose the instance is, but not whether the member id is that instance's. "
+            "No client of today's sends that, a hostile one might; a model found it, and the fix checks both ways as "
+            "Kafka does."
+        ),
+        caught_by=("StaticSlotUnique",),
+        budget=300,
+        mutation=wrong_coordinator.crabka_534,
+    ),
+    Exhibit(
+        name="redpanda#3300",
+        link="redpanda-data/redpanda#3300",
+        title="A group is stuck in PreparingRebalance",
+        story=(
+            "A group stayed in PreparingRebalance although its members were gone, with an exception about a member "
+            "that was updated without joining. "
+            "The thread was closed years later without a cause; a related fix gave issued ids an end, and other "
+            "brokers had the rule that we break here (streamnative/kop#380). "
+            "That rule is: whoever leaves a gathering group must make it ask whether the others are complete."
+        ),
+        caught_by=("EveryParkedReplyAnswered",),
+        budget=50,
+        mutation=wrong_coordinator.redpanda_3300,
+    ),
+    Exhibit(
+        name="librdkafka#4783",
+        link="confluentinc/librdkafka#4783, fixed by #4800",
+        title="The cooperative sticky assignor never comes back",
+        story=(
+            "The leader of a group hung in the assignor with a whole core, so it was evicted, and the next leader "
+            "hung in its turn. "
+            "Where the partitions that a member may have are fewer than the members, the loop that evens the loads "
+            "out moved partitions that made nothing more even, and never saw that it was done. "
+            "The fix is one comparison; our engine moves only what makes the loads more even, and counts its steps."
+        ),
+        caught_by=("NoDefect",),
+        budget=300,
+        mutation=wrong_assignors.librdkafka_4783,
+    ),
+    Exhibit(
+        name="librdkafka#4059",
+        link="confluentinc/librdkafka#4059",
+        title="Commits during a rebalance start another one",
+        story=(
+            "Consumers with cooperative-sticky that committed by hand rebalanced without end. "
+            "A commit in the middle of a round is refused with REBALANCE_IN_PROGRESS, and the client took that for a "
+            "reason to join once more, although it was in that round already; the next commit met the next round. "
+            "Java refuses to commit then; pull requests that did the same in librdkafka were left open, and ours takes "
+            "the answer to heart only while it is in no round."
+        ),
+        caught_by=("ConvergesAfterHealing",),
+        budget=500,
+        mutation=wrong_members.librdkafka_4059,
+    ),
+    Exhibit(
+        name="aiokafka#727",
+        link="aio-libs/aiokafka#727, fixed by #747",
+        title="A late answer takes the new generation away",
+        story=(
+            "Consumers fell into rebalances that never ended. "
+            "An answer that belonged to the generation before arrived while a round was on, reset generation and "
+            "member id, and the member went into the new generation without either. "
+            "The fix puts back after SyncGroup who the member was when it asked; ours heeds only answers to who it "
+            "is now."
+        ),
+        caught_by=("CallbackContract",),
+        budget=500,
+        mutation=wrong_members.aiokafka_727,
+    ),
+    Exhibit(
+        name="heartbeat after eviction",
+        link="no thread: derived from KIP-62 and KIP-848",
+        title="An evicted member is told that all is well",
+        story=(
+            "A coordinator that answers whoever sends a heartbeat leaves an evicted member in the belief that it "
+            "still owns its partitions. "
+            "It goes on reading them beside their new owner, for as long as it lives. "
+            "The protocols say it in one error, UNKNOWN_MEMBER_ID, and everything that is safe about eviction hangs on "
+            "that."
+        ),
+        caught_by=("FencedIsTold", "NoDoubleOwnership"),
+        budget=50,
+        mutation=wrong_coordinator.heartbeat_after_eviction,
+        is_quick=True,
+    ),
+    Exhibit(
+        name="commit one epoch late",
+        link="no thread: derived from KIP-62, KIP-848 and KIP-1251",
+        title="A commit of the epoch before is accepted",
+        story=(
+            "A coordinator that lets a commit be one generation late lets a member that has lost a partition take back "
+            "what its next owner has committed. "
+            "Records are then read again, or, where the late commit is ahead, never. "
+            "KIP-1251 accepts an older epoch for partitions that the member has had since then, and for no others."
+        ),
+        caught_by=("CommitFenced",),
+        budget=100,
+        mutation=wrong_coordinator.commit_one_epoch_late,
+    ),
+)
+"""In the order in which the museum shows them."""

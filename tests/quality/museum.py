@@ -1,0 +1,103 @@
+"""Looks for the bugs of the museum with the simulator: seed after seed, until a world breaks or the budget is spent."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from statistics import median
+from typing import NamedTuple
+
+from tests.quality.exhibits import EXHIBITS, Exhibit
+
+from kohort.sim.run import NO_DEFECT, run
+from kohort.sim.swarm import draw_plan
+
+STARTS = (1, 100_001, 200_001, 300_001, 400_001)
+"""From which seeds a bug is looked for: what one finds by luck, another must find too."""
+
+PATIENCE_S = 20
+"""A world that takes so much of a processor has come to stand still; the longest takes less than one."""
+
+
+class Hunt(NamedTuple):
+    """How one search went: after how many seeds a world broke, and which invariant said so; 0 where none did."""
+
+    name: str
+    start: int
+    seeds: int
+    invariant: str = ""
+    sentence: str = ""
+
+    @property
+    def is_found(self) -> bool:
+        """Whether the bug was found within its budget."""
+        return self.seeds > 0
+
+
+class Score(NamedTuple):
+    """What all hunts for one exhibit came to."""
+
+    exhibit: Exhibit
+    hunts: tuple[Hunt, ...]
+
+    @property
+    def found(self) -> int:
+        """How many found it."""
+        return sum(hunt.is_found for hunt in self.hunts)
+
+    @property
+    def median(self) -> float:
+        """How many seeds were needed; a hunt that found nothing counts as one more than the budget."""
+        return median(hunt.seeds or self.exhibit.budget + 1 for hunt in self.hunts)
+
+    @property
+    def invariants(self) -> tuple[str, ...]:
+        """Which invariants caught it, the most frequent first."""
+        names = [hunt.invariant for hunt in self.hunts if hunt.is_found]
+        return tuple(sorted(set(names), key=lambda name: (-names.count(name), name)))
+
+
+class StandsStill(BaseException):
+    """A world does not go on: some code in it never comes back."""
+
+
+def exhibit(name: str) -> Exhibit:
+    """Return the exhibit of a name."""
+    return next(each for each in EXHIBITS if each.name == name)
+
+
+def hunt(name: str, start: int) -> Hunt:
+    """Look for one bug from a seed on."""
+    wanted = exhibit(name)
+    with wanted.mutation():
+        for count in range(1, wanted.budget + 1):
+            broken = _broken(start + count - 1)
+            if broken is not None:
+                return Hunt(name, start, count, *broken)
+    return Hunt(name, start, 0)
+
+
+def _broken(seed: int) -> tuple[str, str] | None:
+    try:
+        with _patience():
+            broken = run(draw_plan(seed)).broken
+    except StandsStill:
+        return NO_DEFECT, "an event takes for ever"
+    return None if broken is None else (broken.invariant, broken.sentence)
+
+
+@contextmanager
+def _patience() -> Iterator[None]:
+    """Raise StandsStill where the body takes more of a processor than it may."""
+
+    def give_up(*_: object) -> None:
+        raise StandsStill
+
+    before = signal.signal(signal.SIGVTALRM, give_up)
+    signal.setitimer(signal.ITIMER_VIRTUAL, PATIENCE_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
