@@ -38,6 +38,7 @@ from kohort.client.tracked import TrackedPartition
 from kohort.client.turns import Turns
 from kohort.client.view import ClusterView
 from kohort.client.wanted import Topic, wanted
+from kohort.member.effects import Callback as Rebalanced
 from kohort.member.metrics import RebalanceMetrics
 from kohort.member.strategy import strategy_for
 from kohort.model.assignment import Partitions
@@ -138,6 +139,7 @@ class Consumer(HandingOut):
             is_member=lambda: self._membership is not None and self._membership.is_known,
             looked_for=self._positions.wake,
             began=self._note_callback,
+            ended=self._note_end,
         )
         self._rebalance.user = listener
         self._manual: Partitions = frozenset()
@@ -366,5 +368,11 @@ class Consumer(HandingOut):
             self._topics = topics
             self._read_all(topics, view)
 
-    def _note_callback(self) -> None:
+    def _note_callback(self, callback: Rebalanced, partitions: Partitions) -> None:
         self._measured.callback_began(int(asyncio.get_running_loop().time() * 1000))
+        if (membership := self._membership) is not None:
+            membership.onlooker.callback_began(membership, callback, partitions)
+
+    def _note_end(self, callback: Rebalanced, partitions: Partitions, error: BaseException | None) -> None:
+        if (membership := self._membership) is not None:
+            membership.onlooker.callback_ended(membership, callback, partitions, error)

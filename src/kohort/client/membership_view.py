@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kohort.client.side import Side
-from kohort.member import ClassicMember, ConsumerMember, ConsumerState, MemberConfig, PollState, State
+from kohort.member import ClassicMember, ConsumerMember, ConsumerState, Identity, MemberConfig, PollState, State
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 
@@ -33,6 +33,17 @@ class MembershipView:
     def member_id(self) -> str:
         """The id that the coordinator knows this member by, or an empty string."""
         return self._member.identity.member_id
+
+    @property
+    def identity(self) -> Identity:
+        """The generation or epoch, and the member id, that this member shows now."""
+        return self._member.identity
+
+    @property
+    def rebalance_protocol(self) -> str:
+        """How this member rebalances: eager, cooperative or consumer."""
+        member = self._member
+        return "consumer" if isinstance(member, ConsumerMember) else member.strategy.protocol.name.lower()
 
     @property
     def group_instance_id(self) -> str | None:

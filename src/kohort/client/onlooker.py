@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kohort.member import effects, inputs
+from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 from kohort.net import surroundings
@@ -32,6 +33,18 @@ class Onlooker:
 
     def ended(self, membership: Membership) -> None:
         """See the membership end: nothing more comes of it."""
+
+    def callback_began(self, membership: Membership, callback: effects.Callback, partitions: Partitions) -> None:
+        """See a callback of the user's own begin."""
+
+    def callback_ended(
+        self,
+        membership: Membership,
+        callback: effects.Callback,
+        partitions: Partitions,
+        error: BaseException | None,
+    ) -> None:
+        """See it end; `error` is what it raised."""
 
     def committing(self, membership: Membership, offsets: Mapping[TopicPartition, int]) -> Answer:
         """See a commit leave; what is returned is told of its answer."""

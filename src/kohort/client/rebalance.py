@@ -12,13 +12,15 @@ from kohort.client.fetcher import Fetcher
 from kohort.client.listener import RebalanceListener, finished
 from kohort.client.tracked import TrackedPartition
 from kohort.client.turns import Turns
+from kohort.member.effects import Callback
 from kohort.model.assignment import Partitions
 
 
 class ConsumerRebalance(RebalanceListener):
     """Stands between a membership and a consumer's user. `commit` commits what is finished of some partitions.
 
-    `began` is told when the user's own callback begins: what came before it was waiting and committing.
+    `began` is told when the user's own callback begins: what came before it was waiting and committing; `ended` is told
+    when it is over, with what it raised.
     """
 
     def __init__(
@@ -29,7 +31,8 @@ class ConsumerRebalance(RebalanceListener):
         commit: Callable[[Partitions], Awaitable[None]],
         is_member: Callable[[], bool],
         looked_for: Callable[[], None],
-        began: Callable[[], None] = lambda: None,
+        began: Callable[[Callback, Partitions], None] = lambda *_: None,
+        ended: Callable[[Callback, Partitions, BaseException | None], None] = lambda *_: None,
     ) -> None:
         self.user = RebalanceListener()
         self._fetcher = fetcher
@@ -38,14 +41,14 @@ class ConsumerRebalance(RebalanceListener):
         self._is_member = is_member
         self._looked_for = looked_for
         self._began = began
+        self._ended = ended
 
     async def on_partitions_revoked(self, partitions: Partitions) -> None:
         self._stop_handing_out(partitions)
         async with self._turns.callback(waits=True, is_too_late=lambda: not self._is_member()):
             try:
                 await self._commit(partitions)
-                self._began()
-                await finished(self.user.on_partitions_revoked(partitions))
+                await self._call(Callback.REVOKED, self.user.on_partitions_revoked, partitions)
             finally:
                 self._forget(partitions)
 
@@ -54,8 +57,7 @@ class ConsumerRebalance(RebalanceListener):
             for partition in sorted(partitions):
                 self._fetcher.tracked[partition] = TrackedPartition(partition)
             try:
-                self._began()
-                await finished(self.user.on_partitions_assigned(partitions))
+                await self._call(Callback.ASSIGNED, self.user.on_partitions_assigned, partitions)
             finally:
                 self._looked_for()
 
@@ -63,10 +65,22 @@ class ConsumerRebalance(RebalanceListener):
         self._stop_handing_out(partitions)
         try:
             async with self._turns.callback(waits=True):
-                self._began()
-                await finished(self.user.on_partitions_lost(partitions))
+                await self._call(Callback.LOST, self.user.on_partitions_lost, partitions)
         finally:
             self._forget(partitions)
+
+    async def _call(
+        self, callback: Callback, call: Callable[[Partitions], Awaitable[None] | None], partitions: Partitions
+    ) -> None:
+        raised: BaseException | None = None
+        self._began(callback, partitions)
+        try:
+            await finished(call(partitions))
+        except BaseException as error:
+            raised = error
+            raise
+        finally:
+            self._ended(callback, partitions, raised)
 
     def _stop_handing_out(self, partitions: Partitions) -> None:
         for partition in partitions:
