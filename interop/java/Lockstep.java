@@ -80,7 +80,7 @@ import org.apache.kafka.timeline.SnapshotRegistry;
  * Apache Kafka's own group coordinator in virtual time: one shard, a JSON object a line in, one a line out.
  *
  * <p>In: {"op": ..., and what the operation takes}. Out: "answers" [[ticket, version's response, error]], "records"
- * [[key, value]] in base64 in the order in which they were written, "next" when the next timer is due, "tasks" how many
+ * [[key, value]] in base64 in the order in which they were written, "timers" deadlines by name, "tasks" how many
  * background tasks wait, "made" the member id that was generated for the sender.
  *
  * <p>Where Kafka leaves an order to a hash map, classic members are kept by id, so that both sides meet them alike.
@@ -529,7 +529,8 @@ public class Lockstep {
         ObjectNode out = NODES.objectNode();
         out.set("answers", answers);
         out.set("records", records);
-        if (timers.queue.isEmpty()) out.putNull("next"); else out.put("next", timers.queue.first().deadlineMs);
+        ObjectNode armed = out.putObject("timers");
+        timers.queue.forEach(timeout -> armed.put(timeout.key, timeout.deadlineMs));
         out.put("tasks", tasks.queue.size());
         if (made != null) out.put("made", made);
         return out;

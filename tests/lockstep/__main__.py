@@ -26,10 +26,13 @@ def begin(theirs: Apache, seed: int) -> tuple[Play, Generator]:
     return play, Generator(random, clients)
 
 
-def replay(theirs: Apache, seed: int, steps: list[Step]) -> Exception | None:
+def replay(theirs: Apache, seed: int, steps: list[Step], *, is_traced: bool = False) -> Exception | None:
     play, _ = begin(theirs, seed)
+    play.pair.trace = print if is_traced else None
     try:
         for step in steps:
+            if is_traced:
+                print(step)
             play.do(step)
     except Exception as mismatch:
         return mismatch
@@ -70,6 +73,7 @@ def main() -> None:
     parser.add_argument("--from", type=int, default=0, dest="start")
     parser.add_argument("--seeds", type=int, default=100)
     parser.add_argument("--keep-going", action="store_true")
+    parser.add_argument("--trace", action="store_true")
     options = parser.parse_args()
     theirs = Apache()
     seeds = [options.seed] if options.seed is not None else range(options.start, options.start + options.seeds)
@@ -83,7 +87,7 @@ def main() -> None:
         if mismatch is not None:
             failures += 1
             short = shrink(theirs, seed, steps)
-            again = replay(theirs, seed, short)
+            again = replay(theirs, seed, short, is_traced=options.trace)
             print(f"seed {seed}: {len(steps)} steps, shrunk to {len(short)}")
             for step in short:
                 print("   ", step)

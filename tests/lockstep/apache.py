@@ -36,8 +36,13 @@ class Apache:
     def __init__(self) -> None:
         line = jars.command("Lockstep", classes=jars.compiled("Lockstep"), heap=HEAP)
         self._child = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.next_ms: int | None = None
+        self.timers: dict[str, int] = {}
         self.tasks = 0
+
+    @property
+    def next_ms(self) -> int | None:
+        """When the next timer is due."""
+        return min(self.timers.values(), default=None)
 
     def close(self) -> None:
         """End the process."""
@@ -54,7 +59,7 @@ class Apache:
         said = stdout.readline()
         assert said, "Kafka's coordinator died; what it said is above"
         found = json.loads(said)
-        self.next_ms, self.tasks = found["next"], found["tasks"]
+        self.timers, self.tasks = found["timers"], found["tasks"]
         answers = {ticket: Answered(response, error) for ticket, response, error in found["answers"]}
         records = [(base64.b64decode(key), value and base64.b64decode(value)) for key, value in found["records"]]
         return Outcome(answers, records, found.get("made"))

@@ -28,32 +28,37 @@ class Glance(NamedTuple):
     phase: str
     generation: int
     is_initial: bool
+    has_newcomers: bool
     pending: frozenset[str]
     protocols: dict[str, Protocols]
     leader: str | None
+    restored: frozenset[str]
 
     @staticmethod
     def of(group: ClassicGroup | ConsumerGroup) -> Glance:
         """Look at a group."""
         if isinstance(group, ConsumerGroup):
-            return Glance(group.state, group.epoch, False, frozenset(), {}, None)
+            return Glance(group.state, group.epoch, False, False, frozenset(), {}, None, frozenset())
         return Glance(
             group.phase,
             group.generation,
             group.is_initial and group.is_gathering,
+            group.has_newcomers,
             frozenset(group.pending),
             {member_id: member.protocols for member_id, member in group.members.items()},
             group.leader,
+            frozenset(member_id for member_id, member in group.members.items() if member.is_restored),
         )
 
 
-_NOBODY = Glance("", -1, False, frozenset(), {}, None)
+_NOBODY = Glance("", -1, False, False, frozenset(), {}, None, frozenset())
 
 
 class Case(NamedTuple):
     """One thing in which the sides differ: `theirs` and `ours` are None where there is nothing.
 
-    `kind` is `answer`, `record` (its value after the step) or `load` (a record of two logs that are taken up).
+    `kind` is `answer`, `record` (its value after the step), `timer` (its deadline after the step), `due` (a timer that is
+    set to different times fires on one side) or `load` (a record of two logs that are taken up).
     """
 
     kind: str
@@ -65,6 +70,13 @@ class Case(NamedTuple):
     command: Any
     """Whose answer it is, or what was decided last; None where time passed."""
     pair: Pair
+    name: str = ""
+    """Of a timer, as Kafka names it."""
+
+    @property
+    def member_id(self) -> str:
+        """Whose timer it is."""
+        return self.name.split(f"{self.group_id}-", 1)[-1]
 
     @property
     def group(self) -> Any:
@@ -78,7 +90,7 @@ class Case(NamedTuple):
 
     def fields(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the fields of two records, none where there is no record."""
-        if self.kind == "answer" or self.what == "Offset":
+        if self.kind not in ("record", "load") or self.what == "Offset":
             return {}, {}
         return dict(self.theirs[1:] if self.theirs else ()), dict(self.ours[1:] if self.ours else ())
 
@@ -92,7 +104,11 @@ class Difference:
     ours: str
     reason: str
     rule: Callable[[Case], bool]
-    ends: bool = False
+    ends: bool | Callable[[Case], bool] = False
+
+    def is_end(self, case: Case) -> bool:
+        """Whether the two sides go on in different states after a case."""
+        return self.ends if isinstance(self.ends, bool) else self.ends(case)
 
 
 def _same_but(case: Case, *names: str) -> bool:
@@ -176,6 +192,114 @@ def _is_other_heir(case: Case) -> bool:
     return case.before.leader is None and theirs != ours and {theirs, ours} <= case.group.members.keys()
 
 
+def _is_restored(case: Case) -> bool:
+    return (
+        _is_answer(case, "join")
+        and case.before.phase in (Phase.STABLE, Phase.COMPLETING_REBALANCE)
+        and case.command.member_id in case.before.restored
+        and _is_joined(case.ours)
+        and (case.theirs is None or case.theirs[2] == case.ours[2] + 1)
+    )
+
+
+def _is_sign_of_life(case: Case) -> bool:
+    return case.kind == "due" or (
+        case.kind == "timer"
+        and case.what == "heartbeat"
+        and isinstance(case.command, Join)
+        and case.command.member_id == case.member_id
+        and case.theirs is not None
+        and case.ours is not None
+        and case.theirs < case.ours
+    )
+
+
+def _is_unused_id_leaving(case: Case) -> bool:
+    return (
+        isinstance(case.command, Leave)
+        and case.before.phase in (Phase.STABLE, Phase.COMPLETING_REBALANCE)
+        and any(leaving.member_id in case.before.pending for leaving in case.command.members)
+        and case.group.phase == case.before.phase
+    )
+
+
+def _is_stale_newcomer(case: Case) -> bool:
+    return (
+        case.command is None
+        and case.before.is_initial
+        and not case.before.has_newcomers
+        and case.pair.theirs.timers.get(f"join-{case.group_id}", 0) > case.pair.now_ms
+    )
+
+
+def _is_unknown_offer(case: Case) -> bool:
+    return (
+        _is_answer(case, "join")
+        and case.theirs is not None
+        and case.ours is not None
+        and (case.theirs[0], case.ours[0])
+        == (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        and bool(case.before.restored)
+    )
+
+
+def _is_forgotten_sync(case: Case) -> bool:
+    member_id = getattr(case.command, "member_id", None)
+    return (
+        _is_answer(case, "sync")
+        and case.theirs is None
+        and case.ours == (ErrorCode.UNKNOWN_MEMBER_ID,)
+        and member_id not in getattr(case.group, "members", ())
+    )
+
+
+def _is_unstored_group(case: Case) -> bool:
+    _, ours = case.fields()
+    return (
+        case.kind == "record"
+        and case.what == "Group"
+        and case.theirs is None
+        and isinstance(case.command, Join)
+        and ours["generation"] == 0
+        and case.group_id not in case.pair.ours.shard.offsets
+    )
+
+
+def _is_newcomers_address(case: Case) -> bool:
+    if case.what != "Group" or not _same_but(case, "state_timestamp_ms", "members"):
+        return False
+    theirs, ours = case.fields()
+    pairs = list(zip(theirs["members"], ours["members"], strict=False))
+    return len(theirs["members"]) == len(ours["members"]) and all(
+        their == our or (our.instance_id is not None and their == our._replace(client_id=their.client_id, client_host=their.client_host))
+        for their, our in pairs
+    )
+
+
+def _is_shed(case: Case) -> bool:
+    group = case.group
+    if not isinstance(case.pair.command, Join):
+        return False
+    command = case.pair.command
+    was_in = command.member_id in case.before.protocols or command.member_id in case.before.pending
+    return (
+        was_in
+        and isinstance(group, ClassicGroup)
+        and command.member_id not in {*group.members, *group.pending}
+        and case.pair.ours.settings.max_size < 2**31 - 1
+    )
+
+
+def _is_moot(case: Case) -> bool:
+    group = case.group
+    is_gone = not isinstance(group, ClassicGroup) or case.member_id not in {*group.members, *group.pending}
+    return case.kind == "timer" and case.what == "heartbeat" and case.ours is None and is_gone
+
+
+def _is_reader_in_round(case: Case) -> bool:
+    return _is_answer(case, "delete-offsets") and case.before.phase == Phase.PREPARING_REBALANCE
+
+
 def _is_awaited_group(case: Case) -> bool:
     return (
         case.kind == "record"
@@ -244,6 +368,36 @@ TABLE: tuple[Difference, ...] = (
         _is_superseded,
     ),
     Difference(
+        "who goes while its SyncGroup waits is answered",
+        "Forgets the SyncGroup of a member that leaves or is removed.",
+        "Answers it with UNKNOWN_MEMBER_ID, as both do with a JoinGroup.",
+        "Every request is answered.",
+        _is_forgotten_sync,
+    ),
+    Difference(
+        "a full group goes on without whom it sheds",
+        "Forgets the member that is refused with GROUP_MAX_SIZE_REACHED, and waits on for a round that is complete now.",
+        "Treats it like any departure: a round that awaited it alone is over, a running group starts one.",
+        "A round that nobody is missing from must end (KAFKA-12890 and its cousins).",
+        _is_shed,
+        ends=True,
+    ),
+    Difference(
+        "a group that a refused commit made",
+        "Makes a group in memory for a commit of which nothing is stored, and no record when a member comes to it.",
+        "Makes none; the first member's group is stored.",
+        "What is answered as created is there after a failover.",
+        _is_unstored_group,
+        ends=True,
+    ),
+    Difference(
+        "the address of a static member that came back",
+        "Keeps client id and host of the member that was replaced.",
+        "Stores those of the member that replaces it.",
+        "An operator looks for the process that runs now.",
+        _is_newcomers_address,
+    ),
+    Difference(
         "ties of a vote for the protocol",
         "Takes any of the names with most votes: the order of a hash map.",
         "Takes the first in alphabetical order.",
@@ -257,6 +411,61 @@ TABLE: tuple[Difference, ...] = (
         "Names the first by id of those who have joined, when the generation forms.",
         "One history leads to one result, and nobody leads who may not come back.",
         _is_other_heir,
+        ends=True,
+    ),
+    Difference(
+        "what a failover makes the coordinator forget is no change",
+        "Compares all that a member offers with what the record holds: the chosen protocol alone, so any rejoin differs.",
+        "Compares the chosen protocol, and a subscription but for its generation.",
+        "A failover should cost no round; what else the member offers is learnt from its JoinGroup.",
+        _is_restored,
+        ends=True,
+    ),
+    Difference(
+        "an id that was never used may leave",
+        "Starts a round when an id that was issued and not used leaves a Stable group, or one that awaits its leader.",
+        "Starts none.",
+        "It owned nothing, so nothing is to be dealt.",
+        _is_unused_id_leaving,
+        ends=True,
+    ),
+    Difference(
+        "a first round is extended by its own newcomers",
+        "Extends the delay of a first round for a member that came to an earlier first round of the group.",
+        "Extends it for those who came since it began.",
+        "Kafka's flag is not cleared when a first round ends early.",
+        _is_stale_newcomer,
+        ends=True,
+    ),
+    Difference(
+        "an offer that cannot be judged since a failover",
+        "Refuses a member that does not offer the chosen protocol with INCONSISTENT_GROUP_PROTOCOL.",
+        "Tells it to try again, and starts a round, since the log holds no other offers of the members.",
+        "A client ends for good on the refusal, in the middle of a rolling upgrade.",
+        _is_unknown_offer,
+        ends=True,
+    ),
+    Difference(
+        "timers of those who are gone",
+        "Leaves the session timer of a member that was replaced, or whose group is deleted, to fire for nothing.",
+        "Disarms it.",
+        "What is gone costs nothing.",
+        _is_moot,
+    ),
+    Difference(
+        "a JoinGroup that is answered at once is a sign of life",
+        "Lets the session run on from the last heartbeat.",
+        "Counts the session from the JoinGroup.",
+        "Who sends a request lives.",
+        _is_sign_of_life,
+        ends=lambda case: case.kind == "due",
+    ),
+    Difference(
+        "what a group reads while it gathers",
+        "Takes the topics of the last generation for subscribed.",
+        "Takes the topics of those who are members now.",
+        "A member that has just joined is about to read from what would be deleted.",
+        _is_reader_in_round,
         ends=True,
     ),
     Difference(

@@ -101,8 +101,8 @@ class Generator:
     def _offsets(self) -> list[list[Any]]:
         random = self.random
         return [
-            [random.choice(TOPICS), random.randint(0, 4), random.randint(0, 99), random.choice(("", "", "m", "m" * 21))]
-            for _ in range(random.randint(1, 2))
+            [random.choice(TOPICS), index, random.randint(0, 99), random.choice(("", "", "m", "m" * 21))]
+            for index in random.sample(range(5), random.randint(1, 2))
         ]
 
     def _stray(self, client: Client) -> Step:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kohort.group.commands import ExpireOffsets, ForgetTopic
+from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.offset_rules import fetch_error
 from kohort.group.offsets import fetch_offset
 from kohort.group.settings import GroupSettings
+from kohort.group.timers import Timer, TimerKind
 from kohort.log.record_parts import read_text
 from kohort.model.ids import topic_id_text
 from tests.lockstep import apache, ours
@@ -19,6 +21,10 @@ from tests.lockstep.requests import Answer, Asked, our_answer, their_answer
 
 THEIRS, OURS = 0, 1
 _TYPES = {0: "Offset", 1: "Offset", 2: "Group", 3: "ConsumerGroup", 5: "Member", 6: "Target", 7: "MemberTarget", 8: "Assignment", 16: "Regex"}
+
+
+Answers = dict[int, tuple[Answer | None, Answer | None]]
+"""Kafka's answer and ours by ticket, None where a side has not answered."""
 
 
 class Mismatch(AssertionError):
@@ -53,13 +59,19 @@ class Pair:
         self.left: set[str] = set()
         """Groups that are compared no more."""
         self.met: Counter[str] = Counter()
+        self.shifted: dict[str, tuple[int | None, int | None]] = {}
+        """Timers of which a listed difference says that they are due at different times, until they are set anew."""
+        self.trace: Callable[[str], None] | None = None
+        """Takes what happens, line by line."""
+        self.due: set[str] = set()
+        """Groups of which such a timer was due just now."""
         self.glances: dict[str, Glance] = {}
-        self._command: Any = None
+        self.command: Any = None
         self._tickets = 0
 
     # -- steps
 
-    def ask(self, asked: Asked) -> tuple[int, dict[int, tuple[Answer | None, Answer | None]]]:
+    def ask(self, asked: Asked) -> tuple[int, Answers]:
         """Send a request to both sides; return its ticket and all answers that came of it, by ticket."""
         self._tickets += 1
         ticket = self._tickets
@@ -73,12 +85,12 @@ class Pair:
             makes_id=asked.makes_id,
             request=asked.theirs,
         )
-        self._command = asked.ours(their.made or f"{asked.client_id}-made-by-us-{ticket}")
+        self.command = asked.ours(their.made or f"{asked.client_id}-made-by-us-{ticket}")
         self._look()
-        our = self.ours.submit(self._command, ticket)
+        our = self.ours.submit(self.command, ticket)
         return ticket, self._compare(their, our)
 
-    def advance(self, by_ms: int) -> Iterable[dict[int, tuple[Answer | None, Answer | None]]]:
+    def advance(self, by_ms: int) -> Iterable[Answers]:
         """Let time pass on both sides, from timer to timer; yield the answers that came of each."""
         end_ms = self.now_ms + by_ms
         while self.now_ms < end_ms:
@@ -89,8 +101,9 @@ class Pair:
                 self.theirs.advance(end_ms)
                 return
             self.now_ms = at
-            self._command = None
+            self.command = None
             self._look()
+            self.due = {_group_of(name) for name, both in self.shifted.items() if at in both}
             yield self._compare(self.theirs.advance(at), self.ours.advance(at))
 
     def change_topics(self, changed: dict[str, tuple[bytes, int]], deleted: list[str]) -> Any:
@@ -104,7 +117,7 @@ class Pair:
             changed=[[name, topic_id_text(topic_id), count] for name, (topic_id, count) in changed.items()],
         )
         forgotten = [ForgetTopic(group_id, name) for name, _ in gone for group_id in sorted(self.ours.shard.offsets)]
-        self._command = ("topics", changed, deleted)
+        self.command = ("topics", changed, deleted)
         self._look()
         return self._compare(their, self.ours.topics_change([*deleted, *changed], forgotten))
 
@@ -117,7 +130,7 @@ class Pair:
             outcome = self.ours.submit(ExpireOffsets(group_id))
             answers.update(outcome.answers)
             records += outcome.records
-        self._command = ("expire",)
+        self.command = ("expire",)
         return self._compare(their, ours.Outcome(answers, records))
 
     def fetch(self, group_id: str, member_id: str | None, epochs: list[int], partitions: list[tuple[str, bytes, int]]) -> None:
@@ -136,22 +149,21 @@ class Pair:
         theirs = their_answer(asked, their.answers[0])
         if error and theirs[0] == int(error):
             return
-        self._command = ("fetch", request)
+        self.command = ("fetch", request)
         if theirs != answer:
-            self._judge(Case("answer", "fetch", group_id, theirs, answer, self._command, self))
+            self._judge([Case("answer", "fetch", group_id, theirs, answer, self.command, self)])
 
     # -- failover
 
     def load(self, *, swapped: bool) -> Any:
         """Lose both coordinators, and take up each log on its own side or on the other one."""
         logs = (self.logs[1], self.logs[0]) if swapped else self.logs
-        self._command = ("load", swapped)
+        self.command = ("load", swapped)
         self._look()
-        for key in sorted(self.uneven):
-            group_id, _ = read_text(key, 2)
-            if group_id not in self.left:
-                their, our = self.state[THEIRS].get(key), self.state[OURS].get(key)
-                self._judge(Case("load", _TYPES[key[1]], group_id, their, our, self._command, self))
+        self._judge(
+            Case("load", _TYPES[key[1]], read_text(key, 2)[0], self.state[THEIRS].get(key), self.state[OURS].get(key), self.command, self)
+            for key in sorted(self.uneven)
+        )
         their = self.theirs.load(logs[THEIRS])
         our = self.ours.load(logs[OURS])
         if swapped:
@@ -168,46 +180,84 @@ class Pair:
         groups = self.ours.shard.groups
         self.glances = {group_id: Glance.of(groups[group_id]) for group_id in groups if group_id not in self.left}
 
-    def _compare(self, their: apache.Outcome, our: ours.Outcome) -> dict[int, tuple[Answer | None, Answer | None]]:
-        self._compare_records(their.records, our.records)
+    def _compare(self, their: apache.Outcome, our: ours.Outcome) -> Answers:
+        cases = self._uneven_records(their.records, our.records)
         found: dict[int, list[Answer | None]] = {}
-        for side, answers in ((THEIRS, their.answers), (OURS, our.answers)):
-            for ticket, said in answers.items():
-                asked = self.asked[ticket]
-                answer = their_answer(asked, said) if side == THEIRS else our_answer(asked, said)  # type: ignore[arg-type]
-                found.setdefault(ticket, [None, None])[side] = answer
+        for ticket, said in their.answers.items():
+            found.setdefault(ticket, [None, None])[THEIRS] = their_answer(self.asked[ticket], said)
+        for ticket, result in our.answers.items():
+            found.setdefault(ticket, [None, None])[OURS] = our_answer(self.asked[ticket], result)
         for ticket, both in sorted(found.items()):
             asked = self.asked[ticket]
             if ticket in self.half:
                 side, answer = self.half.pop(ticket)
                 both[side] = answer
-            if not _are_alike(both[THEIRS], both[OURS]) and asked.group_id not in self.left:
-                self._judge(Case("answer", asked.op, asked.group_id, both[THEIRS], both[OURS], asked.ours(""), self))
+            if not _are_alike(both[THEIRS], both[OURS]):
+                cases.append(Case("answer", asked.op, asked.group_id, both[THEIRS], both[OURS], asked.ours(""), self))
             if None in both:
                 side = THEIRS if both[OURS] is None else OURS
                 self.half[ticket] = (side, both[side])
             else:
                 del self.asked[ticket]
+        if self.trace is not None:
+            self.trace(f"    at {self.now_ms} {self.command}")
+            for ticket, both in found.items():
+                self.trace(f"      {ticket}: {both}")
+            for who, records in (("theirs", their.records), ("ours", our.records)):
+                for record in records:
+                    self.trace(f"      {who} {event_of(record)}")
+            self.trace(f"      timers theirs {self.theirs.timers}")
+            self.trace(f"      timers ours   {self.ours.timers}")
+        cases += [Case("due", "timer", group_id, None, None, None, self) for group_id in sorted(self.due)]
+        self.due = set()
+        self._judge([*cases, *self._uneven_timers()])
         return {ticket: (both[THEIRS], both[OURS]) for ticket, both in found.items()}
 
-    def _compare_records(self, theirs: Records, ours_: Records) -> None:
+    def _uneven_records(self, theirs: Records, ours_: Records) -> list[Case]:
         written: dict[bytes, list[bool]] = {}
         for side, records in ((THEIRS, theirs), (OURS, ours_)):
             self.logs[side].extend(records)
             for record in records:
-                before = written.setdefault(record[0], [False, False])
-                before[side] = self._note(side, record) or before[side]
+                changed = written.setdefault(record[0], [False, False])
+                changed[side] = self._note(side, record) or changed[side]
+        cases = []
         for key in [*written, *sorted(self.uneven - written.keys())]:
-            group_id, _ = read_text(key, 2)
-            if group_id in self.left:
-                continue
             their, our = self.state[THEIRS].get(key), self.state[OURS].get(key)
-            what = _TYPES[key[1]]
             if their != our:
                 self.uneven.add(key)
-                self._judge(Case("record", what, group_id, their, our, self._command, self))
+                cases.append(Case("record", _TYPES[key[1]], read_text(key, 2)[0], their, our, self.command, self))
             else:
                 self.uneven.discard(key)
+        return cases
+
+    def _uneven_timers(self) -> list[Case]:
+        theirs = self.theirs.timers
+        ours_ = {name: at for timer, at in self.ours.timers.items() if (name := self._name_of(timer))}
+        self.shifted = {
+            name: both for name, both in self.shifted.items() if both == (theirs.get(name), ours_.get(name))
+        }
+        return [
+            Case(
+                "timer",
+                name.split("-g", 1)[0],
+                _group_of(name),
+                theirs.get(name),
+                ours_.get(name),
+                self.command,
+                self,
+                name,
+            )
+            for name in sorted(theirs.keys() | ours_.keys())
+            if theirs.get(name) != ours_.get(name) and name not in self.shifted
+        ]
+
+    def _name_of(self, timer: Timer) -> str | None:
+        """Return Kafka's name for a timer, None for one that only we have."""
+        words = {TimerKind.SESSION: "heartbeat", TimerKind.JOIN: "join", TimerKind.SYNC: "sync"}
+        if isinstance(self.ours.shard.groups.get(timer.group_id), ConsumerGroup):
+            words |= {TimerKind.SESSION: "session-timeout", TimerKind.REBALANCE: "rebalance-timeout"}
+        word = words.get(timer.kind)
+        return word and "-".join([word, timer.group_id, *([timer.member_id] if timer.member_id else [])])
 
     def _note(self, side: int, record: Stored) -> bool:
         """Take a record into a side's state; return whether it changed it."""
@@ -220,19 +270,37 @@ class Pair:
         now = state[key] = value_of(event_of(record))
         return now != before
 
-    def _judge(self, case: Case) -> None:
-        """Find the listed difference that a case is. Raises Mismatch."""
-        for difference in TABLE:
-            if difference.rule(case):
-                self.meet(difference, case.group_id)
-                return
-        raise Mismatch(case)
+    def _judge(self, cases: Iterable[Case]) -> None:
+        """Find the listed difference that each case is. Raises Mismatch.
 
-    def meet(self, difference: Difference, group_id: str) -> None:
-        """Count a difference, and leave its group if it says so."""
+        Where one of them ends the comparison of its group, all else that differs there follows from it.
+        """
+        unlisted: dict[str, Case] = {}
+        for case in cases:
+            if case.group_id in self.left:
+                continue
+            difference = next((each for each in TABLE if each.rule(case)), None)
+            if difference is not None:
+                self._meet(difference, case)
+                if case.kind == "timer":
+                    self.shifted[case.name] = (case.theirs, case.ours)
+            else:
+                unlisted.setdefault(case.group_id, case)
+        for group_id, case in unlisted.items():
+            if group_id not in self.left:
+                raise Mismatch(case)
+
+    def _meet(self, difference: Difference, case: Case) -> None:
+        """Count a difference, and leave its group if the two sides go on in different states."""
         self.met[difference.name] += 1
-        if difference.ends:
-            self.left.add(group_id)
+        if difference.is_end(case):
+            self.left.add(case.group_id)
+
+
+def _group_of(name: str) -> str:
+    """Return the group of a timer. Ids of groups hold no dash."""
+    words = name.split("-")
+    return words[2] if words[1] == "timeout" else words[1]
 
 
 def _are_alike(theirs: Answer | None, ours_: Answer | None) -> bool:

@@ -86,7 +86,7 @@ class Play:
             client = (sender or {}).get(ticket) or self._senders.get(ticket)
             if ticket not in self.pair.asked:
                 self._senders.pop(ticket, None)
-            if client is not None and theirs is not None and ours is not None:
+            if client is not None and theirs is not None and ours is not None and theirs[0] == ours[0]:
                 self._told(client, op if sender and ticket in sender else "", theirs, ours)
 
     def _told(self, client: Client, op: str, theirs: Answer, ours: Answer) -> None:
