@@ -249,7 +249,7 @@ class PartitionLog:
             or age_ms > self.config.roll_ms
             or last_offset - active.base_offset > LARGEST_RELATIVE
         ):
-            return self._roll()
+            return self.roll()
         return active
 
     def _add_segment(self) -> Segment:
@@ -260,8 +260,8 @@ class PartitionLog:
         self._segments.add(segment)
         return segment
 
-    def _roll(self) -> Segment:
-        """End the active segment and begin the next."""
+    def roll(self) -> Segment:
+        """End the active segment and begin the next, which is returned. Raises StorageError."""
         self._unmark()
         if self.config.is_durable:
             self.flush()
@@ -339,7 +339,7 @@ class PartitionLog:
         offset. Raises as `Cleaner.begin` says.
         """
         if roll and self._segments and self._segments.active.size:
-            self._roll()
+            self.roll()
         before, self.cleaner.last = self.cleaner.last, None
         for _ in self.cleaner.begin(now_ms, up_to=up_to):
             pass
@@ -372,7 +372,7 @@ class PartitionLog:
             return 0
         if count == len(self._segments):
             try:
-                self._roll()  # the log's end must outlive its records
+                self.roll()  # the log's end must outlive its records
             except DiskFull:
                 count -= 1
         return self._delete_segments(count)

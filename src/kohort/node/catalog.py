@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from kohort.log.disk import Disk, StorageError
 from kohort.model.errors import KafkaError
 from kohort.model.ids import NO_TOPIC_ID, topic_id_text
-from kohort.node.config import Config, ConfigError
+from kohort.node.config import Config, ConfigError, value_text
 from kohort.node.durability import Durability
 from kohort.node.group_configs import GroupConfigs
 from kohort.node.metadata_log import Entry, MetadataLog
@@ -23,6 +23,9 @@ log = logging.getLogger("kohort.node")
 
 PRODUCER_IDS = 1000
 """Producer ids reserved at a time, as in Kafka."""
+
+LONG_LOG = 1000
+"""A metadata log of fewer entries is left as it is."""
 
 
 class Catalog:
@@ -40,6 +43,7 @@ class Catalog:
         self._log: MetadataLog | None = None
         self._next_producer_id = 0
         self._reserved_producer_id = 0
+        self._enough = 0
 
     def start(self, now_ms: int) -> None:
         """Open and replay the metadata log, and begin a new epoch. Raises StorageError."""
@@ -56,6 +60,7 @@ class Catalog:
         self.write(entries, now_ms)
         self.topics.attach(self._log)
         self.topics.remove_leftovers()
+        self.shorten(now_ms)
 
     def stop(self) -> None:
         """Flush and close every log."""
@@ -90,12 +95,41 @@ class Catalog:
 
     def enforce_retention(self, now_ms: int) -> None:
         """Delete the segments that are too old or too much."""
+        self.shorten(now_ms)
         for topic in self.topics:
             for partition in topic.partitions:
                 try:
                     partition.log.enforce_retention(now_ms)
                 except (StorageError, KafkaError) as error:
                     log.error("retention of %s: %s", partition.directory, error)
+
+    def shorten(self, now_ms: int) -> None:
+        """Write what the metadata log comes to in its place, once it holds many more entries than that."""
+        if self._log is None or self._log.length < max(LONG_LOG, self._enough):
+            return
+        entries = self.entries(now_ms)
+        self._enough = 2 * len(entries)
+        if self._log.length < self._enough or self.topics.has_leftovers:
+            return
+        try:
+            self._log.replace(entries, now_ms)
+        except (StorageError, KafkaError) as error:
+            log.error("the metadata log stays as long as it is: %s", error)
+
+    def entries(self, now_ms: int) -> list[Entry]:
+        """Return entries that give the present state to whoever replays them."""
+        config = self._config
+        return [
+            {"type": "cluster", "id": self.cluster_id},
+            {"type": "epoch", "epoch": self.topics.epoch, "at_ms": now_ms},
+            {"type": "producer_ids", "until": self._reserved_producer_id},
+            *(
+                {"type": "broker_config", "name": name, "value": value_text(value), "at_ms": now_ms}
+                for name, value in sorted(config.dynamic.items())
+            ),
+            *self.group_configs.entries(now_ms),
+            *self.topics.entries(now_ms),
+        ]
 
     def _apply(self, entry: Entry) -> None:
         match entry["type"]:

@@ -59,6 +59,11 @@ class GroupConfigs:
                 name, text, group_id, low, high, own.get(name),
             )  # fmt: skip
 
+    def entries(self, now_ms: int) -> Iterator[Entry]:
+        """Yield the entries that give these settings."""
+        for group_id, own in sorted(self._own.items()):
+            yield from entries(group_id, sorted(own.texts.items()), now_ms)
+
 
 def entries(group_id: str, changes: Iterable[tuple[str, str | None]], now_ms: int) -> list[Entry]:
     """Return the entries that set or (None) remove settings of a group that were checked before."""

@@ -1,7 +1,8 @@
 """The broker's own memory: topics, settings, producer ids, in one log that is replayed at start.
 
 `__kohort_metadata-0` holds record batches like any other partition; each value is one JSON object with a
-`type`. What belongs together is one batch, so a crash keeps all of it or nothing.
+`type`. What belongs together is one batch, so a crash keeps all of it or nothing. Its entries have no keys: when they
+are many more than what they come to, that is written in their place.
 """
 
 from __future__ import annotations
@@ -25,9 +26,16 @@ class MetadataLog:
     """The open metadata log. Every `append` is on the disk itself when it returns, if `fsync`."""
 
     def __init__(self, disk: Disk, now_ms: int, *, fsync: bool) -> None:
-        config = LogConfig(retention_bytes=-1, retention_ms=-1, flush_policy="fsync" if fsync else "os")
+        config = LogConfig(
+            retention_bytes=-1,
+            retention_ms=-1,
+            max_message_bytes=LogConfig().segment_bytes,
+            flush_policy="fsync" if fsync else "os",
+        )
         self._log = PartitionLog.open(disk, DIRECTORY, config, now_ms)
         self._fsync = fsync
+        self.length = 0
+        """How many entries the log holds, those that were replayed and those that were appended."""
 
     def replay(self) -> Iterator[Entry]:
         """Yield every entry in the order it was written."""
@@ -37,6 +45,7 @@ class MetadataLog:
                 for header, batch in iter_batches(chunk):
                     for record in decode_batch(batch):
                         if record.offset >= offset and record.value is not None:
+                            self.length += 1
                             yield json.loads(bytes(record.value))
                     offset = header.last_offset + 1
 
@@ -47,8 +56,21 @@ class MetadataLog:
             for at, entry in enumerate(entries)
         ]
         self._log.append([encode_batch(records)], leader_epoch=0, now_ms=now_ms)
+        self.length += len(entries)
         if self._fsync:
             self._log.flush()
+
+    def replace(self, entries: Sequence[Entry], now_ms: int) -> None:
+        """Write what all entries come to, and let them go. Raises StorageError: then old ones may be there still.
+
+        A log that has both says the same, so a crash at any point does no harm.
+        """
+        self._log.roll()
+        start = self._log.log_end_offset
+        self.append(entries, now_ms)
+        self._log.flush()
+        self._log.delete_records(start)
+        self.length = len(entries)
 
     def close(self) -> None:
         """Flush and close."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
 
 from kohort.log.disk import Disk
 from kohort.model.errors import ErrorCode, KafkaError
@@ -166,6 +167,23 @@ class Topics:
                 self._deleted.update(partition.directory for partition in topic.partitions)
             case "topic_config":
                 self._topics[entry["topic"]].config.alter(entry["name"], entry["value"])
+
+    def entries(self, now_ms: int) -> Iterator[Entry]:
+        """Yield the entries that give these topics; partitions that were added later have entries of their own."""
+        for topic in self:
+            count = 0
+            for epoch, added in groupby(topic.partitions, lambda partition: partition.created_epoch):
+                entry: Entry = {"type": "grow", "name": topic.name}
+                if not count:
+                    configs = dict(topic.config.texts)
+                    entry = {"type": "topic", "name": topic.name, "id": topic.topic_id.hex(), "configs": configs}
+                count += len(list(added))
+                yield {**entry, "partitions": count, "epoch": epoch, "at_ms": now_ms}
+
+    @property
+    def has_leftovers(self) -> bool:
+        """Whether a deleted topic has files still, which its entry in the log must have removed."""
+        return bool(self._deleted)
 
     def remove_leftovers(self) -> None:
         """Remove what a crash in the middle of a deletion left on the disk."""
