@@ -9,6 +9,7 @@ from __future__ import annotations
 from kohort.group.invariants import CALLBACK_CONTRACT
 from kohort.member.effects import Callback
 from kohort.model.assignment import Partitions
+from kohort.model.ids import TopicPartition
 from kohort.sim.checks.checker import Checker
 from kohort.sim.observer import SeenMember
 
@@ -16,13 +17,12 @@ NOTHING: Partitions = frozenset()
 
 
 class Listener:
-    """One member's listener: what its callbacks have left it with, which one runs, what it is said to own."""
+    """One member's listener: what its callbacks have left it with, and which one runs."""
 
-    __slots__ = ("granted", "has_joined", "owned", "running")
+    __slots__ = ("granted", "has_joined", "running")
 
     def __init__(self) -> None:
         self.granted: Partitions = NOTHING
-        self.owned: Partitions = NOTHING
         self.running: tuple[Callback, Partitions] | None = None
         self.has_joined = False
         """Whether a round was joined since the last one ended."""
@@ -102,18 +102,14 @@ class CallbackChecker(Checker):
             self._demand(member, not listener.granted, f"joins a round with {_text(listener.granted)} not revoked")
         listener.has_joined = True
 
-    def owns(self, member: SeenMember, partitions: Partitions) -> None:
-        """Nothing is acted on that was not assigned, or that was given up."""
-        listener = self._listeners.get(member.name)
-        if listener is None:
-            return
-        listener.owned = partitions
+    def delivered(self, member: SeenMember, partition: TopicPartition, first: int, next_offset: int) -> None:
+        """Records are handed out between assigned and the end of what takes their partition away."""
         self.count(CALLBACK_CONTRACT)
-        allowed = listener.granted
-        if listener.running is not None and listener.running[0] is Callback.ASSIGNED:
-            allowed |= listener.running[1]
-        strange = partitions - allowed
-        self._demand(member, not strange, f"acts on {_text(strange)}, which no callback has assigned to it")
+        if partition not in self._listener(member).granted:
+            self.broken(
+                CALLBACK_CONTRACT,
+                f"{member.name} ({member.kind}): hands out {partition}@{first}, which no callback has assigned to it",
+            )
 
     def _listener(self, member: SeenMember) -> Listener:
         listener = self._listeners.get(member.name)

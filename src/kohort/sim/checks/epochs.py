@@ -11,12 +11,9 @@ from kohort.group.events import GroupStored
 from kohort.group.invariants import EPOCH_MONOTONE, GENERATION_DENSE
 from kohort.group.shard import Shard
 from kohort.sim.checks.checker import Checker
-from kohort.sim.checks.ledger import GroupLedger
+from kohort.sim.checks.ledger import AWAY, GroupLedger
 from kohort.sim.checks.ledgers import Ledgers
 from kohort.sim.observer import SeenMember
-
-_AWAY = -2
-"""The epoch of a static member that said it would come back."""
 
 
 class EpochChecker(Checker):
@@ -58,7 +55,7 @@ class EpochChecker(Checker):
                 f"{event.group_id}: {event.member_id} is sent to epoch {event.epoch}, the group is at {ledger.epoch}",
             )
         member = ledger.natives.get(event.member_id)
-        if member is None or event.epoch >= member.epoch or _AWAY in (event.epoch, member.epoch):
+        if member is None or event.epoch >= member.epoch or AWAY in (event.epoch, member.epoch):
             return
         self.broken(
             EPOCH_MONOTONE, f"{event.group_id}: {event.member_id} goes back from {member.epoch} to {event.epoch}"

@@ -47,6 +47,9 @@ from kohort.model.id_partitions import NOTHING, IdPartitions
 Place = tuple[bytes, int]
 """A partition by its topic's id."""
 
+AWAY = -2
+"""The epoch of a static member that said it would come back."""
+
 
 class Native:
     """What the records say of one member of a consumer group; `held` has the epoch in which each partition came."""
@@ -117,9 +120,10 @@ class GroupLedger:
         self.regexes: dict[str, tuple[str, ...]] = {}
 
     def is_out(self, member_id: str) -> bool:
-        """Whether the coordinator has put a member out or left it behind, so that it may not know what holds now."""
+        """Whether a member was put out or left behind, or has left for a while: it may not know what holds now."""
         if self.kind == "consumer":
-            return member_id not in self.natives
+            member = self.natives.get(member_id)
+            return member is None or member.epoch == AWAY
         if member_id in self.out or member_id in self.left_behind:
             return True
         return member_id not in self.members and member_id not in self.joined
@@ -162,6 +166,11 @@ class GroupLedger:
     def names_of(self, member: Native) -> frozenset[str]:
         """Return the topics that a member of a consumer group subscribes to, as far as expressions are resolved."""
         return frozenset(member.names).union(self.regexes.get(member.regex, ()) if member.regex else ())
+
+    def resume(self, before: GroupLedger) -> None:
+        """Go on after a load: the log does not say who was left behind, but who knows nothing still knows nothing."""
+        is_same = before.kind == self.kind and before.generation == self.generation
+        self.left_behind = before.left_behind & self.members.keys() if is_same else set()
 
     def take(self, event: Event) -> None:
         """Fold one event."""

@@ -5,7 +5,8 @@ A ledger begins anew from the bytes of the log whenever a shard is loaded, so th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from kohort.group.events import Event, OffsetCommitted
@@ -74,11 +75,17 @@ class Ledgers(Checker):
         """Begin anew with what the log holds."""
         self.loads += 1
         index, count = hosted.partition.index, len(hosted.partition.topic.partitions)
-        for group_id in [each for each in self.groups if group_partition(each, count) == index]:
+        left = {each: ledger for each, ledger in self.groups.items() if group_partition(each, count) == index}
+        for group_id in left:
             del self.groups[group_id]
             self.shards.pop(group_id, None)
-        for event in events_of(hosted.partition):
+        with undisturbed(node):
+            events = events_of(hosted.partition)
+        for event in events:
             self.group(event.group_id).take(event)
+        for group_id, before in left.items():
+            if group_id in self.groups:
+                self.groups[group_id].resume(before)
 
     def group_event(self, node: SeenNode, shard: Shard, event: Event, now_ms: int) -> None:
         """Tell those who asked for it, and take it."""
@@ -102,6 +109,21 @@ class Ledgers(Checker):
 def hosted_by(node: Node) -> Sequence[OffsetsPartition]:
     """Return the offsets partitions of a node; none where nobody has asked it for a group yet."""
     return node.coordinator.partitions if "coordinator" in node.__dict__ else ()
+
+
+@contextmanager
+def undisturbed(node: SeenNode) -> Iterator[None]:
+    """Look at a node's disk without meeting, or using up, the faults that it has for its node."""
+    disk = getattr(node, "disk", None)
+    fault = getattr(disk, "fault", None)
+    if disk is None or fault is None:
+        yield
+        return
+    disk.fault = None
+    try:
+        yield
+    finally:
+        disk.fault = fault
 
 
 def events_of(partition: Partition) -> list[Event]:

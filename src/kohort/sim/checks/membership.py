@@ -33,6 +33,8 @@ class MembershipChecker(Checker):
         """By group and member id that was replaced: the instance it was."""
         self._lost: dict[tuple[str, str], tuple[int, str]] = {}
         """By member's name and request: after how many loads it was sent by somebody who was out, and as whom."""
+        self._leaving: set[str] = set()
+        """Who leaves: to be gone already is as good."""
         ledgers.before(GroupStored, self._generation_stored)
         ledgers.before(MemberAdded, self._added)
         ledgers.before(StaticMemberReplaced, self._static_replaced)
@@ -98,11 +100,13 @@ class MembershipChecker(Checker):
 
     def asked(self, member: SeenMember, request: str, detail: str) -> None:
         """Note a request of somebody who is out."""
-        if request not in _MEMBERS_ONLY:
+        if request not in _MEMBERS_ONLY or member.name in self._leaving:
             return
         epoch, member_id = member.identity
         ledger = self._ledgers.groups.get(member.group_id)
         key = member.name, request
+        if ledger is not None and epoch == ledger.generation:
+            ledger.left_behind.discard(member_id)  # it was told the generation without a round
         if epoch > 0 and ledger is not None and ledger.kind and ledger.is_out(member_id):
             self._lost[key] = (self._ledgers.loads, member_id)
         else:
@@ -123,8 +127,16 @@ class MembershipChecker(Checker):
                 FENCED_IS_TOLD, f"{member.name} ({member_id}) is out of {member.group_id}, and its {request} succeeds"
             )
 
+    def member_moved(self, member: SeenMember, state: str, cause: str) -> None:
+        """Note who leaves, and who does not any more."""
+        if state == "leaving":
+            self._leaving.add(member.name)
+        else:
+            self._leaving.discard(member.name)
+
     def member_ended(self, member: SeenMember, how: str) -> None:
         """Forget its requests."""
+        self._leaving.discard(member.name)
         for request in sorted(_MEMBERS_ONLY):
             self._lost.pop((member.name, request), None)
 

@@ -21,7 +21,7 @@ from kohort.node.offsets_partition import OffsetsPartition, Status
 from kohort.node.partition import Partition
 from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.ledger import GroupLedger
-from kohort.sim.checks.ledgers import READ_BYTES, Ledgers, hosted_by
+from kohort.sim.checks.ledgers import READ_BYTES, Ledgers, hosted_by, undisturbed
 from kohort.sim.observer import SeenNode
 from kohort.wire.records import Record, decode_batch, iter_batches
 
@@ -68,7 +68,7 @@ class ReplayChecker(Checker):
         for hosted in hosted_by(node.node):
             if hosted.status is not Status.ACTIVE:
                 continue
-            self._fold(hosted)
+            self._fold(node, hosted)
             if how != "power loss":
                 self._left[hosted.partition.index] = (hosted.shard, dict(self._ledgers.groups))
 
@@ -87,10 +87,11 @@ class ReplayChecker(Checker):
             if node.node is not None:
                 for hosted in hosted_by(node.node):
                     if hosted.status is Status.ACTIVE:
-                        self._fold(hosted)
+                        self._fold(node, hosted)
 
-    def _fold(self, hosted: OffsetsPartition) -> None:
-        rows = list(records_of(hosted.partition))
+    def _fold(self, node: SeenNode, hosted: OffsetsPartition) -> None:
+        with undisturbed(node):
+            rows = list(records_of(hosted.partition))
         clean = self._random.randint(0, len(rows))
         horizon = self._random.randint(0, clean)
         how = f"a cleaning of {clean} of {len(rows)} records, and of tombstones before the {horizon}th"
