@@ -114,6 +114,11 @@ class ReadingChecker(Checker):
                 f"{member.name} begins {partition} at {offset} as committed, and between {reading.low} and "
                 f"{reading.high} was committed since it got it",
             )
+        elif why == "reset" and self._could_go_on(partition, reading):
+            self.broken(
+                AT_LEAST_ONCE,
+                f"{member.name} begins {partition} anew at {offset}, and {member.group_id} had committed {reading.low}",
+            )
         key = (member.group_id, partition, reading.topic_id)
         reached = self._reached.setdefault(key, offset)
         if why == "committed" and offset > reached:
@@ -124,6 +129,16 @@ class ReadingChecker(Checker):
         if why != "committed":
             self._reached[key] = max(reached, offset)
         reading.next_offset = offset
+
+    def _could_go_on(self, partition: TopicPartition, reading: Reading) -> bool:
+        """Whether there was a commit ever since the member got the partition, and the log holds what follows it."""
+        if reading.low == NEVER or reading.next_offset != NEVER:
+            return False
+        for node in self._ledgers.nodes:
+            hosted = None if node.node is None else node.node.topics.partition(*partition)
+            if hosted is not None and hosted.topic.topic_id == reading.topic_id:
+                return hosted.log.log_start_offset <= reading.low and reading.high <= hosted.log.log_end_offset
+        return False
 
     def delivered(self, member: SeenMember, partition: TopicPartition, first: int, next_offset: int) -> None:
         """See that records follow on each other, for somebody who acts on their partition."""

@@ -32,7 +32,7 @@ SOFT = frozenset(
 """Fields of a consumer group that no record holds, or that are compared apart."""
 
 _GROUP_FIELDS = tuple(name for name in ConsumerGroup.__slots__ if name not in SOFT)
-_STEPS = (300, 1_500)
+_STEPS = (40, 160)
 """After how many steps of the world that touched a group it is folded anew, at least and at most."""
 
 Ledger = dict[str, GroupLedger]

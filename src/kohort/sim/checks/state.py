@@ -24,7 +24,7 @@ from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.ledgers import Ledgers, hosted_by
 from kohort.sim.observer import SeenNode
 
-LONGEST_PAUSE = 8
+LONGEST_PAUSE = 3
 """After how many steps that touched a group its state is looked at, at the latest."""
 
 SPARE = 16
