@@ -95,7 +95,11 @@ class ConsumerMember(ConsumerStanding):
                 put_away(self)
             elif self.state is ConsumerState.RECONCILING:
                 reconcile(self)
+        was_acknowledging = self.state is ConsumerState.ACKNOWLEDGING
         beat(self, now_ms)
+        if was_acknowledging and self.state is ConsumerState.RECONCILING:
+            # What came meanwhile does not wait for the acknowledgement's answer, which a broker may keep.
+            reconcile(self)
 
 
 __all__ = ["ConsumerMember"]

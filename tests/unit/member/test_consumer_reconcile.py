@@ -200,6 +200,17 @@ def test_a_target_that_comes_meanwhile_is_the_next_reconciliations() -> None:
     assert script.member.state is ConsumerState.STABLE
 
 
+def test_a_target_that_came_meanwhile_does_not_wait_for_the_acknowledgements_answer() -> None:
+    script = stable()
+    script.beat()
+    script.answered(2, ids(0, 1, 2))
+    script.beat()
+    script.answered(2, ids(0, 1, 2, 3))
+    asked = script.finished(ASSIGNED)
+    assert one_heartbeat(asked).owned == ids(0, 1, 2)
+    assert [effect.partitions for effect in asked if isinstance(effect, RunCallback)] == [partitions(3)]
+
+
 @pytest.mark.parametrize("error", [ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID])
 def test_a_reconciliation_is_discarded_when_its_member_is_put_out(error: ErrorCode) -> None:
     script = revoking()
