@@ -164,7 +164,7 @@ def _has_two_nodes(sketch: Sketch) -> bool:
 
 
 def _has_native(sketch: Sketch) -> bool:
-    return any(member.protocol == "consumer" for member in sketch.members)
+    return any(member.kind.protocol == "consumer" for member in sketch.members)
 
 
 MENU = (

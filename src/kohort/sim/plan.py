@@ -9,42 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from kohort.sim.peer_kinds import Kind, PeerConfig
+
 SECOND_US = 1_000_000
 
 
 class MemberPlan(NamedTuple):
-    """One member: what its user configures, and how its application behaves."""
+    """One member: what program it is, and what its user configures."""
 
     name: str
-    group: str
-    protocol: str = "classic"
-    """`classic` or `consumer`."""
-    topics: tuple[str, ...] = ("t",)
-    pattern: str | None = None
-    """An expression to subscribe to instead of topics; the client resolves it in the classic protocol."""
-    assignors: tuple[str, ...] = ("range",)
-    """Classic: what it offers, in order of preference. Consumer: the broker's assignor that it votes for, or none."""
-    embedded_version: int = 3
-    """The newest version of the embedded consumer protocol that it writes."""
-    instance_id: str | None = None
-    session_timeout_ms: int = 6_000
-    heartbeat_interval_ms: int = 2_000
-    max_poll_interval_ms: int = 10_000
-    work_us: int = 50_000
-    """How long the application works on what one poll gave it."""
-    callback_us: int = 1_000
-    """How long a rebalance callback takes."""
-    commit: str = "auto"
-    """`auto` (with the polls, each second or so), `sync` (after each batch, and waits), `async` (and does not wait)."""
-    max_poll_records: int = 50
-    reset: str = "earliest"
+    kind: Kind
+    config: PeerConfig
 
     @property
-    def kind(self) -> str:
-        """What the trace calls it: eager, cooperative or consumer."""
-        if self.protocol == "consumer":
-            return "consumer"
-        return "cooperative" if self.assignors == ("cooperative-sticky",) else "eager"
+    def group(self) -> str:
+        """Its group."""
+        return self.config.group_id
 
 
 class TopicPlan(NamedTuple):
@@ -121,20 +101,22 @@ def show(plan: Plan) -> Iterator[str]:
 
 def show_member(member: MemberPlan) -> str:
     """Tell a member's configuration on a line."""
-    wanted = f"~{member.pattern}" if member.pattern is not None else ",".join(member.topics)
+    kind, config = member.kind, member.config
+    wanted = f"~{config.pattern}" if config.pattern is not None else ",".join(config.topics)
     parts = [
-        f"{member.group}/{member.kind}",
+        f"{member.group}/{kind.name}",
         f"wants={wanted}",
-        f"assignors={','.join(member.assignors) or '-'}",
-        f"commit={member.commit}",
-        f"work={member.work_us // 1000}ms",
-        f"callback={member.callback_us // 1000}ms",
-        f"max-poll={member.max_poll_interval_ms // 1000}s",
+        f"commit={config.commit}",
+        f"work={config.work_us // 1000}ms",
+        f"callback={config.callback_us // 1000}ms",
+        f"max-poll={config.max_poll_interval_ms // 1000}s",
     ]
-    if member.protocol == "classic":
-        parts.append(f"session={member.session_timeout_ms // 1000}s embedded=v{member.embedded_version}")
-    if member.instance_id is not None:
-        parts.append(f"instance={member.instance_id}")
+    if kind.protocol == "classic":
+        parts.append(f"session={config.session_timeout_ms // 1000}s")
+    if config.instance_id is not None:
+        parts.append(f"instance={config.instance_id}")
+    if config.overrun or config.raising:
+        parts.append(f"overrun={config.overrun:g} raising={config.raising:g}")
     return " ".join(parts)
 
 

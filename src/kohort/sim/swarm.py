@@ -6,15 +6,28 @@ drawn is legal: no step asks for what a real cluster could not do.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
 from kohort.sim.draw import Draw
 from kohort.sim.menu import MENU, Luck, Sketch
+from kohort.sim.peer_kinds import KINDS, PeerConfig
 from kohort.sim.plan import SECOND_US, MemberPlan, Plan, Step, TopicPlan
 
-EAGER: tuple[tuple[str, ...], ...] = (("range",), ("roundrobin",), ("sticky",))
-COOPERATIVE = ("cooperative-sticky",)
+EAGER = (
+    ("eager-range", "eager-java", "eager-v2"),
+    ("eager-roundrobin", "eager-aiokafka", "eager-roundrobin"),
+    ("eager-sticky", "eager-v1"),
+    ("eager-range", "eager-librdkafka"),
+)
+"""Kinds that can be in one group."""
+FAMILIES = {
+    "rolling": ("rolling", "rolling", "rolling-java"),
+    "cooperative": ("cooperative", "cooperative", "cooperative-java", "cooperative-v1", "cooperative-v2"),
+    "consumer": ("consumer", "consumer", "consumer-uniform", "consumer-range", "consumer-java", "consumer-librdkafka"),
+}
 
 
 class Mix(NamedTuple):
@@ -54,8 +67,9 @@ def draw_plan(seed: int) -> Plan:
     variants = []
     for member in members:
         mix = mixes[member.group]
-        kinds = mix.bounces if mix.is_in_order else random.choices(mix.bounces, k=2)
-        variants.append(tuple(draw_member(random, member, kind, topics) for kind in kinds))
+        families = mix.bounces if mix.is_in_order else random.choices(mix.bounces, k=2)
+        eager = next((kinds for kinds in EAGER if member.kind.name in kinds), EAGER[0])
+        variants.append(tuple(draw_member(random, member, family, topics, eager) for family in families))
     steps = draw_steps(Sketch(random, end_us, topics, nodes, tuple(members)))
     return Plan(seed, settings, topics, nodes, tuple(members), tuple(variants), steps, end_us)
 
@@ -92,6 +106,9 @@ def draw_settings(random: Random) -> tuple[tuple[str, str], ...]:
         "offsets.topic.num.partitions": random.choice(("1", "1", "3")),
         "offsets.topic.segment.bytes": random.choice(("4096", "16384", "1048576")),
         "log.flush.interval.messages": "1",
+        "log.cleaner.backoff.ms": random.choice(("200", "2000", "15000")),
+        "log.cleaner.min.cleanable.ratio": random.choice(("0", "0.5")),
+        "log.cleaner.delete.retention.ms": random.choice(("0", "5000", "86400000")),
     }
     return tuple(sorted(choices.items()))
 
@@ -100,49 +117,49 @@ def draw_members(random: Random, group: str, mix: Mix, topics: tuple[TopicPlan, 
     """Return the members of one group; instance ids are for all of them, some or none."""
     count = random.choices((1, 2, 3, 4, 5, 6), (1, 3, 4, 3, 2, 1))[0]
     static = random.choice((0.0, 0.0, 0.5, 1.0))
-    assignors = random.choice(EAGER)
+    eager = random.choice(EAGER)
     members = []
     for number in range(first, first + count):
-        name = f"m{number}"
         slot = f"i{number}" if random.random() < static else None
-        basis = MemberPlan(name, group, assignors=assignors, instance_id=slot)
-        members.append(draw_member(random, basis, random.choice(mix.kinds), topics))
+        config = PeerConfig(group, (topics[0].name,), instance_id=slot)
+        basis = MemberPlan(f"m{number}", KINDS[random.choice(eager)], config)
+        members.append(draw_member(random, basis, random.choice(mix.kinds), topics, eager))
     return members
 
 
-def draw_member(random: Random, basis: MemberPlan, kind: str, topics: tuple[TopicPlan, ...]) -> MemberPlan:
-    """Return a member of a kind, in the place and group of `basis`, as another user would configure it."""
-    protocol = "consumer" if kind == "consumer" else "classic"
-    eager = tuple(name for name in basis.assignors if name not in COOPERATIVE) or EAGER[0]
-    offered = {"eager": eager, "rolling": COOPERATIVE + eager, "cooperative": COOPERATIVE}
-    chosen = offered.get(kind) or random.choice(((), (), ("uniform",), ("range",)))
+def draw_member(
+    random: Random, basis: MemberPlan, family: str, topics: tuple[TopicPlan, ...], eager: tuple[str, ...]
+) -> MemberPlan:
+    """Return a member of a family, in the place and group of `basis`, as another user would configure it."""
+    kind = KINDS[random.choice(eager if family == "eager" else FAMILIES[family])]
     wanted = tuple(topic.name for topic in topics if random.random() < 0.8) or (topics[0].name,)
-    if random.random() < 0.3 and kind == "rolling":
-        chosen = eager + COOPERATIVE
-    return basis._replace(
-        protocol=protocol,
+    is_busy = random.random() < 0.15
+    config = replace(
+        basis.config,
         topics=wanted,
         pattern="[tuv].*" if random.random() < 0.08 else None,
-        assignors=chosen,
-        embedded_version=random.choices((3, 2, 1, 0), (12, 1, 1, 0 if kind == "cooperative" else 1))[0],
+        instance_id=basis.config.instance_id if kind.may_be_static else None,
         session_timeout_ms=random.choice((6_000, 8_000, 10_000)),
         heartbeat_interval_ms=random.choice((1_000, 2_000, 3_000)),
         max_poll_interval_ms=random.choice((5_000, 10_000, 15_000)),
         work_us=random.choice((1_000, 20_000, 100_000, 500_000)),
         callback_us=random.choices((1_000, 100_000, 2_000_000), (8, 3, 1))[0],
-        commit=random.choice(("auto", "auto", "sync", "async")),
+        commit=random.choice(("auto", "auto", "sync", "async", "revoked")),
         max_poll_records=random.choice((10, 50, 500)),
+        overrun=random.choice((0.005, 0.05)) if is_busy else 0.0,
+        raising=random.choice((0.0, 0.0, 0.0, 0.0, 0.0, 0.02, 0.3)),
     )
+    return MemberPlan(basis.name, kind, config)
 
 
-def draw_steps(sketch: Sketch) -> tuple[Step, ...]:
+def draw_steps(sketch: Sketch, menu: Iterable[Luck] = MENU) -> tuple[Step, ...]:
     """Return what happens: members come, records come, and the faults that this world has."""
     random = sketch.random
     drawn: list[tuple[int | None, str, str, tuple[tuple[str, int | str], ...]]] = []
     for member in sketch.members:
         late_us = random.choice((0, 0, random.randrange(2 * SECOND_US), random.randrange(sketch.end_us * 2 // 3)))
         drawn.append((late_us, "start", member.name, ()))
-    for luck in MENU:
+    for luck in menu:
         if not luck.fits(sketch) or random.random() >= luck.presence:
             continue
         for _ in range(_times(random, luck)):

@@ -1,0 +1,275 @@
+"""`kohort sim`: worlds out of seeds, with our brokers and members in them, and everything that can go wrong.
+
+One seed is told as a trace or drawn as a picture; many are counted. A failure is made smaller and comes with the one
+line that brings it back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from argparse import ArgumentTypeError
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kohort.cli import output
+from kohort.cli.failure import FAILED, INTERRUPTED, USAGE, CommandFailed, closed_pipe
+from kohort.cli.options import add_json, number, verb
+
+if TYPE_CHECKING:
+    from kohort.sim.batch import Tally
+    from kohort.sim.plan import Plan
+    from kohort.sim.run import Outcome
+
+EXAMPLES = """
+kohort sim --seed 7
+kohort sim --seed 7 --log full --picture world.svg
+kohort sim --seed 7 --plan
+kohort sim --seed 7 --only 3,7,9
+kohort sim --seeds 10000 --jobs 2
+kohort sim --seeds 1000000 --spark 'spark://master:7077'
+"""
+
+SHRUNK = 5
+"""How many failures of a batch are made smaller: the first of each invariant."""
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `sim` to the command line."""
+    summary = "run brokers and members in simulated worlds full of faults, and check that every promise holds"
+    parser = verb(verbs, "sim", summary, run=run, examples=EXAMPLES)
+    many = parser.add_mutually_exclusive_group(required=True)
+    many.add_argument("--seed", metavar="N", type=number(0, "a seed"), help="the world of one seed")
+    many.add_argument("--seeds", metavar="COUNT", type=number(1, "a number of seeds"), help="so many worlds")
+    one = parser.add_argument_group("one seed")
+    one.add_argument(
+        "--log", choices=("short", "full", "none"), default="short", help="how much of what happens is told (short)"
+    )
+    one.add_argument("--picture", metavar="FILE", type=Path, help="draw who owned what when, as SVG")
+    one.add_argument("--plan", action="store_true", help="print what the seed decides, and run nothing")
+    one.add_argument("--only", metavar="STEPS", type=steps, help="leave out all steps but these, such as 3,7,9 or none")
+    one.add_argument("--until", metavar="SECONDS", type=seconds_us, help="end the faults then")
+    batch = parser.add_argument_group("many seeds")
+    batch.add_argument("--from", dest="first", metavar="N", type=number(0, "a seed"), default=0, help="the first (0)")
+    batch.add_argument(
+        "--jobs", metavar="N", type=number(1, "a number of processes"), help="processes (as many as there are cores)"
+    )
+    batch.add_argument("--spark", metavar="MASTER", help="spread the seeds over a Spark cluster, such as local[2]")
+    parser.add_argument("--no-shrink", action="store_true", help="do not make failures smaller")
+    add_json(parser)
+
+
+def steps(text: str) -> tuple[int, ...]:
+    """Return the numbers of a list of steps."""
+    if text == "none":
+        return ()
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is no list of steps such as 3,7,9") from None
+
+
+def seconds_us(text: str) -> int:
+    """Return seconds of the world as microseconds."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds < 1e6:
+        raise ArgumentTypeError(f"{text!r} is no time of the world in seconds, such as 12.5")
+    return round(seconds * 1_000_000)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run what was asked for, and return the exit status: 1 where a world broke."""
+    foreign = ("first", "jobs", "spark") if args.seed is not None else ("picture", "plan", "only", "until")
+    for name in foreign:
+        if getattr(args, name):
+            option = "from" if name == "first" else name
+            output.remark(f"--{option} goes with {'--seeds' if args.seed is not None else '--seed'}")
+            return USAGE
+    try:
+        status = run_one(args) if args.seed is not None else run_many(args)
+        output.flush()
+    except CommandFailed as failure:
+        output.remark(failure.sentence)
+        return failure.status
+    except output.OutputClosed:
+        return closed_pipe()
+    return status
+
+
+# One world
+
+
+def run_one(args: argparse.Namespace) -> int:
+    """Tell one world."""
+    from kohort.sim import picture, trace
+    from kohort.sim.observer import Observer
+    from kohort.sim.plan import show
+    from kohort.sim.run import run as run_plan
+
+    whole, plan = cut(args)
+    if args.plan:
+        output.put("\n".join(show(plan)))
+        return 0
+    observers: list[Observer] = []
+    if args.log != "none" and not args.json:
+        observers.append((trace.Trace if args.log == "full" else trace.ShortTrace)(output.put))
+    drawing = picture.Picture(f"kohort sim --seed {args.seed}") if args.picture else None
+    if drawing is not None:
+        observers.append(drawing)
+    try:
+        outcome = run_plan(plan, *observers)
+    finally:
+        if drawing is not None:
+            write_picture(args.picture, drawing.svg())
+    smaller = "" if outcome.passed or args.no_shrink or args.only is not None else smallest(whole, plan, outcome)
+    if args.json:
+        from kohort.sim.batch import outcome_as_json
+
+        output.put_json(outcome_as_json(outcome) | ({"shrunk": smaller} if smaller else {}))
+    else:
+        output.put("\n".join(filter(None, [*told(outcome), f"smaller: {smaller}" if smaller else ""])))
+    return 0 if outcome.passed else FAILED
+
+
+def cut(args: argparse.Namespace) -> tuple[Plan, Plan]:
+    """Return the plan of a seed, whole and as the options want it."""
+    from kohort.sim.swarm import draw_plan
+
+    whole = plan = draw_plan(args.seed)
+    if args.only is not None:
+        known = {step.number for step in whole.steps}
+        if strange := [step for step in args.only if step not in known]:
+            raise CommandFailed(f"seed {args.seed} has no step {strange[0]}: it has 1 to {len(known)}", USAGE)
+        plan = plan.only(args.only)
+    return whole, plan if args.until is None else plan.until(args.until)
+
+
+def told(outcome: Outcome) -> Iterator[str]:
+    """Tell what became of a world, in a sentence; what it lived through stands above it."""
+    lived = f"{outcome.events:,} events in {outcome.virtual_us / 1e6:.1f} virtual seconds"
+    if outcome.broken is None:
+        rest = "" if outcome.rest_us < 0 else f", at rest {outcome.rest_us / 1e6:.1f} s after the healing"
+        yield f"seed {outcome.seed}: passed, {lived}{rest}"
+    else:
+        broken = outcome.broken
+        yield f"seed {outcome.seed}: {broken.invariant} broken at {broken.at_us / 1e6:.6f} s, event {broken.event}"
+        yield f"  {broken.sentence}"
+
+
+def smallest(whole: Plan, plan: Plan, outcome: Outcome) -> str:
+    """Return the command line of the smallest plan that fails as this one does."""
+    from kohort.sim.run import run as run_plan
+    from kohort.sim.shrink import TRIES, replay, shrink
+
+    with output.Meter("making it smaller", total=TRIES, unit="worlds") as meter:
+
+        def tried(smaller: Plan) -> Outcome:
+            meter.advance()
+            return run_plan(smaller)
+
+        return replay(shrink(plan, outcome, runs=tried).plan, whole)
+
+
+def write_picture(path: Path, svg: str) -> None:
+    """Write the picture, or say why not."""
+    try:
+        path.write_text(svg, encoding="utf-8")
+    except OSError as error:
+        raise CommandFailed(f"cannot write {path}: {error.strerror}", USAGE) from None
+
+
+# Many worlds
+
+
+def run_many(args: argparse.Namespace) -> int:
+    """Run many worlds and tell what they amount to; Ctrl-C tells what there is so far."""
+    from kohort.sim.batch import Tally
+
+    tally = Tally()
+    seeds = range(args.first, args.first + args.seeds)
+    started = time.perf_counter()
+    is_interrupted = False
+    try:
+        with (
+            output.Meter("simulating", total=args.seeds, unit="seeds") as meter,
+            closing(outcomes(args, seeds)) as each,
+        ):
+            for outcome in each:
+                tally.add(outcome)
+                meter.advance()
+    except KeyboardInterrupt:
+        is_interrupted = True
+    elapsed_s = time.perf_counter() - started
+    replays = {} if args.no_shrink or is_interrupted else smaller_of(tally)
+    if args.json:
+        shown = tally.as_json() | {"seconds": round(elapsed_s, 3), "interrupted": is_interrupted}
+        for failure in shown["failures"]:
+            failure["replay"] = replays.get(failure["seed"], failure["replay"])
+        output.put_json(shown)
+    else:
+        output.put("\n".join(summary(tally, replays)))
+        speed = f"{elapsed_s:,.1f} s, {tally.events / elapsed_s:,.0f} events/s"
+        output.put(f"{tally.summary()}; {speed}{'; interrupted' if is_interrupted else ''}")
+    if is_interrupted:
+        return INTERRUPTED
+    return FAILED if tally.broken else 0
+
+
+def outcomes(args: argparse.Namespace, seeds: range) -> Generator[Outcome]:
+    """Yield what becomes of the seeds, here or on a Spark cluster."""
+    if args.spark is None:
+        from kohort.sim.batch import run_seeds
+
+        yield from run_seeds(seeds, args.jobs or os.cpu_count() or 1)
+        return
+    from kohort.spark.session import SparkMissing, build
+
+    try:
+        session = build("kohort sim", master=args.spark)
+    except SparkMissing as error:
+        raise CommandFailed(str(error)) from None
+    from kohort.sim.spread import spread
+
+    try:
+        yield from spread(session, seeds)
+    finally:
+        session.stop()
+
+
+def smaller_of(tally: Tally) -> dict[int, str]:
+    """Return the command lines of the first failures of each invariant, made smaller, by seed."""
+    from kohort.sim.swarm import draw_plan
+
+    seen: dict[str, int] = {}
+    for outcome in sorted(tally.broken):
+        if outcome.broken is not None and len(seen) < SHRUNK:
+            seen.setdefault(outcome.broken.invariant, outcome.seed)
+    by_seed = {outcome.seed: outcome for outcome in tally.broken}
+    found: dict[int, str] = {}
+    for seed in seen.values():
+        whole = draw_plan(seed)
+        found[seed] = smallest(whole, whole, by_seed[seed])
+    return found
+
+
+def summary(tally: Tally, replays: dict[int, str]) -> Iterator[str]:
+    """Tell what many worlds amount to: by fault, by invariant, and each failure with its replay."""
+    yield output.table(("fault", "worlds", "drawn", "met"), tally.faults())
+    yield ""
+    yield output.table(("invariant", "worlds", "compared", "broken"), tally.held())
+    if tally.failures:
+        yield ""
+        yield output.table(("members that failed", "times"), sorted(tally.failures.items()))
+    for outcome in sorted(tally.broken):
+        broken = outcome.broken
+        assert broken is not None, "only broken worlds are kept"
+        yield ""
+        yield f"seed {outcome.seed}: {broken.invariant} at {broken.at_us / 1e6:.6f} s: {broken.sentence}"
+        yield f"  {replays.get(outcome.seed, f'kohort sim --seed {outcome.seed}')}"
+    yield ""

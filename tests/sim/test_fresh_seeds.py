@@ -1,0 +1,31 @@
+"""A thousand worlds that nobody has seen before, at each run; KOHORT_SEEDS and KOHORT_SEED_FROM say others."""
+
+from __future__ import annotations
+
+import os
+from secrets import randbelow
+
+import pytest
+
+from kohort.sim.batch import Tally, run_seeds
+from kohort.sim.menu import MENU
+
+
+@pytest.mark.timeout(900)
+def test_fresh_seeds_break_nothing_and_meet_every_fault() -> None:
+    first = int(os.environ.get("KOHORT_SEED_FROM") or randbelow(1 << 40))
+    count = int(os.environ.get("KOHORT_SEEDS") or 1_000)
+    tally = Tally()
+    for outcome in run_seeds(range(first, first + count), os.cpu_count() or 1):
+        tally.add(outcome)
+    failures = [
+        f"kohort sim --seed {outcome.seed}: {outcome.broken.invariant}: {outcome.broken.sentence}"
+        for outcome in sorted(tally.broken)
+        if outcome.broken is not None
+    ]
+    assert not failures, "\n" + "\n".join(failures)
+    if count >= 1_000:
+        met = {name for name, times in tally.met.items() if times}
+        wanted = {luck.name.removesuffix(" member") for luck in MENU}
+        assert wanted <= met, f"nothing came of {sorted(wanted - met)}"
+        assert all(tally.coverage.values()), [name for name, times in tally.coverage.items() if not times]

@@ -1,0 +1,69 @@
+"""What a picture shows is what members told."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+from kohort.member.identity import NOBODY, Identity
+from kohort.model.ids import TopicPartition
+from kohort.sim.picture import Picture
+from kohort.sim.scheduler import Scheduler
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+class Somebody(NamedTuple):
+    name: str
+    group_id: str = "g"
+    kind: str = "eager"
+    instance_id: str | None = None
+    identity: Identity = NOBODY
+
+
+class Drawn:
+    """A picture of two members, one after the other."""
+
+    def __init__(self) -> None:
+        self.picture = Picture("a <world>")
+        self.scheduler = Scheduler()
+        self.picture.began(self.scheduler)
+
+    def at(self, seconds: int) -> Picture:
+        self.scheduler.now_us = seconds * 1_000_000
+        return self.picture
+
+    def texts(self) -> list[str]:
+        root = ElementTree.fromstring(self.picture.svg())
+        return [element.text or "" for element in root.iter() if element.tag in (f"{SVG}text", f"{SVG}title")]
+
+
+def two_members() -> Drawn:
+    drawn = Drawn()
+    one, two = Somebody("m1"), Somebody("m2")
+    drawn.at(0).member_started(one)
+    drawn.at(0).member_started(two)
+    drawn.at(1).owns(one, frozenset({T0, T1}))
+    drawn.at(3).fault("kill", "m1", "down_us=5")
+    drawn.at(3).owns(one, frozenset())
+    drawn.at(5).owns(two, frozenset({T0}))
+    drawn.at(9).healed()
+    drawn.at(10)
+    return drawn
+
+
+def test_each_span_of_ownership_is_a_bar_that_says_whose_it_is() -> None:
+    texts = two_members().texts()
+    assert texts.count("m1 from 1.000 s to 3.000 s") == 2
+    assert texts.count("m2 from 5.000 s to 10.000 s") == 1
+
+
+def test_members_partitions_faults_and_the_healing_are_named() -> None:
+    texts = two_members().texts()
+    assert {"a <world>", "m1 (g)", "m2 (g)", "t-0", "t-1", "healed", "group g"} <= set(texts)
+    assert "1  3.000 s  kill m1 down_us=5" in texts
+
+
+def test_a_world_in_which_nothing_happened_has_a_picture_too() -> None:
+    assert ElementTree.fromstring(Drawn().picture.svg()).tag == f"{SVG}svg"
