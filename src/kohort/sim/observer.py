@@ -117,6 +117,9 @@ class Observer:
     def callback_ended(self, member: SeenMember, callback: Callback, partitions: Partitions, error: str | None) -> None:
         """See it end."""
 
+    def contract_broken(self, member: SeenMember, sentence: str) -> None:
+        """See that a member's machine asked for what its listener or its assignor may rely on not to happen."""
+
     def owns(self, member: SeenMember, partitions: Partitions) -> None:
         """See what a member acts on from here: told at each change, and empty when its process ends."""
 

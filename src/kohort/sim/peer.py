@@ -17,7 +17,9 @@ from collections.abc import Sequence
 from random import Random
 
 from kohort.member import ClassicMember, ConsumerMember, Identity, effects, inputs
+from kohort.member.contract import ContractBroken
 from kohort.member.identity import NOBODY
+from kohort.member.witness import ConsumerWitness, Witness
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.sim.application import Application
@@ -84,6 +86,7 @@ class Peer:
             self.link, self.topics, kind, config.member_config(kind), self.take, self._asked, self._heard
         )
         self.member: ClassicMember | ConsumerMember = self._speech.member
+        self._oath = ConsumerWitness(self.member) if isinstance(self.member, ConsumerMember) else Witness(self.member)
         self.application = Application(self)
 
     # -- as others see it
@@ -168,7 +171,11 @@ class Peer:
     def _step(self, event: inputs.Input) -> None:
         member = self.member
         state, identity = member.state, member.identity
-        asked = member.step(event, self.host.now_ms())
+        try:
+            asked = self._oath.step(event, self.host.now_ms())
+        except ContractBroken as broken:
+            self.observer.contract_broken(self, str(broken))
+            raise
         if member.owned is not self._told:
             self._tell_owned(member.owned)
         if member.state is not state:

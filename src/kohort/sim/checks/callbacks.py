@@ -91,6 +91,10 @@ class CallbackChecker(Checker):
         else:
             listener.granted -= partitions
 
+    def contract_broken(self, member: SeenMember, sentence: str) -> None:
+        """The member's witness, which knows its inputs, has seen more."""
+        self.broken(CALLBACK_CONTRACT, f"{member.name} ({member.kind}): {sentence}")
+
     def asked(self, member: SeenMember, request: str, detail: str) -> None:
         """No round is joined while a callback runs, and in EAGER with empty hands."""
         if request != "JoinGroup":

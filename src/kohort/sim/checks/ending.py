@@ -113,7 +113,10 @@ class EndChecker(Checker):
         if strangers := sorted(group.members.keys() - ids):
             return f"{strangers[0]} is in it, and nobody is {strangers[0]} any more"
         owned: dict[TopicPartition, str] = {}
+        ledger = self._ledgers.group(group.group_id)
         for each in members:
+            if ledger.is_out(each.identity.member_id):
+                continue  # its user has gone away with what it had, and has not come back to hear of it
             for partition in sorted(self._owned.get(each.name, ())):
                 if partition in owned:
                     return f"{owned[partition]} and {each.name} both own {partition}"

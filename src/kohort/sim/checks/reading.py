@@ -184,6 +184,8 @@ class ReadingChecker(Checker):
             assert node.node is not None, "a node that runs is there"
             for name, readings in sorted(self._readings.items()):
                 group_id = self._members[name].group_id
+                if self._ledgers.group(group_id).is_out(self._members[name].identity.member_id):
+                    continue  # its user has gone away, and what it had is another's
                 for partition, reading in sorted(readings.items()):
                     hosted = node.node.topics.partition(*partition)
                     if hosted is None or hosted.topic.topic_id != reading.topic_id:
