@@ -63,4 +63,4 @@ def test_cooperative_way_and_its_assumptions_are_told_on_kafka(kohort: Commands,
     said = asyncio.run(scenario())
     assert "4 restarts, one after another" in said
     assert "- which assignors classic members offer is not described: all are taken to offer range" in said
-    assert "- a step of a rebalance takes 3000 ms" in said
+    assert "- classic members send a heartbeat every 3 s" in said

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import argparse
 from argparse import ArgumentTypeError
+from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from kohort.cli import output
 from kohort.cli.failure import FAILED
 from kohort.cli.options import add_cluster, add_json, number, verb
 from kohort.cli.topics import with_admin
-from kohort.group.migration.forecast import Assumptions
-from kohort.group.migration.plan import Goal, LiveMember, Plan, make_plan
+from kohort.group.migration.kinds import Cost
+from kohort.group.migration.plan import Goal, Limits, LiveGroup, LiveMember, Plan, Restart, make_plan
 
 if TYPE_CHECKING:
     from kohort.client import Admin
@@ -29,10 +31,6 @@ WATCH_EXAMPLES = """
 kohort migrate watch readers --to consumer
 kohort migrate watch readers --to classic --members 5 --json
 """
-
-STEP_MS = 100
-KAFKAS_HEARTBEAT_MS = {Goal.COOPERATIVE: 3_000, Goal.CONSUMER: 5_000, Goal.CLASSIC: 5_000}
-"""On Apache Kafka a member hears of a change with its next heartbeat; these are the default intervals."""
 
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000}
 
@@ -50,10 +48,11 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         "--bounce", metavar="TIME", type=duration_ms, default=10_000, help="how long a restart takes (default: 10s)"
     )
     plan.add_argument(
-        "--step",
+        "--callback",
         metavar="TIME",
         type=duration_ms,
-        help="how long a step of a rebalance takes (default: 100ms; on Apache Kafka the heartbeat interval, 3s or 5s)",
+        default=0,
+        help="how long each callback of a member's listener runs (default: 0s)",
     )
     summary = "follow the restarts of a group until every member is there"
     watch = verb(inner, "watch", summary, run=run_watch, examples=WATCH_EXAMPLES)
@@ -115,14 +114,12 @@ def run_watch(args: argparse.Namespace) -> int:
 
 async def show_plan(args: argparse.Namespace, admin: Admin) -> int:
     """Read the group, make the plan, print it."""
-    from kohort.cli.migrate_facts import read_facts
+    from kohort.cli.migrate_facts import coordinator_settings, read_facts
 
     group, limits, doubts = await read_facts(args, admin)
-    step_ms = args.step
-    if step_ms is None:
-        step_ms = STEP_MS if limits.is_ours else KAFKAS_HEARTBEAT_MS[args.goal]
-    client_assignor = None if args.goal is Goal.CONSUMER else args.assignor
-    plan = make_plan(group, limits, args.goal, Assumptions(args.bounce, step_ms), client_assignor)
+    settings = await coordinator_settings(admin, args.group)
+    with output.Meter("playing the restarts", unit="events") as meter:
+        plan = planned(args, group, limits, settings, meter.advance)
     if args.json:
         output.put_json(plan_json(plan, doubts))
     else:
@@ -132,6 +129,34 @@ async def show_plan(args: argparse.Namespace, admin: Admin) -> int:
         who = f"{', '.join(names)}: " if names else ""
         output.remark(f"{args.group} cannot go to {args.goal} safely, rule {each.rule}: {who}{each.text}")
     return 0 if plan.is_safe else FAILED
+
+
+def planned(
+    args: argparse.Namespace,
+    group: LiveGroup,
+    limits: Limits,
+    settings: Mapping[str, str],
+    advanced: Callable[[int], object],
+) -> Plan:
+    """Make the plan; what its restarts cost is played on a copy of the group."""
+    from kohort.what_if.facts import Facts, Times
+    from kohort.what_if.rolling import costs_of
+
+    times = Times(away_ms=args.bounce, revoked_ms=args.callback, assigned_ms=args.callback)
+    vote = args.assignor if args.goal is Goal.CONSUMER else None
+
+    def costs(group: LiveGroup, restarts: Sequence[Restart]) -> list[Cost]:
+        facts = Facts(group, settings, limits.is_ours)
+        return costs_of(facts, times, restarts, vote, advanced)
+
+    assumed = [
+        f"a restarting member is away for {times.away_ms / 1000:g} s; the next one restarts once the group has settled",
+        f"callbacks run for {args.callback / 1000:g} s, and a message is {times.network_ms:g} ms on its way",
+    ]
+    if any(not each.is_native for each in group.members) or args.goal is not Goal.CONSUMER:
+        assumed.append(f"classic members send a heartbeat every {times.heartbeat_interval_ms / 1000:g} s")
+    client_assignor = None if args.goal is Goal.CONSUMER else args.assignor
+    return make_plan(group, limits, args.goal, client_assignor, costs=costs, assumed=assumed)
 
 
 def put_plan(plan: Plan, doubts: list[str]) -> None:
@@ -146,22 +171,24 @@ def put_plan(plan: Plan, doubts: list[str]) -> None:
         return
     rows = [member_cells(plan, each) for each in sorted(group.members, key=lambda each: (each.name, each.member_id))]
     output.put("\n" + output.table(["member", "protocol", "metadata", "offers", "owns", "can go"], rows))
-    if plan.bounces:
-        many = len(plan.bounces) != 1
-        output.put(f"\n{len(plan.bounces)} restart{'s' * many}, one after another{totals_text(plan)}:")
+    if plan.restarts:
+        many = len(plan.restarts) != 1
+        output.put(f"\n{len(plan.restarts)} restart{'s' * many}, one after another{totals_text(plan)}:")
         names = {each.member_id: each.name for each in group.members}
         cells: list[list[output.Cell]] = [
             [
                 each.number,
                 names[each.member_id],
                 each.settings,
-                None if each.forecast is None else each.forecast.moves,
-                None if each.forecast is None else f"{each.forecast.unowned_partition_s:.1f}",
+                None if cost is None else cost.moves,
+                None if cost is None else f"{cost.unowned_partition_s:.1f}",
+                None if cost is None else f"{cost.unread_partition_s:.1f}",
                 each.effect or None,
             ]
-            for each in plan.bounces
+            for each, cost in zip_longest(plan.restarts, plan.costs)
         ]
-        output.put(output.table(["restart", "member", "with", "moves", "unowned partition-s", "then"], cells))
+        columns = ["restart", "member", "with", "moves", "unowned partition-s", "unread partition-s", "then"]
+        output.put(output.table(columns, cells))
     if plan.assumptions or doubts:
         output.put("\nassumed:\n" + "\n".join(f"- {each}" for each in (*plan.assumptions, *doubts)))
 
@@ -172,7 +199,7 @@ def member_cells(plan: Plan, member: LiveMember) -> list[output.Cell]:
     offers = ",".join(member.offers) if member.offers else None
     is_free = not any(not each.member_ids for each in plan.refusals)
     verdict = f"no: {blocked.rule}" if blocked is not None else "yes" if is_free else "no"
-    if plan.is_safe and member.member_id not in {each.member_id for each in plan.bounces}:
+    if plan.is_safe and member.member_id not in {each.member_id for each in plan.restarts}:
         verdict = "is there"
     protocol = "consumer" if member.is_native else "classic"
     return [member.name, protocol, member.version, offers, len(member.owned), verdict]
@@ -180,27 +207,28 @@ def member_cells(plan: Plan, member: LiveMember) -> list[output.Cell]:
 
 def totals_text(plan: Plan) -> str:
     """Return what all restarts together move and cost, where that is predicted."""
-    totals = totals_of(plan)
-    if totals is None:
+    total = total_of(plan)
+    if total is None:
         return ""
-    moves, cost = totals
-    return f", {moves} move{'s' * (moves != 1)}, {cost:.1f} partition-seconds unowned"
+    return (
+        f", {total.moves} move{'s' * (total.moves != 1)}, {total.unowned_partition_s:.1f} partition-seconds unowned, "
+        f"{total.unread_partition_s:.1f} unread"
+    )
 
 
-def totals_of(plan: Plan) -> tuple[int, float] | None:
-    """Return the moves and the partition-seconds of all restarts, or None where they cannot be predicted."""
-    forecasts = [each.forecast for each in plan.bounces]
-    found = [each for each in forecasts if each is not None]
-    if len(found) < len(forecasts):
+def total_of(plan: Plan) -> Cost | None:
+    """Return what all restarts together cost, or None where that cannot be predicted."""
+    if len(plan.costs) < len(plan.restarts):
         return None
-    return sum(each.moves for each in found), round(sum(each.unowned_partition_s for each in found), 3)
+    moves, unowned, unread = map(sum, zip(*plan.costs, strict=True)) if plan.costs else (0, 0.0, 0.0)
+    return Cost(int(moves), round(unowned, 3), round(unread, 3))
 
 
 def plan_json(plan: Plan, doubts: list[str]) -> dict[str, Any]:
     """Return a plan's documented fields."""
     group = plan.group
     names = {each.member_id: each.name for each in group.members}
-    moves, cost = totals_of(plan) or (None, None)
+    total = total_of(plan)
     return {
         "group": group.group_id,
         "type": group.group_type,
@@ -220,16 +248,19 @@ def plan_json(plan: Plan, doubts: list[str]) -> dict[str, Any]:
                 "member": each.member_id,
                 "name": names[each.member_id],
                 "settings": each.settings,
-                "moves": None if each.forecast is None else each.forecast.moves,
-                "unowned_partition_s": None if each.forecast is None else each.forecast.unowned_partition_s,
+                **cost_json(cost),
                 "effect": each.effect or None,
             }
-            for each in plan.bounces
+            for each, cost in zip_longest(plan.restarts, plan.costs)
         ],
-        "moves": moves,
-        "unowned_partition_s": cost,
+        **cost_json(total),
         "assumptions": [*plan.assumptions, *doubts],
     }
+
+
+def cost_json(cost: Cost | None) -> dict[str, Any]:
+    """Return what is predicted as fields, null where it is not."""
+    return dict.fromkeys(Cost._fields) if cost is None else cost._asdict()
 
 
 def member_json(plan: Plan, member: LiveMember) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from kohort.cli.failure import INTERRUPTED, unknown
 from kohort.cli.lines import iso_time
 from kohort.group.explain.explained import Identity
 from kohort.group.explain.sentences import Names
-from kohort.group.migration.forecast import COOPERATIVE
+from kohort.group.migration.kinds import COOPERATIVE
 from kohort.group.migration.plan import Goal
 from kohort.model.errors import ErrorCode, KafkaError
 

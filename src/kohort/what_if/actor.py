@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from kohort.assign.spec import Assignor, GroupSpec, MemberSpec, TopicSpec
 from kohort.group.commands import Heartbeat, Join, Leave, Leaving, Sync
 from kohort.group.consumer.commands import ConsumerHeartbeat
-from kohort.group.migration.forecast import Kind
+from kohort.group.migration.kinds import Kind
 from kohort.group.results import (
     ConsumerHeartbeatResult,
     HeartbeatResult,
@@ -33,6 +33,11 @@ from kohort.wire.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
+
+SPREAD = 0.02
+"""How far the times of one callback lie apart: what one member has given up is taken while others still run theirs."""
+
+_GOLDEN = 0.618034
 
 
 class Actor(Sender):
@@ -67,6 +72,11 @@ class Actor(Sender):
     def member_id(self) -> str:
         """The id that the coordinator knows it by."""
         return self.member.identity.member_id
+
+    @property
+    def place(self) -> float:
+        """A number from 0 to 1 that is the member's own: so members are spread evenly, however many there are."""
+        return self.number * _GOLDEN % 1
 
     @property
     def is_settled(self) -> bool:
@@ -184,10 +194,11 @@ class Actor(Sender):
         if effect.callback is not Callback.ASSIGNED:
             stage.reading.stop(effect.partitions, stage.scheduler.now_us)
         took_ms = times.assigned_ms if effect.callback is Callback.ASSIGNED else times.revoked_ms
+        took_ms *= 1 + SPREAD * (self.place - 0.5)
         wait_ms = 0.0
         if times.poll_ms and not self._in_poll and self.member.closing is None:
             # Callbacks run in poll: its user is somewhere between two of them.
-            wait_ms = times.poll_ms * (self.number * 0.618 % 1)
+            wait_ms = times.poll_ms * self.place
         self._in_poll = True
         stage.after_ms(wait_ms + took_ms, self._finish, effect)
 

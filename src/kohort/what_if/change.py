@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from kohort.assign.server_catalog import BUILT_IN
-from kohort.group.migration.forecast import COOPERATIVE, Kind
+from kohort.group.migration.kinds import COOPERATIVE, Kind
 from kohort.group.migration.plan import Goal, LiveGroup
 from kohort.what_if.facts import CLIENT_SIDE, Role, kind_of
 

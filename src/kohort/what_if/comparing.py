@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kohort.assign.server import ServerAssignor
-from kohort.group.migration.forecast import COOPERATIVE, Kind
+from kohort.group.migration.kinds import COOPERATIVE, Kind
 from kohort.what_if.change import Change
 from kohort.what_if.facts import CLIENT_SIDE, Cast, Facts, Role, Times, cast_of
 from kohort.what_if.forecast import Forecast

@@ -8,7 +8,7 @@ from statistics import median
 
 from kohort.group.explain.explain import Explanation
 from kohort.group.explain.explained import EventFields, Rebalance
-from kohort.group.migration.forecast import COOPERATIVE
+from kohort.group.migration.kinds import COOPERATIVE
 
 LATEST = 50
 """How many rebalances back are looked at."""
@@ -49,9 +49,10 @@ class Measuring:
         """Return what was found; neither the way to the coordinator nor the wait for a heartbeat is of a callback."""
         told = self._explanation.told(0)
         shortest: dict[str, float] = {}
-        rested_ms = 0
+        rested_ms: int | None = None
         for each in told.rebalances:
-            is_heard_at_once = each.started_ms - rested_ms > SETTLED_INTERVALS * heartbeat_ms
+            rest_ms = 0 if rested_ms is None else each.started_ms - rested_ms
+            is_heard_at_once = rest_ms > SETTLED_INTERVALS * heartbeat_ms
             rested_ms = each.ended_ms or each.started_ms
             for member_id, took_ms in callbacks_of(each, is_heard_at_once=is_heard_at_once):
                 took_ms = max(0.0, took_ms - 2 * network_ms)
@@ -80,9 +81,9 @@ class Measuring:
 def callbacks_of(rebalance: Rebalance, *, is_heard_at_once: bool) -> Iterator[tuple[str, float]]:
     """Yield who took how long to give up what it was asked for, in milliseconds.
 
-    An eager member runs its callback between the opening of a round, if it hears of that at once, and its JoinGroup; a
-    native one between a target and the heartbeat that acknowledges it; a cooperative one between its assignment and
-    the round that it opens, in which time it also takes over what is new.
+    An eager member runs its callback between the opening of a round, if it hears of that at once, and its JoinGroup. A
+    cooperative one runs both, to give up and to take over, between its assignment and the round that it opens; a native
+    one between a target and the heartbeat that acknowledges it. What two took together is halved.
     """
     for each in rebalance.rounds[:1] if is_heard_at_once else ():
         if each.protocol and each.protocol not in COOPERATIVE and not each.is_initial:
@@ -92,4 +93,4 @@ def callbacks_of(rebalance: Rebalance, *, is_heard_at_once: bool) -> Iterator[tu
         if first.protocol in COOPERATIVE and first.stored_ms is not None and opener is not None:
             yield opener, (second.opened_ms - first.stored_ms) / 2
     for epoch in rebalance.epochs:
-        yield from epoch.revoke_ms.items()
+        yield from ((member_id, took_ms / 2) for member_id, took_ms in epoch.revoke_ms.items())

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from kohort.group.explain.explain import Explanation
 from kohort.group.explain.explained import Rebalance
-from kohort.group.migration.forecast import Kind
+from kohort.group.migration.kinds import Kind
 from kohort.model.ids import TopicPartition
 from kohort.what_if.actor import Actor
 from kohort.what_if.change import Change, Pace, Restarts
@@ -50,19 +50,13 @@ class Play:
 
     def forecast(self, label: str) -> Forecast:
         """Play it, and return what came of it."""
-        self._open()
+        self.open()
         stage = self.stage
         before = balance_of(len(actor.member.owned) for actor in self.actors.values())
         began_us, began_ms = stage.scheduler.now_us, stage.now_ms
         self._carry_out()
         ended_us, ended_ms = stage.scheduler.now_us, stage.now_ms
-        explanation = Explanation(stage.group_id, keeps_events=False)
-        for event in stage.told():
-            explanation.fold(event)
-        told = explanation.told(ended_ms)
-        rebalances = [each for each in told.rebalances if each.started_ms >= began_ms]
-        if told.running is not None:
-            rebalances.append(told.running)
+        rebalances = [each for each in self.rebalances() if each.started_ms >= began_ms]
         unread = tuple(stage.reading.all_unread(began_us, ended_us))
         return Forecast(
             label,
@@ -80,9 +74,18 @@ class Play:
             tuple(actor.failure for actor in self.actors.values() if actor.failure),
         )
 
+    def rebalances(self) -> list[Rebalance]:
+        """Return the group's rebalances so far, as `kohort explain` would tell them."""
+        ended_ms = self.stage.now_ms
+        explanation = Explanation(self.stage.group_id, keeps_events=False)
+        for event in self.stage.told():
+            explanation.fold(event)
+        told = explanation.told(ended_ms)
+        return told.rebalances + ([] if told.running is None else [told.running])
+
     # -- before
 
-    def _open(self) -> None:
+    def open(self) -> None:
         """Bring everybody to where they are, heartbeats evenly spread, and let some time pass."""
         stage, config = self.stage, self.stage.node.config
         interval_ms = self.times.heartbeat_interval_ms
@@ -120,12 +123,12 @@ class Play:
             self._wait_until(lambda: self._is_at_rest and not (silent & stage.member_ids()) and self._is_all_assigned)
         for restarts in change.restarts:
             if restarts.pace is Pace.ALL:
-                self._restart(self._order(), restarts)
+                self.restart(self._order(), restarts)
                 continue
             for key in self._order():
                 if self._is_restarting:
                     self._let_pass(self.times.pause_ms)
-                self._restart([key], restarts)
+                self.restart([key], restarts)
 
     def _newcomer(self, name: str) -> Role:
         """Return a member like those that there are."""
@@ -138,7 +141,7 @@ class Play:
         there = [(actor.role.name, key) for key, actor in self.actors.items() if not actor.is_dead]
         return [key for _, key in sorted(there)]
 
-    def _restart(self, keys: list[str], restarts: Restarts) -> None:
+    def restart(self, keys: list[str], restarts: Restarts) -> None:
         """End some members in good order, and start them again when they have been away."""
         self._is_restarting = True
         for key in keys:

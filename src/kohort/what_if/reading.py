@@ -56,10 +56,11 @@ class Reading:
             if not self._readers[partition]:
                 self._since_us[partition] = now_us
 
-    def all_unread(self, from_us: int, now_us: int) -> list[Unread]:
-        """Return what was not read since a moment; what nobody reads now, as if it ended now."""
-        going_on = [Unread(partition, since_us, now_us) for partition, since_us in sorted(self._since_us.items())]
+    def all_unread(self, from_us: int, until_us: int) -> list[Unread]:
+        """Return what was not read between two moments, cut off there."""
+        going_on = [Unread(partition, since_us, until_us) for partition, since_us in sorted(self._since_us.items())]
         found = [
-            Unread(each.partition, max(from_us, each.from_us), each.until_us) for each in [*self.unread, *going_on]
+            Unread(each.partition, max(from_us, each.from_us), min(until_us, each.until_us))
+            for each in [*self.unread, *going_on]
         ]
         return [each for each in found if each.until_us > each.from_us]

@@ -16,7 +16,7 @@ from kohort.group.consumer.events import (
     TargetStored,
 )
 from kohort.group.events import GroupStored, HardEvent, StoredMember
-from kohort.group.migration.forecast import Kind
+from kohort.group.migration.kinds import Kind
 from kohort.model.assignment import Assignment, Partitions, by_topic
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.id_partitions import IdPartitions, id_partitions

@@ -14,7 +14,6 @@ from kohort.cli.migrate_facts import as_number, has_state, live_member
 from kohort.cli.migrate_watch import Progress
 from kohort.client.group_views import GroupDescription, MemberDescription, read_classic
 from kohort.group.classic.group import ClassicGroup
-from kohort.group.migration.forecast import Assumptions
 from kohort.group.migration.plan import Goal, Limits, LiveGroup, make_plan
 from kohort.group.migration.rules import upgrade_obstacles
 from kohort.model.assignment import Assignment
@@ -90,7 +89,7 @@ def test_plan_refuses_what_the_coordinator_would_refuse() -> None:
         limits = Limits(True, server_assignors(["uniform"])["uniform"], "bidirectional", 3)
         live = [live_member(each, "", None, has_state(each, described, limits)) for each in described.members]
         group = LiveGroup("g", "classic", described.state, "consumer", "range", tuple(live), {"orders": (b"o" * 16, 3)})
-        plan = make_plan(group, limits, Goal.CONSUMER, Assumptions())
+        plan = make_plan(group, limits, Goal.CONSUMER)
         hosted = desk.node.coordinator._hosted("g")
         assert hosted is not None
         stored = hosted.shard.groups["g"]

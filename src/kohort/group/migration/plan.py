@@ -22,12 +22,12 @@ first to offer the cooperative assignor beside the eager one, then to offer it a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kohort.assign.server import ServerAssignor
-from kohort.group.migration.forecast import COOPERATIVE, Actor, Assumptions, Forecast, Group, Kind, is_predictable
+from kohort.group.migration.kinds import COOPERATIVE, Cost, Kind, is_predictable
 from kohort.model.assignment import Partitions
 
 
@@ -97,15 +97,23 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounce:
-    """One restart: whose, with which settings, and what is expected of it; a `forecast` of None is one not possible."""
+class Restart:
+    """One restart: whose, with which settings, and what it leads to.
+
+    `kind` is how the member takes part then, `offers` are its client-side assignors.
+    """
 
     number: int
     round: int
     member_id: str
     settings: str
-    forecast: Forecast | None
+    kind: Kind
+    offers: tuple[str, ...] = ()
     effect: str = ""
+
+
+Costs = Callable[[LiveGroup, Sequence[Restart]], Sequence[Cost]]
+"""Says what each of the restarts of a group will move and cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +123,9 @@ class Plan:
     group: LiveGroup
     goal: Goal
     refusals: tuple[Refusal, ...]
-    bounces: tuple[Bounce, ...]
+    restarts: tuple[Restart, ...]
+    costs: tuple[Cost, ...]
+    """One for each restart, or none where they are not predicted."""
     assumptions: tuple[str, ...]
     remark: str = ""
 
@@ -129,8 +139,19 @@ class Plan:
         return next((each for each in self.refusals if member_id in each.member_ids), None)
 
 
-def make_plan(group: LiveGroup, limits: Limits, goal: Goal, assumed: Assumptions, assignor: str | None = None) -> Plan:
-    """Return the way of `group` to `goal`; `assignor` is the client-side one to go to, where there is one."""
+def make_plan(
+    group: LiveGroup,
+    limits: Limits,
+    goal: Goal,
+    assignor: str | None = None,
+    *,
+    costs: Costs | None = None,
+    assumed: Sequence[str] = (),
+) -> Plan:
+    """Return the way of `group` to `goal`; `assignor` is the client-side one to go to, where there is one.
+
+    `assumed` is what `costs` takes for granted, in sentences.
+    """
     target = assignor or ("cooperative-sticky" if goal is Goal.COOPERATIVE else "range")
     todo = {
         Goal.CONSUMER: [each for each in group.members if not each.is_native],
@@ -140,12 +161,14 @@ def make_plan(group: LiveGroup, limits: Limits, goal: Goal, assumed: Assumptions
     if goal is Goal.COOPERATIVE and group.group_type == "consumer":
         todo = [each for each in group.members if each.is_native or target not in (each.offers or (target,))]
     if remark := _nothing_to_do(group, goal, todo, target):
-        return Plan(group, goal, (), (), (), remark)
+        return Plan(group, goal, (), (), (), (), remark)
     if stands := refusals(group, limits, goal, target):
-        return Plan(group, goal, stands, (), tuple(_unknowns(group, limits, goal, target)))
-    forecast = _forecast_group(group, limits, assumed)
-    bounces = tuple(_bounces(group, goal, todo, target, forecast))
-    return Plan(group, goal, (), bounces, tuple(_assumptions(group, limits, goal, target, assumed, bounces)))
+        return Plan(group, goal, stands, (), (), tuple(_unknowns(group, limits, goal, target)))
+    restarts = tuple(_restarts(group, goal, todo, target))
+    is_known = (group.group_type == "consumer" or is_predictable(group.assignor)) and is_predictable(target)
+    found = tuple(costs(group, restarts)) if costs is not None and is_known else ()
+    assumptions = (*_assumptions(group, limits, goal, target, is_known=is_known), *(assumed if found else ()))
+    return Plan(group, goal, (), restarts, found, assumptions)
 
 
 def _nothing_to_do(group: LiveGroup, goal: Goal, todo: list[LiveMember], target: str) -> str:
@@ -245,39 +268,18 @@ def _ids(members: Iterable[LiveMember]) -> tuple[str, ...]:
 # -- the restarts
 
 
-def _forecast_group(group: LiveGroup, limits: Limits, assumed: Assumptions) -> Group | None:
-    if group.group_type == "classic" and not is_predictable(group.assignor):
-        return None
-    actors = {each.member_id: _actor(each, group.assignor) for each in group.members}
-    owned = {each.member_id: each.owned for each in group.members}
-    client = group.assignor if group.group_type == "classic" else "range"
-    is_consumer = group.group_type == "consumer"
-    return Group(group.topics, client, limits.server_assignor, assumed, actors, owned, is_consumer)
-
-
-def _actor(member: LiveMember, assignor: str) -> Actor:
-    offers = member.offers if member.offers is not None else (assignor,)
-    kind = Kind.COOPERATIVE if set(offers) <= COOPERATIVE else Kind.EAGER
-    if member.is_native:
-        kind = Kind.CONSUMER
-    return Actor(member.member_id, kind, member.topics, member.instance_id, member.rack)
-
-
-def _bounces(
-    group: LiveGroup, goal: Goal, todo: list[LiveMember], target: str, forecast: Group | None
-) -> Iterator[Bounce]:
+def _restarts(group: LiveGroup, goal: Goal, todo: list[LiveMember], target: str) -> Iterator[Restart]:
     order = sorted(todo, key=lambda each: (each.name, each.member_id))
     if goal is Goal.COOPERATIVE and group.group_type == "classic":
-        yield from _two_rounds(group, order, target, forecast)
+        yield from _two_rounds(group, order, target)
         return
-    back_as = Kind.CONSUMER
-    settings = "group.protocol=consumer"
+    kind, settings = Kind.CONSUMER, "group.protocol=consumer"
+    offers: tuple[str, ...] = ()
     if goal is not Goal.CONSUMER:
-        back_as = Kind.COOPERATIVE if target in COOPERATIVE else Kind.EAGER
+        kind, offers = _kind(target), (target,)
         settings = f"group.protocol=classic partition.assignment.strategy={target}"
     natives = [each for each in order if each.is_native]
     for number, member in enumerate(order, 1):
-        expected = None if forecast is None else forecast.bounce(member.member_id, back_as, _client(goal, target))
         effect = ""
         if goal is Goal.CONSUMER and group.group_type == "classic" and number == 1:
             effect = "converts the group"
@@ -287,40 +289,29 @@ def _bounces(
                 if len(group.members) > 1
                 else "the group is left, and begins anew"
             )
-        yield Bounce(number, 1, member.member_id, settings, expected, effect)
+        yield Restart(number, 1, member.member_id, settings, kind, offers, effect)
 
 
-def _client(goal: Goal, target: str) -> str | None:
-    return target if goal is not Goal.CONSUMER and is_predictable(target) else None
+def _kind(assignor: str) -> Kind:
+    return Kind.COOPERATIVE if assignor in COOPERATIVE else Kind.EAGER
 
 
-def _two_rounds(group: LiveGroup, order: list[LiveMember], target: str, forecast: Group | None) -> Iterator[Bounce]:
+def _two_rounds(group: LiveGroup, order: list[LiveMember], target: str) -> Iterator[Restart]:
     number = 0
-    both = f"partition.assignment.strategy={target},{group.assignor}"
+    both = (target, group.assignor)
+    settings = f"partition.assignment.strategy={','.join(both)}"
     is_offered = all(each.offers is not None and target in each.offers for each in order)
-    if forecast is not None:
-        # Whoever offers an eager assignor too behaves as an eager member.
-        forecast.actors = {key: replace(each, kind=Kind.EAGER) for key, each in forecast.actors.items()}
     for at, member in enumerate(order if not is_offered else (), 1):
         number += 1
-        is_last = at == len(order)
-        client = target if is_last else None
-        expected = None if forecast is None else forecast.bounce(member.member_id, Kind.EAGER, client)
-        effect = f"from here on all offer {target}" if is_last else ""
-        yield Bounce(number, 1, member.member_id, both, expected, effect)
-    back_as = Kind.COOPERATIVE if target in COOPERATIVE else Kind.EAGER
+        effect = f"from here on all offer {target}" if at == len(order) else ""
+        # Whoever offers an eager assignor too behaves as an eager member.
+        yield Restart(number, 1, member.member_id, settings, Kind.EAGER, both, effect)
+    settings = f"partition.assignment.strategy={target}"
     for at, member in enumerate(order, 1):
         number += 1
-        expected = None if forecast is None else forecast.bounce(member.member_id, back_as, target)
         effect = "everybody keeps what does not move" if at == len(order) else ""
-        yield Bounce(
-            number,
-            1 if is_offered else 2,
-            member.member_id,
-            f"partition.assignment.strategy={target}",
-            expected,
-            effect,
-        )
+        round_number = 1 if is_offered else 2
+        yield Restart(number, round_number, member.member_id, settings, _kind(target), (target,), effect)
 
 
 # -- what is assumed
@@ -337,15 +328,9 @@ def _unknowns(group: LiveGroup, limits: Limits, goal: Goal, target: str) -> Iter
         yield f"which assignors classic members offer is not described: all are taken to offer {shown}"
 
 
-def _assumptions(
-    group: LiveGroup, limits: Limits, goal: Goal, target: str, assumed: Assumptions, bounces: tuple[Bounce, ...]
-) -> Iterator[str]:
+def _assumptions(group: LiveGroup, limits: Limits, goal: Goal, target: str, *, is_known: bool) -> Iterator[str]:
     yield from _unknowns(group, limits, goal, target)
-    away_s = assumed.bounce_ms / 1000
-    yield f"a restarting member is away for {away_s:g} s, and no other one restarts before the group has settled"
-    yield f"a step of a rebalance takes {assumed.step_ms} ms, until whoever it concerns has heard of it and acted"
     if goal is not Goal.COOPERATIVE or group.group_type == "consumer":
-        yield f"an eager classic member that is called is without its partitions for {assumed.rejoin_ms} ms"
         yield f"the server-side assignor is {limits.server_assignor.name}"
     if static := [each.name for each in group.members if each.instance_id is not None]:
         yield f"static members ({len(static)}) are back before their session times out, and are told nothing new"
@@ -353,5 +338,6 @@ def _assumptions(
         yield "members that subscribe with an expression match it themselves afterwards, in their client's dialect"
     if goal is Goal.COOPERATIVE and group.group_type == "classic":
         yield "members can offer eager and cooperative assignors together: Java and kohort can, librdkafka cannot"
-    if any(each.forecast is None for each in bounces):
-        yield f"assignor {group.assignor} is not one that kohort knows: what its rounds move is not predicted"
+    if not is_known:
+        assignor = target if is_predictable(group.assignor) or group.group_type == "consumer" else group.assignor
+        yield f"assignor {assignor} is not one that kohort knows: what its rounds move is not predicted"

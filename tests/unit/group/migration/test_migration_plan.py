@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
 
 from kohort.assign.server_catalog import server_assignors
-from kohort.group.migration.forecast import Actor, Assumptions, Group, Kind
-from kohort.group.migration.plan import Goal, Limits, LiveGroup, LiveMember, Plan, make_plan
+from kohort.group.migration.kinds import Cost, Kind
+from kohort.group.migration.plan import Goal, Limits, LiveGroup, LiveMember, Plan, Restart, make_plan
 from kohort.model.ids import TopicPartition
 
-ASSUMED = Assumptions(bounce_ms=10_000, step_ms=100, rejoin_ms=50)
 UNIFORM = server_assignors(["uniform"])["uniform"]
 LIMITS = Limits(True, UNIFORM, "bidirectional", 3, 100, 100)
 TOPICS = {"t": (b"t" * 16, 6)}
@@ -36,7 +35,13 @@ def consumer(*members: LiveMember) -> LiveGroup:
 
 
 def plan(group: LiveGroup, goal: Goal, limits: Limits = LIMITS, **options: str) -> Plan:
-    return make_plan(group, limits, goal, ASSUMED, **options)
+    return make_plan(group, limits, goal, options.get("assignor"), costs=one_move_each, assumed=["one move each"])
+
+
+def one_move_each(group: LiveGroup, restarts: Sequence[Restart]) -> list[Cost]:
+    """Say that each restart moves one partition."""
+    del group
+    return [Cost(1, 0.5, 2.0) for _ in restarts]
 
 
 THREE = (member("a", 0, 1), member("b", 2, 3), member("c", 4, 5))
@@ -49,7 +54,7 @@ NATIVES = tuple(replace(each, is_native=True, version=None) for each in THREE)
 def test_to_consumer_each_classic_member_is_restarted_once_and_the_first_converts() -> None:
     found = plan(classic(*THREE), Goal.CONSUMER)
     assert found.is_safe
-    assert [(each.member_id, each.settings, each.effect) for each in found.bounces] == [
+    assert [(each.member_id, each.settings, each.effect) for each in found.restarts] == [
         ("a", "group.protocol=consumer", "converts the group"),
         ("b", "group.protocol=consumer", ""),
         ("c", "group.protocol=consumer", ""),
@@ -58,18 +63,18 @@ def test_to_consumer_each_classic_member_is_restarted_once_and_the_first_convert
 
 def test_mixed_group_needs_only_its_classic_members_restarted_and_nothing_converts() -> None:
     found = plan(consumer(member("a", 0, 1, is_native=True), member("b", 2, 3), member("c", 4, 5)), Goal.CONSUMER)
-    assert [(each.member_id, each.effect) for each in found.bounces] == [("b", ""), ("c", "")]
+    assert [(each.member_id, each.effect) for each in found.restarts] == [("b", ""), ("c", "")]
 
 
 def test_back_to_classic_the_last_native_member_converts_the_group() -> None:
     found = plan(consumer(*NATIVES), Goal.CLASSIC)
-    assert [each.effect for each in found.bounces] == ["", "", "its leaving converts the group back"]
-    assert found.bounces[0].settings == "group.protocol=classic partition.assignment.strategy=range"
+    assert [each.effect for each in found.restarts] == ["", "", "its leaving converts the group back"]
+    assert found.restarts[0].settings == "group.protocol=classic partition.assignment.strategy=range"
 
 
 def test_to_cooperative_everybody_is_restarted_twice_and_offers_both_assignors_in_between() -> None:
     found = plan(classic(*THREE), Goal.COOPERATIVE)
-    assert [(each.round, each.member_id) for each in found.bounces] == [
+    assert [(each.round, each.member_id) for each in found.restarts] == [
         (1, "a"),
         (1, "b"),
         (1, "c"),
@@ -77,18 +82,18 @@ def test_to_cooperative_everybody_is_restarted_twice_and_offers_both_assignors_i
         (2, "b"),
         (2, "c"),
     ]
-    assert found.bounces[0].settings == "partition.assignment.strategy=cooperative-sticky,range"
-    assert found.bounces[3].settings == "partition.assignment.strategy=cooperative-sticky"
+    assert found.restarts[0].settings == "partition.assignment.strategy=cooperative-sticky,range"
+    assert found.restarts[3].settings == "partition.assignment.strategy=cooperative-sticky"
 
 
 def test_members_that_offer_both_already_are_restarted_once() -> None:
     both = tuple(replace(each, offers=("range", "cooperative-sticky")) for each in THREE)
-    assert [each.member_id for each in plan(classic(*both), Goal.COOPERATIVE).bounces] == ["a", "b", "c"]
+    assert [each.member_id for each in plan(classic(*both), Goal.COOPERATIVE).restarts] == ["a", "b", "c"]
 
 
 def test_consumer_group_goes_to_cooperative_with_its_native_members() -> None:
     found = plan(consumer(NATIVES[0], *THREE[1:]), Goal.COOPERATIVE)
-    assert [(each.member_id, each.settings) for each in found.bounces] == [
+    assert [(each.member_id, each.settings) for each in found.restarts] == [
         ("a", "group.protocol=classic partition.assignment.strategy=cooperative-sticky")
     ]
 
@@ -108,7 +113,7 @@ def test_consumer_group_goes_to_cooperative_with_its_native_members() -> None:
 )
 def test_group_that_is_there_already_has_nothing_to_do(group: LiveGroup, goal: Goal, remark: str) -> None:
     found = plan(group, goal)
-    assert (found.is_safe, found.bounces, found.remark) == (True, (), remark)
+    assert (found.is_safe, found.restarts, found.remark) == (True, (), remark)
 
 
 # -- the rules
@@ -174,7 +179,7 @@ def test_unsafe_way_is_refused_by_the_rule_it_breaks_and_names_who_breaks_it(rul
     group, goal, limits, members, text = REFUSED[rule]
     found = plan(group, goal, limits)
     assert [(each.rule, each.member_ids, each.text) for each in found.refusals] == [(rule.strip(), members, text)]
-    assert (found.is_safe, found.bounces) == (False, ())
+    assert (found.is_safe, found.restarts) == (False, ())
 
 
 def test_every_rule_that_is_broken_is_named_at_once() -> None:
@@ -199,52 +204,37 @@ def test_kafka_takes_any_version_of_metadata_and_the_plan_says_so() -> None:
 # -- what is expected
 
 
-def test_native_member_that_restarts_costs_what_changes_hands_twice() -> None:
-    natives = (member("a", 0, 1, 2, is_native=True), member("b", 3, 4, 5, is_native=True))
-    bounce = plan(consumer(*natives), Goal.CLASSIC).bounces[0]
-    assert bounce.forecast is not None
-    # Away: its three go to b. Back, as an eager member: three go to it.
-    assert (bounce.forecast.moves, bounce.forecast.unowned_partition_s) == (6, 0.6)
+def test_each_restart_has_its_cost_and_the_plan_says_what_that_takes_for_granted() -> None:
+    found = plan(classic(*THREE), Goal.CONSUMER)
+    assert found.costs == (Cost(1, 0.5, 2.0),) * 3
+    assert found.assumptions[-1] == "one move each"
 
 
-def test_eager_round_takes_everything_from_everybody() -> None:
-    found = plan(classic(member("a", 0, 1, 2), member("b", 3, 4, 5)), Goal.COOPERATIVE)
-    first = found.bounces[0].forecast
-    assert first is not None
-    # All six are unowned for a step when it leaves, and again when it is back.
-    assert (first.moves, first.unowned_partition_s) == (6, 1.2)
+def test_restart_says_how_its_member_takes_part_then() -> None:
+    first, *_, last = plan(classic(*THREE), Goal.COOPERATIVE).restarts
+    assert (first.kind, first.offers) == (Kind.EAGER, ("cooperative-sticky", "range"))
+    assert (last.kind, last.offers) == (Kind.COOPERATIVE, ("cooperative-sticky",))
+    assert {(each.kind, each.offers) for each in plan(classic(*THREE), Goal.CONSUMER).restarts} == {(Kind.CONSUMER, ())}
+    assert {each.kind for each in plan(consumer(*NATIVES), Goal.CLASSIC).restarts} == {Kind.EAGER}
 
 
-def test_cooperative_members_keep_what_does_not_move() -> None:
-    found = plan(classic(*THREE, assignor="cooperative-sticky"), Goal.CONSUMER)
-    eager = plan(classic(*THREE), Goal.CONSUMER)
-    for calm, costly in zip(found.bounces, eager.bounces, strict=True):
-        assert calm.forecast is not None
-        assert costly.forecast is not None
-        assert calm.forecast.unowned_partition_s <= costly.forecast.unowned_partition_s
-    assert found.bounces[0].forecast is not None
-    assert found.bounces[0].forecast == (4, 0.4)
-
-
-def test_static_member_gets_back_what_it_had_and_costs_as_long_as_it_was_away() -> None:
-    statics = tuple(replace(each, instance_id=each.name) for each in NATIVES)
-    group = Group(TOPICS, "range", UNIFORM, ASSUMED)
-    group.actors = {each.member_id: Actor(each.member_id, Kind.CONSUMER, each.topics, each.name) for each in statics}
-    group.owned = {each.member_id: each.owned for each in statics}
-    assert group.bounce("a", Kind.CONSUMER) == (0, 20.0)
-
-
-def test_only_member_costs_all_partitions_while_it_is_away() -> None:
-    found = plan(classic(member("a", 0, 1, 2, 3, 4, 5)), Goal.CONSUMER)
-    assert found.bounces[0].forecast == (0, 60.6)
-
-
-def test_nothing_is_predicted_for_an_assignor_that_is_not_known() -> None:
-    found = plan(classic(*THREE, assignor="ours"), Goal.CONSUMER)
+@pytest.mark.parametrize(
+    ("group", "goal", "options", "assignor"),
+    [
+        (classic(*THREE, assignor="ours"), Goal.CONSUMER, {}, "ours"),
+        (consumer(*NATIVES), Goal.CLASSIC, {"assignor": "ours"}, "ours"),
+    ],
+)
+def test_nothing_is_predicted_for_an_assignor_that_is_not_known(
+    group: LiveGroup, goal: Goal, options: dict[str, str], assignor: str
+) -> None:
+    found = plan(group, goal, **options)
     assert found.is_safe
-    assert {each.forecast for each in found.bounces} == {None}
-    assert "assignor ours is not one that kohort knows: what its rounds move is not predicted" in found.assumptions
+    assert (len(found.restarts), found.costs) == (3, ())
+    assert (
+        f"assignor {assignor} is not one that kohort knows: what its rounds move is not predicted" in found.assumptions
+    )
 
 
 def test_plan_is_the_same_however_its_members_are_listed() -> None:
-    assert plan(classic(*THREE), Goal.CONSUMER).bounces == plan(classic(*reversed(THREE)), Goal.CONSUMER).bounces
+    assert plan(classic(*THREE), Goal.CONSUMER).restarts == plan(classic(*reversed(THREE)), Goal.CONSUMER).restarts
