@@ -14,8 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.commands import Join, Leave, Protocols
+from kohort.group.consumer.commands import LEAVE_STATIC_EPOCH, ConsumerHeartbeat
 from kohort.group.consumer.group import ConsumerGroup
+from kohort.group.consumer.reconcile import ids_of
 from kohort.group.effects import parked_join, parked_sync
+from kohort.group.timers import target_timer
+from kohort.log.consumer_records import GROUP, REGEX, TARGET, part_key
 from kohort.model.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -33,12 +37,15 @@ class Glance(NamedTuple):
     protocols: dict[str, Protocols]
     leader: str | None
     restored: frozenset[str]
+    static: dict[str, Protocols]
+    """What each static member offered, by instance."""
+    natives: int
 
     @staticmethod
     def of(group: ClassicGroup | ConsumerGroup) -> Glance:
         """Look at a group."""
         if isinstance(group, ConsumerGroup):
-            return Glance(group.state, group.epoch, False, False, frozenset(), {}, None, frozenset())
+            return Glance(group.state, group.epoch, False, False, frozenset(), {}, None, frozenset(), {}, group.natives)
         return Glance(
             group.phase,
             group.generation,
@@ -48,10 +55,12 @@ class Glance(NamedTuple):
             {member_id: member.protocols for member_id, member in group.members.items()},
             group.leader,
             frozenset(member_id for member_id, member in group.members.items() if member.is_restored),
+            {instance_id: group.members[member_id].protocols for instance_id, member_id in group.static_members.items()},
+            0,
         )
 
 
-_NOBODY = Glance("", -1, False, False, frozenset(), {}, None, frozenset())
+_NOBODY = Glance("", -1, False, False, frozenset(), {}, None, frozenset(), {}, 0)
 
 
 class Case(NamedTuple):
@@ -255,7 +264,7 @@ def _is_forgotten_sync(case: Case) -> bool:
 
 def _is_unstored_group(case: Case) -> bool:
     _, ours = case.fields()
-    return (
+    return (_is_answer(case, "delete-group") and (case.theirs, case.ours) == ((0,), (69,))) or (
         case.kind == "record"
         and case.what == "Group"
         and case.theirs is None
@@ -276,6 +285,17 @@ def _is_newcomers_address(case: Case) -> bool:
     )
 
 
+def _has_other_topics(case: Case) -> bool:
+    command = case.pair.command
+    if case.before.phase != Phase.STABLE or not isinstance(command, Join) or command.instance_id is None:
+        return False
+    old = case.before.static.get(command.instance_id)
+    if command.member_id or old is None:
+        return False
+    read = case.pair.ours.settings.topics_of
+    return case.group.phase is not Phase.STABLE and read(old[0][1]) != read(command.protocols[0][1])
+
+
 def _is_shed(case: Case) -> bool:
     group = case.group
     if not isinstance(case.pair.command, Join):
@@ -291,9 +311,19 @@ def _is_shed(case: Case) -> bool:
 
 
 def _is_moot(case: Case) -> bool:
-    group = case.group
-    is_gone = not isinstance(group, ClassicGroup) or case.member_id not in {*group.members, *group.pending}
-    return case.kind == "timer" and case.what == "heartbeat" and case.ours is None and is_gone
+    if case.kind != "timer" or case.ours is not None:
+        return False
+    member = getattr(case.group, "members", {}).get(case.member_id)
+    match case.what:
+        case "heartbeat":
+            is_pending = isinstance(case.group, ClassicGroup) and case.member_id in case.group.pending
+            return not isinstance(case.group, ClassicGroup) or (member is None and not is_pending)
+        case "session-timeout":
+            return member is None
+        case "rebalance-timeout":
+            return member is None or member.epoch == LEAVE_STATIC_EPOCH
+        case _:
+            return False
 
 
 def _is_reader_in_round(case: Case) -> bool:
@@ -337,7 +367,240 @@ def _is_cut_short(case: Case) -> bool:
     )
 
 
+# -- consumer groups
+
+
+def _is_empty_target(case: Case) -> bool:
+    targets = [fields.get("target", ()) for fields in case.fields()]
+    return case.what == "MemberTarget" and targets == [(), ()]
+
+
+def _is_overdue(case: Case) -> bool:
+    """Kafka has yet to compute the target that ours has computed; after a failover with its log ours has, for a moment."""
+    if case.kind == "answer" or case.what not in ("Target", "MemberTarget"):
+        return False
+    if case.what == "Target" and _same_but(case, "timestamp_ms"):
+        return True
+    epochs = [case.pair.said(side, GROUP, case.group_id).get("epoch", 1) for side in (0, 1)]
+    targets = [case.pair.said(side, TARGET, case.group_id).get("epoch", 1) for side in (0, 1)]
+    is_behind = [target < max(epochs) for target in targets]
+    is_late = isinstance(case.group, ConsumerGroup) and (
+        not case.group.members or target_timer(case.group_id) in case.pair.ours.timers
+    )
+    return is_behind == [True, False] or (is_behind[1] and is_late)
+
+
+def _is_same_step(case: Case) -> bool:
+    if case.what != "Assignment" or not _same_but(case, "previous_epoch"):
+        return False
+    theirs, ours = case.fields()
+    if case.group.regexes:
+        return True
+    if case.pair.is_swapped and ours["previous_epoch"] == ours["epoch"] > theirs["previous_epoch"]:
+        return True
+    return bool(theirs["previous_epoch"] == theirs["epoch"] > ours["previous_epoch"])
+
+
+def _is_away(case: Case) -> bool:
+    if case.what != "Assignment" or not _same_but(case, "previous_epoch", "state"):
+        return False
+    return bool(case.fields()[0]["epoch"] == LEAVE_STATIC_EPOCH)
+
+
+def _is_patient(case: Case) -> bool:
+    """Ours tells a member again what it missed, where Kafka fences it."""
+    command = case.command
+    if not isinstance(command, ConsumerHeartbeat):
+        return False
+    member = getattr(case.group, "members", {}).get(command.member_id)
+    is_behind = member is not None and 0 < command.member_epoch == member.previous_epoch < member.epoch
+    if case.kind == "timer":
+        return is_behind and case.what == "session-timeout" and case.member_id == command.member_id
+    if case.kind == "record":
+        theirs, ours = case.fields()
+        return is_behind and case.what == "Assignment" and ours["epoch"] == member.epoch
+    return _is_answer(case, "consumer") and is_behind and case.ours[0] == ErrorCode.NONE
+
+
+def _is_seen_at_once(case: Case) -> bool:
+    theirs, ours = case.fields()
+    command = case.pair.command
+    is_topics = isinstance(command, tuple) and command[0] == "topics"
+    is_awaited = is_topics or case.group_id in case.pair.nudged
+    return (
+        is_awaited and case.kind == "record" and case.what == "ConsumerGroup" and theirs.get("epoch", 1) + 1 == ours["epoch"]
+    )
+
+
+def _is_resolving(case: Case) -> bool:
+    """Kafka resolves an expression in the background, and some heartbeat later; ours with the heartbeat that brings it."""
+    group, command = case.group, case.pair.command
+    if not isinstance(group, ConsumerGroup) or not group.regex_subscribers:
+        return False
+    if case.what == "Regex" and case.theirs and case.ours:
+        return _same_but(case, "version", "timestamp_ms")
+    is_missing = any(
+        part_key(REGEX, case.group_id, regex) not in case.pair.state[0] for regex in group.regex_subscribers if regex
+    )
+    is_running = bool(case.pair.theirs.tasks) or command == ("tasks",) or case.group_id in case.pair.nudged
+    return is_missing or is_running
+
+
+def _is_unresolved(case: Case) -> bool:
+    is_waiting = bool(case.pair.theirs.tasks) or case.group_id in case.pair.nudged
+    return not is_waiting and not (case.what == "Regex" and bool(case.theirs) and bool(case.ours))
+
+
+def _is_told_later(case: Case) -> bool:
+    if not _is_answer(case, "consumer") or len(case.theirs or ()) != 5:
+        return False
+    member = getattr(case.group, "members", {}).get(case.command.member_id)
+    return (
+        member is not None
+        and bool(case.group.regex_subscribers)
+        and (
+            (case.ours[0] == ErrorCode.FENCED_MEMBER_EPOCH and case.command.member_epoch == member.epoch - 1)
+            or (
+                case.theirs[:4] == case.ours[:4]
+                and case.ours[4] is None
+                and case.theirs[4] == ids_of(member.assigned)
+            )
+        )
+    )
+
+
+def _is_evicted_from_full(case: Case) -> bool:
+    return (
+        _is_answer(case, "consumer")
+        and case.command.member_epoch > 0
+        and (case.theirs, case.ours) == ((ErrorCode.GROUP_MAX_SIZE_REACHED,), (ErrorCode.UNKNOWN_MEMBER_ID,))
+    )
+
+
+def _is_known_instance(case: Case) -> bool:
+    command = case.pair.command
+    return (
+        case.kind == "answer"
+        and isinstance(command, ConsumerHeartbeat | Join)
+        and command.instance_id is not None
+        and case.theirs is not None
+        and case.theirs[0] == ErrorCode.GROUP_MAX_SIZE_REACHED
+        and case.ours is not None
+        and case.ours[0] != ErrorCode.GROUP_MAX_SIZE_REACHED
+    )
+
+
+def _is_left_again(case: Case) -> bool:
+    return (
+        _is_answer(case, "consumer")
+        and case.command.member_epoch < 0
+        and case.theirs == (ErrorCode.UNKNOWN_MEMBER_ID,)
+        and case.ours[0] == ErrorCode.NONE
+        and case.command.member_id not in getattr(case.group, "members", ())
+    )
+
+
+def _is_joined_again(case: Case) -> bool:
+    return (
+        _is_answer(case, "consumer")
+        and case.command.member_epoch == 0
+        and case.theirs == (ErrorCode.UNRELEASED_INSTANCE_ID,)
+        and case.ours[0] == ErrorCode.NONE
+        and case.group.static_members.get(case.command.instance_id) == case.command.member_id
+    )
+
+
 TABLE: tuple[Difference, ...] = (
+    Difference(
+        "an empty target is no record",
+        "Writes the target of a member that is to own nothing.",
+        "Writes none where there was none.",
+        "No record and an empty one are read alike.",
+        _is_empty_target,
+    ),
+    Difference(
+        "a target is computed when it is due",
+        "Computes a target in the next heartbeat of a member, and none for a group that nobody is left in.",
+        "Computes it when the epoch goes on; the last member leaves an empty one of that epoch (as Kafka 4.4 does).",
+        "Members that must act hear of it at once (decision 19).",
+        _is_overdue,
+    ),
+    Difference(
+        "topics are looked at when they change",
+        "Notices a change of topics in the next heartbeat of a member, and one of an expression's up to ten seconds later.",
+        "Takes the epoch on at once.",
+        "Nobody's heartbeat is needed for it (decision 19).",
+        _is_seen_at_once,
+        ends=lambda case: case.group_id not in case.pair.nudged or bool(case.group.regex_subscribers),
+    ),
+    Difference(
+        "expressions are resolved with the heartbeat that brings them",
+        "Resolves a new expression in the background, ten seconds apart at least, and assigns in a heartbeat after that.",
+        "Resolves it at once, and answers with its topics' partitions.",
+        "A member need not wait for its second heartbeat (decision 19).",
+        _is_resolving,
+        ends=_is_unresolved,
+    ),
+    Difference(
+        "what an expression brought is told once",
+        "Tells the assignment in the heartbeat after the resolution.",
+        "Has told it with the answer to the heartbeat that brought the expression.",
+        "It follows from the one before, and so does that the epoch before the first is one that only Kafka gave.",
+        _is_told_later,
+        ends=lambda case: case.ours[0] != ErrorCode.NONE,
+    ),
+    Difference(
+        "a full group lets an instance come back",
+        "Refuses an instance that is in a full group already if it comes with another member id.",
+        "Lets it take its own place (as Kafka 4.4 does).",
+        "Nobody more is in the group afterwards.",
+        _is_known_instance,
+        ends=True,
+    ),
+    Difference(
+        "whoever is out of a full group hears that it is out",
+        "Answers the heartbeat of an evicted member with GROUP_MAX_SIZE_REACHED, which ends its client.",
+        "Answers UNKNOWN_MEMBER_ID: it gives up what it has and joins, and is refused then if there is no room.",
+        "It must not go on reading.",
+        _is_evicted_from_full,
+    ),
+    Difference(
+        "to leave twice is to leave once",
+        "Tells who leaves and is not in the group UNKNOWN_MEMBER_ID.",
+        "Tells it that it has left.",
+        "A repeated request is harmless (decision 18).",
+        _is_left_again,
+    ),
+    Difference(
+        "a static member may repeat its join",
+        "Refuses with UNRELEASED_INSTANCE_ID, which ends the client, though it is the same member id (kafka#23542).",
+        "Lets it in again.",
+        "Its answer may have been lost (decision 18).",
+        _is_joined_again,
+        ends=True,
+    ),
+    Difference(
+        "a step that changes nothing is no record",
+        "Writes the assignment of a member that waits for partitions with each heartbeat, its previous epoch with it.",
+        "Writes it when something changes.",
+        "A member whose answer is lost still has the epoch before (decision 18).",
+        _is_same_step,
+    ),
+    Difference(
+        "what is written of a member that is away",
+        "Leaves the state and the previous epoch of a static member that leaves for a while (-2) as they were.",
+        "Writes that it is stable, and the epoch that it had.",
+        "Neither is read again: whoever comes back begins at epoch 0.",
+        _is_away,
+    ),
+    Difference(
+        "whoever missed an answer is told again",
+        "Fences a member that shows the epoch before its own without saying what it owns, or lets it take its next step.",
+        "Tells it its epoch and assignment again, as often as it asks; nothing changes.",
+        "A lost answer costs no partition (decision 18).",
+        _is_patient,
+        ends=lambda case: case.kind == "record",
+    ),
     Difference(
         "a generation is stored when it forms",
         "Writes a generation once, with its assignments: until then the log knows the one before.",
@@ -396,6 +659,14 @@ TABLE: tuple[Difference, ...] = (
         "Stores those of the member that replaces it.",
         "An operator looks for the process that runs now.",
         _is_newcomers_address,
+    ),
+    Difference(
+        "a static member that comes back with other topics starts a round",
+        "Keeps the generation if the chosen protocol stays (KAFKA-12759): nobody reads its new topics.",
+        "Starts a round.",
+        "Every topic that a member subscribes to is read (decision in the essay of classic/machine).",
+        _has_other_topics,
+        ends=True,
     ),
     Difference(
         "ties of a vote for the protocol",

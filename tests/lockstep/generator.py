@@ -10,11 +10,14 @@ from tests.lockstep.model import Client, Stage, Step
 PROTOCOLS = (("range",), ("range", "sticky"), ("sticky", "range"), ("range", "sticky", "roundrobin"))
 TOPICS = ("a", "b", "c")
 
+EXPRESSIONS = ("a", "[ab]", "a|b|c", ".*", "z+", None)
+
 
 def clients_of(random: Random) -> list[Client]:
     """Return the clients of a run."""
     found = []
     groups = random.choice((1, 1, 2))
+    natives = random.choice((0.0, 1.0, 1.0, 0.4))
     for number in range(random.randint(2, 4) * groups):
         is_cooperative = random.random() < 0.5
         found.append(
@@ -27,10 +30,11 @@ def clients_of(random: Random) -> list[Client]:
                 topics=tuple(sorted(random.sample(TOPICS, random.randint(1, 3)))),
                 protocols=random.choice(PROTOCOLS),
                 session_ms=6_000 + 137 * number,
+                is_native=random.random() < natives,
                 rebalance_ms=4_000 + 1_000 * random.randint(0, 4) + 53 * number,
             )
         )
-        if found[-1].version < 5:
+        if found[-1].version < 5 and not found[-1].is_native:
             found[-1].instance_id = None
     return found
 
@@ -40,6 +44,10 @@ def config_of(random: Random) -> dict[str, str]:
     changes = {}
     if random.random() < 0.2:
         changes["group.max.size"] = str(random.randint(1, 3))
+        changes["group.consumer.max.size"] = changes["group.max.size"]
+    if random.random() < 0.3:
+        policies = ("disabled", "upgrade", "downgrade")
+        changes["group.consumer.migration.policy"] = random.choice(policies)
     if random.random() < 0.3:
         changes["group.initial.rebalance.delay.ms"] = "0"
     return changes
@@ -51,6 +59,8 @@ class Generator:
     def __init__(self, random: Random, clients: list[Client]) -> None:
         self.random = random
         self.clients = clients
+        self.strange = random.choice((0.0, 0.0, 0.4))
+        self.is_pure = all(client.is_native for client in clients)
 
     def opening(self) -> list[Step]:
         """Return the steps that every run begins with: some topics."""
@@ -73,6 +83,8 @@ class Generator:
     def _next(self, client: Client) -> Step:
         """What a client does that follows the protocol."""
         random, who = self.random, client.number
+        if client.is_native:
+            return self._next_native(client)
         match client.stage:
             case Stage.OUT:
                 return Step("join", who, {})
@@ -92,7 +104,37 @@ class Generator:
             case _:
                 return Step("wait", who, {})
 
+    def _next_native(self, client: Client) -> Step:
+        random, who = self.random, client.number
+        if client.stage is Stage.OUT:
+            return Step("beat", who, {"kind": "join", "anew": random.random() < 0.5})
+        luck = random.random()
+        if luck < 0.25:
+            return Step("beat", who, {})
+        if luck < 0.6:
+            return Step("beat", who, {"kind": "ack"})
+        if luck < 0.65:
+            return Step("beat", who, {"kind": random.choice(("part", "full", "full"))})
+        if luck < 0.72:
+            return Step("beat", who, {"kind": "say"})
+        if luck < 0.8:
+            return self._offer(client)
+        if luck < 0.92:
+            return Step("commit", who, {"offsets": self._offsets()})
+        if luck < 0.95:
+            return Step("fetch", who, {"admin": False})
+        if client.instance_id is not None and luck < 0.98:
+            return Step("beat", who, {"kind": "away"})
+        return Step("beat", who, {"kind": "leave"})
+
     def _offer(self, client: Client) -> Step:
+        if client.is_native and self.random.random() < self.strange:
+            what = self.random.choice(("regex", "regex", "rack", "name"))
+            if what == "regex":
+                return Step("offer", client.number, {"regex": self.random.choice(EXPRESSIONS)})
+            if what == "rack":
+                return Step("offer", client.number, {"rack": self.random.choice(("rack0", "rack1"))})
+            return Step("assignor", client.number, {"name": self.random.choice((None, "scripted", "other"))})
         if self.random.random() < 0.6:
             topics = sorted(self.random.sample(TOPICS, self.random.randint(1, 3)))
             return Step("offer", client.number, {"topics": topics})
@@ -116,6 +158,12 @@ class Generator:
             how["id"] = random.choice(("none", "old", "nobody"))
         elif luck < 0.6:
             how["instance"] = random.choice((None, "i0", "i1", "stranger"))
+        if client.is_native and (self.is_pure or random.random() < 0.8):
+            if random.random() < 0.5:
+                how["kind"] = random.choice(("join", "ack", "part", "full", "leave", "away", "say"))
+            if how.get("kind") == "join":
+                how.pop("instance", None)
+            return Step("beat", who, how)
         op = random.choice(("join", "join", "sync", "heartbeat", "heartbeat", "commit", "leave"))
         if client.version < 5 and op == "join":
             how.pop("instance", None)
@@ -151,6 +199,8 @@ class Generator:
         if luck < 0.75:
             count = random.choice((0, random.randint(1, 8), random.randint(1, 8)))
             return Step("topic", who, {"name": random.choice(TOPICS), "partitions": count})
+        if not self.is_pure and luck > 0.9 and any(each.is_native for each in self.clients):
+            return Step("turn", who, {})
         if luck < 0.85:
             return Step("load", who, {"swapped": random.random() < 0.5})
         return self._offer(client)

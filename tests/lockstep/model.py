@@ -65,8 +65,10 @@ class Client:
     members: tuple[str, ...] = ()
     protocol: str | None = None
     owned: frozenset[TopicPartition] = frozenset()
-    held: IdPartitions = NOTHING
-    """What a native client holds."""
+    held: list[IdPartitions] = field(default_factory=lambda: [NOTHING, NOTHING])
+    """What a native client holds, by what each side told it."""
+    lives: int = 0
+    """How many ids it has made."""
     regex: str | None = None
     assignor: str | None = None
     rack: str | None = None
@@ -81,6 +83,12 @@ class Client:
         generation = self.epochs[THEIRS] if self.is_cooperative else -1
         return encode_subscription(Subscription(self.topics, None, owned, generation, self.rack, self.embedded))
 
+    def make_id(self) -> str:
+        """Make a member id, as clients of the consumer protocol do."""
+        self.lives += 1
+        self.member_id = f"n{self.number}-{self.lives}"
+        return self.member_id
+
     def forget(self) -> None:
         """Be nobody again."""
         self.old_id = self.member_id or self.old_id
@@ -93,4 +101,4 @@ class Client:
         self.stage = Stage.OUT
         self.leader = [False, False]
         self.owned = frozenset()
-        self.held = NOTHING
+        self.held = [NOTHING, NOTHING]

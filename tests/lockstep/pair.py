@@ -12,6 +12,7 @@ from kohort.group.offset_rules import fetch_error
 from kohort.group.offsets import fetch_offset
 from kohort.group.settings import GroupSettings
 from kohort.group.timers import Timer, TimerKind
+from kohort.log.consumer_records import group_key
 from kohort.log.record_parts import read_text
 from kohort.model.ids import topic_id_text
 from tests.lockstep import apache, ours
@@ -63,6 +64,10 @@ class Pair:
         """Timers of which a listed difference says that they are due at different times, until they are set anew."""
         self.trace: Callable[[str], None] | None = None
         """Takes what happens, line by line."""
+        self.is_swapped = False
+        """Whether each side has taken up the other's log."""
+        self.nudged: set[str] = set()
+        """Groups that get a heartbeat right after a change of topics."""
         self.due: set[str] = set()
         """Groups of which such a timer was due just now."""
         self.glances: dict[str, Glance] = {}
@@ -85,7 +90,9 @@ class Pair:
             makes_id=asked.makes_id,
             request=asked.theirs,
         )
-        self.command = asked.ours(their.made or f"{asked.client_id}-made-by-us-{ticket}")
+        told = their.answers[ticket].response if ticket in their.answers else None
+        made = their.made or (told or {}).get("memberId") or f"{asked.client_id}-made-by-us-{ticket}"
+        self.command = asked.ours(made)
         self._look()
         our = self.ours.submit(self.command, ticket)
         return ticket, self._compare(their, our)
@@ -120,6 +127,12 @@ class Pair:
         self.command = ("topics", changed, deleted)
         self._look()
         return self._compare(their, self.ours.topics_change([*deleted, *changed], forgotten))
+
+    def run_tasks(self) -> Answers:
+        """Let Kafka do what it does in the background: it resolves regular expressions there."""
+        self.command = ("tasks",)
+        self._look()
+        return self._compare(self.theirs.ask(op="tasks"), ours.Outcome({}, []))
 
     def expire(self) -> Any:
         """Look for offsets and groups that nobody needs any more."""
@@ -167,6 +180,7 @@ class Pair:
         their = self.theirs.load(logs[THEIRS])
         our = self.ours.load(logs[OURS])
         if swapped:
+            self.is_swapped = True
             self.logs = (list(logs[THEIRS]), list(logs[OURS]))
             self.state = (self.state[1], self.state[0])
         self.asked.clear()
@@ -174,6 +188,10 @@ class Pair:
         return self._compare(apache.Outcome({}, their.records, None), our)
 
     # -- comparing
+
+    def said(self, side: int, kind: int, group_id: str) -> dict[str, Any]:
+        """Return what a side's log says of a group: of its record of that type, nothing if there is none."""
+        return dict(self.state[side].get(group_key(kind, group_id), ("",))[1:])
 
     def _look(self) -> None:
         """Remember what our groups are like before a step."""

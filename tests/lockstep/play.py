@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import base64
 
+from typing import Any
+
 from kohort.group.commands import OffsetToCommit
+from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.settings import GroupSettings
 from kohort.model.assignment import Assignment
 from kohort.model.errors import ErrorCode
+from kohort.model.id_partitions import NOTHING, IdPartitions, id_partitions
 from kohort.model.ids import NO_TOPIC_ID, TopicPartition
 from kohort.node.config import Config
 from kohort.node.group_settings import group_settings
 from kohort.wire.consumer_protocol import decode_assignment, encode_assignment
 from tests.lockstep import requests
 from tests.lockstep.apache import Apache
-from tests.lockstep.model import THEIRS, Client, Stage, Step
+from tests.lockstep.model import OURS, THEIRS, Client, Stage, Step
 from tests.lockstep.ours import Scripted, Topics
 from tests.lockstep.pair import Pair
 from tests.lockstep.requests import Answer, Asked
 
+_BEGIN_AGAIN = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND)
 START_MS = 1_000_000_000
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "3000",
     "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.session.timeout.ms": "7000",
+    "group.consumer.min.session.timeout.ms": "6000",
     "group.min.session.timeout.ms": "100",
     "offset.metadata.max.bytes": "20",
     "offsets.retention.minutes": "2",
@@ -107,8 +114,12 @@ class Play:
         elif len(theirs) == 5:
             client.epochs = [theirs[2], ours[2]]
             client.member_id = theirs[1]
-            if theirs[4] is not None:
-                client.held = theirs[4]
+            client.stage = Stage.STABLE if theirs[2] > 0 else Stage.OUT
+            for side, answer in enumerate((theirs, ours)):
+                if answer[4] is not None:
+                    client.held[side] = answer[4]
+        elif client.is_native and error in _BEGIN_AGAIN:
+            client.lose()
         elif error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_MAX_SIZE_REACHED):
             client.forget()
         elif error in (ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND):
@@ -205,6 +216,97 @@ class Play:
             if not error and self.clients[number] in gone:
                 self.clients[number].forget()
 
+    # -- the steps of native members
+
+    def _beat(self, step: Step) -> None:
+        """Send a ConsumerGroupHeartbeat of some kind, and what it takes to have the answer of both sides."""
+        client = self.clients[step.who]
+        kind = step.how.get("kind", "plain")
+        member_id = self._id(client, step)
+        if not member_id or (kind == "join" and step.how.get("anew")):
+            member_id = client.make_id()
+        if kind == "away" and client.instance_id is None:
+            kind = "leave"
+        said: dict[str, Any] = {}
+        instance_id = self._instance(client, step) or (client.instance_id if kind == "away" else None)
+        if instance_id is not None:
+            said["instance_id"] = instance_id
+        # What no group would take, the service refuses before it asks one.
+        epochs = [max(epoch, 1) for epoch in self._epochs(client, step)]
+        owned: list[IdPartitions] | None = None
+        match kind:
+            case "join":
+                epochs, owned = [0, 0], [NOTHING, NOTHING]
+            case "leave":
+                epochs = [-1, -1]
+            case "away":
+                epochs = [-2, -2]
+            case "ack" | "full":
+                owned = list(client.held)
+            case "part":
+                owned = [id_partitions((topic_id, numbers[:1]) for topic_id, numbers in held) for held in client.held]
+        if kind in ("join", "full"):
+            said |= {
+                "rebalance_timeout_ms": client.rebalance_ms,
+                "rack_id": client.rack,
+                "server_assignor": client.assignor,
+                "subscribed_topic_names": None if client.regex is not None else list(client.topics),
+                "subscribed_topic_regex": client.regex,
+            }
+        elif kind == "say":
+            said |= (
+                {"subscribed_topic_regex": client.regex}
+                if client.regex is not None
+                else {"subscribed_topic_names": list(client.topics), "server_assignor": client.assignor}
+            )
+            if client.rack is not None:
+                said["rack_id"] = client.rack
+        self._send(client, requests.consumer(self.group_id(client.group), client.client_id, member_id, epochs, said, owned))
+        if kind == "leave":
+            client.lose()
+        if self.pair.theirs.tasks:
+            nudger = self._nudger(client.group, client)
+            self.pair.nudged = set() if nudger is None else {self.group_id(client.group)}
+            self.pair.run_tasks()
+            self.pair.nudged = set()
+            self._nudge(client.group, client)
+
+    def _nudge(self, group: int, first: Client | None = None) -> None:
+        """Have a native member of a group send a heartbeat, so that Kafka does what it leaves for one."""
+        client = self._nudger(group, first)
+        if client is not None:
+            group_id = self.group_id(group)
+            self._send(client, requests.consumer(group_id, client.client_id, client.member_id, client.epochs, {}, None))
+
+    def _nudger(self, group: int, first: Client | None = None) -> Client | None:
+        """Return a client whose heartbeat is taken, the first one if it is, None when there is none."""
+        held = self.pair.ours.shard.groups.get(self.group_id(group))
+        if isinstance(held, ConsumerGroup):
+            for client in [*([] if first is None else [first]), *self.clients]:
+                member = held.members.get(client.member_id) if client.group == group and client.is_native else None
+                if member is not None and member.classic is None and 0 < member.epoch == client.epochs[OURS]:
+                    return client
+        return None
+
+    def _topics_change(self, changed: dict[str, tuple[bytes, int]], deleted: list[str]) -> None:
+        groups = sorted({client.group for client in self.clients})
+        self.pair.nudged = {self.group_id(group) for group in groups if self._nudger(group) is not None}
+        self._hear(self.pair.change_topics(changed, deleted))
+        for group in groups:
+            self.pair.nudged.discard(self.group_id(group))
+            self._nudge(group)
+        self.pair.nudged = set()
+
+    def _turn(self, step: Step) -> None:
+        """A client goes on with the other protocol, as a process that was started anew."""
+        client = self.clients[step.who]
+        client.forget()
+        client.is_native = not client.is_native
+
+    def _assignor(self, step: Step) -> None:
+        client = self.clients[step.who]
+        client.assignor = step.how["name"]
+
     # -- offsets
 
     def _commit(self, step: Step) -> None:
@@ -264,13 +366,17 @@ class Play:
         client = self.clients[step.who]
         client.topics = tuple(step.how.get("topics", client.topics))
         client.protocols = tuple(step.how.get("protocols", client.protocols))
+        if "regex" in step.how:
+            client.regex = step.how["regex"]
+        if "rack" in step.how:
+            client.rack = step.how["rack"]
 
     def _topic(self, step: Step) -> None:
         name, count = step.how["name"], step.how["partitions"]
         known = self.topics.topic(name)
         if not count:
             if known is not None:
-                self.pair.change_topics({}, [name])
+                self._topics_change({}, [name])
             return
         if known is not None:
             topic_id = known.topic_id
@@ -278,7 +384,7 @@ class Play:
         else:
             self._made_topics += 1
             topic_id = self._made_topics.to_bytes(1) * 16
-        self._hear(self.pair.change_topics({name: (topic_id, count)}, []))
+        self._topics_change({name: (topic_id, count)}, [])
 
     def _expire(self, _step: Step) -> None:
         self._hear(self.pair.expire())
@@ -291,5 +397,6 @@ class Play:
             if swapped:
                 client.epochs.reverse()
                 client.leader.reverse()
+                client.held.reverse()
             if client.stage in (Stage.JOINING, Stage.SYNCING):
                 client.stage = Stage.OUT

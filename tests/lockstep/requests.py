@@ -185,7 +185,7 @@ def consumer(
     member_id: str,
     epochs: list[int],
     said: dict[str, Any],
-    owned: IdPartitions | None,
+    owned: list[IdPartitions] | None,
     version: int = 1,
 ) -> Asked:
     """Return a ConsumerGroupHeartbeat; `said` holds what else it says, by the names of our command."""
@@ -201,7 +201,7 @@ def consumer(
         "serverAssignor": said.get("server_assignor"),
         "topicPartitions": None
         if owned is None
-        else [{"topicId": topic_id_text(topic_id), "partitions": list(numbers)} for topic_id, numbers in owned],
+        else [{"topicId": topic_id_text(topic_id), "partitions": list(numbers)} for topic_id, numbers in owned[0]],
     }
     if version == 0:
         del theirs["subscribedTopicRegex"]
@@ -214,7 +214,7 @@ def consumer(
             member_id,
             epochs[1],
             **fields,
-            owned=owned,
+            owned=None if owned is None else owned[1],
             client_id=client_id,
             client_host=HOST,
             new_member_id="" if member_id else new_member_id,
