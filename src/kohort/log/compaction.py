@@ -17,10 +17,9 @@ from kohort.wire.records import (
     Buffer,
     ControlType,
     Record,
-    check_batch,
     control_type,
-    decode_batch,
     retain_records,
+    sound_records,
 )
 
 _COST = 160
@@ -58,8 +57,7 @@ class LastOffsets:
         if header.last_offset >= self.end:
             self.end = min(self.end, header.base_offset)
             return False
-        check_batch(batch)
-        records = decode_batch(batch)
+        records = sound_records(header, batch)
         if header.is_control:
             self._close_transaction(header, control_type(records[0]) if records else None)
             return True
@@ -119,8 +117,7 @@ class Filter:
         """
         if header.last_offset >= self._end:
             return batch
-        check_batch(batch)
-        records = decode_batch(batch)
+        records = sound_records(header, batch)
         horizon_ms = header.delete_horizon_ms
         is_old = horizon_ms is not None and horizon_ms <= self._now_ms
         if header.is_control:

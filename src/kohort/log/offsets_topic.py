@@ -30,7 +30,7 @@ from kohort.model.errors import ErrorCode, KafkaError
 from kohort.wire.codec import Buffer, MalformedMessage
 from kohort.wire.crc32c import crc32c
 from kohort.wire.primitives import UnencodableMessage
-from kohort.wire.records import ControlType, CorruptBatch, Record, check_batch, control_type, decode_batch, read_header
+from kohort.wire.records import BatchHeader, ControlType, CorruptBatch, Record, control_type, read_header, sound_records
 
 
 class CorruptOffsetsRecord(Exception):
@@ -113,12 +113,13 @@ _READERS: dict[int, Callable[[bytes, bytes | None], HardEvent]] = {
 
 
 class Replay:
-    """The fold of a partition's batches into events, in the order in which they took effect.
+    """A partition's batches as events, in the order in which they took effect.
 
-    Offsets committed in a transaction take effect at its COMMIT marker, and lose against a plain commit that came
-    after them. `offset` is where the event stands that was yielded last; `skipped` counts the records left out, by
-    type. What stands at one of the offsets in `ignored` is left out too if it cannot be read, because the operator
-    said so; `lost` are those where that was so.
+    `read` gives all of them. A load need not hear of what was superseded: it has `take` each batch, and then folds the
+    `events` of the last record of each key, as if the log had just been cleaned. Offsets committed in a transaction
+    take effect at its COMMIT marker, and lose against a plain commit that came after them. `offset` is where the event
+    stands that was yielded last; `skipped` counts the records left out, by type. What stands at one of the offsets in
+    `ignored` is left out too if it cannot be read, because the operator said so; `lost` are those where that was so.
     """
 
     def __init__(self, ignored: Collection[int] = ()) -> None:
@@ -126,34 +127,59 @@ class Replay:
         self.skipped: Counter[int] = Counter()
         self.lost: list[int] = []
         self._ignored = frozenset(ignored)
-        self._open: dict[int, list[tuple[int, HardEvent]]] = {}
-        self._latest: dict[tuple[str, str, int], int] = {}
+        self._open: dict[int, list[Record]] = {}
+        self._latest: dict[bytes | None, int] = {}
+        self._last: dict[bytes | None, Record] = {}
 
     def read(self, batch: Buffer) -> Iterator[HardEvent]:
         """Yield the events that a batch makes happen. Raises CorruptOffsetsRecord."""
-        header = read_header(batch)
+        for record in self._effective(read_header(batch), batch):
+            event = self.event_of(record)
+            if event is not None:
+                self.offset = record.offset
+                yield event
+
+    def take(self, header: BatchHeader, batch: Buffer) -> None:
+        """Keep the records of a batch until others with their keys come. Raises CorruptOffsetsRecord."""
+        last = self._last
+        records = self._effective(header, batch)
+        for record in records:
+            last[record[2]] = record
+        if None in last:
+            for record in records:
+                if record.key is None:
+                    self.event_of(record)
+            del last[None]
+
+    def events(self) -> Iterator[HardEvent]:
+        """Yield the events of the last records, without those that say that something is no more; forget them all.
+
+        Raises CorruptOffsetsRecord.
+        """
+        last, self._last = self._last, {}
+        for record in sorted(record for record in last.values() if record.value is not None):
+            event = self.event_of(record)
+            if event is not None:
+                self.offset = record.offset
+                yield event
+
+    def _effective(self, header: BatchHeader, batch: Buffer) -> Sequence[Record]:
+        """Return the records that a batch makes count, in order."""
         try:
-            check_batch(batch)
-            records = decode_batch(batch)
+            records = sound_records(header, batch)
             marker = control_type(records[0]) if header.is_control and records else None
         except CorruptBatch as error:
             if self._is_ignored(header.base_offset):
-                return
+                return ()
             raise CorruptOffsetsRecord(header.base_offset, f"its batch is corrupt: {error}") from error
         if header.is_control:
-            yield from self._end_transaction(header.producer_id, marker)
-            return
-        for record in records:
-            event = self.event_of(record)
-            if event is None:
-                continue
-            self.offset = record.offset
-            if header.is_transactional:
-                self._open.setdefault(header.producer_id, []).append((record.offset, event))
-            elif self._open or self._latest:
-                yield from self._supersede(record.offset, event)
-            else:
-                yield event
+            return self._end_transaction(header.producer_id, marker)
+        if header.is_transactional:
+            self._open.setdefault(header.producer_id, []).extend(records)
+            return ()
+        if self._open or self._latest:
+            return [record for record in records if self._is_newest(record)]
+        return records
 
     def event_of(self, record: Record) -> HardEvent | None:
         """Return what a record says happened, or None for one that is skipped. Raises CorruptOffsetsRecord."""
@@ -183,19 +209,15 @@ class Replay:
             return True
         return False
 
-    def _end_transaction(self, producer_id: int, marker: ControlType | None) -> Iterator[HardEvent]:
+    def _end_transaction(self, producer_id: int, marker: ControlType | None) -> Sequence[Record]:
         held = self._open.pop(producer_id, [])
-        if marker is ControlType.COMMIT:
-            for offset, event in held:
-                self.offset = offset
-                yield from self._supersede(offset, event)
+        counting = [record for record in held if self._is_newest(record)] if marker is ControlType.COMMIT else []
         if not self._open:
             self._latest.clear()
+        return counting
 
-    def _supersede(self, offset: int, event: HardEvent) -> Iterator[HardEvent]:
-        if isinstance(event, OffsetCommitted | OffsetDeleted):
-            key = (event.group_id, event.topic, event.partition)
-            if self._latest.get(key, -1) > offset:
-                return
-            self._latest[key] = offset
-        yield event
+    def _is_newest(self, record: Record) -> bool:
+        if self._latest.get(record.key, -1) > record.offset:
+            return False
+        self._latest[record.key] = record.offset
+        return True

@@ -31,7 +31,7 @@ from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import group_partition
 from kohort.node.consumer_parking import KeptHeartbeat
 from kohort.node.group_settings import group_settings
-from kohort.node.offsets_partition import OffsetsPartition, Status, Ticket, refusal
+from kohort.node.offsets_partition import OffsetsPartition, Progress, Status, Ticket, refusal
 from kohort.node.parking import Kept
 from kohort.node.runtime import Runtime
 from kohort.node.topic_image import NodeTopics
@@ -93,11 +93,13 @@ class Coordinator:
         self._partitions = [
             OffsetsPartition(partition, self._settings, ignored(partition.index)) for partition in topic.partitions
         ]
+        progress = Progress(self._node.elapsed_us)
         for hosted in self._partitions:
             if self._node.disk.exists(hosted.partition.directory):
-                self._runtime.load(hosted, now_ms)
+                self._runtime.load(hosted, now_ms, progress)
             else:
                 hosted.status = Status.ACTIVE
+        progress.ended(sum(len(hosted.shard.groups) for hosted in self._partitions))
 
     # -- looking
 

@@ -23,6 +23,7 @@ from kohort.group.commands import (
     Sync,
 )
 from kohort.group.consumer.commands import ConsumerHeartbeat
+from kohort.group.events import HardEvent
 from kohort.group.results import (
     CommitResult,
     ConsumerHeartbeatResult,
@@ -49,6 +50,9 @@ _RESTORE = "put the segment back from a copy while the broker is stopped"
 
 LOAD_BYTES = 5 << 20
 """How much of the log is read at a time (Kafka's offsets.load.buffer.size)."""
+
+QUIET_US = 2_000_000
+"""A load that takes longer says how far it is, as often."""
 
 
 Ticket = Callable[[Result], None]
@@ -89,13 +93,13 @@ class OffsetsPartition:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return ErrorCode.NOT_COORDINATOR if self.status is Status.FAILED else ErrorCode.NONE
 
-    def load(self) -> Iterator[Command]:
+    def load(self, progress: Progress | None = None) -> Iterator[Command]:
         """Fold the log, then yield a `Loaded` for each group. What cannot be read fails the partition, not the node."""
         self.status = Status.LOADING
         self.shard = Shard(self.settings)
         replay = Replay(self.ignored)
         try:
-            self._fold(replay)
+            self._fold(replay, progress or Progress())
         except CorruptOffsetsRecord as error:
             place = f"{self.partition.index}@{error.offset}"
             self.fail(f"{error}; {_RESTORE}, or go on without it by kohort.offsets.load.ignore={place}")
@@ -123,21 +127,56 @@ class OffsetsPartition:
         self.shard = Shard(self.settings)
         log.error("%s cannot be served: %s", self.partition.directory, problem)
 
-    def _fold(self, replay: Replay) -> None:
+    def _fold(self, replay: Replay, progress: Progress) -> None:
         source = self.partition.log
         offset = source.log_start_offset
+        # What the operator gives up must not have taken the place of what was there before it.
+        take = self._apply_all if self.ignored else _take
         while offset < source.log_end_offset:
             start = offset
             for view in source.read(offset, LOAD_BYTES, up_to=source.log_end_offset):
                 for header, batch in _batches(view, offset):
-                    for event in replay.read(batch):
-                        try:
-                            apply(self.shard, event)
-                        except AssertionError as error:
-                            replay.refuse(replay.offset, f"it cannot follow on what came before: {error}", error)
-                    offset = header.last_offset + 1
+                    take(replay, header, batch)
+                    offset = header[0] + header[6] + 1
             if offset == start:
                 raise StorageError(f"{self.partition.directory} has nothing to read at offset {offset}")
+            progress.reached(self.partition.directory, offset, source.log_end_offset)
+        self._apply(replay, replay.events())
+
+    def _apply_all(self, replay: Replay, _: BatchHeader, batch: memoryview) -> None:
+        self._apply(replay, replay.read(batch))
+
+    def _apply(self, replay: Replay, events: Iterator[HardEvent]) -> None:
+        for event in events:
+            try:
+                apply(self.shard, event)
+            except AssertionError as error:
+                replay.refuse(replay.offset, f"it cannot follow on what came before: {error}", error)
+
+
+def _take(replay: Replay, header: BatchHeader, batch: memoryview) -> None:
+    replay.take(header, batch)
+
+
+class Progress:
+    """Says in the log how far a load is that takes long, by a clock of microseconds if there is one."""
+
+    def __init__(self, elapsed_us: Callable[[], int] | None = None) -> None:
+        self._elapsed_us = elapsed_us
+        self._began_us = self._said_us = elapsed_us() if elapsed_us is not None else 0
+        self._has_spoken = False
+
+    def reached(self, directory: str, offset: int, end: int) -> None:
+        """Note how far the log of a partition is read."""
+        if self._elapsed_us is not None and (now_us := self._elapsed_us()) - self._said_us >= QUIET_US:
+            self._said_us, self._has_spoken = now_us, True
+            seconds = (now_us - self._began_us) / 1e6
+            log.info("loading groups: %s is read up to offset %d of %d, %.1f s so far", directory, offset, end, seconds)
+
+    def ended(self, groups: int) -> None:
+        """Note that everything is loaded."""
+        if self._elapsed_us is not None and self._has_spoken:
+            log.info("loaded %d groups in %.1f s", groups, (self._elapsed_us() - self._began_us) / 1e6)
 
 
 def _batches(view: memoryview, offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:

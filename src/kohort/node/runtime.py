@@ -29,7 +29,7 @@ from kohort.log.offsets_topic import encode_events
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.consumer_parking import ConsumerParking, KeptHeartbeat
 from kohort.node.event_topic import EventTopic
-from kohort.node.offsets_partition import OffsetsPartition, Status, Ticket, failure, refusal
+from kohort.node.offsets_partition import OffsetsPartition, Progress, Status, Ticket, failure, refusal
 from kohort.node.parking import Kept, Parking
 
 if TYPE_CHECKING:
@@ -78,9 +78,9 @@ class Runtime:
         """How many members' heartbeats something is kept about."""
         return self._parking.remembered + self._consumer_parking.remembered
 
-    def load(self, hosted: OffsetsPartition, now_ms: int) -> None:
+    def load(self, hosted: OffsetsPartition, now_ms: int, progress: Progress | None = None) -> None:
         """Replay a partition and take its groups up."""
-        commands = list(hosted.load())
+        commands = list(hosted.load(progress))
         if self._node.load_witness is not None:
             self._node.load_witness(hosted)
         for command in commands:

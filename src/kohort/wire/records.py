@@ -44,6 +44,7 @@ __all__ = [
     "patch_batch",
     "read_header",
     "retain_records",
+    "sound_records",
     "stamp_append_time",
 ]
 
@@ -177,6 +178,11 @@ def check_batch(batch: Buffer) -> BatchHeader:
     A compacted batch may hold fewer records than its offsets span, even none. Raises CorruptBatch.
     """
     header = read_header(batch)
+    _check(header, batch)
+    return header
+
+
+def _check(header: BatchHeader, batch: Buffer) -> None:
     if header[1] + _LOG_OVERHEAD != len(batch):
         raise CorruptBatch(f"the batch says {header[1] + _LOG_OVERHEAD} bytes and has {len(batch)}")
     if crc32c(memoryview(batch)[_CRC_FROM:]) != header[4]:
@@ -185,7 +191,6 @@ def check_batch(batch: Buffer) -> BatchHeader:
         raise CorruptBatch(f"{header[12]} records in {header[6] + 1} offsets")
     if header[5] & _COMPRESSION > Compression.ZSTD:
         raise CorruptBatch(f"unknown compression {header[5] & _COMPRESSION}")
-    return header
 
 
 def patch_batch(batch: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
@@ -277,19 +282,26 @@ def decode_batch(batch: Buffer, *, limit: int = MAX_UNPACKED_BYTES) -> list[Reco
     header = read_header(batch)
     if header.size != len(batch):
         raise CorruptBatch(f"the batch says {header.size} bytes and has {len(batch)}")
+    return _decode(header, batch, limit)
+
+
+def sound_records(header: BatchHeader, batch: Buffer) -> list[Record]:
+    """Check a batch whose header was read already, and return its records; raises as both would."""
+    _check(header, batch)
+    return _decode(header, batch, MAX_UNPACKED_BYTES)
+
+
+def _decode(header: BatchHeader, batch: Buffer, limit: int) -> list[Record]:
     payload = bytes(memoryview(batch)[HEADER_SIZE:])
-    if header.compression:
+    attributes = header[5]
+    if attributes & _COMPRESSION:
         try:
             payload = decompress(header.compression, payload, limit)
         except CorruptCompression as error:
             raise CorruptBatch(f"batch at offset {header.base_offset}: {error}") from None
     try:
         return decode_records(
-            payload,
-            header.record_count,
-            header.base_offset,
-            header.base_timestamp,
-            header.max_timestamp if header.attributes & _LOG_APPEND_TIME else None,
+            payload, header[12], header[0], header[7], header[8] if attributes & _LOG_APPEND_TIME else None
         )
     except IndexError:
         raise CorruptBatch(f"batch at offset {header.base_offset}: a record ends beyond the batch") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 
 import pytest
@@ -13,7 +14,9 @@ from kohort.log.memory_disk import MemoryFile
 from kohort.log.offsets_topic import record_of
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
+from kohort.node import offsets_partition
 from kohort.node.config import Config, ConfigError
+from kohort.node.node import Node
 from kohort.wire.records import Record, encode_batch
 
 UNREADABLE = encode_batch([Record(0, 1, b"\x00\x08\x00\x05gro", b"")])
@@ -91,3 +94,21 @@ def test_record_that_cannot_follow_on_the_others_is_as_bad_as_one_that_cannot_be
 def test_place_that_is_none_is_refused_at_the_start(places: str) -> None:
     with pytest.raises(ConfigError, match="expected PARTITION@OFFSET"):
         Config.parse({"kohort.offsets.load.ignore": places})
+
+
+def test_load_that_takes_long_says_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk, _, place = played()
+    end = segment(desk, place).size
+    assert end > 0
+    monkeypatch.setattr(offsets_partition, "LOAD_BYTES", 1)
+    desk.node.stop(desk.clock.now_ms())
+    for step_us, is_slow in ((700_000, True), (1_000, False)):
+        caplog.clear()
+        elapsed = itertools.count(step=step_us)
+        node = Node(Config.parse({}), desk.disk.clone(), bytes, desk.clock.now_ms(), elapsed_us=elapsed.__next__)
+        with caplog.at_level(logging.INFO, "kohort.node"):
+            node.start(desk.clock.now_ms())
+        assert (f"loading groups: __consumer_offsets-{place} is read up to offset " in caplog.text) is is_slow
+        assert ("loaded 1 groups in " in caplog.text) is is_slow
