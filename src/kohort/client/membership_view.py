@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kohort.client.side import Side
-from kohort.member import ClassicMember, ConsumerMember, ConsumerState, Identity, MemberConfig, PollState, State
+from kohort.member import ClassicMember, ConsumerMember, ConsumerState, Identity, MemberConfig, PollState, State, inputs
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 
@@ -13,6 +13,7 @@ class MembershipView:
 
     _side: Side
     _config: MemberConfig
+    _wanted: inputs.Subscribed
 
     @property
     def protocol(self) -> str:
@@ -33,6 +34,16 @@ class MembershipView:
     def member_id(self) -> str:
         """The id that the coordinator knows this member by, or an empty string."""
         return self._member.identity.member_id
+
+    @property
+    def config(self) -> MemberConfig:
+        """How this member is configured."""
+        return self._config
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics that it wants, as far as it knows their names."""
+        return self._wanted.topics
 
     @property
     def identity(self) -> Identity:

@@ -16,13 +16,14 @@ import sys
 from asyncio import events
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import Context
 from math import inf
 from random import Random
-from typing import Any, NoReturn, TypeVar, TypeVarTuple
+from typing import Any, TypeVar, TypeVarTuple
 
 from kohort.sim.host import Host
+from kohort.sim.luck import Luck
 from kohort.sim.network import End, Network
 from kohort.sim.refusals import NotSimulated, refusals
 from kohort.sim.scheduler import Due
@@ -37,7 +38,7 @@ BUSY_TURNS = 10_000
 BLOCKING_US = 20_000
 """What a call in an executor takes at most."""
 
-_LAST_WORDS = 100
+_LAST_WORDS = 10_000
 
 
 class Stalled(RuntimeError):
@@ -66,21 +67,6 @@ class _Timer(events.TimerHandle):
             self.due.cancel()
         self._scheduled = False
         super().cancel()
-
-
-class Luck:
-    """What a simulated program gets from around it (`net.surroundings`)."""
-
-    def __init__(self, host: Host, random: Random) -> None:
-        self._host = host
-        self.random = random.random
-        self.randbytes = random.randbytes
-        self.wall_ms = host.now_ms
-        self.onlooker: object = None
-
-    def refuse(self, what: str) -> NoReturn:
-        """Raise `NotSimulated`."""
-        raise NotSimulated(what)
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -224,6 +210,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         task.add_done_callback(self._tasks.pop)
         return task
 
+    def living(self) -> list[asyncio.Task[Any]]:
+        """Return the tasks that are not done, in the order of their making."""
+        return list(self._tasks)
+
     # -- life
 
     def _check_closed(self) -> None:
@@ -262,9 +252,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if self.is_closed():
             return
         self.die()
-        tasks, self._tasks = list(self._tasks), {}
         with self._running():
-            for task in tasks:
+            while self._tasks:
+                task, _ = self._tasks.popitem()
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
                 _drop(task.get_coro())
         super().close()
@@ -382,15 +372,19 @@ def _nothing(loop: VirtualLoop) -> events.Handle:
     return handle
 
 
-def _drop(work: Generator[Any, Any, Any] | Coroutine[Any, Any, Any] | None) -> None:
-    """End a coroutine that nobody runs any more; what it says about that, and waits for, is of no interest."""
+def _drop(work: Any) -> None:
+    """End a coroutine that nobody runs any more, the innermost of those it waits for first.
+
+    What they say about that, and what they want to wait for yet, is of no interest.
+    """
     for _ in range(_LAST_WORDS):
-        try:
-            if work is not None:
-                work.close()
-        except BaseException:
-            continue
-        return
+        innermost = work
+        while getattr(awaited := getattr(innermost, "cr_await", None), "cr_frame", None) is not None:
+            innermost = awaited
+        with suppress(BaseException):
+            innermost.close()
+            if innermost is work:
+                return
 
 
 for _name, _refuse in refusals():
