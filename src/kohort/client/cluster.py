@@ -16,7 +16,7 @@ from kohort.client.addresses import parse_addresses
 from kohort.client.errors import BrokerUnreachable, UnknownPartition, UnknownTopic
 from kohort.client.pool import Pool
 from kohort.client.retry import Waits, is_worth_a_retry, retry
-from kohort.client.view import Broker, ClusterView, TopicView, read_view, read_whole
+from kohort.client.view import Broker, ClusterView, TopicView, read_names, read_view, read_whole
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import TopicPartition
 from kohort.net.connection import Connection
@@ -317,7 +317,7 @@ class Cluster:
         missing = sorted(self._nameless - names.keys())
         if missing:
             request = MetadataRequest(topics=[MetadataRequest.Topic(topic_id=each, name=None) for each in missing])
-            self.view = read_view(await self.call_any(request), self.view)
+            self.view = read_names(await self.call_any(request), self.view)
             names = {topic.topic_id: topic.name for topic in self.view.topics.values()}
         self._tracked |= {names[topic_id] for topic_id in self._nameless & names.keys()}
         self._nameless -= names.keys()

@@ -55,6 +55,8 @@ class ClusterView:
     controller_id: int = -1
     brokers: Mapping[int, Broker] = field(default_factory=dict)
     topics: Mapping[str, TopicView] = field(default_factory=dict)
+    is_whole: bool = False
+    """Whether all topics of the cluster were asked for, so that one that is not here does not exist."""
 
     @staticmethod
     def read(answer: MetadataResponse) -> ClusterView:
@@ -74,10 +76,9 @@ class ClusterView:
     def is_gone(self, topic: str) -> bool:
         """Return whether the cluster says that it has no such topic."""
         found = self.topics.get(topic)
-        return found is not None and found.error in (
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            ErrorCode.UNKNOWN_TOPIC_ID,
-        )
+        if found is None:
+            return self.is_whole
+        return found.error in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
     def spec(self, topic: str) -> TopicSpec | None:
         """Return the topic as assignors see it, or None where it has no known partitions."""
@@ -134,6 +135,10 @@ def read_view(answer: MetadataResponse, before: ClusterView) -> ClusterView:
 def read_whole(answer: MetadataResponse, before: ClusterView) -> ClusterView:
     """Return the view after an answer about all topics: what it does not mention is gone."""
     named = {topic.name for topic in answer.topics}
-    return read_view(
-        answer, ClusterView(topics={name: topic for name, topic in before.topics.items() if name in named})
-    )
+    kept = ClusterView(topics={name: topic for name, topic in before.topics.items() if name in named})
+    return replace(read_view(answer, kept), is_whole=True)
+
+
+def read_names(answer: MetadataResponse, before: ClusterView) -> ClusterView:
+    """Return the view after an answer about a few topics by id: it says nothing of the others."""
+    return replace(read_view(answer, before), is_whole=before.is_whole)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kohort.client.view import ClusterView, read_view, read_whole
+from kohort.client.view import ClusterView, read_names, read_view, read_whole
 from kohort.member.session import Backoff
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import NO_TOPIC_ID
@@ -131,7 +131,7 @@ class PeerTopics:
 
         def answered(code: ErrorCode, answer: Any) -> None:
             if code is ErrorCode.NONE:
-                self.view = read_view(answer, self.view)
+                self.view = read_names(answer, self.view)
                 found = {topic.topic_id: topic.name for topic in self.view.topics.values()}
                 self.follow(found[topic_id] for topic_id in topic_ids if topic_id in found)
                 self._nameless -= found.keys()

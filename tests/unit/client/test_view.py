@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kohort.assign import TopicSpec
-from kohort.client.view import Broker, ClusterView, read_view
+from kohort.client.view import Broker, ClusterView, read_names, read_view, read_whole
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 from kohort.wire.messages import MetadataResponse
@@ -71,6 +71,16 @@ def test_assignors_see_racks_where_brokers_have_them() -> None:
     assert ClusterView.read(answer(leader=1, epoch=0)).spec("t") == TopicSpec(1)
     racked = ClusterView.read(answer(leader=1, epoch=0, racks=("r1", "r2")))
     assert racked.spec("t") == TopicSpec(1, (frozenset({"r1", "r2"}),))
+
+
+def test_a_topic_that_an_answer_about_all_topics_leaves_out_is_gone() -> None:
+    view = ClusterView.read(answer(leader=2, epoch=5))
+    empty = MetadataResponse(topics=[])
+    assert not read_view(empty, view).is_gone("t")
+    whole = read_whole(empty, view)
+    assert whole.is_gone("t")
+    assert read_names(empty, whole).is_gone("t")
+    assert not read_view(empty, whole).is_gone("t"), "an answer about some topics says nothing of the others"
 
 
 def test_a_topic_can_be_taken_out_of_a_view() -> None:
