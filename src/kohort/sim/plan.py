@@ -102,7 +102,7 @@ def show(plan: Plan) -> Iterator[str]:
 def show_member(member: MemberPlan) -> str:
     """Tell a member's configuration on a line."""
     kind, config = member.kind, member.config
-    wanted = f"~{config.pattern}" if config.pattern is not None else ",".join(config.topics)
+    wanted = ",".join((*config.topics, *(() if config.pattern is None else (f"~{config.pattern}",))))
     parts = [
         f"{member.group}/{kind.name}",
         f"wants={wanted}",

@@ -136,7 +136,5 @@ def _unread(stage: Stage, census: Census, group: str, live: list[Seat]) -> str |
 
 def wanted_by(seat: Seat, topics: dict[str, int]) -> tuple[str, ...]:
     """Return which of the topics that exist a member wants."""
-    pattern = seat.plan.config.pattern
-    if pattern is not None:
-        return tuple(topic for topic in topics if re.fullmatch(pattern, topic))
-    return tuple(topic for topic in seat.plan.config.topics if topic in topics)
+    names, pattern = seat.plan.config.topics, seat.plan.config.pattern
+    return tuple(topic for topic in topics if topic in names or (pattern is not None and re.fullmatch(pattern, topic)))

@@ -133,11 +133,12 @@ def draw_member(
     """Return a member of a family, in the place and group of `basis`, as another user would configure it."""
     kind = KINDS[random.choice(eager if family == "eager" else FAMILIES[family])]
     wanted = tuple(topic.name for topic in topics if random.random() < 0.8) or (topics[0].name,)
+    pattern = random.choice(("[tuv].*", "[tuv].*", "t|v", "u")) if random.random() < 0.1 else None
     is_busy = random.random() < 0.15
     config = replace(
         basis.config,
-        topics=wanted,
-        pattern="[tuv].*" if random.random() < 0.08 else None,
+        topics=wanted if pattern is None or random.random() < 0.2 else (),
+        pattern=pattern,
         instance_id=basis.config.instance_id if kind.may_be_static else None,
         session_timeout_ms=random.choice((6_000, 8_000, 10_000)),
         heartbeat_interval_ms=random.choice((1_000, 2_000, 3_000)),
