@@ -93,13 +93,9 @@ class ConsumerMember(ConsumerStanding):
                 close(self, self.closing)
             elif self.state in OUT and not self.is_away:
                 put_away(self)
-            elif self.state is ConsumerState.RECONCILING:
+            elif self.state is ConsumerState.RECONCILING and not self.is_claiming:
                 reconcile(self)
-        was_acknowledging = self.state is ConsumerState.ACKNOWLEDGING
         beat(self, now_ms)
-        if was_acknowledging and self.state is ConsumerState.RECONCILING:
-            # What came meanwhile does not wait for the acknowledgement's answer, which a broker may keep.
-            reconcile(self)
 
 
 __all__ = ["ConsumerMember"]

@@ -6,6 +6,8 @@ has changed since. An acknowledgement of what was reconciled is a heartbeat that
 
 from __future__ import annotations
 
+from itertools import chain
+
 from kohort.member import effects
 from kohort.member.consumer_effects import ConsumerHeartbeat, HurryHeartbeat
 from kohort.member.consumer_exit import ACTIVE, fence, free_instance
@@ -13,7 +15,7 @@ from kohort.member.consumer_inputs import ConsumerHeartbeatAnswered
 from kohort.member.consumer_standing import ConsumerStanding, Numbered, Said
 from kohort.member.state import MOVED, ConsumerState
 from kohort.model.errors import ErrorCode
-from kohort.model.id_partitions import NOTHING
+from kohort.model.id_partitions import NOTHING, IdPartitions, id_partitions
 
 SPEAKING = ACTIVE | {ConsumerState.PREPARE_LEAVING}
 SHORTEST_INTERVAL_MS = 5
@@ -30,13 +32,13 @@ def beat(member: ConsumerStanding, now_ms: int) -> None:
     session = member.session
     if not is_speaking(member) or (session.retry_ms is not None and now_ms < session.retry_ms):
         return
-    if member.in_flight is not None:
-        if member.is_urgent and not member.is_hurried:
-            member.is_hurried = True
-            member.do(HurryHeartbeat())
-        return
-    if member.is_urgent or session.is_heartbeat_due(now_ms):
+    if member.in_flight is None and (member.is_urgent or session.is_heartbeat_due(now_ms)):
         _send(member, now_ms)
+    # What came meanwhile is taken over when the claim under way was answered, and a broker may keep that.
+    is_waiting = member.is_claiming and member.state is ConsumerState.RECONCILING and member.underway is None
+    if member.in_flight is not None and (member.is_urgent or is_waiting) and not member.is_hurried:
+        member.is_hurried = True
+        member.do(HurryHeartbeat())
 
 
 def _send(member: ConsumerStanding, now_ms: int) -> None:
@@ -48,7 +50,7 @@ def _send(member: ConsumerStanding, now_ms: int) -> None:
     if is_joining:
         owned = NOTHING
     elif said is None or now_says.owned != said.owned:
-        owned = member.owned_ids if member.current is None else member.current.partitions
+        owned = _claimed(member)
     regex = None
     if said is None or now_says.regex != said.regex:
         regex = now_says.regex or ("" if member.is_regex_told else None)
@@ -73,6 +75,7 @@ def _send(member: ConsumerStanding, now_ms: int) -> None:
         )
     )
     member.in_flight, member.sent_ms = member.number, now_ms
+    member.is_claiming = owned is not None
     member.said = now_says
     member.is_urgent = member.is_hurried = False
     member.reason_number = member.number if has_reason else member.reason_number
@@ -81,6 +84,14 @@ def _send(member: ConsumerStanding, now_ms: int) -> None:
         member.reason = None
     elif member.state is ConsumerState.ACKNOWLEDGING:
         member.state = ConsumerState.STABLE if member.current == member.target else ConsumerState.RECONCILING
+
+
+def _claimed(member: ConsumerStanding) -> IdPartitions:
+    """Return what the member holds: also what it is giving up, and what it has been given and is taking over."""
+    held = [each.partitions for each in (member.current, member.underway) if each is not None]
+    if len(held) == 1 and member.underway is None:
+        return held[0]
+    return id_partitions(chain(member.owned_ids, *held))
 
 
 def _cause(member: ConsumerStanding) -> str:
@@ -100,6 +111,7 @@ def take_answer(member: ConsumerStanding, answer: ConsumerHeartbeatAnswered, now
 
 def _take_success(member: ConsumerStanding, answer: ConsumerHeartbeatAnswered, now_ms: int) -> None:
     session = member.session
+    member.is_claiming = False
     session.mark_heard(now_ms)
     session.heartbeat_ms = max(now_ms, member.sent_ms + max(answer.interval_ms, SHORTEST_INTERVAL_MS))
     member.epoch = answer.member_epoch

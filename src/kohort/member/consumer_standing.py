@@ -67,6 +67,8 @@ class ConsumerStanding(Seat):
         # Heartbeats: the number of the one under way, and whether the next one may wait for its time.
         self.number = 0
         self.in_flight: int | None = None
+        # Whether the last claim of what is owned is unanswered: what is taken over now might be given to others for it.
+        self.is_claiming = False
         self.sent_ms = 0
         self.is_urgent = False
         self.is_hurried = False

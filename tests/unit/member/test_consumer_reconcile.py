@@ -22,7 +22,7 @@ from tests.unit.member.consumer_script import (
 )
 
 from kohort.member import ConsumerState, inputs
-from kohort.member.consumer_effects import ConsumerHeartbeat, NameTopics
+from kohort.member.consumer_effects import ConsumerHeartbeat, HurryHeartbeat, NameTopics
 from kohort.member.effects import RunCallback
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import NOTHING
@@ -200,15 +200,40 @@ def test_a_target_that_comes_meanwhile_is_the_next_reconciliations() -> None:
     assert script.member.state is ConsumerState.STABLE
 
 
-def test_a_target_that_came_meanwhile_does_not_wait_for_the_acknowledgements_answer() -> None:
+def test_a_target_that_came_meanwhile_is_taken_over_when_the_acknowledgement_was_answered_which_is_hurried() -> None:
     script = stable()
     script.beat()
     script.answered(2, ids(0, 1, 2))
     script.beat()
     script.answered(2, ids(0, 1, 2, 3))
-    asked = script.finished(ASSIGNED)
-    assert one_heartbeat(asked).owned == ids(0, 1, 2)
-    assert [effect.partitions for effect in asked if isinstance(effect, RunCallback)] == [partitions(3)]
+    acknowledged = script.finished(ASSIGNED)
+    assert [type(effect) for effect in acknowledged] == [ConsumerHeartbeat, HurryHeartbeat]
+    assert one_heartbeat(acknowledged[:1]).owned == ids(0, 1, 2)
+    assert script.take(inputs.PollEntered()) == []  # who claims 0 to 2 may be refused 3 by the answer
+    [callback] = script.answered(3)
+    assert isinstance(callback, RunCallback)
+    assert callback.partitions == partitions(3)
+
+
+def test_what_an_acknowledgement_did_not_claim_and_its_answer_takes_away_is_never_taken_over() -> None:
+    script = stable()
+    script.beat()
+    script.answered(2, ids(0, 1, 2))
+    script.beat()
+    script.answered(2, ids(0, 1, 2, 3))
+    script.finished(ASSIGNED)
+    assert one_heartbeat(script.answered(3, ids(0, 1, 2))).owned == ids(0, 1, 2)
+    assert script.callbacks() == [(ASSIGNED, partitions(2))]
+    assert script.member.owned == partitions(0, 1, 2)
+
+
+def test_a_full_heartbeat_in_the_middle_of_taking_over_claims_what_is_taken_over() -> None:
+    script = stable()
+    script.beat()
+    script.answered(2, ids(0, 1, 2))
+    script.beat()
+    script.refused(ErrorCode.REQUEST_TIMED_OUT)
+    assert script.beat().owned == ids(0, 1, 2)
 
 
 @pytest.mark.parametrize("error", [ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID])
