@@ -95,7 +95,8 @@ class Explanation:
         course.is_consumer |= "epoch" in event and not course.is_converting
         if name != "revocations_awaited":
             course.answer_due()
-        is_consumer = "epoch" in event or (course.is_consumer and "generation" not in event)
+        # Where nothing is left of a group that was deleted, its event has neither clock; its end is the same for both.
+        is_consumer = "epoch" in event or (course.is_consumer and "generation" not in event and name != "group_deleted")
         fold = (CONSUMER_FOLDS if is_consumer or name not in _FOLDS else _FOLDS).get(name)
         ended = None if fold is None else fold(course, event)
         concerned = ended or course.running or before
