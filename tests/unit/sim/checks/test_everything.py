@@ -1,0 +1,49 @@
+"""The checkers together."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from tests.unit.sim.checks.scripted import Script, classic, consumer, gathers, generation, goes, joins, rejoins
+
+from kohort.group.invariants import CATALOGUE
+from kohort.sim.checks import all_checkers
+from kohort.sim.checks.ledger import GroupLedger
+from kohort.sim.checks.ledgers import Ledgers
+
+
+def test_every_invariant_has_a_checker_and_every_checker_an_invariant() -> None:
+    checkers = all_checkers(SimpleNamespace(seed=1))
+    held = {invariant for checker in checkers for invariant in checker.invariants}
+    assert held == set(CATALOGUE)
+    assert len({each.name for each in CATALOGUE}) == len(CATALOGUE)
+
+
+def test_the_ledgers_see_everything_first() -> None:
+    assert isinstance(all_checkers(SimpleNamespace(seed=1))[0], Ledgers)
+
+
+def test_a_load_forgets_who_was_put_out_and_not_who_was_left_behind() -> None:
+    script = Script()
+    script.happens(*classic("A", "B", "C"), gathers(1), rejoins("B"), rejoins("C"), generation(2, ["B", "A", "C"]))
+    script.happens(generation(2, {"B": "t0", "A": "", "C": ""}), goes("C"))
+    before = script.ledgers.group("g")
+    assert [before.is_out(member_id) for member_id in "ABC"] == [True, False, True]
+    after = GroupLedger()
+    after.take(generation(2, {"B": "t0", "A": "", "C": ""}))
+    after.resume(before)
+    assert [after.is_out(member_id) for member_id in "ABC"] == [True, False, False]
+
+
+def test_whoever_joins_the_round_is_not_out() -> None:
+    script = Script()
+    script.happens(*classic("A"), joins("B"))
+    assert not script.ledgers.group("g").is_out("B")
+    assert script.ledgers.group("g").is_out("C")
+
+
+def test_a_consumer_group_knows_its_members_by_their_records() -> None:
+    script = Script()
+    script.happens(*consumer(A="t0"))
+    assert not script.ledgers.group("g").is_out("A")
+    assert script.ledgers.group("g").is_out("B")
