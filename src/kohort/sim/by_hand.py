@@ -67,7 +67,7 @@ class ByHand(Driven):
             raise ValueError(f"how={how!r} is not one of {', '.join(ways)}")
         self._watch.fault("restart broker", self._stage.place, how)
         ways[how]()
-        self._scheduler.after(round(seconds * SECOND_US), node.start)
+        self._scheduler.after(round(seconds * SECOND_US), lambda: node.node is None and node.start())
 
     def rebalance(self) -> None:
         """Have another instance come and go again, and wait each time until the group has come to rest."""

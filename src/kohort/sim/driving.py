@@ -19,6 +19,8 @@ from kohort.sim.user_plan import Wishes
 from kohort.sim.user_rest import lack
 from kohort.sim.user_stage import UserStage
 
+NO_DEFECT = "NoDefect"
+
 
 class WorldBroken(AssertionError):
     """Something that must not be. `invariant` is its name, `at_us` and `event` say when."""
@@ -62,6 +64,7 @@ class Driven:
         self._failure: tuple[Instance, BaseException] | None = None
         self._stage = UserStage(plan, wishes, self._scheduler, self._watch, self._fail)
         self._main: Main | None = None
+        self._defect: str | None = None
 
     def pass_until(self, when_us: int) -> None:
         """Let everything happen that is due up to a time of the world."""
@@ -74,13 +77,15 @@ class Driven:
         scheduler, stepped = self._scheduler, self._watch.stepped
         asyncio._set_running_loop(None)
         try:
-            while not is_over():
+            while True:
+                if is_over():
+                    return
                 next_us = scheduler.next_us()
                 if next_us is None or (until_us is not None and next_us > until_us):
                     break
                 scheduler.step()
                 stepped()
-                if self._watch.broken is not None or self._failure is not None:
+                if self._watch.broken is not None or self._failure is not None or self._defect is not None:
                     self._raise_broken()
         finally:
             asyncio._set_running_loop(running)
@@ -99,6 +104,10 @@ class Driven:
     def _fail(self, instance: Instance, error: BaseException) -> None:
         self._failure = self._failure or (instance, error)
 
+    def note_defect(self, text: str) -> None:
+        """Take what production code has logged as a defect of its own."""
+        self._defect = self._defect or text
+
     def _raise_broken(self) -> None:
         if self._watch.broken is not None:
             violation = self._watch.broken.violation
@@ -108,6 +117,9 @@ class Driven:
             raise self._broken(
                 "ProgramFailed", f"{instance.name} ended with {type(error).__name__}: {error}"
             ) from error
+
+        if self._defect is not None:
+            raise self._broken(NO_DEFECT, self._defect)
 
     def _broken(self, invariant: str, sentence: str) -> WorldBroken:
         return WorldBroken(invariant, sentence, self._scheduler.now_us, self._scheduler.events)

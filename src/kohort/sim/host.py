@@ -36,6 +36,10 @@ class Host:
         """Return what the host's clock shows, in milliseconds since the epoch; it never goes back."""
         return (self._offset_us + self.scheduler.now_us * self._rate // 1_000_000) // 1000
 
+    def now_us(self) -> int:
+        """Return the same in microseconds."""
+        return self._offset_us + self.scheduler.now_us * self._rate // 1_000_000
+
     def when_us(self, deadline_ms: int) -> int:
         """Return the first time of the world at which the clock shows `deadline_ms`."""
         # The smallest t with (offset + t * rate // 10^6) // 1000 >= deadline.

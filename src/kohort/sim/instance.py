@@ -61,7 +61,7 @@ class Instance(Seat):
         if self.program is not None:
             self._past.append(self.program)
         self.has_started = True
-        self.stays_away = self.is_closing = False
+        self.is_closing = False
         self._births += 1
         world = self._world
         random = world.draw.stream(f"{self.name}/{self._births}")
@@ -91,7 +91,10 @@ class Instance(Seat):
 
     def _ended(self, error: BaseException | None) -> None:
         if error is None:
-            self.stays_away = not self.is_closing
+            if not self.is_closing:
+                self.stays_away = True  # its work is done
+            elif self._world.is_healed and not self.stays_away:
+                self.start()
             return
         self.crashes += 1
         self.last_crash = error

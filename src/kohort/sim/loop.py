@@ -181,13 +181,15 @@ class VirtualLoop(asyncio.BaseEventLoop):
             events._set_running_loop(before)
             self._is_inside = False
 
-    @contextmanager
-    def outside(self) -> Iterator[None]:
-        """Leave the loop for the length of a block: another may run meanwhile."""
+    def block(self, seconds: float) -> None:
+        """Let time pass inside a call that blocks the whole loop: the world goes on, nothing happens on this host."""
+        scheduler = self.host.scheduler
+        until_us = scheduler.now_us + max(0, round(seconds * 1_000_000))
+        self.host.freeze(until_us)
         before = events._get_running_loop()
         events._set_running_loop(None)
         try:
-            yield
+            scheduler.run_until(until_us)
         finally:
             events._set_running_loop(before)
 

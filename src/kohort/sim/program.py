@@ -69,7 +69,7 @@ class Program:
         if self.is_over or self.is_stopping:
             return
         self.is_stopping = True
-        self._host.after_us(GRACE_US, self.kill)
+        self._host.after_us(GRACE_US, self._run_out_of_time)
         if not self.loop.receive(signal.SIGTERM) and not self.loop.receive(signal.SIGINT):
             self.loop.call_soon(self._main.cancel)
 
@@ -97,6 +97,11 @@ class Program:
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
+
+    def _run_out_of_time(self) -> None:
+        if not self.is_over:
+            self._end("killed")
+            self._ended(None)
 
     def _end(self, how: str) -> None:
         self.is_over = True

@@ -70,7 +70,9 @@ def draw_world(seed: int, wishes: Wishes) -> Plan:
     if wishes.seconds is not None:
         end_us = round(wishes.seconds * SECOND_US)
     steps: tuple[Step, ...] = ()
-    if not wishes.is_led_by_hand:
+    if wishes.is_led_by_hand:
+        end_us = 0
+    else:
         steps = draw_steps(Sketch(random, end_us, topics, ("n1",), members), wishes.faults)
     return Plan(
         seed, tuple(sorted(settings.items())), topics, ("n1",), members, tuple(() for _ in members), steps, end_us

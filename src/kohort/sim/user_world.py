@@ -154,17 +154,20 @@ class World(ByHand):
 
     def run(self, seconds: float | None = None) -> None:
         """Let time pass; by default until the faults of the seed end."""
+        if seconds is None and self._is_led_by_hand:
+            raise ValueError("this world has no faults that could end: say for how long it runs")
         until_us = self._plan.end_us
         if seconds is not None:
             until_us = self._scheduler.now_us + round(seconds * SECOND_US)
         self.pass_until(until_us)
 
     def settle(self, seconds: float | None = None) -> None:
-        """End all faults, and let time pass until everything is at rest: owned, read, and done.
+        """Let the faults end, and time pass until everything is at rest: owned, read, and done.
 
         Raises `WorldBroken` where that does not happen in `seconds`.
         """
         if not self._stage.is_healed:
+            self.pass_until(max(self._plan.end_us, self._scheduler.now_us))
             self._faults.heal()
         patience_us = self._patience_us() if seconds is None else round(seconds * SECOND_US)
         missing = self._come_to_rest(self._scheduler.now_us + patience_us)

@@ -1,11 +1,13 @@
-"""The pytest plugin: `kohort_broker`, a broker on a real socket with its own port and directory.
+"""The pytest plugin: `kohort_broker`, a broker on a real socket, and the options of simulated worlds.
 
 A test that asks for the fixture gets a running `EmbeddedBroker`; it is stopped, and its directory removed,
-when the test ends. `@pytest.mark.kohort_settings(num_partitions=3)` sets the broker's settings.
+when the test ends. `@pytest.mark.kohort_settings(num_partitions=3)` sets the broker's settings. `--kohort-seed` and
+`--kohort-seeds` say which seeds tests decorated with `kohort.sim.world` run.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,9 +18,31 @@ if TYPE_CHECKING:
     from kohort.broker.embedded import EmbeddedBroker
 
 
+_SEEDS = (("--kohort-seed", "KOHORT_SEED"), ("--kohort-seeds", "KOHORT_SEEDS"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of simulated worlds."""
+    group = parser.getgroup("kohort")
+    group.addoption("--kohort-seed", type=int, metavar="N", help="run seed N alone in tests of kohort.sim.world")
+    group.addoption("--kohort-seeds", type=int, metavar="COUNT", help="run so many seeds in tests of kohort.sim.world")
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker that carries settings."""
+    """Register the marker that carries settings, and hand the options on to the tests of this process."""
     config.addinivalue_line("markers", "kohort_settings(**settings): settings of the kohort_broker fixture")
+    for option, variable in _SEEDS:
+        if (value := config.getoption(option)) is not None:
+            before = os.environ.get(variable)
+            os.environ[variable] = str(value)
+            config.add_cleanup(lambda variable=variable, before=before: _restore(variable, before))
+
+
+def _restore(variable: str, before: str | None) -> None:
+    if before is None:
+        os.environ.pop(variable, None)
+    else:
+        os.environ[variable] = before
 
 
 @pytest.fixture
