@@ -188,7 +188,7 @@ class Contract:
                 self.phase = self._before
         else:
             self.owned -= partitions
-            if act is Act.LOST and not self.owned:
+            if not self.owned:
                 self._is_out = False
         self._unwanted &= self.owned
         self._moved = self._moved if self.phase is Phase.MOVING else frozenset()

@@ -57,6 +57,11 @@ LEGAL: list[tuple[str, RebalanceProtocol, Trace]] = [
         [(Act.OUT, NOTHING), (Act.LOST, TWO), (Act.DONE, NOTHING), (Act.USER_DATA, NOTHING)],
     ),
     (
+        "eager, put out while everything is revoked: nothing is left to lose, and the next round is like any other",
+        EAGER,
+        [(Act.REVOKED, TWO), (Act.OUT, NOTHING), (Act.DONE, NOTHING), *BEGIN, (Act.REVOKED, TWO), (Act.DONE, NOTHING)],
+    ),
+    (
         "cooperative, nothing moves",
         COOPERATIVE,
         [
