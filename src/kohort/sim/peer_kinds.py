@@ -12,12 +12,14 @@ from typing import Literal
 from kohort.assign import (
     Assignor,
     CooperativeStickyAssignor,
+    GroupSpec,
     RangeAssignor,
     RoundRobinAssignor,
     StickyAssignor,
 )
 from kohort.member.state import MemberConfig
 from kohort.member.strategy import strategy_for
+from kohort.model.assignment import Assignment
 from kohort.wire.apis import Api
 
 Protocol = Literal["classic", "consumer"]
@@ -50,6 +52,8 @@ class Kind:
     """What it calls itself in ApiVersions; brokers treat some clients with care. None sends no ApiVersions."""
     is_ours: bool = False
     """Whether it uses what only our brokers offer: told failures of leaders, heartbeats that are asked back."""
+    failures: int = 0
+    """How often its assignor fails, in each process, before it assigns."""
     commits_with_group: bool = False
     """Whether commits go on the connection of the group's requests, behind a JoinGroup that is held back."""
 
@@ -67,7 +71,27 @@ class Kind:
 
     def made_assignors(self) -> tuple[Assignor, ...]:
         """Return the assignors of one process: the sticky ones have a memory."""
-        return tuple(ASSIGNORS[name]() for name in self.assignors)
+        made = tuple(ASSIGNORS[name]() for name in self.assignors)
+        return tuple(_Hesitant(assignor, self.failures) for assignor in made) if self.failures else made
+
+
+class _Hesitant:
+    """An assignor with a defect that passes: it fails some times before it does what another one does."""
+
+    def __init__(self, assignor: Assignor, failures: int) -> None:
+        self.name = assignor.name
+        self.protocols = assignor.protocols
+        self.user_data = assignor.user_data
+        self.on_assignment = assignor.on_assignment
+        self._assignor = assignor
+        self._left = failures
+
+    def assign(self, spec: GroupSpec) -> dict[str, Assignment]:
+        """Return one assignment for every member of `spec`, or raise."""
+        if self._left:
+            self._left -= 1
+            raise ValueError("the assignor is not ready yet")
+        return self._assignor.assign(spec)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +174,7 @@ _KINDS = (
     Kind("eager-aiokafka", assignors=("roundrobin",), embedded_version=0, versions=_AGE[0]),
     Kind("eager-v1", assignors=("sticky",), embedded_version=1, versions=_AGE[1], commits_with_group=True),
     Kind("eager-v2", embedded_version=2, versions=_AGE[2], commits_with_group=True),
+    Kind("eager-hesitant", failures=2, is_ours=True),
     Kind("cooperative", assignors=("cooperative-sticky",), is_ours=True),
     Kind("cooperative-java", assignors=("cooperative-sticky",), software="apache-kafka-java", commits_with_group=True),
     Kind("cooperative-v1", assignors=("cooperative-sticky",), embedded_version=1, versions=_AGE[1]),
