@@ -90,10 +90,10 @@ class ReadingChecker(Checker):
         name = member.name
         before = self._owned.get(name, NOTHING)
         readings = self._readings.setdefault(name, {})
-        for partition in before - partitions:
+        for partition in sorted(before - partitions):
             readings.pop(partition, None)
         ledger = self._ledgers.group(member.group_id)
-        for partition in partitions - before:
+        for partition in sorted(partitions - before):
             topic_id = self._topic_id(member.group_id, partition.topic)
             readings[partition] = Reading(topic_id, _offset_in(ledger, *partition, topic_id))
         self._owned[name] = partitions

@@ -161,8 +161,9 @@ def difference(live: Shard, ledgers: Ledger, shard: Shard) -> str | None:
             if one is None or other is None or one._replace(member_id="") != other._replace(member_id=""):
                 return f"{group_id}: the commit of {key[0]}-{key[1]} is {one} live, and {other} in the log"
     for topic in sorted(live.followers.keys() | shard.followers.keys()):
-        if live.followers.get(topic, set()) != shard.followers.get(topic, set()):
-            return f"{topic} is followed by {live.followers.get(topic)} live, and by {shard.followers.get(topic)}"
+        follow, follows = sorted(live.followers.get(topic, ())), sorted(shard.followers.get(topic, ()))
+        if follow != follows:
+            return f"{topic} is followed by {follow} live, and by {follows} in the log"
     return None
 
 
