@@ -93,13 +93,23 @@ def subscribe(
 def _said(
     group: ConsumerGroup, before: ConsumerMember, member_id: str, command: ConsumerHeartbeat, cause: Cause
 ) -> ConsumerMemberStored:
-    """Return the member's record after a heartbeat: what it leaves out is as it was."""
+    """Return the member's record after a heartbeat: what it leaves out is as it was, or is not there if it joins.
+
+    A joiner says everything. Where an instance comes back, Kafka keeps the expression and the assignor of the process
+    before, of which the new one knows nothing.
+    """
     names, regex = command.subscribed_topic_names, command.subscribed_topic_regex
+    rack_id, assignor = command.rack_id, command.server_assignor
+    if command.member_epoch == 0:
+        names, regex = names or (), regex or ""
+    else:
+        rack_id = before.rack_id if rack_id is None else rack_id
+        assignor = before.server_assignor if assignor is None else assignor
     return ConsumerMemberStored(
         group_id=group.group_id,
         member_id=member_id,
         instance_id=before.instance_id if command.instance_id is None else command.instance_id,
-        rack_id=before.rack_id if command.rack_id is None else command.rack_id,
+        rack_id=rack_id,
         client_id=command.client_id,
         client_host=command.client_host,
         subscribed_topic_names=before.subscribed_topic_names if names is None else tuple(sorted(set(names))),
@@ -107,7 +117,7 @@ def _said(
         rebalance_timeout_ms=(
             before.rebalance_timeout_ms if command.rebalance_timeout_ms == -1 else command.rebalance_timeout_ms
         ),
-        server_assignor=before.server_assignor if command.server_assignor is None else command.server_assignor,
+        server_assignor=assignor,
         classic=None,
         cause=cause,
         lags=before.lags if command.lags is None else command.lags,

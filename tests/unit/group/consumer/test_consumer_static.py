@@ -179,3 +179,14 @@ def test_static_member_that_leaves_for_good_is_gone() -> None:
 def test_member_of_one_instance_cannot_take_another() -> None:
     world = away()
     assert world.comes("B", instance_id="a").error is ErrorCode.UNRELEASED_INSTANCE_ID
+
+
+def test_instance_that_comes_back_with_topics_has_no_expression_and_no_vote_any_more() -> None:
+    world = ConsumerWorld()
+    world.enters("A", "bar", subscribed_topic_regex="foo.*", server_assignor="scripted", rack_id="r", instance_id="a")
+    world.settles()
+    told(world.goes("A", -2, instance_id="a"))
+    assert world.enters("B", "bar", instance_id="a").assignment == parts("bar-0,1,2")
+    member = world.member("B")
+    assert (member.subscribed_topic_regex, member.server_assignor, member.rack_id) == ("", None, None)
+    assert not world.consumer_group().regexes
