@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from tests.tidy.tree import Tree
 
-PURE = ("model", "wire", "assign", "group", "member", "log", "node")
+PURE = ("model", "wire", "assign", "group", "member", "log", "node", "what_if")
 BANNED = {
     "asyncio", "datetime", "io", "multiprocessing", "os", "pathlib", "random", "secrets", "select", "selectors",
     "shutil", "signal", "socket", "socketserver", "ssl", "subprocess", "sys", "tempfile", "threading", "time", "uuid",
