@@ -14,6 +14,7 @@ from typing import NamedTuple
 from kohort.client.cluster import Cluster
 from kohort.client.consumer_metrics import lag_numbers, lags, measured
 from kohort.client.fetcher import FetchConfig, Fetcher
+from kohort.client.held import Hold
 from kohort.client.membership import Membership
 from kohort.client.offsets import OffsetAndMetadata, commit_offsets, fetch_committed
 from kohort.client.pulse import Pulse
@@ -89,7 +90,7 @@ class Committing:
         """
         wanted = self._to_commit(offsets)
         self._group()
-        task = self._spawn(self._commit_soon(wanted, on_complete), "commit")
+        task = self._spawn(self._commit_soon(wanted, self._hold(wanted), on_complete), "commit")
         self._begun[task] = None
         task.add_done_callback(self._begun.pop)
 
@@ -171,15 +172,26 @@ class Committing:
         }
 
     async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        await self._commits_done()
-        await self._commit_next(offsets)
+        hold = self._hold(offsets)
+        try:
+            await self._commits_done()
+            await self._commit_next(offsets, hold)
+        finally:
+            self._release(hold)
 
-    async def _commit_next(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    def _hold(self, offsets: Iterable[TopicPartition]) -> Hold | None:
+        return None if self._membership is None else self._membership.hold(offsets)
+
+    def _release(self, hold: Hold | None) -> None:
+        if hold is not None and self._membership is not None:
+            self._membership.release(hold)
+
+    async def _commit_next(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], hold: Hold | None) -> None:
         group_id = self._group()
         async with self._commit_order:
             with measured(self._measured, is_asked=bool(offsets)):
                 if self._membership is not None:
-                    await self._membership.commit(offsets)
+                    await self._membership.commit(offsets, since=hold)
                 else:
                     await commit_offsets(self._cluster, group_id, offsets)
             for partition, committed in offsets.items():
@@ -189,13 +201,18 @@ class Committing:
                         entry.take_as_consumed()  # its user said so, in hand or not
 
     async def _commit_soon(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], on_complete: Committed | None
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        hold: Hold | None,
+        on_complete: Committed | None,
     ) -> None:
         failure: KafkaError | None = None
         try:
-            await self._commit_next(offsets)
+            await self._commit_next(offsets, hold)
         except KafkaError as error:
             failure = error
+        finally:
+            self._release(hold)
         if on_complete is not None:
             try:
                 on_complete(offsets, failure)

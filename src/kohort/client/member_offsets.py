@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from kohort.client.cluster import Cluster
 from kohort.client.errors import CommitFailed, PartitionErrors
+from kohort.client.held import Held, Hold
 from kohort.client.offsets import REFUSALS, OffsetAndMetadata, commit_offsets, fetch_committed
 from kohort.client.onlooker import Answer
 from kohort.client.pulse import Pulse
@@ -48,14 +49,24 @@ class MemberOffsets:
         self._tell = tell
         self._changed = changed
         self._committing = committing
+        self.held = Held()
 
-    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, timeout_ms: int | None) -> None:
-        """Commit with the member's generation or epoch. Raises as `Membership.commit` does."""
+    async def commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], hold: Hold, *, timeout_ms: int | None
+    ) -> None:
+        """Commit with the member's generation or epoch, what it has owned since the commit was asked for.
+
+        Raises as `Membership.commit` does.
+        """
         while True:
             side = self._side()
             identity = side.member.identity
             if not identity.is_valid:
                 raise CommitFailed(ErrorCode.UNKNOWN_MEMBER_ID, identity.member_id, identity.generation)
+            if hold.lost:
+                names = ", ".join(map(str, sorted(hold.lost)))
+                text = f"{names} went to others while the commit waited: offsets of before would take them back"
+                raise CommitFailed(ErrorCode.ILLEGAL_GENERATION, identity.member_id, identity.generation, text)
             try:
                 await self._commit_as(identity, side, offsets, timeout_ms)
             except KafkaError as error:
@@ -63,7 +74,7 @@ class MemberOffsets:
                     raise
                 self._tell(inputs.CommitAnswered(identity, error.code))
                 is_stale = error.code is ErrorCode.STALE_MEMBER_EPOCH
-                if is_stale and await self._has_newer_epoch(identity) and offsets.keys() <= self._side().member.owned:
+                if is_stale and await self._has_newer_epoch(identity) and offsets.keys() <= hold.kept:
                     continue
                 raise side.refusal(error, identity) from None
             return

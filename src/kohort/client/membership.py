@@ -19,8 +19,7 @@ from kohort.client.listener import RebalanceListener
 from kohort.client.member_id import new_member_id
 from kohort.client.member_log import log_effect
 from kohort.client.member_offsets import MemberOffsets
-from kohort.client.membership_view import MembershipView
-from kohort.client.offsets import OffsetAndMetadata
+from kohort.client.membership_commits import MembershipCommits
 from kohort.client.onlooker import onlooker
 from kohort.client.pulse import Pulse
 from kohort.client.side import ClassicSide, ConsumerSide, Side
@@ -41,7 +40,7 @@ CLOSING = "the consumer is being closed"
 MOVING = "it moves to the consumer protocol"
 
 
-class Membership(MembershipView):
+class Membership(MembershipCommits):
     """One membership in one group; `start` it once and `stop` it once.
 
     Timings are milliseconds. `rebalance_timeout_ms` bounds how long a callback may hold the group up;
@@ -209,22 +208,6 @@ class Membership(MembershipView):
         """Say that the user went off with records and must be back within the poll interval."""
         self._step_now(inputs.PollReturned())
 
-    async def commit(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, timeout_ms: int | None = None
-    ) -> None:
-        """Commit offsets with the member's generation or epoch.
-
-        Raises `CommitFailed` where the group no longer takes them from this member (`RebalanceInProgress` where it may
-        later), `PartitionErrors`, or the `KafkaError` of a coordinator that could not be reached.
-        """
-        await self._offsets.commit(offsets, timeout_ms=timeout_ms)
-
-    async def committed(
-        self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the group's committed offsets; what was never committed is left out. Raises `KafkaError`."""
-        return await self._offsets.committed(partitions, timeout_ms=timeout_ms)
-
     # The inside
 
     def _made(self, name: str, member_id: str) -> Side:
@@ -245,6 +228,7 @@ class Membership(MembershipView):
         asked = self._member.step(event, now_ms)
         self._measured.observe(event, asked, before, self._member.state, now_ms)
         self.onlooker.stepped(self, event, asked)
+        self._offsets.held.follow(self._member.owned)
         for effect in asked:
             self._carry_out(effect)
         if self._switching.is_auto:
