@@ -62,6 +62,22 @@ LEGAL: list[tuple[str, RebalanceProtocol, Trace]] = [
         [(Act.REVOKED, TWO), (Act.OUT, NOTHING), (Act.DONE, NOTHING), *BEGIN, (Act.REVOKED, TWO), (Act.DONE, NOTHING)],
     ),
     (
+        "cooperative, another subscription while JoinGroup is tried again: the assignment takes away what is unwanted",
+        COOPERATIVE,
+        [
+            (Act.USER_DATA, TWO),
+            (Act.UNWANTED, T0),
+            (Act.USER_DATA, TWO),
+            (Act.SYNCED, T1),
+            (Act.REVOKED, T0),
+            (Act.DONE, NOTHING),
+            (Act.ON_ASSIGNMENT, T1),
+            (Act.ASSIGNED, NOTHING),
+            (Act.DONE, NOTHING),
+            (Act.USER_DATA, T1),
+        ],
+    ),
+    (
         "cooperative, nothing moves",
         COOPERATIVE,
         [

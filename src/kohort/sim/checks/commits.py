@@ -140,6 +140,11 @@ class CommitChecker(Checker):
                 f"refused with {error.name}, and the log says that it may",
             )
 
+    def position(self, member: SeenMember, partition: TopicPartition, offset: int, why: str) -> None:
+        """Who must begin anew found a commit that points nowhere: of a topic of that name that is no more."""
+        if why == "reset":
+            self._highest.pop((member.group_id, partition.topic, partition.partition), None)
+
     # -- what the log takes
 
     def _committed(self, ledger: GroupLedger, event: OffsetCommitted, shard: Shard) -> None:

@@ -150,3 +150,10 @@ def test_a_members_own_commits_may_overtake_each_other_and_an_operator_may_go_ba
     script.happens(*classic("A", "B"), commit("A", 9), commit("A", 8), commit("B", 9), generation(2, []))
     script.happens(commit("", 0), *classic("B", number=3), commit("B", 1))
     assert script.times(COMMIT_NEVER_REWINDS) == 4
+
+
+def test_a_commit_of_a_topic_that_is_no_more_binds_nobody() -> None:
+    script = Script(CommitChecker)
+    script.happens(*classic("A", "B"), commit("A", 9))
+    script.see.position(script.member("b"), P, 0, "reset")
+    script.happens(commit("B", 4))
