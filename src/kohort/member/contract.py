@@ -208,7 +208,7 @@ class Contract:
             self.phase in allowed or (self.phase is Phase.MOVING and not self._sees_facts),
             "a round that has its assignment ends with assigned before the next one begins",
         )
-        # A JoinGroup that is repeated belongs to the round that was prepared; its assignment takes such partitions away.
+        # A repeated JoinGroup belongs to the round that was prepared; its assignment takes such partitions away.
         is_repeated = self.phase is Phase.JOINED
         self._demand(is_repeated or not self._unwanted, "what is no longer subscribed to is revoked before JoinGroup")
         self._demand(not (self._is_out and self.owned), "what was lost is reported before JoinGroup")
