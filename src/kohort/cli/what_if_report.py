@@ -159,7 +159,7 @@ def document(args: argparse.Namespace, found: Found, change: Change, forecasts: 
                 "protocol": "consumer" if each.is_native else "classic",
                 "owned": by_topic(each.owned),
             }
-            for each in group.members
+            for each in sorted(group.members, key=lambda each: (each.name, each.member_id))
         ],
         "lag": sum(facts.lag.values()) if facts.lag else None,
         "produce_rate": None if facts.rates is None else round(sum(facts.rates.values()), 3),
