@@ -2,8 +2,8 @@
 
 A tombstone, and the marker of a transaction that has no records left, stays for delete.retention.ms after the first
 cleaning that found it so (KIP-534: that time is written into its batch). Records of aborted transactions go. The last
-batch of each idempotent producer stays, if need be empty, because it tells the next sequence. A record without a key
-goes: nobody can ask for it. Whatever stays keeps its offset and its batch.
+batch of each idempotent producer stays, if need be empty, because it tells the next sequence; so does the last batch
+of what is cleaned. A record without a key goes: nobody can ask for it. Whatever stays keeps its offset and its batch.
 """
 
 from __future__ import annotations
@@ -131,7 +131,8 @@ class Filter:
         if len(kept) == len(records) and not starts_waiting and records:
             return batch
         if not kept:
-            if not self._is_last_of_producer(header):
+            # Readers must come to the end of what was cleaned even if nothing of it is left.
+            if header.last_offset + 1 < self._end and not self._is_last_of_producer(header):
                 return None
             return retain_records(header, []) if records else batch
         return retain_records(header, kept, self._horizon_ms if starts_waiting else horizon_ms)

@@ -238,3 +238,13 @@ def test_batch_with_a_wrong_crc_stops_the_cleaner() -> None:
         known_of(bytes(damaged))
     with pytest.raises(CorruptBatch):
         cleaned(bytes(damaged), known=known_of())
+
+
+def test_last_batch_of_what_is_cleaned_stays_so_that_readers_come_to_its_end() -> None:
+    log = batch(0, (b"a", b"1")), batch(1, (b"b", None))
+    first = cleaned(*log, known=known_of(*log, end=2))
+    assert first[1] is not None
+    _, empty = cleaned(*log[:1], first[1], known=known_of(*log, end=2), now_ms=DAY_MS)
+    assert empty is not None
+    assert (read_header(empty).record_count, read_header(empty).last_offset) == (0, 1)
+    assert cleaned(empty, batch(2, (b"c", b"1")), known=known_of(end=3)) == [None, batch(2, (b"c", b"1"))]
