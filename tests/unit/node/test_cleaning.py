@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.unit.log.test_cleaner import latest
 from tests.unit.node.desk import Desk, produce
+from tests.unit.node.group_desk import committed, group_desk, stable_group
 
 from kohort.log import cleaner as log_cleaner
 from kohort.log.disk import StorageError
@@ -24,8 +25,8 @@ def compacted(desk: Desk, name: str = "table", **configs: Any) -> PartitionLog:
     return log_of(desk, name)
 
 
-def log_of(desk: Desk, name: str = "table") -> PartitionLog:
-    partition = desk.node.topics.partition(name, 0)
+def log_of(desk: Desk, name: str = "table", index: int = 0) -> PartitionLog:
+    partition = desk.node.topics.partition(name, index)
     assert partition is not None
     return partition.log
 
@@ -185,3 +186,35 @@ def test_changed_settings_of_a_topic_count_at_the_next_look() -> None:
     desk.node.topics.alter(topic, [("min.cleanable.dirty.ratio", "0.1")], desk.clock.now_ms())
     desk.advance(BACKOFF_MS * 2)
     assert log.size < size
+
+
+def test_groups_live_on_when_the_broker_comes_back_to_a_cleaned_log() -> None:
+    desk = group_desk()
+    members = stable_group(desk, 2)
+    for n in range(200):
+        assert members[n % 2].commit(offset=n) == 0
+    place = desk.node.coordinator.partition_of("g")
+    log = log_of(desk, "__consumer_offsets", place)
+    log.compact(desk.clock.now_ms(), roll=True)
+    assert log.size < 1500
+    desk = desk.restart()
+    for member in members:
+        member.desk, member.peer = desk, desk.connect()
+        assert member.heartbeat() == 0
+    assert committed(members[0].peer) == 199
+    assert members[0].commit(offset=200) == 0
+    assert committed(members[1].peer) == 200
+
+
+def test_offsets_topic_is_cleaned_like_any_other() -> None:
+    desk = group_desk(offsets_topic_segment_bytes=2000)
+    (member,) = stable_group(desk, 1)
+    for n in range(100):
+        assert member.commit(offset=n) == 0
+    log = log_of(desk, "__consumer_offsets", desk.node.coordinator.partition_of("g"))
+    size = log.size
+    desk.advance(5_000)
+    assert member.heartbeat() == 0
+    desk.advance(BACKOFF_MS - 5_000 + 10)
+    assert log.size < size / 2
+    assert committed(desk.restart().connect()) == 99
