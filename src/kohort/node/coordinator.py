@@ -114,8 +114,13 @@ class Coordinator:
         return self._runtime.parked
 
     @property
+    def kept(self) -> int:
+        """How many heartbeats wait for news."""
+        return self._runtime.kept
+
+    @property
     def remembered(self) -> int:
-        """How many members' heartbeats something is kept about."""
+        """How many members' heartbeats something is known about."""
         return self._runtime.remembered
 
     # -- asking

@@ -74,8 +74,13 @@ class Runtime:
         return self._parked.keys()
 
     @property
+    def kept(self) -> int:
+        """How many heartbeats wait for news."""
+        return len(self._parking) + len(self._consumer_parking)
+
+    @property
     def remembered(self) -> int:
-        """How many members' heartbeats something is kept about."""
+        """How many members' heartbeats something is known about."""
         return self._parking.remembered + self._consumer_parking.remembered
 
     def load(self, hosted: OffsetsPartition, now_ms: int, progress: Progress | None = None) -> None:

@@ -101,7 +101,7 @@ class StateChecker(Checker):
             self.broken(_named(name), sentence)
 
     def _look_inside(self, node: Node) -> None:
-        partitions, timers = hosted_by(node), node.timers
+        partitions = hosted_by(node)
         if not partitions:
             return
         coordinator = node.coordinator
@@ -123,13 +123,26 @@ class StateChecker(Checker):
             self.broken(
                 EVERY_PARKED_REPLY_ANSWERED, f"{surplus} wait for nothing, and {missing} should wait and do not"
             )
+        self._demand_bounds(node, members, groups, pending)
+
+    def _demand_bounds(self, node: Node, members: int, groups: int, pending: int) -> None:
         self.count(BOUNDED_MEMORY)
+        coordinator = node.coordinator
         waits = sum(len(connection.outstanding) for connection in node.connections)
         bound = members * TIMERS_OF_A_MEMBER + pending + groups * TIMERS_OF_A_GROUP + waits + SPARE
-        if len(timers) > bound:
-            self.broken(BOUNDED_MEMORY, f"{len(timers)} timers for {members} members of {groups} groups")
+        if len(node.timers) > bound:
+            self.broken(BOUNDED_MEMORY, f"{len(node.timers)} timers for {members} members of {groups} groups")
         if coordinator.remembered > members + SPARE:
             self.broken(BOUNDED_MEMORY, f"heartbeats of {coordinator.remembered} are remembered, of {members} members")
+        if coordinator.kept > waits:
+            self.broken(BOUNDED_MEMORY, f"{coordinator.kept} heartbeats are kept, and {waits} requests wait")
+        partitions = sum(len(topic.partitions) for topic in node.topics)
+        for hosted in hosted_by(node):
+            for group_id, offsets in hosted.shard.offsets.items():
+                if len(offsets) > partitions:
+                    self.broken(
+                        BOUNDED_MEMORY, f"{group_id}: {len(offsets)} commits are kept, of {partitions} partitions"
+                    )
 
     def _demand_timers(self, group_id: str, group: ClassicGroup | ConsumerGroup, node: Node) -> None:
         self.count(EVERY_PARKED_REPLY_ANSWERED)

@@ -10,6 +10,7 @@ from tests.unit.sim.checks.scripted import breaks
 
 from kohort.group.consumer.events import Held, MemberState
 from kohort.group.effects import parked_sync
+from kohort.group.events import OffsetCommitted
 from kohort.group.invariants import (
     BOUNDED_MEMORY,
     COUNTS_AGREE,
@@ -90,9 +91,17 @@ def _timers(broker: Broker) -> None:
         broker.node.timers.arm(("leak", number), broker.now_ms + 9_000, lambda _: None)
 
 
+def _offsets(broker: Broker) -> None:
+    for number in range(99):
+        broker.shard.offsets.setdefault("g", {})[f"gone{number}", 0] = OffsetCommitted(
+            "g", f"gone{number}", 0, 1, -1, "", 0
+        )
+
+
 @pytest.mark.parametrize(
     ("damage", "invariant", "words"),
     [
+        (_offsets, BOUNDED_MEMORY, "g: 99 commits are kept"),
         (_twice, WITHHOLDING, "is both A's and B's"),
         (_wanted_twice, TARGET_LEGAL, "in the target"),
         (_ahead, EPOCH_MONOTONE, "A at epoch 99"),
