@@ -91,13 +91,16 @@ public class Lockstep {
     static final GroupCoordinatorRecordSerde SERDE = new GroupCoordinatorRecordSerde();
     static final short DELETE_VERSION = 2;
 
-    /** Deals partitions by the members' ids alone, so that both sides find the same target whenever they compute one. */
+    /**
+     * Deals partitions by who is in alone, an instance under any id, so that both sides find the same target whenever
+     * they compute one.
+     */
     public static class Scripted implements ConsumerGroupPartitionAssignor {
         @Override public String name() { return "scripted"; }
 
-        long salt(Set<String> ids) {
+        long salt(Set<String> who) {
             CRC32 sum = new CRC32();
-            sum.update(String.join(",", ids).getBytes(StandardCharsets.UTF_8));
+            sum.update(String.join(",", who).getBytes(StandardCharsets.UTF_8));
             return sum.getValue();
         }
 
@@ -105,14 +108,17 @@ public class Lockstep {
             TreeMap<String, Map<Uuid, Set<Integer>>> targets = new TreeMap<>();
             TreeMap<String, List<String>> takers = new TreeMap<>();
             Map<String, Uuid> ids = new HashMap<>();
-            for (String member : new TreeSet<>(group.memberIds())) {
+            TreeMap<String, String> who = new TreeMap<>();
+            for (String member : group.memberIds())
+                who.put(group.memberSubscription(member).instanceId().orElse(member), member);
+            for (String member : who.values()) {
                 targets.put(member, new HashMap<>());
                 for (Uuid topic : group.memberSubscription(member).subscribedTopicIds()) {
                     ids.put(topic.toString(), topic);
                     takers.computeIfAbsent(topic.toString(), each -> new ArrayList<>()).add(member);
                 }
             }
-            long salt = salt(targets.keySet());
+            long salt = salt(who.keySet());
             takers.forEach((name, members) -> {
                 Uuid topic = ids.get(name);
                 for (int p = 0; p < topics.numPartitions(topic); p++) {
@@ -129,7 +135,7 @@ public class Lockstep {
     /** The same, turned by one. */
     public static class Other extends Scripted {
         @Override public String name() { return "other"; }
-        @Override long salt(Set<String> ids) { return super.salt(ids) + 1; }
+        @Override long salt(Set<String> who) { return super.salt(who) + 1; }
     }
 
     static final class Clock implements Time {

@@ -8,8 +8,9 @@ import subprocess
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from interop import jars
 from tests.lockstep.records import Records, Stored
+
+from interop import jars
 
 HEAP = "1g"
 

@@ -157,7 +157,7 @@ class Generator:
         elif luck < 0.5:
             how["id"] = random.choice(("none", "old", "nobody"))
         elif luck < 0.6:
-            how["instance"] = random.choice((None, "i0", "i1", "stranger"))
+            how["instance"] = random.choice(("i0", "i1", "stranger"))
         if client.is_native and (self.is_pure or random.random() < 0.8):
             if random.random() < 0.5:
                 how["kind"] = random.choice(("join", "ack", "part", "full", "leave", "away", "say"))

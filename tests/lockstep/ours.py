@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 from zlib import crc32
 
+from tests.lockstep.records import Records, Stored, event_of
+
 from kohort.assign.server import ServerGroup
 from kohort.group.commands import Command, Loaded, TimerFired
 from kohort.group.consumer.commands import TopicChanged
@@ -19,7 +21,6 @@ from kohort.group.shard import Shard, apply, followers_of
 from kohort.group.timers import Timer, TimerKind
 from kohort.log.offsets_topic import record_of
 from kohort.model.id_partitions import IdPartitions, id_partitions
-from tests.lockstep.records import Records, Stored, event_of
 
 RACKS = tuple(f"rack{broker}" for broker in range(4))
 
@@ -59,15 +60,16 @@ class Topics:
 
 
 class Scripted:
-    """Deals partitions by the members' ids alone: the twin of the assignor in Lockstep.java."""
+    """Deals partitions by who is in alone, an instance under any id: the twin of the assignor in Lockstep.java."""
 
     def __init__(self, name: str, turn: int) -> None:
         self.name = name
         self._turn = turn
 
     def assign(self, group: ServerGroup) -> Mapping[str, IdPartitions]:
-        ids = sorted(group.members)
-        salt = crc32(",".join(ids).encode()) + self._turn
+        by_name = {member.instance_id or member_id: member_id for member_id, member in group.members.items()}
+        ids = [by_name[name] for name in sorted(by_name)]
+        salt = crc32(",".join(sorted(by_name)).encode()) + self._turn
         targets: dict[str, list[tuple[bytes, tuple[int]]]] = {member_id: [] for member_id in ids}
         for topic_id, topic in group.topics.items():
             takers = [member_id for member_id in ids if topic_id in group.members[member_id].topics]

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import base64
-
 from typing import Any
+
+from tests.lockstep import requests
+from tests.lockstep.apache import Apache
+from tests.lockstep.model import OURS, THEIRS, Client, Stage, Step
+from tests.lockstep.ours import Scripted, Topics
+from tests.lockstep.pair import Pair
+from tests.lockstep.requests import Answer, Asked
 
 from kohort.group.commands import OffsetToCommit
 from kohort.group.consumer.group import ConsumerGroup
@@ -16,12 +22,6 @@ from kohort.model.ids import NO_TOPIC_ID, TopicPartition
 from kohort.node.config import Config
 from kohort.node.group_settings import group_settings
 from kohort.wire.consumer_protocol import decode_assignment, encode_assignment
-from tests.lockstep import requests
-from tests.lockstep.apache import Apache
-from tests.lockstep.model import OURS, THEIRS, Client, Stage, Step
-from tests.lockstep.ours import Scripted, Topics
-from tests.lockstep.pair import Pair
-from tests.lockstep.requests import Answer, Asked
 
 _BEGIN_AGAIN = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND)
 START_MS = 1_000_000_000
@@ -261,7 +261,9 @@ class Play:
             )
             if client.rack is not None:
                 said["rack_id"] = client.rack
-        self._send(client, requests.consumer(self.group_id(client.group), client.client_id, member_id, epochs, said, owned))
+        self._send(
+            client, requests.consumer(self.group_id(client.group), client.client_id, member_id, epochs, said, owned)
+        )
         if kind == "leave":
             client.lose()
         if self.pair.theirs.tasks:

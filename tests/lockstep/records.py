@@ -45,4 +45,14 @@ def field_of(value: Value, name: str) -> Any:
     return dict(value[1:])[name]
 
 
-__all__ = ["MemberAssignmentStored", "Records", "RegexStored", "Stored", "TargetStored", "Value", "event_of", "field_of", "value_of"]
+__all__ = [
+    "MemberAssignmentStored",
+    "Records",
+    "RegexStored",
+    "Stored",
+    "TargetStored",
+    "Value",
+    "event_of",
+    "field_of",
+    "value_of",
+]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from tests.lockstep.apache import Answered, text
+
 from kohort.group.commands import (
     CommitOffsets,
     DeleteGroup,
@@ -30,7 +32,6 @@ from kohort.group.results import (
 )
 from kohort.model.id_partitions import IdPartitions, id_partitions
 from kohort.model.ids import parse_topic_id, topic_id_text
-from tests.lockstep.apache import Answered, text
 
 HOST = "localhost/127.0.0.1"
 """How Kafka writes the address of the sender into its records."""
@@ -64,6 +65,7 @@ def join(
 ) -> Asked:
     """Return a JoinGroup."""
     session_ms, rebalance_ms = timeouts
+    instance_id = instance_id if version >= 5 else None
     theirs: dict[str, Any] = {
         "groupId": group_id,
         "sessionTimeoutMs": session_ms,
@@ -120,9 +122,7 @@ def sync(
     return Asked("sync", group_id, 5, client_id, theirs, lambda _: command)
 
 
-def heartbeat(
-    group_id: str, client_id: str, member_id: str, instance_id: str | None, generations: list[int]
-) -> Asked:
+def heartbeat(group_id: str, client_id: str, member_id: str, instance_id: str | None, generations: list[int]) -> Asked:
     """Return a Heartbeat."""
     theirs = {
         "groupId": group_id,
@@ -238,7 +238,9 @@ def their_answer(asked: Asked, answered: Answered) -> Answer:
     error = said.get("errorCode", 0)
     match asked.op:
         case "join":
-            members = sorted((each["memberId"], each.get("groupInstanceId"), each["metadata"]) for each in said["members"])
+            members = sorted(
+                (each["memberId"], each.get("groupInstanceId"), each["metadata"]) for each in said["members"]
+            )
             head = (error, said["memberId"])
             rest = (
                 said["generationId"],
@@ -252,9 +254,14 @@ def their_answer(asked: Asked, answered: Answered) -> Answer:
         case "sync":
             return (error,) if error else (error, said["protocolType"], said["protocolName"], said["assignment"])
         case "leave":
-            return (error, tuple((each["memberId"], each["groupInstanceId"], each["errorCode"]) for each in said["members"]))
+            return (
+                error,
+                tuple((each["memberId"], each["groupInstanceId"], each["errorCode"]) for each in said["members"]),
+            )
         case "commit":
-            return _whole([(t["name"], p["partitionIndex"], p["errorCode"]) for t in said["topics"] for p in t["partitions"]])
+            return _whole(
+                [(t["name"], p["partitionIndex"], p["errorCode"]) for t in said["topics"] for p in t["partitions"]]
+            )
         case "delete-offsets":
             errors = [(t["name"], p["partitionIndex"], p["errorCode"]) for t in said["topics"] for p in t["partitions"]]
             return (error, tuple(sorted(errors)))
@@ -305,13 +312,19 @@ def our_answer(asked: Asked, result: Result) -> Answer:
             command = asked.ours("")
             assert isinstance(command, CommitOffsets)
             return _whole(
-                [(each.topic, each.partition, 12 if (each.topic, each.partition) in result.too_large else 0) for each in command.offsets]
+                [
+                    (each.topic, each.partition, 12 if (each.topic, each.partition) in result.too_large else 0)
+                    for each in command.offsets
+                ]
             )
         case DeleteOffsetsResult() if error:
             return (error,)
         case DeleteOffsetsResult():
             partitions = asked.ours("").partitions
-            return (0, tuple(sorted((topic, index, 86 if topic in result.subscribed else 0) for topic, index in partitions)))
+            return (
+                0,
+                tuple(sorted((topic, index, 86 if topic in result.subscribed else 0) for topic, index in partitions)),
+            )
         case ConsumerHeartbeatResult():
             if error:
                 return (error,)
