@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Sequence
 from random import Random
 
+from kohort.client.consumer_messages import REGEX_VERSION
 from kohort.member import ClassicMember, ConsumerMember, Identity, effects, inputs
 from kohort.member.contract import ContractBroken
 from kohort.member.identity import NOBODY
@@ -31,6 +32,7 @@ from kohort.sim.peer_link import PeerLink
 from kohort.sim.peer_speech import ClassicSpeech, ConsumerSpeech
 from kohort.sim.peer_topics import PeerTopics
 from kohort.sim.scheduler import Due
+from kohort.wire.apis import Api
 
 NOTHING: Partitions = frozenset()
 CLOSING = "the consumer is being closed"
@@ -265,7 +267,8 @@ class Peer:
         ]
         wanted = tuple(dict.fromkeys([*topics, *sorted(found)]))
         if self.made_as.protocol == "consumer":
-            return inputs.Subscribed(wanted, regex=pattern, names=topics)
+            is_resolved_here = self.link.version(Api.CONSUMER_GROUP_HEARTBEAT) < REGEX_VERSION
+            return inputs.Subscribed(wanted, regex=None if is_resolved_here else pattern, names=topics)
         return inputs.Subscribed(wanted, lambda topic: matches(topic) is not None)
 
     # -- what it says and hears

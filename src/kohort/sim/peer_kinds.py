@@ -151,7 +151,8 @@ def _spoken(join: int, sync: int, beat: int, leave: int, commit: int, read: int,
         Api.LEAVE_GROUP: leave,
         Api.OFFSET_COMMIT: commit,
         Api.OFFSET_FETCH: read,
-        Api.METADATA: look,
+        # Without topic ids a topic made anew passes for the old one as it was, on its old leader (KAFKA-12257).
+        Api.METADATA: max(look, 10),
         Api.FIND_COORDINATOR: min(look, 2),
         Api.FETCH: 11,
     }
@@ -165,6 +166,13 @@ _AGE = {
 }
 """What clients speak that write an embedded version: before KIP-345, Kafka 2.4 to 2.6, before KIP-792, newest."""
 
+_OLDEST = _spoken(0, 0, 0, 0, 2, 1, 0) | {Api.FETCH: 4, Api.LIST_OFFSETS: 1}
+"""A client of before KIP-62: its session is its rebalance timeout too."""
+_PLAIN = _spoken(4, 2, 2, 2, 6, 4, 6)
+"""A client that asks for its member id first (KIP-394), and knows no static members yet."""
+_KAFKA_4_0 = {Api.CONSUMER_GROUP_HEARTBEAT: 0, Api.OFFSET_COMMIT: 9, Api.OFFSET_FETCH: 9, Api.FETCH: 17}
+"""Java's client of Kafka 4.0: expressions are its own matter, offsets go by name."""
+
 _KINDS = (
     Kind("eager-range", is_ours=True),
     Kind("eager-roundrobin", assignors=("roundrobin",)),
@@ -174,6 +182,8 @@ _KINDS = (
     Kind("eager-aiokafka", assignors=("roundrobin",), embedded_version=0, versions=_AGE[0]),
     Kind("eager-v1", assignors=("sticky",), embedded_version=1, versions=_AGE[1], commits_with_group=True),
     Kind("eager-v2", embedded_version=2, versions=_AGE[2], commits_with_group=True),
+    Kind("eager-oldest", embedded_version=0, versions=_OLDEST),
+    Kind("eager-kafka-python", assignors=("range", "roundrobin"), embedded_version=1, versions=_PLAIN),
     Kind("eager-hesitant", failures=2, is_ours=True),
     Kind("cooperative", assignors=("cooperative-sticky",), is_ours=True),
     Kind("cooperative-java", assignors=("cooperative-sticky",), software="apache-kafka-java", commits_with_group=True),
@@ -185,6 +195,7 @@ _KINDS = (
     Kind("consumer-uniform", "consumer", ("uniform",), is_ours=True),
     Kind("consumer-range", "consumer", ("range",)),
     Kind("consumer-java", "consumer", (), software="apache-kafka-java", commits_with_group=True),
+    Kind("consumer-4.0", "consumer", (), versions=_KAFKA_4_0, software="apache-kafka-java", commits_with_group=True),
     Kind("consumer-librdkafka", "consumer", (), versions={Api.FETCH: 16}, software="librdkafka"),
 )
 

@@ -123,7 +123,7 @@ def test_a_second_process_with_the_same_instance_id_ends_the_first() -> None:
 
 
 def test_a_subscription_by_expression_follows_the_topics() -> None:
-    for kind in ("cooperative", "consumer"):
+    for kind in ("cooperative", "consumer", "consumer-4.0"):
         world = PeerWorld(partitions=1)
         peer = world.peer("m1", kind, topics=(), pattern="[tu]")
         world.pass_s(4)
