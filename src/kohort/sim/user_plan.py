@@ -26,6 +26,8 @@ FOR_PROGRAMS = tuple(luck for luck in MENU if luck.name not in NOT_FOR_PROGRAMS)
 NAMES = tuple(luck.name for luck in FOR_PROGRAMS)
 """What may be named as a fault."""
 ALL = "all"
+FIXED = {"group.consumer.migration.policy": "bidirectional", "kohort.group.migration.min.embedded.version": "3"}
+"""What is not drawn: whether members of both protocols may be in one group is for the test to say."""
 
 Faults = str | Iterable[str] | None
 
@@ -61,7 +63,7 @@ def draw_world(seed: int, wishes: Wishes) -> Plan:
     """Return the plan of a seed."""
     random = Draw(seed).stream("plan")
     topics = tuple(TopicPlan(name, partitions) for name, partitions in wishes.topics.items())
-    settings = {**dict(draw_settings(random)), **wishes.settings}
+    settings = {**dict(draw_settings(random)), **FIXED, **wishes.settings}
     count = random.choices((1, 2, 3, 4), (1, 3, 3, 1))[0]
     count = count if wishes.instances is None else wishes.instances
     config = PeerConfig(GROUP, tuple(wishes.topics))

@@ -44,6 +44,10 @@ def lack(stage: UserStage, census: Census, effects: EffectChecker) -> str | None
         for partition in sorted(member.owned):
             owners[member.group_id, partition] = member.name
     for group, wanted in topics.items():
+        described = node.coordinator.describe(group) or node.coordinator.describe_consumer(group)
+        state = "unknown to its coordinator" if described is None else described.state.value
+        if state.lower() != "stable":
+            return f"{group} is {state}"
         there = [partition for partition in stage.partitions() if partition.topic in wanted]
         unowned = [partition for partition in there if (group, partition) not in owners]
         if unowned:

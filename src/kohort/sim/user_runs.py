@@ -79,6 +79,8 @@ def run_plan(test: Test, plan: Plan, wishes: Wishes, story: Story | None = None)
             text = str(error).partition("\n")[0] or "(without a word)"
             return Failure(type(error).__name__, text, round(world.now * SECOND_US), world.events, error)
         finally:
+            if story is not None:
+                story.is_over = True
             world.close()
     return None
 

@@ -38,6 +38,8 @@ class Story(Observer):
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
+        self.is_over = False
+        """Whether nothing that is seen from here on is worth telling: the world is taken apart."""
         self._scheduler: Scheduler | None = None
         self._commits: dict[tuple[str, int], Mapping[TopicPartition, int]] = {}
 
@@ -55,6 +57,8 @@ class Story(Observer):
         next_offset: int = 1 << 62,
     ) -> None:
         """Add a line."""
+        if self.is_over:
+            return
         at_us = 0 if self._scheduler is None else self._scheduler.now_us
         text = f"{at_us / 1_000_000:>11.6f}  {who:<6} {what:<9} {rest}".rstrip()
         self.lines.append(Line(at_us, text, None if partitions is None else frozenset(partitions), first, next_offset))

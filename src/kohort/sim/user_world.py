@@ -96,22 +96,29 @@ class World(ByHand):
 
     # -- for programs
 
-    def consumer(self, *topics: str, **settings: Any) -> Consumer:
-        """Make a `kohort.Consumer` of this world. `settings` are its own; they begin with times short enough to test.
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Settings for a consumer of this world: where the broker is, and times short enough that much happens.
 
-        What is not said: `group_id` is "app", `auto_offset_reset` "earliest", sessions take 6 seconds in the classic
-        protocol, `max_poll_interval_ms` is 15,000, and metadata are looked at every 5 seconds.
+        `group_id` is "app", `auto_offset_reset` "earliest", `max_poll_interval_ms` 15,000, sessions take 6 seconds (in
+        the classic protocol; the consumer protocol has its own from the broker).
         """
-        defaults: dict[str, Any] = {
+        return {
             "bootstrap_servers": self.bootstrap_servers,
             "group_id": GROUP,
             "auto_offset_reset": "earliest",
+            "session_timeout_ms": 6_000,
+            "heartbeat_interval_ms": 2_000,
             "max_poll_interval_ms": 15_000,
             "request_timeout_ms": 10_000,
             "metadata_max_age_ms": 5_000,
         }
-        if settings.get("protocol", "classic") != "consumer":
-            defaults |= {"session_timeout_ms": 6_000, "heartbeat_interval_ms": 2_000}
+
+    def consumer(self, *topics: str, **settings: Any) -> Consumer:
+        """Make a `kohort.Consumer` of this world, with `World.settings` where `settings` do not say otherwise."""
+        defaults = self.settings
+        if settings.get("protocol") == "consumer":
+            del defaults["session_timeout_ms"], defaults["heartbeat_interval_ms"]
         return Consumer(*topics, **(defaults | settings))
 
     def done(self, what: Batch | TopicPartition, record: Record | int | None = None) -> None:

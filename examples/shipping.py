@@ -1,0 +1,82 @@
+"""A consumer with a bug in its rebalance callback, the world that finds it, and the consumer without the bug."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+import kohort.sim
+from kohort import Consumer, RebalanceListener, TopicPartition
+
+Ship = Callable[[TopicPartition, list[Any]], Awaitable[None]]
+
+
+class Shipping(RebalanceListener):
+    """Packs the orders of a partition into parcels of ten, ships them, and commits what it has shipped."""
+
+    def __init__(self, ship: Ship, **settings: Any) -> None:
+        self.ship = ship
+        self.parcels: dict[TopicPartition, list[Any]] = {}
+        self.consumer = Consumer("orders", listener=self, enable_auto_commit=False, **settings)
+
+    async def run(self) -> None:
+        async with self.consumer:
+            while True:
+                batches = await self.consumer.poll(timeout_ms=1_000)
+                for batch in batches:
+                    self.parcels.setdefault(batch.partition, []).extend(batch)
+                await self.send_off([p for p, parcel in self.parcels.items() if len(parcel) >= 10 or not batches])
+
+    async def send_off(self, partitions: Iterable[TopicPartition]) -> None:
+        for partition in partitions:
+            parcel = self.parcels.pop(partition, [])
+            if parcel:
+                await self.ship(partition, parcel)
+                await self.consumer.commit({partition: parcel[-1].offset + 1})
+
+    async def on_partitions_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+        await self.consumer.commit()
+        for partition in partitions:
+            self.parcels.pop(partition, None)
+
+
+class CarefulShipping(Shipping):
+    """The same, and a parcel that is not full is shipped before its partition goes, or left to whoever has it now."""
+
+    async def on_partitions_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+        await self.send_off(partitions)
+
+    async def on_partitions_lost(self, partitions: frozenset[TopicPartition]) -> None:
+        for partition in partitions:
+            self.parcels.pop(partition, None)
+
+
+def run_in(world: kohort.sim.World, program: type[Shipping]) -> None:
+    async def ship(partition: TopicPartition, parcel: list[Any]) -> None:
+        await asyncio.sleep(0.05)
+        for order in parcel:
+            world.done(partition, order)
+
+    async def app() -> None:
+        await program(ship, **world.settings).run()
+
+    world.start(app)
+    world.run()
+
+
+@kohort.sim.world(seeds=20)
+def test_every_order_is_shipped(world: kohort.sim.World) -> None:
+    run_in(world, Shipping)
+
+
+@kohort.sim.world(seeds=20)
+def test_every_order_is_shipped_with_care(world: kohort.sim.World) -> None:
+    run_in(world, CarefulShipping)
+
+
+if __name__ == "__main__":
+    try:
+        test_every_order_is_shipped()
+    except kohort.sim.WorldFailed as failed:
+        print(failed)
+    test_every_order_is_shipped_with_care()
+    print("\nCarefulShipping: nothing lost in 20 worlds")
