@@ -144,7 +144,10 @@ class Replay:
         last = self._last
         records = self._effective(header, batch)
         for record in records:
-            last[record[2]] = record
+            if record[3] is not None:
+                last[record[2]] = record
+            elif self.event_of(record) is not None:
+                last.pop(record[2], None)
         if None in last:
             for record in records:
                 if record.key is None:
@@ -156,8 +159,10 @@ class Replay:
 
         Raises CorruptOffsetsRecord.
         """
-        last, self._last = self._last, {}
-        for record in sorted(record for record in last.values() if record.value is not None):
+        records = sorted(self._last.values(), reverse=True)
+        self._last.clear()
+        while records:
+            record = records.pop()
             event = self.event_of(record)
             if event is not None:
                 self.offset = record.offset

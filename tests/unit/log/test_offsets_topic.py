@@ -13,7 +13,7 @@ from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.wire.codec import encode
 from kohort.wire.messages import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
-from kohort.wire.records import ControlType, Record, check_batch, control_record, encode_batch
+from kohort.wire.records import ControlType, Record, check_batch, control_record, encode_batch, read_header
 
 LOADED = Cause(CauseKind.COORDINATOR_LOADED, -1)
 ID = bytes(range(16))
@@ -291,3 +291,64 @@ def test_commit_before_the_transaction_loses() -> None:
     earlier = OFFSET._replace(offset=1)
     batches = (plain(0, earlier), transactional(1, OFFSET), marker(2, ControlType.COMMIT))
     assert fold(*batches) == [earlier, OFFSET]
+
+
+# -- loads
+
+
+def load(*batches: bytes) -> tuple[list[HardEvent], Replay]:
+    replay = Replay()
+    for each in batches:
+        replay.take(read_header(each), each)
+    return list(replay.events()), replay
+
+
+OTHER = OFFSET._replace(partition=4)
+NEWER = OFFSET._replace(offset=43)
+FORGOTTEN = OffsetDeleted("group", "topic", 3, LOADED)
+
+
+def test_load_hears_of_the_last_record_of_each_key_in_the_order_of_the_log() -> None:
+    found, replay = load(plain(0, OFFSET, OTHER), plain(2, STORED, NEWER))
+    assert found == [OTHER, STORED, NEWER]
+    assert replay.offset == 3
+    assert list(replay.events()) == [], "they are forgotten once they are told"
+
+
+def test_load_hears_nothing_of_what_is_no_more() -> None:
+    assert load(plain(0, OFFSET, STORED), plain(2, FORGOTTEN))[0] == [STORED]
+    assert load(plain(0, FORGOTTEN), plain(1, OFFSET))[0] == [OFFSET]
+
+
+def test_load_counts_the_records_of_a_transaction_as_a_replay_does() -> None:
+    committed = (plain(0, NEWER), transactional(1, OFFSET, OTHER), marker(3, ControlType.COMMIT))
+    assert load(*committed)[0] == [OFFSET, OTHER]
+    assert load(*committed[:2], marker(3, ControlType.ABORT))[0] == [NEWER]
+    assert load(*committed[:2], plain(3, FORGOTTEN), marker(4, ControlType.COMMIT))[0] == [OTHER]
+    assert load(*committed[:2])[0] == [NEWER]
+
+
+def test_load_stops_at_what_nothing_has_replaced_and_cannot_be_read() -> None:
+    key, _ = record_of(OFFSET)
+    bad = encode_batch([record(key, b"\x00\x05" + bytes(40))], base_offset=70)
+    with pytest.raises(CorruptOffsetsRecord, match="version 5") as caught:
+        load(bad)
+    assert caught.value.offset == 70
+    assert load(bad, plain(71, OFFSET))[0] == [OFFSET]
+
+
+@pytest.mark.parametrize(
+    "bad", [record(None), record(None, None), record(b"\x00", None), record(b"\x00\x08\x00\x05gro", None)]
+)
+def test_load_stops_at_a_key_that_cannot_be_read(bad: Record) -> None:
+    with pytest.raises(CorruptOffsetsRecord) as caught:
+        load(encode_batch([record(*record_of(OFFSET)), bad], base_offset=70))
+    assert caught.value.offset == 71
+
+
+def test_load_keeps_no_more_than_what_is_alive() -> None:
+    replay = Replay()
+    for n in range(100):
+        written = plain(2 * n, OFFSET._replace(partition=n), OffsetDeleted("group", "topic", n, LOADED))
+        replay.take(read_header(written), written)
+    assert not replay._last
