@@ -18,6 +18,7 @@ from kohort.model.ids import NO_TOPIC_ID, TopicPartition
 from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.ledger import GroupLedger
 from kohort.sim.checks.ledgers import Ledgers
+from kohort.sim.checks.reading import RENEWAL
 from kohort.sim.observer import SeenMember
 
 _STALE = frozenset(
@@ -65,8 +66,14 @@ class CommitChecker(Checker):
         self._highest: dict[tuple[str, str, int], tuple[int, str, bytes]] = {}
         """By group and partition: what was committed by a member, by which, of which topic."""
         self._shown: Identity | None = None
+        self._renewed: dict[str, None] = {}
         ledgers.before(OffsetCommitted, self._committed)
         ledgers.before(OffsetDeleted, self._forgotten)
+
+    def fault(self, name: str, subject: str, detail: str) -> None:
+        """Take note of topics made anew under their names: who had the old one may commit its position (docs/gaps.md)."""
+        if name == RENEWAL:
+            self._renewed[subject] = None
 
     # -- what members send, and hear
 
@@ -176,6 +183,8 @@ class CommitChecker(Checker):
 
     def _demand_ahead(self, event: OffsetCommitted, partition: TopicPartition) -> None:
         """A member's own commits may overtake each other on two connections; another's never go back behind them."""
+        if event.topic in self._renewed:
+            return
         key = (event.group_id, event.topic, event.partition)
         highest = self._highest.get(key)
         self.count(COMMIT_NEVER_REWINDS)

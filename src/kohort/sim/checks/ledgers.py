@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from kohort.group.events import Event, OffsetCommitted
 from kohort.group.shard import Shard
 from kohort.log.offsets_topic import Replay
+from kohort.log.replaying import records_of
 from kohort.model.ids import group_partition
 from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.ledger import GroupLedger
 from kohort.sim.observer import SeenNode
-from kohort.wire.records import iter_batches
 
 if TYPE_CHECKING:
     from kohort.node.node import Node
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 Hook = Callable[[GroupLedger, Any, Shard], None]
 """Called with what the log says of the group, the event, and the shard, to which the event has been applied."""
-
-READ_BYTES = 1 << 20
 
 
 class Ledgers(Checker):
@@ -128,15 +126,6 @@ def undisturbed(node: SeenNode) -> Iterator[None]:
 
 def events_of(partition: Partition) -> list[Event]:
     """Return what the log of an offsets partition says happened, from its bytes."""
-    source, replay = partition.log, Replay()
-    offset = source.log_start_offset
-    events: list[Event] = []
-    while offset < source.log_end_offset:
-        start = offset
-        for view in source.read(offset, READ_BYTES, up_to=source.log_end_offset):
-            for header, batch in iter_batches(view):
-                events += replay.read(batch)
-                offset = header.last_offset + 1
-        if offset == start:
-            break
-    return events
+    replay = Replay()
+    events = (replay.event_of(record) for record in records_of(partition.log))
+    return [event for event in events if event is not None]
