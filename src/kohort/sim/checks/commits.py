@@ -71,7 +71,7 @@ class CommitChecker(Checker):
         ledgers.before(OffsetDeleted, self._forgotten)
 
     def fault(self, name: str, subject: str, detail: str) -> None:
-        """Take note of topics made anew under their names: who had the old one may commit its position (docs/gaps.md)."""
+        """Take note of topics made anew: who had the old one may commit its position (docs/gaps.md)."""
         if name == RENEWAL:
             self._renewed[subject] = None
 
