@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from struct import Struct
 from typing import Any, Protocol
 
+from kohort.group.consumer.commands import LEAVE_STATIC_EPOCH
 from kohort.group.consumer.events import (
     ClassicMemberMetadata,
     ClassicPhase,
@@ -261,12 +262,19 @@ def read_member_assignment(key: bytes, value: bytes | None) -> ConsumerHardEvent
         member_id=member_id,
         epoch=found.member_epoch,
         previous_epoch=found.previous_member_epoch,
-        state=MemberState(found.state) if found.state in _STATES else MemberState.UNKNOWN,
+        state=_state(found.state, found.member_epoch),
         assigned=_held(found.assigned_partitions, found.member_epoch),
         pending=_held(found.partitions_pending_revocation, found.member_epoch),
         cause=LOADED,
         classic_phase=ClassicPhase(found.classic_phase) if found.classic_phase in _PHASES else ClassicPhase.STABLE,
     )
+
+
+def _state(number: int, member_epoch: int) -> MemberState:
+    """Return a member's state. Of one that is away (-2) Kafka stores the state it was in: it owes nothing any more."""
+    if member_epoch == LEAVE_STATIC_EPOCH:
+        return MemberState.STABLE
+    return MemberState(number) if number in _STATES else MemberState.UNKNOWN
 
 
 _STATES = frozenset(MemberState)

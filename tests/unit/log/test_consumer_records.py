@@ -275,6 +275,13 @@ def test_state_of_a_newer_kafka_is_unknown(state: int) -> None:
     assert (event.state, event.classic_phase) == (MemberState.UNKNOWN, ClassicPhase.STABLE)
 
 
+def test_member_that_is_away_owes_nothing_although_kafka_stores_the_state_that_it_was_in() -> None:
+    value = ConsumerGroupCurrentMemberAssignmentValue(member_epoch=-2, state=MemberState.UNREVOKED_PARTITIONS)
+    (event,) = read(Record(0, NOW, record_of(ASSIGNMENT)[0], b"\x00\x00" + encode(value, 0)))
+    assert isinstance(event, MemberAssignmentStored)
+    assert (event.epoch, event.state) == (-2, MemberState.STABLE)
+
+
 def test_member_of_kafka_3_7_which_knew_no_classic_members_is_native() -> None:
     value = ConsumerGroupMemberMetadataValue(
         instance_id=None,

@@ -63,7 +63,8 @@ def _sync_error(group: ClassicGroup, command: Sync) -> ErrorCode:
         return ErrorCode.REBALANCE_IN_PROGRESS if is_behind else ErrorCode.ILLEGAL_GENERATION
     if command.protocol_type is not None and command.protocol_type != group.protocol_type:
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    if command.protocol_name is not None and command.protocol_name != group.protocol_name:
+    # Before its first generation, or after its last, a group has no protocol that a sender could miss.
+    if None not in (command.protocol_name, group.protocol_name) and command.protocol_name != group.protocol_name:
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     return ErrorCode.NONE
 

@@ -51,7 +51,7 @@ def decide_leave(group: ConsumerGroup, command: ConsumerHeartbeat, now_ms: int, 
     left = Reply(ConsumerHeartbeatResult(ErrorCode.NONE, None, member_id, epoch))
     if command.instance_id is not None:
         holder = group.static_members.get(command.instance_id)
-        if holder is None and epoch == LEAVE_STATIC_EPOCH:
+        if holder is None and (epoch == LEAVE_STATIC_EPOCH or member_id in group.members):
             yield Reply(_refused(ErrorCode.UNKNOWN_MEMBER_ID, f"instance {command.instance_id} is not in the group"))
             return
         if holder is not None and holder != member_id:

@@ -214,6 +214,12 @@ def test_sync_while_members_gather_sends_the_member_to_join() -> None:
     assert world.sync(follower).error is ErrorCode.REBALANCE_IN_PROGRESS
 
 
+def test_sync_in_a_first_round_sends_the_member_to_join_whatever_protocol_it_names() -> None:
+    world = World(initial_rebalance_delay_ms=3_000)
+    member_id, _ = world.enter()
+    assert world.sync(member_id, 0, protocol_name="sticky").error is ErrorCode.REBALANCE_IN_PROGRESS
+
+
 def test_second_sync_of_a_waiting_member_sends_the_first_away() -> None:
     world = World()
     leader, follower = completing(world)

@@ -152,6 +152,13 @@ def test_unknown_instance_is_an_unknown_member() -> None:
     assert world.goes("A", -2, instance_id="x").error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def test_member_that_names_an_instance_it_is_not_cannot_leave() -> None:
+    world = ConsumerWorld()
+    world.enters("A", instance_id="a")
+    assert world.goes("A", -1, instance_id="x").error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert world.consumer_group().members.keys() == {"A"}
+
+
 def test_member_that_is_away_cannot_heartbeat_before_it_joins() -> None:
     world = away()
     assert world.heartbeat_of("A", 3, instance_id="a").error is ErrorCode.FENCED_MEMBER_EPOCH
