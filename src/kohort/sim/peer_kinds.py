@@ -166,7 +166,7 @@ _AGE = {
 }
 """What clients speak that write an embedded version: before KIP-345, Kafka 2.4 to 2.6, before KIP-792, newest."""
 
-_OLDEST = _spoken(0, 0, 0, 0, 2, 1, 0) | {Api.FETCH: 4, Api.LIST_OFFSETS: 1}
+_OLDEST = {**_spoken(0, 0, 0, 0, 2, 1, 0), Api.FETCH: 4, Api.LIST_OFFSETS: 1}
 """A client of before KIP-62: its session is its rebalance timeout too."""
 _PLAIN = _spoken(4, 2, 2, 2, 6, 4, 6)
 """A client that asks for its member id first (KIP-394), and knows no static members yet."""

@@ -17,16 +17,24 @@ from kohort.sim.peer_kinds import KINDS, PeerConfig
 from kohort.sim.plan import SECOND_US, MemberPlan, Plan, Step, TopicPlan
 
 EAGER = (
-    ("eager-range", "eager-java", "eager-v2"),
+    ("eager-range", "eager-java", "eager-v2", "eager-hesitant"),
     ("eager-roundrobin", "eager-aiokafka", "eager-roundrobin"),
     ("eager-sticky", "eager-v1"),
-    ("eager-range", "eager-librdkafka"),
+    ("eager-range", "eager-librdkafka", "eager-kafka-python", "eager-oldest"),
 )
 """Kinds that can be in one group."""
 FAMILIES = {
     "rolling": ("rolling", "rolling", "rolling-java"),
     "cooperative": ("cooperative", "cooperative", "cooperative-java", "cooperative-v1", "cooperative-v2"),
-    "consumer": ("consumer", "consumer", "consumer-uniform", "consumer-range", "consumer-java", "consumer-librdkafka"),
+    "consumer": (
+        "consumer",
+        "consumer",
+        "consumer-uniform",
+        "consumer-range",
+        "consumer-java",
+        "consumer-librdkafka",
+        "consumer-4.0",
+    ),
 }
 
 
