@@ -128,12 +128,14 @@ class Application:
             entry = self.reading.entries.get(partition)
             if entry is not None and entry.position == stop:
                 entry.consumed = stop
-        commit = self._peer.config.commit
-        if commit == "sync":
+        config = self._peer.config
+        if config.rejoins and self._random.random() < config.rejoins:
+            self._peer.rejoin("the user wants it")
+        if config.commit == "sync":
             self.doing = Doing.COMMITTING
             self.commits.commit(self.reading.finished(), self._committed_and_polls, is_sync=True)
             return
-        if commit == "async":
+        if config.commit == "async":
             self.commits.commit(self.reading.finished(), self.reading.committed, is_sync=False)
         self._poll()
 

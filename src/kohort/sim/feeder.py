@@ -94,10 +94,10 @@ class Feeder:
         """Whether every record is acknowledged."""
         return not any(outgoing.queue for outgoing in self._partitions.values())
 
-    def start(self) -> None:
-        """Begin: some records now and then, until `stop`."""
+    def start(self, *, is_feeding: bool = True) -> None:
+        """Begin: some records now and then, until `stop`; or only what is asked for."""
         self._view.look()
-        self._is_feeding = True
+        self._is_feeding = is_feeding
         self._feed()
 
     def stop(self) -> None:
@@ -155,7 +155,11 @@ class Feeder:
             return
         self._is_busy = True
         if self._identity is None:
-            self._link.ask(self._link.any, InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), self._identified)
+            self._link.ask(
+                self._link.any,
+                InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000),
+                self._identified,
+            )
             return
         topics: dict[str, ProduceRequest.TopicData] = {}
         sent = {partition: (outgoing, self._encoded(outgoing)) for partition, outgoing in ready.items()}

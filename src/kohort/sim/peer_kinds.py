@@ -127,6 +127,8 @@ class PeerConfig:
     """How likely it works on a batch for longer than the poll interval."""
     raising: float = 0.0
     """How likely a callback raises."""
+    rejoins: float = 0.0
+    """How likely the user asks for a rebalance after a batch (classic)."""
 
     def member_config(self, kind: Kind) -> MemberConfig:
         """Return what the member's state machine is made with."""

@@ -58,7 +58,7 @@ class Seat:
         random = stage.draw.stream(f"{self.name}/{self._births}")
         kind, config = self.plan.kind, self.plan.config
         if stage.is_healed:
-            config = replace(config, overrun=0.0, raising=0.0)
+            config = replace(config, overrun=0.0, raising=0.0, rejoins=0.0)
         self.peer = Peer(self.name, self.host, stage.network, stage.addresses, kind, random, stage.observer, config)
         self.peer.start()
 
@@ -87,7 +87,7 @@ class Seat:
     def behave(self) -> None:
         """Have the member's user make no more mistakes."""
         if self.peer is not None:
-            self.peer.config = replace(self.peer.config, overrun=0.0, raising=0.0)
+            self.peer.config = replace(self.peer.config, overrun=0.0, raising=0.0, rejoins=0.0)
 
 
 class Stage:
@@ -113,6 +113,8 @@ class Stage:
         self.topics = {topic.name: topic.partitions for topic in plan.topics}
         """The topics that there are, with their partitions."""
         self.is_healed = False
+        self.is_fed = True
+        """Whether records come by themselves."""
         self.seats = {
             member.name: self.seat(member, variants)
             for member, variants in zip(plan.members, plan.variants, strict=True)
@@ -129,7 +131,7 @@ class Stage:
         assert node_host.node is not None, "a new disk has no objections"
         for topic in self.plan.topics:
             node_host.node.topics.create(topic.name, topic.partitions, {}, node_host.host.now_ms())
-        self.feeder.start()
+        self.feeder.start(is_feeding=self.is_fed)
 
     def seat(self, member: MemberPlan, variants: tuple[MemberPlan, ...]) -> Seat:
         """Return a place for a member of the plan."""

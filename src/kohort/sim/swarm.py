@@ -157,6 +157,7 @@ def draw_member(
         max_poll_records=random.choice((10, 50, 500)),
         overrun=random.choice((0.005, 0.05)) if is_busy else 0.0,
         raising=random.choice((0.0, 0.0, 0.0, 0.0, 0.0, 0.02, 0.3)),
+        rejoins=0.02 if random.random() < 0.1 else 0.0,
     )
     return MemberPlan(basis.name, kind, config)
 

@@ -90,6 +90,16 @@ def test_a_callback_waits_until_its_user_is_back_in_poll() -> None:
     assert "m1 revoked t-0 t-1 t-2 t-3 began" in lines[-4:]
 
 
+def test_a_user_may_ask_for_a_rebalance_of_its_group() -> None:
+    world = PeerWorld()
+    world.peer("m1", "eager-sticky", rejoins=1.0)
+    world.pass_s(5)
+    world.feed(1)
+    world.pass_s(5)
+    assert "m1 > JoinGroup sticky: the user wants it" in world.diary.lines
+    assert world.diary.of("m1", "< JoinGroup")[-1].endswith("in generation 2")
+
+
 def test_a_frozen_member_does_nothing_and_then_finds_that_it_is_out() -> None:
     world = PeerWorld()
     frozen = world.peer("m1", "cooperative")
