@@ -126,7 +126,7 @@ class Actor(Sender):
         if self._deadline is not None:
             self._deadline.cancel()
         self.stage.hang_up(self)
-        self.stage.unsettled.discard(self.number)
+        self.stage.settle(self.number)
 
     # -- driving the state machine
 
@@ -139,7 +139,7 @@ class Actor(Sender):
         if self.is_dead:
             return
         if self.is_settled:
-            self.stage.unsettled.discard(self.number)
+            self.stage.settle(self.number)
             self._in_poll = False
         else:
             self.stage.unsettled.add(self.number)

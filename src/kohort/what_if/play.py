@@ -120,7 +120,16 @@ class Play:
             actor = self.actors[name] = Actor(stage, self._newcomer(name))
             actor.begin()
         if change.kill or change.stop or change.add or change.partitions:
-            self._wait_until(lambda: self._is_at_rest and not (silent & stage.member_ids()) and self._is_all_assigned)
+            seen: tuple[int, int] | None = None
+
+            def is_over() -> bool:
+                nonlocal seen
+                if not self._is_at_rest or seen == stage.version:
+                    return False
+                seen = stage.version
+                return not (silent & stage.member_ids()) and self._is_all_assigned
+
+            self._wait_until(is_over)
         for restarts in change.restarts:
             if restarts.pace is Pace.ALL:
                 self.restart(self._order(), restarts)

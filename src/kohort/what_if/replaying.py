@@ -17,6 +17,7 @@ from kohort.model.id_partitions import each
 from kohort.model.ids import TopicPartition, group_partition
 from kohort.node.catalog import Catalog
 from kohort.node.config import Config, value_text
+from kohort.node.coordinator import OFFSETS_TOPIC
 from kohort.node.durability import Durability
 from kohort.node.node import Node
 from kohort.node.settings import BROKER
@@ -24,7 +25,6 @@ from kohort.what_if.seeding import numbered_ids
 from kohort.wire.codec import MalformedMessage
 from kohort.wire.consumer_protocol import decode_assignment, decode_subscription
 
-OFFSETS_TOPIC = "__consumer_offsets"
 METADATA_DIRECTORY = "__kohort_metadata-0"
 
 

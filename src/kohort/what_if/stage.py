@@ -23,6 +23,7 @@ from kohort.log.memory_disk import MemoryDisk
 from kohort.log.offsets_topic import encode_events
 from kohort.node.config import Config, ConfigError
 from kohort.node.consumer_parking import KeptHeartbeat
+from kohort.node.coordinator import OFFSETS_TOPIC
 from kohort.node.event_topic import EVENT_TOPIC
 from kohort.node.node import Node
 from kohort.node.parking import Kept
@@ -62,6 +63,8 @@ class Stage:
         self.reading = Reading()
         self.unsettled: set[int] = set()
         """The numbers of the members that are on their way to somewhere."""
+        self.turns = 0
+        """How often a member came to rest, or ended."""
         self.ids = {name: topic_id for name, (topic_id, _) in facts.group.topics.items()}
         self._delay_us = round(times.network_ms * 1000)
         self._numbers = 0
@@ -161,6 +164,12 @@ class Stage:
         if kept is not None:
             kept.drop()
 
+    def settle(self, number: int) -> None:
+        """A member is at rest, or gone."""
+        if number in self.unsettled:
+            self.unsettled.remove(number)
+            self.turns += 1
+
     def grow(self, topic: str, partitions: int) -> None:
         """Give a topic more partitions."""
         now_ms = self.now_ms
@@ -198,15 +207,17 @@ class Stage:
     @property
     def state(self) -> str:
         """The state of the group, "Dead" where there is none."""
-        coordinator = self.node.coordinator
-        found = coordinator.describe(self.group_id)
-        if found is not None:
-            return str(found.state)
-        native = coordinator.describe_consumer(self.group_id)
-        return "Dead" if native is None else str(native.state)
+        listed = self.node.coordinator.list_groups(frozenset(), frozenset())
+        return next((str(group.state) for group in listed if group.group_id == self.group_id), "Dead")
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """A value that is another one after every change of the group, and of what its members have."""
+        topic = self.node.topics.get(OFFSETS_TOPIC)
+        return (0 if topic is None else topic.partitions[0].log.log_end_offset, self.turns)
 
     def member_ids(self) -> set[str]:
-        """Return whoever is in the group by its coordinator's books."""
+        """Return whoever is in the group by its coordinator's books. Walks all members."""
         coordinator = self.node.coordinator
         found = coordinator.describe(self.group_id) or coordinator.describe_consumer(self.group_id)
         return set() if found is None else {member.member_id for member in found.members}
