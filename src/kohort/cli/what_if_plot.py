@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from kohort.cli.failure import FAILED, CommandFailed
 from kohort.what_if.forecast import Forecast
@@ -37,7 +38,8 @@ def write_plot(path: Path, forecasts: Sequence[Forecast], title: str) -> None:
         raise CommandFailed("--plot needs matplotlib: pip install 'kohort[plots]'", FAILED) from None
     with mpl.rc_context({"svg.hashsalt": "kohort", "axes.spines.top": False, "axes.spines.right": False}):
         figure = Figure(figsize=(_WIDTH, 1.0 + _HEIGHT * len(forecasts)), layout="constrained")
-        panels = figure.subplots(len(forecasts), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+        grid: Any = figure.subplots(len(forecasts), 1, sharex=True, sharey=True, squeeze=False)
+        panels: list[Any] = list(grid[:, 0])
         for panel, forecast, colour in zip(panels, forecasts, COLOURS * len(forecasts), strict=False):
             moments, counts = steps_of(forecast)
             panel.fill_between(moments, counts, step="post", color=colour, alpha=0.8, lw=0)

@@ -1,0 +1,52 @@
+"""The copy of a group: its settings, its log, its members in the middle of their lives."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.what_if.groups import group
+
+from kohort.group.migration.plan import LiveGroup
+from kohort.what_if.change import Change
+from kohort.what_if.facts import Facts, Times, cast_of
+from kohort.what_if.play import Play
+from kohort.what_if.stage import broker_config
+
+THREE = ("m-1", "m-2", "m-3")
+
+
+def test_settings_of_the_coordinator_count_where_they_mean_something_to_us() -> None:
+    settings = {"group.initial.rebalance.delay.ms": "7", "group.share.max.groups": "3", "log.retention.ms": "5"}
+    assigned = {"group.consumer.assignors": "org.apache.kafka.coordinator.group.assignor.RangeAssignor,theirs"}
+    config = broker_config(Facts(group("m"), {**settings, **assigned}, is_ours=False))
+    assert config.group_initial_rebalance_delay_ms == 7
+    assert config.group_consumer_assignors == ("range", "uniform")
+    assert (config.kohort_group_heartbeat_park, config.kohort_group_sync_hold_ms) == (False, 0)
+    assert broker_config(Facts(group("m"))).kohort_group_heartbeat_park
+
+
+def test_groups_own_settings_count_though_its_broker_would_refuse_them() -> None:
+    settings = {"group.consumer.session.timeout.ms": "900", "group.consumer.heartbeat.interval.ms": "300"}
+    config = broker_config(Facts(group("m"), settings))
+    assert config.group_consumer_session_timeout_ms == 900
+    assert config.group_consumer_heartbeat_interval_ms == 300
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        group(*THREE),
+        group(*THREE, assignor="roundrobin"),
+        group(*THREE, assignor="cooperative-sticky", is_static=True),
+        group(*THREE, kind="consumer"),
+        group(*THREE, kind="consumer", is_static=True),
+        group("alone"),
+    ],
+)
+def test_copy_of_a_group_at_rest_stays_at_rest(found: LiveGroup) -> None:
+    play = Play(Facts(found), cast_of(found), Times(), Change(), lambda _: None)
+    play.open()
+    assert play.stage.state == "Stable"
+    assert play.rebalances() == []
+    owned = {member_id: actor.member.owned for member_id, actor in play.actors.items()}
+    assert owned == {each.member_id: each.owned for each in found.members}
+    assert play.stage.member_ids() == set(owned)
