@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kohort.sim.batch import run_seed
+from kohort.sim.batch import run_in_order
 from kohort.sim.run import Broken, Outcome
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def _outcomes(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.Record
 
     for batch in batches:
         seeds = batch.column("seed").to_pylist()
-        rows = [json.dumps(run_seed(seed)) for seed in seeds]
+        rows = [json.dumps(outcome) for outcome in run_in_order(seeds)]
         yield pyarrow.RecordBatch.from_arrays(
             [pyarrow.array(seeds, pyarrow.int64()), pyarrow.array(rows)], ["seed", "outcome"]
         )
