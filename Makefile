@@ -1,6 +1,6 @@
 # Needs Python 3.11 or newer and make; everything else is installed into .venv from requirements/.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit museum sim swarm interop bench gen lock clean
+.PHONY: help demo test check unit museum sim swarm lockstep interop bench gen lock clean
 
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
@@ -34,6 +34,9 @@ sim: .venv/dev ## the simulated world of one seed, as a trace: make sim SEED=7
 swarm: .venv/dev ## ten thousand simulated worlds: make swarm SEEDS=10000 FROM=0
 	$(BIN)/kohort sim --seeds $(or $(SEEDS),10000) --from $(or $(FROM),0)
 
+lockstep: .venv/interop ## Kafka's own coordinator and assignors beside ours, on 100,000 random steps: make lockstep SEED=7 for one seed
+	$(BIN)/python -m tests.lockstep $(if $(SEED),--seed $(SEED) --trace)
+
 interop: .venv/interop ## real clients on our broker, our clients on a real Kafka
 	$(BIN)/python -m pytest -v -m interop tests/interop
 	$(BIN)/python -m interop.table
@@ -47,6 +50,7 @@ gen: .venv/dev ## write the generated files again
 	$(BIN)/python -m scripts.metrics_table
 	$(BIN)/python -m scripts.invariants_table
 	$(BIN)/python -m scripts.conformance
+	$(BIN)/python -m scripts.lockstep_table
 	$(BIN)/python -m scripts.show_examples
 
 lock: .venv/interop ## resolve requirements/ again from pyproject.toml

@@ -1,104 +1,126 @@
-"""`python -m tests.lockstep`: many seeds, or one again."""
+"""Feed Kafka's coordinator and ours the same commands, and Kafka's assignors and ours the same groups.
+
+    python -m tests.lockstep                        100,000 steps, 10,000 groups
+    python -m tests.lockstep --seed 17 --trace      one seed, shrunk if it fails, with all that happens in it
+    python -m tests.lockstep --seeds 50 --from 900 --keep-going
+
+The last line is the verdict; the exit code is 1 if anything failed.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import time
-import traceback
 from collections import Counter
-from random import Random
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 
+from tests.lockstep import assignors
 from tests.lockstep.apache import Apache
-from tests.lockstep.generator import Generator, clients_of, config_of
-from tests.lockstep.model import Step
-from tests.lockstep.pair import Mismatch
-from tests.lockstep.play import Play
+from tests.lockstep.differences import TABLE
+from tests.lockstep.run import STEPS, Run, again, run, shrink, take
 
-STEPS = 120
+from interop import jars
 
+CHUNK = 20
+"""Seeds that a process takes at a time."""
 
-def begin(theirs: Apache, seed: int) -> tuple[Play, Generator]:
-    random = Random(f"lockstep {seed}")
-    clients = clients_of(random)
-    config = config_of(random)
-    play = Play(theirs, seed, clients, config)
-    return play, Generator(random, clients)
+GROUPS = 10_000
+"""Groups that the assignors are compared on."""
+
+SEEDS = -(-100_000 // STEPS)
 
 
-def replay(theirs: Apache, seed: int, steps: list[Step], *, is_traced: bool = False) -> Exception | None:
-    play, _ = begin(theirs, seed)
-    play.pair.trace = print if is_traced else None
+def _results(seeds: list[int], jobs: int) -> Iterator[tuple[int, Counter[str], list[tuple[Run, Run]]]]:
+    chunks = [seeds[at : at + CHUNK] for at in range(0, len(seeds), CHUNK)]
+    if jobs == 1 or len(chunks) == 1:
+        yield from map(take, chunks)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        for done in as_completed([pool.submit(take, chunk) for chunk in chunks]):
+            yield done.result()
+
+
+def coordinators(options: argparse.Namespace) -> int:
+    """Run the seeds, say what was found, and return how many failed."""
+    first = options.seed if options.seed is not None else options.start
+    seeds = list(range(first, first + (1 if options.seed is not None else options.seeds)))
+    steps, met, failures, done = 0, Counter[str](), 0, 0
+    began = time.monotonic()
+    for taken, counts, failed in _results(seeds, options.jobs):
+        steps, met, done = steps + taken, met + counts, done + CHUNK
+        rate = steps / (time.monotonic() - began)
+        _progress(f"{steps:,} of {len(seeds) * STEPS:,} steps, {rate:,.0f} a second, {failures} failures")
+        for whole, short in failed:
+            failures += 1
+            _say_failure(whole, short)
+        if failures and not options.keep_going:
+            break
+    if options.trace:
+        theirs = Apache()
+        whole = run(theirs, first)
+        again(theirs, first, (shrink(theirs, whole) if whole.failure else whole).steps, print)
+    took = time.monotonic() - began
+    for difference in TABLE:
+        print(f"{met[difference.name]:9,}  {difference.name}")
+    unused = [difference.name for difference in TABLE if not met[difference.name]]
+    if unused and len(seeds) >= SEEDS:
+        print(f"never met in this run, so perhaps no difference any more: {'; '.join(unused)}")
+    rate = f"{steps:,} steps of {len(seeds):,} seeds in {took:.0f} s, {steps / took:,.0f} a second"
+    print(f"coordinators: {rate}, {sum(met.values()):,} listed differences, {failures} others")
+    return failures
+
+
+def _say_failure(whole: Run, short: Run) -> None:
+    print(f"\nseed {whole.seed}: {len(whole.steps)} steps, {len(short.steps)} of them suffice:")
+    for step in short.steps:
+        print(f"    {step}")
+    print(short.failure)
+    print(f"again: python -m tests.lockstep --seed {whole.seed}\n")
+
+
+def _progress(text: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r{text}   ", end="", file=sys.stderr, flush=True)
+
+
+def assignor_groups(count: int) -> int:
+    """Compare the assignors, say what was found, and return how many were worse."""
+    began = time.monotonic()
+    java = assignors.Java()
     try:
-        for step in steps:
-            if is_traced:
-                print(step)
-            play.do(step)
-    except Exception as mismatch:
-        return mismatch
-    return None
-
-
-def run(theirs: Apache, seed: int) -> tuple[list[Step], Exception | None, Counter[str]]:
-    play, generator = begin(theirs, seed)
-    steps: list[Step] = []
-    queue = generator.opening()
-    try:
-        for _ in range(STEPS):
-            step = queue.pop(0) if queue else generator.step()
-            steps.append(step)
-            play.do(step)
-    except Exception as mismatch:
-        return steps, mismatch, play.pair.met
-    return steps, None, play.pair.met
-
-
-def shrink(theirs: Apache, seed: int, steps: list[Step]) -> list[Step]:
-    size = max(len(steps) // 2, 1)
-    while size:
-        start = 0
-        while start < len(steps):
-            fewer = steps[:start] + steps[start + size :]
-            if replay(theirs, seed, fewer) is not None:
-                steps = fewer
-            else:
-                start += size
-        size //= 2
-    return steps
+        found = assignors.compare(java, count)
+    finally:
+        java.close()
+    took = time.monotonic() - began
+    worse = found.verdicts()
+    for line in (*found.lines(), *worse):
+        print(line)
+    print(f"assignors: {found.total:,} groups in {took:.0f} s, {len(worse)} worse than Kafka's")
+    return len(worse)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.lockstep")
-    parser.add_argument("--seed", type=int)
-    parser.add_argument("--from", type=int, default=0, dest="start")
-    parser.add_argument("--seeds", type=int, default=100)
-    parser.add_argument("--keep-going", action="store_true")
-    parser.add_argument("--trace", action="store_true")
+    """Compare what the options ask for."""
+    parser = argparse.ArgumentParser(prog="python -m tests.lockstep", description="Kafka's coordinator beside ours.")
+    parser.add_argument("--seed", type=int, help="one seed only")
+    parser.add_argument("--from", type=int, default=0, dest="start", metavar="SEED", help="the first seed (0)")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help=f"how many seeds of {STEPS} steps ({SEEDS})")
+    parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
+    parser.add_argument("--keep-going", action="store_true", help="do not end with the first failure")
+    parser.add_argument("--trace", action="store_true", help="print all that happens in the seed, or its shrunk steps")
+    parser.add_argument(
+        "--assignors", type=int, default=GROUPS, metavar="GROUPS", help=f"groups ({GROUPS:,}); 0 for none"
+    )
     options = parser.parse_args()
-    theirs = Apache()
-    seeds = [options.seed] if options.seed is not None else range(options.start, options.start + options.seeds)
-    met: Counter[str] = Counter()
-    taken = failures = 0
-    began = time.monotonic()
-    for seed in seeds:
-        steps, mismatch, counts = run(theirs, seed)
-        taken += len(steps)
-        met += counts
-        if mismatch is not None:
-            failures += 1
-            short = shrink(theirs, seed, steps)
-            again = replay(theirs, seed, short, is_traced=options.trace)
-            print(f"seed {seed}: {len(steps)} steps, shrunk to {len(short)}")
-            for step in short:
-                print("   ", step)
-            traceback.print_exception(again or mismatch, limit=0 if isinstance(again, Mismatch) else None)
-            if not options.keep_going:
-                break
-    took = time.monotonic() - began
-    print(f"{taken} steps in {took:.1f} s, {taken / took:.0f} steps/s, {failures} failures")
-    for name, count in met.most_common():
-        print(f"{count:8} {name}")
-    theirs.close()
+    try:
+        failures = coordinators(options)
+        if options.seed is None and options.assignors:
+            failures += assignor_groups(options.assignors)
+    except jars.Unavailable as reason:
+        sys.exit(f"lockstep needs Apache Kafka's jars and a Java that compiles: {reason}")
     sys.exit(bool(failures))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import subprocess
+import tempfile
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -36,7 +37,8 @@ class Apache:
 
     def __init__(self) -> None:
         line = jars.command("Lockstep", classes=jars.compiled("Lockstep"), heap=HEAP)
-        self._child = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
+        self._child = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors)
         self.timers: dict[str, int] = {}
         self.tasks = 0
 
@@ -50,15 +52,32 @@ class Apache:
         self._child.kill()
         self._child.wait()
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process still runs."""
+        return self._child.poll() is None
+
     def ask(self, **line: Any) -> Outcome:
         """Send one line and return what it led to."""
-        stdin, stdout = self._child.stdin, self._child.stdout
+        self.send(**line)
+        return self.hear()
+
+    def send(self, **line: Any) -> None:
+        """Send one line; `hear` then returns what it led to."""
+        stdin = self._child.stdin
         assert stdin is not None
-        assert stdout is not None
         stdin.write(json.dumps(line).encode() + b"\n")
         stdin.flush()
+
+    def hear(self) -> Outcome:
+        """Return what the line led to that was sent."""
+        stdout = self._child.stdout
+        assert stdout is not None
         said = stdout.readline()
-        assert said, "Kafka's coordinator died; what it said is above"
+        if not said:
+            self._child.wait()
+            self._errors.seek(0)
+            raise RuntimeError(f"Kafka's coordinator died: {self._errors.read()[-2000:].decode()}")
         found = json.loads(said)
         self.timers, self.tasks = found["timers"], found["tasks"]
         answers = {ticket: Answered(response, error) for ticket, response, error in found["answers"]}
@@ -74,10 +93,6 @@ class Apache:
     def load(self, log: Iterable[Stored]) -> Outcome:
         """Lose everything but the topics, and take up what a log holds."""
         return self.ask(op="load", records=[(text(key), None if value is None else text(value)) for key, value in log])
-
-    def advance(self, to_ms: int) -> Outcome:
-        """Let time pass."""
-        return self.ask(op="advance", to=to_ms)
 
 
 def text(octets: bytes) -> str:

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from tests.lockstep.pair import Pair
 
 
+SYNCED = 4
+"""How many fields a good answer to SyncGroup has."""
+
+
 class Glance(NamedTuple):
     """What one of our groups was like before a step."""
 

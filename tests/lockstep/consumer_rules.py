@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.lockstep.cases import Case, is_answer, same_but
+from tests.lockstep.cases import SYNCED, Case, is_answer, same_but
 
 from kohort.group.commands import Join
 from kohort.group.consumer.commands import LEAVE_STATIC_EPOCH, ConsumerHeartbeat
@@ -20,13 +20,17 @@ def is_empty_target(case: Case) -> bool:
 
 def is_overdue(case: Case) -> bool:
     """Kafka has yet to compute the target that ours has; after a failover with its log ours has to, for a moment."""
-    if case.kind == "answer" or case.what not in ("Target", "MemberTarget"):
+    if case.kind != "answer" and case.what not in ("Target", "MemberTarget"):
         return False
     if case.what == "Target" and same_but(case, "timestamp_ms"):
         return True
     epochs = [case.pair.said(side, GROUP, case.group_id).get("epoch", 1) for side in (0, 1)]
     targets = [case.pair.said(side, TARGET, case.group_id).get("epoch", 1) for side in (0, 1)]
     is_behind = [target < max(epochs) for target in targets]
+    if case.kind == "answer":
+        # What SyncGroup grants is what the newest target leaves of what the member has.
+        is_granted = case.what == "sync" and isinstance(case.group, ConsumerGroup)
+        return is_granted and len(case.theirs or ()) == len(case.ours or ()) == SYNCED and is_behind == [True, False]
     is_late = isinstance(case.group, ConsumerGroup) and (
         not case.group.members or target_timer(case.group_id) in case.pair.ours.timers
     )

@@ -157,16 +157,11 @@ def is_converting(case: Case) -> bool:
 
 
 def is_failed_conversion(case: Case) -> bool:
-    return (
-        is_converting(case)
-        and is_answer(case, "consumer")
-        and case.theirs == (ErrorCode.UNKNOWN_SERVER_ERROR,)
-        and case.before.protocol is None
-    )
+    return is_converting(case) and case.before.protocol is None
 
 
 def is_unfinished_conversion(case: Case) -> bool:
-    return is_converting(case) and case.before.phase != Phase.STABLE
+    return is_converting(case) and case.before.phase != Phase.STABLE and case.before.protocol is not None
 
 
 def is_waiting_join(case: Case) -> bool:

@@ -28,6 +28,7 @@ CONSUMER: tuple[Difference, ...] = (
         "Computes it when the epoch goes on; the last member leaves an empty one of that epoch (as Kafka 4.4 does).",
         "Members that must act hear of it at once (decision 19).",
         consumer.is_overdue,
+        ends=lambda case: case.kind == "answer",
     ),
     Difference(
         "topics are looked at when they change",
@@ -171,7 +172,7 @@ CLASSIC: tuple[Difference, ...] = (
         "a static member that comes back with other topics starts a round",
         "Keeps the generation if the chosen protocol stays (KAFKA-12759): nobody reads its new topics.",
         "Starts a round.",
-        "Every topic that a member subscribes to is read (decision in the essay of classic/machine).",
+        "Every topic that a member subscribes to is read.",
         classic.has_other_topics,
         ends=True,
     ),

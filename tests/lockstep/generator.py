@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 from typing import Any
 
@@ -56,15 +57,19 @@ def config_of(random: Random) -> dict[str, str]:
 class Generator:
     """Chooses the next step by what the clients know."""
 
-    def __init__(self, random: Random, clients: list[Client]) -> None:
+    def __init__(self, random: Random, clients: list[Client], count: int) -> None:
         self.random = random
         self.clients = clients
+        self.count = count
         self.strange = random.choice((0.0, 0.0, 0.4))
         self.is_pure = all(client.is_native for client in clients)
 
-    def opening(self) -> list[Step]:
-        """Return the steps that every run begins with: some topics."""
-        return [Step("topic", 0, {"name": name, "partitions": self.random.randint(1, 5)}) for name in TOPICS[:2]]
+    def __iter__(self) -> Iterator[Step]:
+        """Yield the steps of the run; each is chosen when the one before it has happened."""
+        for name in TOPICS[:2]:
+            yield Step("topic", 0, {"name": name, "partitions": self.random.randint(1, 5)})
+        for _ in range(self.count - 2):
+            yield self.step()
 
     def step(self) -> Step:
         """Return the next step."""

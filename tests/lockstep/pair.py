@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tests.lockstep import apache, ours
-from tests.lockstep.cases import Case, Difference, Glance
+from tests.lockstep.cases import SYNCED, Case, Difference, Glance
 from tests.lockstep.differences import TABLE
 from tests.lockstep.records import Records, Stored, Value, event_of, value_of
 from tests.lockstep.requests import Answer, Asked, our_answer, their_answer
@@ -26,8 +26,6 @@ from kohort.model.ids import topic_id_text
 from kohort.wire.consumer_protocol import decode_assignment
 
 THEIRS, OURS = 0, 1
-SYNCED = 4
-"""How many fields a good answer to SyncGroup has."""
 _TYPES = {
     0: "Offset",
     1: "Offset",
@@ -106,7 +104,8 @@ class Pair:
         self._tickets += 1
         ticket = self._tickets
         self.asked[ticket] = asked
-        their = self.theirs.ask(
+        self._look()
+        self.theirs.send(
             op=asked.op,
             ticket=ticket,
             group=asked.group_id,
@@ -115,10 +114,15 @@ class Pair:
             makes_id=asked.makes_id,
             request=asked.theirs,
         )
+        if not asked.makes_id:
+            self.command = asked.ours("")
+            our = self.ours.submit(self.command, ticket)
+            return ticket, self._compare(self.theirs.hear(), our)
+        # The id that Kafka makes is ours, too.
+        their = self.theirs.hear()
         told = their.answers[ticket].response if ticket in their.answers else None
         made = their.made or (told or {}).get("memberId") or f"{asked.client_id}-made-by-us-{ticket}"
         self.command = asked.ours(made)
-        self._look()
         our = self.ours.submit(self.command, ticket)
         return ticket, self._compare(their, our)
 
@@ -130,7 +134,7 @@ class Pair:
             at = max(min([end_ms, *due]), self.now_ms)
             if at == end_ms and not any(each <= at for each in due):
                 self.now_ms = self.ours.now_ms = end_ms
-                self.theirs.advance(end_ms)
+                self.theirs.ask(op="advance", to=end_ms)
                 return
             self.now_ms = at
             self.command = None
@@ -138,7 +142,9 @@ class Pair:
             self.due = {
                 _group_of(name): why for name, (both, why) in self.shifted.items() if at in both and why.matters
             }
-            yield self._compare(self.theirs.advance(at), self.ours.advance(at))
+            self.theirs.send(op="advance", to=at)
+            our = self.ours.advance(at)
+            yield self._compare(self.theirs.hear(), our)
 
     def change_topics(self, changed: dict[str, tuple[bytes, int]], deleted: list[str]) -> Any:
         """Create, grow and delete topics."""

@@ -1,0 +1,63 @@
+"""A small lockstep, of which `make lockstep` is the large one: the sides differ only where the table says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.lockstep import assignors
+from tests.lockstep.apache import Apache
+from tests.lockstep.differences import TABLE
+from tests.lockstep.run import again, run, shrink
+
+from interop import jars
+
+pytestmark = pytest.mark.interop
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[Apache]:
+    try:
+        theirs = Apache()
+    except jars.Unavailable as reason:
+        pytest.skip(str(reason))
+    yield theirs
+    theirs.close()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_coordinators_differ_only_as_listed(kafka: Apache, seed: int) -> None:
+    found = run(kafka, seed)
+    assert found.failure is None, found.reason
+    assert len(found.steps) > 100
+
+
+def test_one_seed_is_one_run(kafka: Apache) -> None:
+    lines: list[list[str]] = [[], []]
+    steps = run(kafka, 3).steps
+    for each in lines:
+        again(kafka, 3, steps, each.append)
+    assert lines[0] == lines[1]
+
+
+def test_difference_that_is_not_listed_fails_and_is_shrunk_to_what_it_needs(
+    kafka: Apache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unlisted = "a generation is stored when it forms"
+    monkeypatch.setattr("tests.lockstep.pair.TABLE", tuple(each for each in TABLE if each.name != unlisted))
+    failed = next(found for seed in range(20) if (found := run(kafka, seed)).failure is not None)
+    short = shrink(kafka, failed)
+    assert 1 <= len(short.steps) <= 4
+    assert "GroupStored" in short.reason
+
+
+def test_assignors_are_no_worse_than_kafkas() -> None:
+    try:
+        java = assignors.Java()
+    except jars.Unavailable as reason:
+        pytest.skip(str(reason))
+    try:
+        found = assignors.compare(java, 600)
+    finally:
+        java.close()
+    assert not found.worse, "\n".join(found.worse)
