@@ -78,7 +78,8 @@ class Runner:
 
     def run(self, begin: Callable[[], Coroutine[Any, Any, ResultT]]) -> ResultT:
         """Run a coroutine and return its result or raise its exception; an interrupt cancels it."""
-        future = asyncio.run_coroutine_threadsafe(begin(), self.loop)
+        loop = self.loop
+        future = asyncio.run_coroutine_threadsafe(begin(), loop)
         future.add_done_callback(self._note)
         try:
             while True:

@@ -303,7 +303,8 @@ class Consumer(HandingOut):
                         return batches
                     if deadline_s is not None and loop.time() >= deadline_s:
                         break
-                await self._pulse.wait(deadline_s if self._turns.is_free else None)
+                self._commit_if_due()
+                await self._pulse.wait(self._until_s(deadline_s if self._turns.is_free else None))
             return []
         finally:
             self._is_polling = False
@@ -314,10 +315,19 @@ class Consumer(HandingOut):
             self._turns.user_returned()
             if self._membership is not None:
                 self._membership.enter_poll()
+        self._commit_if_due()
+
+    def _commit_if_due(self) -> None:
         now_s = asyncio.get_running_loop().time()
         if self._is_auto_committing and now_s >= self._next_commit_s:
             self._next_commit_s = now_s + self._auto_commit_interval_s
             self._spawn(self._auto_commit(), "auto-commit")
+
+    def _until_s(self, deadline_s: float | None) -> float | None:
+        """Return until when to wait for records: what is finished is committed in time, however long there are none."""
+        if not self._is_auto_committing:
+            return deadline_s
+        return self._next_commit_s if deadline_s is None else min(deadline_s, self._next_commit_s)
 
     def _leave_poll(self) -> None:
         self._turns.user_left()

@@ -1,0 +1,162 @@
+"""Worlds that a test leads by hand: one thing happens at a time, in every protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+import kohort.sim
+from kohort import CooperativeStickyAssignor, RebalanceListener, TopicPartition
+from kohort.model.assignment import Partitions
+from kohort.sim import Instance, World
+
+SETTINGS: dict[str, Callable[[], dict[str, Any]]] = {
+    "eager": dict,
+    "cooperative": lambda: {"assignors": (CooperativeStickyAssignor(),)},
+    "consumer": lambda: {"protocol": "consumer"},
+}
+every_protocol = pytest.mark.parametrize("kind", list(SETTINGS))
+
+Told = list[tuple[str, str, list[int]]]
+
+
+class Listening(RebalanceListener):
+    """Writes down what it is told."""
+
+    def __init__(self, name: str, told: Told) -> None:
+        self.name = name
+        self.told = told
+
+    def on_partitions_assigned(self, partitions: Partitions) -> None:
+        self.told.append((self.name, "assigned", [number for _, number in partitions]))
+
+    def on_partitions_revoked(self, partitions: Partitions) -> None:
+        self.told.append((self.name, "revoked", [number for _, number in partitions]))
+
+    def on_partitions_lost(self, partitions: Partitions) -> None:
+        self.told.append((self.name, "lost", [number for _, number in partitions]))
+
+
+def reader(world: World, kind: str, told: Told) -> Callable[[Instance], Coroutine[Any, Any, None]]:
+    async def app(instance: Instance) -> None:
+        settings = SETTINGS[kind]()
+        async with world.consumer("orders", listener=Listening(instance.name, told), **settings) as consumer:
+            async for batch in consumer:
+                world.done(batch)
+
+    return app
+
+
+@every_protocol
+@kohort.sim.world(faults=None, instances=2)
+def test_records_that_are_sent_are_read_and_committed(world: World, kind: str) -> None:
+    world.start(reader(world, kind, []))
+    world.wait_stable()
+    world.send("orders", b"a", b"b", partition=1)
+    world.settle()
+    world.run(10)
+    assert world.processed == {TopicPartition("orders", 1): [0, 1]}
+    assert world.committed[TopicPartition("orders", 1)] == 2
+
+
+@every_protocol
+@kohort.sim.world(faults=None, instances=1)
+def test_another_instance_takes_partitions_that_are_revoked_before(world: World, kind: str) -> None:
+    told: Told = []
+    world.start(reader(world, kind, told))
+    world.wait_stable()
+    came = world.revoke()
+    assert came.name == "app-2"
+    revoked = [numbers for name, what, numbers in told if (name, what) == ("app-1", "revoked")]
+    assert len(revoked[-1]) == (4 if kind == "eager" else 2)
+    assert ("app-2", "lost", []) not in told
+
+
+@every_protocol
+@kohort.sim.world(faults=None, instances=2)
+def test_a_rebalance_leaves_the_group_as_it_was(world: World, kind: str) -> None:
+    told: Told = []
+    world.start(reader(world, kind, told))
+    world.wait_stable()
+    before = len(told)
+    world.rebalance()
+    assert len(told) > before
+    assert [each.is_up for each in world.instances] == [True, True, False]
+
+
+@every_protocol
+@kohort.sim.world(faults=None, instances=2)
+def test_an_instance_loses_its_partitions_and_knows_it(world: World, kind: str) -> None:
+    told: Told = []
+    world.start(reader(world, kind, told))
+    world.wait_stable()
+    loser = world.lose()
+    assert any(name == loser.name and what == "lost" for name, what, _ in told)
+    world.settle()
+
+
+@every_protocol
+@kohort.sim.world(faults=None, instances=2)
+def test_a_killed_instance_says_nothing_and_its_partitions_go_to_the_others(world: World, kind: str) -> None:
+    told: Told = []
+    world.start(reader(world, kind, told))
+    world.wait_stable()
+    killed = world.kill()
+    before = [entry for entry in told if entry[0] == killed.name]
+    world.run(30)
+    assert [entry for entry in told if entry[0] == killed.name] == before
+    owned = {number for name, what, numbers in told for number in numbers if name != killed.name and what == "assigned"}
+    assert owned == {0, 1, 2, 3}
+    killed.start()
+    world.settle()
+
+
+@every_protocol
+@kohort.sim.world(faults=None, instances=2)
+def test_a_broker_that_comes_back_finds_its_group(world: World, kind: str) -> None:
+    world.start(reader(world, kind, []))
+    world.wait_stable()
+    for how in ("kill", "stop", "power loss"):
+        world.restart_broker(seconds=2, how=how)
+        world.run(5)
+        world.send("orders", how.encode())
+    world.settle()
+    assert world.processed[TopicPartition("orders", 0)] == [0, 1, 2]
+    with pytest.raises(ValueError, match="how='gently' is not one of kill, stop, power loss"):
+        world.restart_broker(how="gently")
+
+
+@every_protocol
+@kohort.sim.world(faults=None, instances=2)
+def test_an_instance_that_is_frozen_or_cut_off_for_a_moment_loses_nothing(world: World, kind: str) -> None:
+    told: Told = []
+    world.start(reader(world, kind, told))
+    world.wait_stable()
+    world.freeze(2)
+    world.run(5)
+    world.cut_off(2)
+    world.run(5)
+    world.settle()
+    assert not any(what == "lost" for _, what, _ in told)
+
+
+@kohort.sim.world(faults=None, instances=1)
+def test_a_program_that_is_told_to_stop_gives_its_partitions_back(world: World) -> None:
+    told: Told = []
+    world.start(reader(world, "eager", told))
+    world.wait_stable()
+    instance = world.stop()
+    world.run(5)
+    assert not instance.is_running
+    assert told[-1] == ("app-1", "revoked", [0, 1, 2, 3])
+    with pytest.raises(RuntimeError, match="no instance is up"):
+        world.kill()
+
+
+@kohort.sim.world(faults=None, instances=1)
+def test_who_owns_nothing_has_nothing_to_lose(world: World) -> None:
+    world.start(reader(world, "eager", []))
+    with pytest.raises(RuntimeError, match="app-1 owns nothing that it could lose"):
+        world.lose()
