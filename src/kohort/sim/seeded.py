@@ -86,17 +86,22 @@ def _decorated(function: Callable[..., Any], seeds: tuple[int, ...], wishes: Wis
     if PARAMETER not in signature.parameters:
         raise TypeError(f"{function.__qualname__} runs in a world: give it a parameter named {PARAMETER!r}")
 
+    parameters = [each for name, each in signature.parameters.items() if name != PARAMETER]
+    public = signature.replace(parameters=parameters, return_annotation=None)
+
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> None:
         __tracebackhide__ = True
 
+        others = public.bind(*args, **kwargs)
+        others.apply_defaults()
+
         def test(world: World) -> object:
-            return function(*args, **kwargs, **{PARAMETER: world})
+            return function(**others.arguments, **{PARAMETER: world})
 
         run_seeds(test, _asked_for(seeds), wishes, _rerun)
 
-    parameters = [each for name, each in signature.parameters.items() if name != PARAMETER]
-    run.__signature__ = signature.replace(parameters=parameters, return_annotation=None)  # type: ignore[attr-defined]
+    run.__signature__ = public  # type: ignore[attr-defined]
     del run.__wrapped__
     return run
 
