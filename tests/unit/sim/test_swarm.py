@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kohort.node.config import Config
 from kohort.sim.menu import MENU
+from kohort.sim.peer_kinds import KINDS
 from kohort.sim.plan import show
 from kohort.sim.swarm import FAMILIES, MIXES, draw_plan
 
@@ -25,8 +26,8 @@ def test_every_kind_of_step_and_member_is_drawn() -> None:
     drawn = {step.what for plan in plans for step in plan.steps}
     carried_out = {"start", "kill", "close", "freeze"} | {luck.name for luck in MENU if " member" not in luck.name}
     assert drawn == carried_out
-    kinds = {member.kind.name for plan in plans for member in plan.members}
-    assert kinds >= {kind for family in FAMILIES.values() for kind in family}
+    kinds = {member.kind.name for plan in plans for group in (plan.members, *plan.variants) for member in group}
+    assert kinds == set(KINDS)
 
 
 def test_members_of_one_group_begin_with_kinds_that_may_be_together() -> None:
