@@ -78,7 +78,7 @@ def draw_plan(seed: int) -> Plan:
         families = mix.bounces if mix.is_in_order else random.choices(mix.bounces, k=2)
         eager = next((kinds for kinds in EAGER if member.kind.name in kinds), EAGER[0])
         variants.append(tuple(draw_member(random, member, family, topics, eager) for family in families))
-    steps = draw_steps(Sketch(random, end_us, topics, nodes, tuple(members)))
+    steps = draw_steps(Draw(seed), Sketch(random, end_us, topics, nodes, tuple(members)))
     return Plan(seed, settings, topics, nodes, tuple(members), tuple(variants), steps, end_us)
 
 
