@@ -77,7 +77,7 @@ def draw_habits(random: Random, family: str, is_static: bool) -> Habits:
     return Habits(
         kind=random.choice(FAMILIES[family]),
         commit=random.choice(("auto", "auto", "batch", "async", "record", "revoked")),
-        work_ms=random.choice((0, 0, 20, 200)),
+        work_ms=random.choice((0, 0, 5, 30)),
         has_worker=random.random() < 0.3,
         polls=random.random() < 0.5,
         is_static=is_static,

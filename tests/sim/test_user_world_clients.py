@@ -1,0 +1,68 @@
+"""The client itself in simulated worlds: programs of every protocol and habit, and the same bytes for the same seed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.sim.client_programs import FAMILIES, start
+
+import kohort.sim
+from kohort.sim import World
+from kohort.sim.trace import Trace
+from kohort.sim.user_plan import Wishes, draw_world
+
+SEEDS = 7
+"""Of each family of programs."""
+
+
+@pytest.mark.parametrize("family", list(FAMILIES))
+@kohort.sim.world(seeds=SEEDS)
+def test_a_correct_program_survives_whatever_its_world_does(world: World, family: str) -> None:
+    start(world, (family,))
+    world.run()
+
+
+@kohort.sim.world(seeds=[78])
+def test_a_stale_commit_is_not_said_again_for_partitions_that_were_lost_in_between(world: World) -> None:
+    """The member thaws after it was put out, and joins anew before its commit is refused."""
+
+    async def app() -> None:
+        async with world.consumer("orders", protocol="consumer") as consumer:
+            async for batch in consumer:
+                world.done(batch)
+
+    world.start(app)
+    world.run()
+
+
+def trace_of(seed: int, family: str) -> list[str]:
+    """Run one world; return its trace."""
+    lines: list[str] = []
+    wishes = Wishes(seconds=15)
+    world = World(draw_world(seed, wishes), wishes, [Trace(lines.append)])
+    start(world, (family,))
+    world.run()
+    world.conclude()
+    world.close()
+    return lines
+
+
+def test_one_seed_is_one_run_whatever_the_hashes_and_addresses_are() -> None:
+    script = (
+        "from tests.sim.test_user_world_clients import trace_of; import sys\n"
+        "for family in ('cooperative', 'mixed'): sys.stdout.write('\\n'.join(trace_of(5, family)))"
+    )
+    runs = []
+    for hash_seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(Path(__file__).parents[2])}
+        ran = subprocess.run(
+            [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=100, check=False
+        )
+        assert ran.returncode == 0, ran.stderr
+        runs.append(ran.stdout.splitlines())
+    assert len(runs[0]) > 500
+    assert runs[0] == runs[1]
