@@ -162,14 +162,19 @@ def draw_member(
     return MemberPlan(basis.name, kind, config)
 
 
-def draw_steps(sketch: Sketch, menu: Iterable[Luck] = MENU) -> tuple[Step, ...]:
-    """Return what happens: members come, records come, and the faults that this world has."""
+def draw_steps(draw: Draw, sketch: Sketch, menu: Iterable[Luck] = MENU) -> tuple[Step, ...]:
+    """Return what happens: members come, records come, and the faults that this world has.
+
+    Each kind has its own luck, so that a new line of the menu leaves the other steps of a seed as they were.
+    """
     random = sketch.random
     drawn: list[tuple[int | None, str, str, tuple[tuple[str, int | str], ...]]] = []
     for member in sketch.members:
         late_us = random.choice((0, 0, random.randrange(2 * SECOND_US), random.randrange(sketch.end_us * 2 // 3)))
         drawn.append((late_us, "start", member.name, ()))
     for luck in menu:
+        random = draw.stream(f"plan/{luck.name}")
+        sketch = sketch._replace(random=random)
         if not luck.fits(sketch) or random.random() >= luck.presence:
             continue
         for _ in range(_times(random, luck)):

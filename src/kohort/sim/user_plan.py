@@ -61,7 +61,8 @@ def chosen(faults: Faults) -> tuple[Luck, ...]:
 
 def draw_world(seed: int, wishes: Wishes) -> Plan:
     """Return the plan of a seed."""
-    random = Draw(seed).stream("plan")
+    draw = Draw(seed)
+    random = draw.stream("plan")
     topics = tuple(TopicPlan(name, partitions) for name, partitions in wishes.topics.items())
     settings = {**dict(draw_settings(random)), **FIXED, **wishes.settings}
     count = random.choices((1, 2, 3, 4), (1, 3, 3, 1))[0]
@@ -75,7 +76,7 @@ def draw_world(seed: int, wishes: Wishes) -> Plan:
     if wishes.is_led_by_hand:
         end_us = 0
     else:
-        steps = draw_steps(Sketch(random, end_us, topics, ("n1",), members), wishes.faults)
+        steps = draw_steps(draw, Sketch(random, end_us, topics, ("n1",), members), wishes.faults)
     return Plan(
         seed, tuple(sorted(settings.items())), topics, ("n1",), members, tuple(() for _ in members), steps, end_us
     )
