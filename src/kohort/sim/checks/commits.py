@@ -137,15 +137,20 @@ class CommitChecker(Checker):
         if ledger.kind == "":
             return
         self.count(COMMIT_FENCED)
-        shard = self._ledgers.shards.get(member.group_id)
-        topic = None if shard is None else shard.settings.image.topic(partition.topic)
-        topic_id = NO_TOPIC_ID if topic is None else topic.topic_id
-        if ledger.why_no_commit(sent.member_id, sent.epoch, (topic_id, partition.partition)) is None:
+        # A commit is taken or refused as a whole.
+        if all(
+            ledger.why_no_commit(sent.member_id, sent.epoch, self._place(member, each)) is None for each in sent.offsets
+        ):
             self.broken(
                 COMMIT_FENCED,
                 f"commit {sent.number} of {member.name} ({sent.member_id}, epoch {sent.epoch}) of {partition} is "
                 f"refused with {error.name}, and the log says that it may",
             )
+
+    def _place(self, member: SeenMember, partition: TopicPartition) -> tuple[bytes, int]:
+        shard = self._ledgers.shards.get(member.group_id)
+        topic = None if shard is None else shard.settings.image.topic(partition.topic)
+        return (NO_TOPIC_ID if topic is None else topic.topic_id), partition.partition
 
     def position(self, member: SeenMember, partition: TopicPartition, offset: int, why: str) -> None:
         """Who must begin anew found a commit that points nowhere: of a topic of that name that is no more."""

@@ -114,6 +114,16 @@ def test_a_commit_that_the_log_allows_is_not_refused_as_stale() -> None:
         hears(script, ErrorCode.STALE_MEMBER_EPOCH)
 
 
+def test_a_commit_is_refused_as_a_whole_where_one_of_its_partitions_is_no_longer_held() -> None:
+    script = Script(CommitChecker)
+    script.happens(*consumer(A="t0"), group_epoch(3), granted("A", 3, "t0"))
+    held = granted("A", 3, "t0")
+    script.happens(type(held)(**{**_fields(held), "assigned": granted("A", 2, "t0").assigned}))
+    offsets = {P: 7, TopicPartition("t", 1): 3}
+    script.see.commit_sent(script.member("a", epoch=2), 1, offsets)
+    script.see.commit_answered(script.member("a"), 1, offsets, dict.fromkeys(offsets, ErrorCode.STALE_MEMBER_EPOCH))
+
+
 def test_a_commit_may_be_refused_for_what_happened_on_its_way() -> None:
     script = Script(CommitChecker)
     script.happens(*classic("A", "B"))
