@@ -250,7 +250,8 @@ def broker_config(facts: Facts) -> Config:
     """Return the settings of the copy: the coordinator's own where they mean something to us."""
     settings = {name: text for name, text in facts.settings.items() if name.startswith(_CARRIED)}
     if not facts.is_ours:
-        settings |= KAFKAS_WAYS
+        # Before 4.3 there is no interval, and targets are computed as they are asked for.
+        settings = {"group.consumer.assignment.interval.ms": "0", **settings} | KAFKAS_WAYS
     settings["group.consumer.assignors"] = ",".join(_assignors(settings.get("group.consumer.assignors", "")))
     settings |= {"offsets.topic.num.partitions": "1", "log.retention.check.interval.ms": str(1 << 40)}
     settings["offsets.retention.check.interval.ms"] = str(1 << 40)

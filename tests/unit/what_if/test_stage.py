@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.unit.what_if.groups import group
 
@@ -12,6 +14,15 @@ from kohort.what_if.play import Play
 from kohort.what_if.stage import broker_config
 
 THREE = ("m-1", "m-2", "m-3")
+NATIVES = group(*THREE, kind="consumer")
+MIXED = replace(
+    NATIVES,
+    members=(
+        replace(NATIVES.members[0], is_native=False, offers=("cooperative-sticky",)),
+        replace(NATIVES.members[1], is_native=False),
+        NATIVES.members[2],
+    ),
+)
 
 
 def test_settings_of_the_coordinator_count_where_they_mean_something_to_us() -> None:
@@ -22,6 +33,12 @@ def test_settings_of_the_coordinator_count_where_they_mean_something_to_us() -> 
     assert config.group_consumer_assignors == ("range", "uniform")
     assert (config.kohort_group_heartbeat_park, config.kohort_group_sync_hold_ms) == (False, 0)
     assert broker_config(Facts(group("m"))).kohort_group_heartbeat_park
+
+
+def test_targets_of_a_kafka_without_an_interval_are_not_spaced_out() -> None:
+    assert broker_config(Facts(group("m"), is_ours=False)).group_consumer_assignment_interval_ms == 0
+    settings = {"group.consumer.assignment.interval.ms": "1000"}
+    assert broker_config(Facts(group("m"), settings, is_ours=False)).group_consumer_assignment_interval_ms == 1_000
 
 
 def test_groups_own_settings_count_though_its_broker_would_refuse_them() -> None:
@@ -39,11 +56,13 @@ def test_groups_own_settings_count_though_its_broker_would_refuse_them() -> None
         group(*THREE, assignor="cooperative-sticky", is_static=True),
         group(*THREE, kind="consumer"),
         group(*THREE, kind="consumer", is_static=True),
+        MIXED,
         group("alone"),
     ],
 )
-def test_copy_of_a_group_at_rest_stays_at_rest(found: LiveGroup) -> None:
-    play = Play(Facts(found), cast_of(found), Times(), Change(), lambda _: None)
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_copy_of_a_group_at_rest_stays_at_rest(found: LiveGroup, is_ours: bool) -> None:
+    play = Play(Facts(found, is_ours=is_ours), cast_of(found), Times(), Change(), lambda _: None)
     play.open()
     assert play.stage.state == "Stable"
     assert play.rebalances() == []
