@@ -140,6 +140,19 @@ FENCED_IS_TOLD = Invariant(
     "KIP-62, KIP-345, KIP-848",
     (Moment.ANSWER,),
 )
+FENCED_FOR_CAUSE = Invariant(
+    "FencedForCause",
+    "Who joins, and so shows no epoch, is not fenced by an epoch.",
+    "KIP-848; KAFKA-19233",
+    (Moment.ANSWER,),
+)
+ROUNDS_HAVE_CAUSES = Invariant(
+    "RoundsHaveCauses",
+    "No member starts a round, or gives up its generation, for an answer that was meant for who it was before, or that "
+    "tells it of a round which it is in.",
+    "KIP-62; aiokafka#727, librdkafka#4059",
+    (Moment.ANSWER, Moment.CALLBACK),
+)
 EVERY_PARKED_REPLY_ANSWERED = Invariant(
     "EveryParkedReplyAnswered",
     "A request that waits has something that it waits for, and a timer that ends the wait; each is answered in time, "
@@ -206,6 +219,8 @@ CATALOGUE: tuple[Invariant, ...] = (
     STATIC_SLOT_UNIQUE,
     LEADER_NEVER_ORPHANED,
     FENCED_IS_TOLD,
+    FENCED_FOR_CAUSE,
+    ROUNDS_HAVE_CAUSES,
     EVERY_PARKED_REPLY_ANSWERED,
     CONVERGES_AFTER_HEALING,
     CALLBACK_CONTRACT,

@@ -10,6 +10,7 @@ from kohort.sim.checks.commits import CommitChecker
 from kohort.sim.checks.conversions import ConversionChecker
 from kohort.sim.checks.ending import EndChecker
 from kohort.sim.checks.epochs import EpochChecker
+from kohort.sim.checks.heeding import HeedingChecker
 from kohort.sim.checks.ledgers import Ledgers
 from kohort.sim.checks.membership import MembershipChecker
 from kohort.sim.checks.ownership import OwnershipChecker
@@ -44,6 +45,7 @@ def all_checkers(plan: Seeded) -> list[Checker]:
         CommitChecker(ledgers),
         ReadingChecker(ledgers),
         CallbackChecker(),
+        HeedingChecker(),
         EndChecker(ledgers),
         ReplayChecker(ledgers, draw.stream("checks/replay")),
         StateChecker(ledgers, draw.stream("checks/state")),
