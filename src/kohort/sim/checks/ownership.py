@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kohort.group.consumer.events import MemberAssignmentStored
+from kohort.group.consumer.events import MemberAssignmentStored, MemberState
 from kohort.group.events import OffsetCommitted
 from kohort.group.invariants import NO_DOUBLE_OWNERSHIP, WITHHOLDING
 from kohort.group.shard import Shard
 from kohort.model.assignment import Partitions
+from kohort.model.cause import CauseKind
+from kohort.model.id_partitions import each
 from kohort.model.ids import NO_TOPIC_ID, TopicPartition
 from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.ledger import GroupLedger, Place
@@ -126,6 +128,23 @@ class OwnershipChecker(Checker):
                         f"{event.group_id}: {event.member_id} is granted {held.topic_id.hex()[:8]}-{number} at epoch "
                         f"{event.epoch}, which {other} has since epoch {ledger.natives[other].held[place]}",
                     )
+        if event.cause.kind is CauseKind.MEMBER_RECONCILED and event.state is MemberState.UNRELEASED_PARTITIONS:
+            self._demand_withheld(ledger, event)
+
+    def _demand_withheld(self, ledger: GroupLedger, event: MemberAssignmentStored) -> None:
+        """Who is kept waiting waits for somebody else (KAFKA-19449)."""
+        member = ledger.natives.get(event.member_id)
+        if member is None:
+            return
+        self.count(WITHHOLDING)
+        granted = {(held.topic_id, number) for held in event.assigned for number in held.partitions}
+        missing = [place for place in each(member.target) if place not in granted]
+        if all(ledger.asker.get(place, event.member_id) == event.member_id for place in missing):
+            self.broken(
+                WITHHOLDING,
+                f"{event.group_id}: {event.member_id} is kept waiting in epoch {event.epoch}, and nobody else has any "
+                f"of the {len(missing)} partitions that it waits for",
+            )
 
     def acting(self, group_id: str) -> Iterator[tuple[TopicPartition, Holding]]:
         """Yield what the members of a group act on, by partition and name."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from random import Random
 
 from kohort.group.classic.group import ClassicGroup, Phase
+from kohort.group.consumer.events import GroupConverted
 from kohort.group.hard_state import differences
 from kohort.group.invariants import REPLAY_EQUALS_LIVE
 from kohort.group.shard import Shard
@@ -40,6 +41,7 @@ class ReplayChecker(Checker):
         self._ledgers = ledgers
         self._random = random
         self._pause = random.randint(*_STEPS)
+        ledgers.after(GroupConverted, self._converted)
         self._left: dict[int, tuple[Shard, Ledger]] = {}
         """By offsets partition, how a node that stopped in good order or was killed left it."""
 
@@ -51,6 +53,10 @@ class ReplayChecker(Checker):
         if self._pause <= 0:
             self._pause = self._random.randint(*_STEPS)
             self._fold_all()
+
+    def _converted(self, *_: object) -> None:
+        """A group that has changed its type has two kinds of records in the log: fold it soon."""
+        self._pause = min(self._pause, 2)
 
     def node_stopped(self, node: SeenNode, how: str) -> None:
         """Fold the logs, and remember what the next load must find: only a loss of power may take something away."""

@@ -23,6 +23,7 @@ class TargetChecker(Checker):
         super().__init__()
         ledgers.after(TargetStored, self._target_stored)
         ledgers.after(MemberAssignmentStored, self._assignment_stored)
+        ledgers.before(GroupStored, self._instance_came_back)
         ledgers.after(GroupStored, self._generation_stored)
 
     def _target_stored(self, ledger: GroupLedger, event: TargetStored, shard: Shard) -> None:
@@ -74,6 +75,25 @@ class TargetChecker(Checker):
             STABLE_MEANS_CONVERGED,
             f"{event.group_id}: {event.member_id} calls itself STABLE at target epoch {event.epoch} {text}",
         )
+
+    def _instance_came_back(self, ledger: GroupLedger, event: GroupStored, shard: Shard) -> None:
+        """The members of a generation want what they wanted when it was assigned (KAFKA-12759)."""
+        if not event.is_synced or event.generation != ledger.generation or not ledger.is_synced:
+            return
+        topics_of = shard.settings.topics_of
+        before = {stored.instance_id: stored for stored in ledger.members.values() if stored.instance_id is not None}
+        for stored in event.members:
+            known = before.get(stored.instance_id or "")
+            if known is None or known.member_id == stored.member_id:
+                continue
+            self.count(STABLE_MEANS_CONVERGED)
+            wanted, wants = topics_of(known.subscription), topics_of(stored.subscription)
+            if wanted is not None and wants is not None and wanted != wants:
+                self.broken(
+                    STABLE_MEANS_CONVERGED,
+                    f"{event.group_id}: generation {event.generation} goes on, though {stored.instance_id} came back "
+                    f"and wants {sorted(wants)} where it was assigned for {sorted(wanted)}",
+                )
 
     def _generation_stored(self, _: GroupLedger, event: GroupStored, shard: Shard) -> None:
         if not event.is_synced or event.protocol_type != "consumer":

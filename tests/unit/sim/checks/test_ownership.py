@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.unit.sim.checks.scripted import (
     Script,
     breaks,
@@ -16,11 +18,15 @@ from tests.unit.sim.checks.scripted import (
     of,
     out,
     rejoins,
+    target,
 )
 
 from kohort.group.consumer.events import MemberState
 from kohort.group.invariants import NO_DOUBLE_OWNERSHIP, WITHHOLDING
+from kohort.model.cause import Cause, CauseKind
 from kohort.sim.checks.ownership import OwnershipChecker
+
+RECONCILED = Cause(CauseKind.MEMBER_RECONCILED, 0)
 
 
 def test_two_members_of_a_group_do_not_act_on_one_partition() -> None:
@@ -113,3 +119,15 @@ def test_a_partition_is_granted_once_it_was_given_back() -> None:
     script.happens(granted("B", 3, "t2", state=MemberState.UNRELEASED_PARTITIONS))
     script.happens(granted("A", 3, "t0"), granted("B", 3, "t1 t2"))
     assert script.times(WITHHOLDING) == 4
+
+
+def test_who_is_kept_waiting_waits_for_somebody() -> None:
+    """KAFKA-19449: what it gave back itself is nobody's."""
+    script = Script(OwnershipChecker)
+    script.happens(*consumer(A="t0 t1", B=""), group_epoch(3), *target(3, A="t0", B="t1"))
+    waits = replace(granted("B", 3, state=MemberState.UNRELEASED_PARTITIONS), cause=RECONCILED)
+    script.happens(granted("A", 2, "t0", pending="t1"), waits)
+    with breaks(WITHHOLDING, "A is kept waiting in epoch 4, and nobody else has any of the 1 partitions"):
+        script.happens(group_epoch(4), *target(4, A="t0 t1", B=""))
+        step = granted("A", 4, "t0", state=MemberState.UNRELEASED_PARTITIONS)
+        script.happens(replace(step, cause=RECONCILED))

@@ -5,12 +5,27 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.unit.sim.checks.scripted import Script, T, breaks, classic, consumer, enters, granted, group_epoch, target
+from tests.unit.sim.checks.scripted import (
+    Script,
+    T,
+    breaks,
+    classic,
+    consumer,
+    enters,
+    generation,
+    granted,
+    group_epoch,
+    joins,
+    target,
+)
 
 from kohort.group.consumer.events import MemberState
+from kohort.group.events import GroupStored
 from kohort.group.image import FixedTopics, ImageTopic
 from kohort.group.invariants import STABLE_MEANS_CONVERGED, TARGET_LEGAL
+from kohort.model.subscription import Subscription
 from kohort.sim.checks.targets import TargetChecker
+from kohort.wire.consumer_protocol import encode_subscription
 
 
 @pytest.mark.parametrize(
@@ -74,3 +89,19 @@ def test_who_waits_for_others_does_not_call_itself_stable() -> None:
 def test_a_stable_member_need_not_have_what_it_no_longer_reads() -> None:
     script = Script(TargetChecker)
     script.happens(*consumer(A="t0 u0"), enters("A", "t"), granted("A", 2, "t0"))
+
+
+def test_an_instance_that_came_back_with_other_topics_ends_its_generation() -> None:
+    """KAFKA-12759."""
+    script = Script(TargetChecker)
+    before = generation(1, {"A": "t0"}, instances={"A": "i"})
+    script.happens(joins("A", "i"), wanting(before, "t"))
+    script.happens(wanting(generation(1, {"B": "t0"}, instances={"B": "i"}), "t"))
+    with breaks(STABLE_MEANS_CONVERGED, "i came back and wants ['t', 'u'] where it was assigned for ['t']"):
+        script.happens(wanting(generation(1, {"C": "t0"}, instances={"C": "i"}), "t", "u"))
+
+
+def wanting(event: GroupStored, *topics: str) -> GroupStored:
+    """Have the members of a generation want topics."""
+    said = encode_subscription(Subscription(topics))
+    return replace(event, members=tuple(each._replace(subscription=said) for each in event.members))
