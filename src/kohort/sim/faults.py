@@ -12,7 +12,6 @@ from random import Random
 
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode
-from kohort.sim.node_host import NodeHost
 from kohort.sim.plan import SECOND_US, Step
 from kohort.sim.stage import Seat, Stage
 
@@ -40,7 +39,8 @@ class Faults:
             "bounce": self._bounce,
             "roll": self._roll,
             "subscribe": self._subscribe,
-            "expel": self._expel,
+            "expel": self._meddle,
+            "impersonate": self._meddle,
             "kill node": lambda step, _: self._take_down(step, "kill"),
             "power loss": lambda step, _: self._take_down(step, "power loss"),
             "stop node": lambda step, _: self._take_down(step, "stop"),
@@ -63,6 +63,7 @@ class Faults:
             "configure group": self._configure_group,
             "burst": self._burst,
             "packets": self._packets,
+            "storm": self._storm,
             "drift": lambda *_: True,  # the hosts have had it from the beginning
         }
 
@@ -91,6 +92,7 @@ class Faults:
         stage.is_healed = True
         network = stage.network
         network.latency_us, network.jitter_us, network.loss, network.cut = 250, 200, 0.0, 0.0
+        network.snap = 0.0
         for node_host in stage.nodes.values():
             node_host.flush_us = self._normal_flush_us
             node_host.fail_disk(None)
@@ -178,13 +180,16 @@ class Faults:
         seat.subscribe(tuple(step.text("topics").split(",")))
         return seat.is_running
 
-    def _expel(self, step: Step, _: Random) -> bool:
+    def _meddle(self, step: Step, _: Random) -> bool:
+        """Somebody removes a member, or joins under its id as an instance that it is not (crabka#534)."""
         seat = self._seat(step)
-        if seat.peer is None or not seat.peer.identity.member_id:
+        if seat.peer is None or not (member_id := seat.peer.identity.member_id):
             return False
-        self._stage.operator.expel(
-            seat.group, seat.peer.identity.member_id, seat.plan.config.instance_id, self._answered(step)
-        )
+        operator, config, answered = self._stage.operator, seat.plan.config, self._answered(step)
+        if step.what == "expel":
+            operator.expel(seat.group, member_id, config.instance_id, answered)
+        else:
+            operator.impersonate(seat.group, member_id, config.topics, answered)
         return True
 
     # -- nodes
@@ -193,7 +198,7 @@ class Faults:
         node_host = self._stage.node_host
         if node_host.node is None:
             return False
-        _end_node(node_host, how)
+        node_host.end(how)
         self._later(min(step.get("down_us"), 12 * SECOND_US), self._boot, self._stage.place)
         return True
 
@@ -202,7 +207,7 @@ class Faults:
         stage = self._stage
         names = list(stage.nodes)
         if stage.node_host.node is not None:
-            _end_node(stage.node_host, random.choice(("kill", "power loss", "stop")))
+            stage.node_host.end(random.choice(("kill", "power loss", "stop")))
         stage.place = names[(names.index(stage.place) + 1) % len(names)]
         self._later(min(step.get("down_us"), 12 * SECOND_US), self._boot, stage.place)
         return True
@@ -269,6 +274,10 @@ class Faults:
         network.loss, network.cut = step.get("loss_ppm") / 1e6, step.get("cut_ppm") / 1e6
         return True
 
+    def _storm(self, step: Step, _: Random) -> bool:
+        self._stage.network.storm(step.get("odds_ppm") / 1e6, self._end_of(step))
+        return True
+
     # -- the disk
 
     def _slow_disk(self, step: Step, _: Random) -> bool:
@@ -302,7 +311,7 @@ class Faults:
         node_host = self._stage.node_host
         node_host.fail_disk(None)
         if self._has_given_up():
-            _end_node(node_host, "stop")
+            node_host.end("stop")
             self._scheduler.after(RETRY_US, self._boot, node_host.name)
 
     def _compact(self, _: Step, random: Random) -> bool:
@@ -388,13 +397,3 @@ class Faults:
         when_us = self._scheduler.now_us + delay_us
         if when_us < self._until_us:
             self._scheduler.at(when_us, action, *arguments)
-
-
-def _end_node(node_host: NodeHost, how: str) -> None:
-    match how:
-        case "kill":
-            node_host.kill()
-        case "stop":
-            node_host.stop()
-        case _:
-            node_host.lose_power()

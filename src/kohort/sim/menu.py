@@ -138,6 +138,16 @@ def _expel(sketch: Sketch) -> Drawn:
     return "expel", sketch.random.choice(sketch.members).name, ()
 
 
+def _storm(sketch: Sketch) -> Drawn:
+    random = sketch.random
+    odds_ppm = random.choice((30_000, 100_000, 400_000))
+    return "storm", "network", (("odds_ppm", odds_ppm), ("for_us", random.choice((1_000_000, 4_000_000, 9_000_000))))
+
+
+def _impersonate(sketch: Sketch) -> Drawn:
+    return "impersonate", sketch.random.choice(sketch.members).name, ()
+
+
 def _burst(sketch: Sketch) -> Drawn:
     random = sketch.random
     return "burst", random.choice(sketch.topics).name, (("count", random.choice((1, 20, 100, 400))),)
@@ -198,4 +208,6 @@ MENU = (
     Luck("delete group", 0.1, _of_group("delete group"), 2),
     Luck("reset offsets", 0.1, _of_group("reset offsets"), 2),
     Luck("configure group", 0.15, _configure, 2, fits=_has_native),
+    Luck("storm", 0.25, _storm, 3),
+    Luck("impersonate", 0.1, _impersonate, 2),
 )  # fmt: skip

@@ -128,6 +128,8 @@ class Network:
         """What a packet takes longer on average."""
         self.loss = 0.0
         """How likely a packet is lost, and sent again."""
+        self.snap = 0.0
+        """How likely a connection is reset when something is sent on it, which is lost."""
         self.cut = 0.0
         """How likely a chunk arrives in two pieces."""
         self._random = random
@@ -191,6 +193,10 @@ class Network:
             if not end._stalled:
                 end._stalled = True
                 end.host.after_us(GIVE_UP_US, self._give_up, end)
+            return
+        if self.snap and chunk is not _CLOSE and self._random.random() < self.snap:
+            self.break_connection(end)
+            end.is_path_lost = end.peer.is_path_lost = True
             return
         if self.cut and len(chunk) > 1 and self._random.random() < self.cut:
             place = self._random.randrange(1, len(chunk))
@@ -267,6 +273,14 @@ class Network:
             if self._random.random() < 0.5:
                 side._in.clear()
             side.host.after_us(self._delay_us(), side.lose, "reset by the network")
+
+    def storm(self, odds: float, until_us: int) -> None:
+        """Until then break connections again and again, in the middle of requests and of answers."""
+        self.snap = odds
+        self.scheduler.at(until_us, self._end_storm)
+
+    def _end_storm(self) -> None:
+        self.snap = 0.0
 
     def vanish(self, end: End) -> None:
         """Lose a connection on the way, as a gateway without memory does: only who sends learns of it, in the end."""

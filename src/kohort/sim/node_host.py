@@ -93,6 +93,10 @@ class NodeHost:
         self._observer.node_stopped(self, "kill")
         self._end()
 
+    def end(self, how: str) -> None:
+        """End by the name of a fault: `kill`, `stop` or `power loss`."""
+        {"kill": self.kill, "stop": self.stop, "power loss": self.lose_power}[how]()
+
     def lose_power(self) -> None:
         """End the machine: nobody is told, and of the disk only what was flushed is certain."""
         if self.node is None:

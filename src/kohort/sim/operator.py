@@ -5,13 +5,16 @@ Each request is sent once, on a connection of its own; where nobody answers, not
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kohort.model.errors import ErrorCode
+from kohort.model.subscription import Subscription
 from kohort.sim.host import Host
 from kohort.sim.network import Address, End, Network
+from kohort.sim.peer_kinds import ASSIGNORS
 from kohort.wire.apis import Api, response_class
+from kohort.wire.consumer_protocol import encode_subscription
 from kohort.wire.frames import FrameSplitter, decode_response, gather_request
 from kohort.wire.message import Message
 from kohort.wire.messages import (
@@ -20,6 +23,7 @@ from kohort.wire.messages import (
     DeleteGroupsRequest,
     DeleteTopicsRequest,
     IncrementalAlterConfigsRequest,
+    JoinGroupRequest,
     LeaveGroupRequest,
     OffsetCommitRequest,
     OffsetDeleteRequest,
@@ -105,6 +109,21 @@ class Operator:
             lambda answer: answer.error_code or (answer.members[0].error_code if answer.members else 0),
             answered,
         )
+
+    def impersonate(self, group: str, member_id: str, topics: Sequence[str], answered: Answered) -> None:
+        """Join under the id of a member as an instance that it is not: no tool does that, a stranger may."""
+        metadata = encode_subscription(Subscription(tuple(topics)))
+        protocols = [JoinGroupRequest.Protocol(name=name, metadata=metadata) for name in ASSIGNORS]
+        request = JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            member_id=member_id,
+            group_instance_id="stranger",
+            protocol_type="consumer",
+            protocols=protocols,
+        )
+        self._ask(request, 5, lambda answer: answer.error_code, answered)
 
     # -- how
 

@@ -128,3 +128,18 @@ def test_a_connection_that_vanished_tells_only_the_side_that_sends() -> None:
     assert wire.closed == {}
     wire.pass_us(2_000_000)
     assert (wire.heard["n1"], wire.closed) == (b"", {"m1": "timed out"})
+
+
+def test_a_storm_breaks_connections_and_loses_what_breaks_them_until_it_is_over() -> None:
+    wire = Wire()
+    wire.network.storm(1.0, wire.scheduler.now_us + 1_000_000)
+    wire.ends["m1"].send(b"lost")
+    wire.ends["m1"].send(b"with it")
+    wire.pass_us(2_000_000)
+    assert wire.heard["n1"] == b""
+    assert wire.closed == dict.fromkeys(("m1", "n1"), "reset by the network")
+    wire.network.connect(wire.client, ADDRESS, wire.take, wire.failed.append)
+    wire.pass_us(10_000)
+    wire.ends["m1"].send(b"calm")
+    wire.pass_us(10_000)
+    assert wire.heard["n1"] == b"calm"
