@@ -16,7 +16,7 @@ from kohort.sim.swarm import draw_plan
 STARTS = (1, 100_001, 200_001, 300_001, 400_001)
 """From which seeds a bug is looked for: what one finds by luck, another must find too."""
 
-PATIENCE_S = 20
+PATIENCE_S = 5
 """A world that takes so much of a processor has come to stand still; the longest takes less than one."""
 
 
