@@ -53,6 +53,7 @@ _HOME_OF = {
     "SubscriptionPattern": "kohort.client",
     "TopicPartition": "kohort.model.ids",
     "assignor": "kohort.assign",
+    "sim": "kohort.sim",
 }
 
 __all__ = [

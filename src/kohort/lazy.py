@@ -11,11 +11,15 @@ from typing import Any
 
 
 def lazy_exports(package: str, home_of: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a package whose names live in the modules that `home_of` tells."""
+    """Return the `__getattr__` of a package whose names live in the modules that `home_of` tells.
+
+    A name whose home is the package's module of that name is that module.
+    """
 
     def find(name: str) -> Any:
         if name not in home_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(home_of[name]), name)
+        module = import_module(home_of[name])
+        return module if home_of[name] == f"{package}.{name}" else getattr(module, name)
 
     return find
