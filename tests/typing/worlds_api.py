@@ -50,5 +50,5 @@ def test_by_hand(world: World) -> None:
 
 
 test_plain()
-kohort.sim.world(seeds="many")  # type: ignore[call-overload]
+kohort.sim.world(seeds="many")  # type: ignore[arg-type]
 world_failed: type[AssertionError] = kohort.sim.WorldFailed
