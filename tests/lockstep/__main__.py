@@ -64,7 +64,8 @@ def coordinators(options: argparse.Namespace) -> int:
         again(theirs, first, (shrink(theirs, whole) if whole.failure else whole).steps, print)
     took = time.monotonic() - began
     for difference in TABLE:
-        print(f"{met[difference.name]:9,}  {difference.name}")
+        if met[difference.name]:
+            print(f"{met[difference.name]:9,}  {difference.name}")
     unused = [difference.name for difference in TABLE if not met[difference.name]]
     if unused and len(seeds) >= SEEDS:
         print(f"never met in this run, so perhaps no difference any more: {'; '.join(unused)}")

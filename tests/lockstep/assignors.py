@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -68,7 +69,8 @@ class Java:
 
     def __init__(self) -> None:
         line = jars.command("LockstepAssignors", classes=jars.compiled("LockstepAssignors"))
-        self._child = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
+        self._child = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors)
 
     def close(self) -> None:
         """End the process."""
@@ -94,7 +96,10 @@ class Java:
         stdin.write(json.dumps({"assignor": name, "topics": topics, "members": members}).encode() + b"\n")
         stdin.flush()
         said = stdout.readline()
-        assert said, "Kafka's assignor died; what it said is above"
+        if not said:
+            self._child.wait()
+            self._errors.seek(0)
+            raise RuntimeError(f"Kafka's assignor died: {self._errors.read()[-2000:].decode()}")
         given: dict[str, Any] = json.loads(said)
         return {
             member_id: Assignment(frozenset(TopicPartition(*pair) for pair in given.get(member_id, ())))

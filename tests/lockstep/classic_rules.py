@@ -45,8 +45,8 @@ def is_tied_vote(case: Case) -> bool:
 
 def _choices(group: ClassicGroup) -> list[str]:
     offers = [[name for name, _ in member.protocols] for member in group.members.values()]
-    common = {name for name in offers[0] if all(name in offer for offer in offers)}
-    return [next(name for name in offer if name in common) for offer in offers]
+    offered_by_all = {name for name in offers[0] if all(name in offer for offer in offers)}
+    return [next(name for name in offer if name in offered_by_all) for offer in offers]
 
 
 def is_same_but_for_generation(case: Case) -> bool:
@@ -61,6 +61,16 @@ def is_same_but_for_generation(case: Case) -> bool:
         and known != offered
         and [(name, read(metadata)) for name, metadata in known]
         == [(name, read(metadata)) for name, metadata in offered]
+    )
+
+
+def is_blind(case: Case) -> bool:
+    return (
+        is_answer(case, "join")
+        and case.command.reason == "blind"
+        and case.before.phase in (Phase.STABLE, Phase.COMPLETING_REBALANCE)
+        and is_joined(case.ours)
+        and (case.theirs is None or case.theirs[2] == case.ours[2] + 1)
     )
 
 

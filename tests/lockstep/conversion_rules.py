@@ -18,7 +18,8 @@ def is_phase(case: Case) -> bool:
             return False
         member = case.group.members.get(case.member_id)
         is_classic = member is None or member.classic is not None or case.ours is None
-        return case.what in ("join", "sync") and is_classic
+        is_left = case.what == "rebalance-timeout" and case.ours is None and member is not None
+        return (case.what in ("join", "sync") or is_left) and is_classic
     return case.what == "Assignment" and same_but(case, "classic_phase")
 
 
@@ -176,11 +177,15 @@ def is_waiting_join(case: Case) -> bool:
 
 def is_downgraded(case: Case) -> bool:
     theirs, ours = case.fields()
-    if case.what != "Group" or not same_but(case, "leader", "state_timestamp_ms", "members", "generation"):
+    if case.what != "Group" or not same_but(
+        case, "leader", "state_timestamp_ms", "members", "generation", "protocol_name"
+    ):
         return False
     if ours["generation"] - theirs["generation"] not in (0, 1):
         return False
-    bare = [[each._replace(assignment=b"") for each in fields["members"]] for fields in (theirs, ours)]
+    bare = [
+        [each._replace(assignment=b"", subscription=b"") for each in fields["members"]] for fields in (theirs, ours)
+    ]
     return bare[0] == bare[1] and ours["leader"] is None
 
 

@@ -255,6 +255,14 @@ CLASSIC: tuple[Difference, ...] = (
         ends=True,
     ),
     Difference(
+        "a reason that acts",
+        "Starts a round whenever a leader joins again, whatever reason it gives.",
+        "Tells a leader whose reason is `blind` the current generation.",
+        "The specification's JoinReason (decision 8).",
+        classic.is_blind,
+        ends=True,
+    ),
+    Difference(
         "the generation in a subscription is no change",
         "Compares bytes: a member that repeats its JoinGroup with the generation it has just learnt starts a round.",
         "Tells a member of a group that awaits its leader the current generation if only that differs.",

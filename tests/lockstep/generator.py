@@ -94,7 +94,9 @@ class Generator:
             case Stage.OUT:
                 return Step("join", who, {})
             case Stage.JOINED:
-                return Step("sync", who, {"salt": random.randint(0, 9)})
+                # A cooperative leader gives nobody what another still has.
+                withholds = {"withholds": True} if client.is_cooperative and random.random() < 0.5 else {}
+                return Step("sync", who, {"salt": random.randint(0, 9), **withholds})
             case Stage.STABLE:
                 luck = random.random()
                 if luck < 0.45:
@@ -168,18 +170,24 @@ class Generator:
                 how["kind"] = random.choice(("join", "ack", "part", "full", "leave", "away", "say"))
             if how.get("kind") == "join":
                 how.pop("instance", None)
+                if random.random() < 0.2:
+                    how["version"] = 0
             return Step("beat", who, how)
         op = random.choice(("join", "join", "sync", "heartbeat", "heartbeat", "commit", "leave"))
         if client.version < 5 and op == "join":
             how.pop("instance", None)
         if op == "join" and random.random() < 0.1:
             how["type"] = random.choice(("connect", ""))
+        if op == "join" and client.version >= 9 and random.random() < 0.2:
+            how["reason"] = random.choice(("blind", "topic_metadata_change", "because"))
         if op == "sync" and random.random() < 0.2:
             how["protocol"] = random.choice(("range", "unknown"))
         if op == "commit":
             how["offsets"] = self._offsets()
             if random.random() < 0.3:
                 how["outside"] = True
+            if random.random() < 0.2:
+                how["version"] = 8
             if random.random() < 0.3:
                 how["retention"] = random.randint(1_000, 60_000)
         if op == "leave" and random.random() < 0.6:

@@ -175,17 +175,22 @@ class Play:
             self._instance(client, step),
             self._epochs(client, step),
             (step.how.get("type", "consumer"), step.how.get("protocol") or client.protocol or ""),
-            self._assignments(client, step.how.get("salt", 0)) if client.leader[THEIRS] else (),
+            self._assignments(client, step) if client.leader[THEIRS] else (),
         )
         self._send(client, asked)
 
-    def _assignments(self, client: Client, salt: int) -> tuple[tuple[str, bytes], ...]:
-        """Return what a leader deals: all partitions of the topics, turned by `salt`."""
+    def _assignments(self, client: Client, step: Step) -> tuple[tuple[str, bytes], ...]:
+        """Return what a leader deals: all partitions, turned by `salt`, or those only that no other member has."""
         given: dict[str, set[TopicPartition]] = {member_id: set() for member_id in client.members}
+        held = {
+            partition: each.member_id for each in self.clients if each.group == client.group for partition in each.owned
+        }
         for name, topic in sorted(self.topics.by_name.items()):
             for index in range(topic.partitions):
-                taker = client.members[(index + salt) % len(client.members)]
-                given[taker].add(TopicPartition(name, index))
+                partition = TopicPartition(name, index)
+                taker = client.members[(index + step.how.get("salt", 0)) % len(client.members)]
+                if not step.how.get("withholds") or held.get(partition, taker) == taker:
+                    given[taker].add(partition)
         return tuple((each, encode_assignment(Assignment(frozenset(found)))) for each, found in given.items())
 
     def _heartbeat(self, step: Step) -> None:
@@ -223,7 +228,10 @@ class Play:
         client = self.clients[step.who]
         kind = step.how.get("kind", "plain")
         member_id = self._id(client, step)
-        if not member_id or (kind == "join" and step.how.get("anew")):
+        version = 1 if client.regex is not None else step.how.get("version", 1)
+        if version == 0 and kind == "join":
+            member_id = ""  # the coordinator makes one
+        elif not member_id or (kind == "join" and step.how.get("anew")):
             member_id = client.make_id()
         if kind == "away" and client.instance_id is None:
             kind = "leave"
@@ -262,7 +270,8 @@ class Play:
             if client.rack is not None:
                 said["rack_id"] = client.rack
         self._send(
-            client, requests.consumer(self.group_id(client.group), client.client_id, member_id, epochs, said, owned)
+            client,
+            requests.consumer(self.group_id(client.group), client.client_id, member_id, epochs, said, owned, version),
         )
         if kind == "leave":
             client.lose()

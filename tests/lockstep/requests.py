@@ -30,6 +30,7 @@ from kohort.group.results import (
     Result,
     SyncResult,
 )
+from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import IdPartitions, id_partitions
 from kohort.model.ids import parse_topic_id, topic_id_text
 
@@ -306,6 +307,8 @@ def our_answer(asked: Asked, result: Result) -> Answer:
             return (error,) if error else (error, result.protocol_type, result.protocol_name, text(result.assignment))
         case LeaveResult():
             return (error, tuple((each.member_id, each.instance_id, int(each.error)) for each in result.members))
+        case CommitResult() if error == ErrorCode.GROUP_ID_NOT_FOUND and asked.version < 9:
+            return (int(ErrorCode.ILLEGAL_GENERATION),)  # as node/apis says it to those versions
         case CommitResult() if error:
             return (error,)
         case CommitResult():
