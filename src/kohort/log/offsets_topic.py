@@ -30,7 +30,16 @@ from kohort.model.errors import ErrorCode, KafkaError
 from kohort.wire.codec import Buffer, MalformedMessage
 from kohort.wire.crc32c import crc32c
 from kohort.wire.primitives import UnencodableMessage
-from kohort.wire.records import BatchHeader, ControlType, CorruptBatch, Record, control_type, read_header, sound_records
+from kohort.wire.records import (
+    BatchHeader,
+    ControlType,
+    CorruptBatch,
+    Record,
+    Row,
+    control_type,
+    read_header,
+    sound_rows,
+)
 
 
 class CorruptOffsetsRecord(Exception):
@@ -127,31 +136,31 @@ class Replay:
         self.skipped: Counter[int] = Counter()
         self.lost: list[int] = []
         self._ignored = frozenset(ignored)
-        self._open: dict[int, list[Record]] = {}
+        self._open: dict[int, list[Row]] = {}
         self._latest: dict[bytes | None, int] = {}
-        self._last: dict[bytes | None, Record] = {}
+        self._last: dict[bytes | None, Row] = {}
 
     def read(self, batch: Buffer) -> Iterator[HardEvent]:
         """Yield the events that a batch makes happen. Raises CorruptOffsetsRecord."""
-        for record in self._effective(read_header(batch), batch):
-            event = self.event_of(record)
+        for row in self._effective(read_header(batch), batch):
+            event = self.event_of(Record(*row))
             if event is not None:
-                self.offset = record.offset
+                self.offset = row[0]
                 yield event
 
     def take(self, header: BatchHeader, batch: Buffer) -> None:
         """Keep the records of a batch until others with their keys come. Raises CorruptOffsetsRecord."""
         last = self._last
-        records = self._effective(header, batch)
-        for record in records:
-            if record[3] is not None:
-                last[record[2]] = record
-            elif self.event_of(record) is not None:
-                last.pop(record[2], None)
+        rows = self._effective(header, batch)
+        for row in rows:
+            if row[3] is not None:
+                last[row[2]] = row
+            elif self.event_of(Record(*row)) is not None:
+                last.pop(row[2], None)
         if None in last:
-            for record in records:
-                if record.key is None:
-                    self.event_of(record)
+            for row in rows:
+                if row[2] is None:
+                    self.event_of(Record(*row))
             del last[None]
 
     def events(self) -> Iterator[HardEvent]:
@@ -159,20 +168,20 @@ class Replay:
 
         Raises CorruptOffsetsRecord.
         """
-        records = sorted(self._last.values(), reverse=True)
+        rows = sorted(self._last.values(), reverse=True)
         self._last.clear()
-        while records:
-            record = records.pop()
+        while rows:
+            record = Record(*rows.pop())
             event = self.event_of(record)
             if event is not None:
                 self.offset = record.offset
                 yield event
 
-    def _effective(self, header: BatchHeader, batch: Buffer) -> Sequence[Record]:
+    def _effective(self, header: BatchHeader, batch: Buffer) -> Sequence[Row]:
         """Return the records that a batch makes count, in order."""
         try:
-            records = sound_records(header, batch)
-            marker = control_type(records[0]) if header.is_control and records else None
+            rows = sound_rows(header, batch)
+            marker = control_type(Record(*rows[0])) if header.is_control and rows else None
         except CorruptBatch as error:
             if self._is_ignored(header.base_offset):
                 return ()
@@ -180,11 +189,11 @@ class Replay:
         if header.is_control:
             return self._end_transaction(header.producer_id, marker)
         if header.is_transactional:
-            self._open.setdefault(header.producer_id, []).extend(records)
+            self._open.setdefault(header.producer_id, []).extend(rows)
             return ()
         if self._open or self._latest:
-            return [record for record in records if self._is_newest(record)]
-        return records
+            return [row for row in rows if self._is_newest(row)]
+        return rows
 
     def event_of(self, record: Record) -> HardEvent | None:
         """Return what a record says happened, or None for one that is skipped. Raises CorruptOffsetsRecord."""
@@ -214,15 +223,15 @@ class Replay:
             return True
         return False
 
-    def _end_transaction(self, producer_id: int, marker: ControlType | None) -> Sequence[Record]:
+    def _end_transaction(self, producer_id: int, marker: ControlType | None) -> Sequence[Row]:
         held = self._open.pop(producer_id, [])
-        counting = [record for record in held if self._is_newest(record)] if marker is ControlType.COMMIT else []
+        counting = [row for row in held if self._is_newest(row)] if marker is ControlType.COMMIT else []
         if not self._open:
             self._latest.clear()
         return counting
 
-    def _is_newest(self, record: Record) -> bool:
-        if self._latest.get(record.key, -1) > record.offset:
+    def _is_newest(self, row: Row) -> bool:
+        if self._latest.get(row[2], -1) > row[0]:
             return False
-        self._latest[record.key] = record.offset
+        self._latest[row[2]] = row[0]
         return True

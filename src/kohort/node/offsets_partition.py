@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from enum import Enum
+from functools import partial
 
 from kohort.group.commands import (
     Command,
@@ -131,13 +132,16 @@ class OffsetsPartition:
         source = self.partition.log
         offset = source.log_start_offset
         # What the operator gives up must not have taken the place of what was there before it.
-        take = self._apply_all if self.ignored else _take
+        take = partial(self._apply_all, replay) if self.ignored else replay.take
         while offset < source.log_end_offset:
             start = offset
             for view in source.read(offset, LOAD_BYTES, up_to=source.log_end_offset):
-                for header, batch in _batches(view, offset):
-                    take(replay, header, batch)
-                    offset = header[0] + header[6] + 1
+                try:
+                    for header, batch in iter_batches(view):
+                        take(header, batch)
+                        offset = header[0] + header[6] + 1
+                except CorruptBatch as error:
+                    raise CorruptBatch(f"batch at offset {offset}: {error}") from error
             if offset == start:
                 break  # another broker's cleaner left nothing of the last records
             progress.reached(self.partition.directory, offset, source.log_end_offset)
@@ -152,10 +156,6 @@ class OffsetsPartition:
                 apply(self.shard, event)
             except AssertionError as error:
                 replay.refuse(replay.offset, f"it cannot follow on what came before: {error}", error)
-
-
-def _take(replay: Replay, header: BatchHeader, batch: memoryview) -> None:
-    replay.take(header, batch)
 
 
 class Progress:
@@ -177,16 +177,6 @@ class Progress:
         """Note that everything is loaded."""
         if self._elapsed_us is not None and self._has_spoken:
             log.info("loaded %d groups in %.1f s", groups, (self._elapsed_us() - self._began_us) / 1e6)
-
-
-def _batches(view: memoryview, offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Yield the batches of a piece of the log that begins at `offset`. Raises CorruptBatch, which says where."""
-    try:
-        for header, batch in iter_batches(view):
-            yield header, batch
-            offset = header.last_offset + 1
-    except CorruptBatch as error:
-        raise CorruptBatch(f"batch at offset {offset}: {error}") from error
 
 
 def refusal(command: Command, error: ErrorCode) -> Result:

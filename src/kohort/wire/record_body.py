@@ -29,9 +29,6 @@ class Record(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
-_new_tuple = tuple.__new__
-
-
 def _zigzag_varint(value: int) -> bytes:
     """Encode a signed integer of up to 64 bits as Protocol Buffers' zigzag varint."""
     value = value << 1 if value >= 0 else (-value << 1) - 1
@@ -90,15 +87,19 @@ def encode_records(
     return b"".join(parts), delta, max_timestamp
 
 
-def decode_records(
+Row = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
+"""The fields of a `Record`, for those who read millions: to make a record of it takes a sixth of the time."""
+
+
+def decode_rows(
     payload: bytes, count: int, base_offset: int, base_timestamp: int, append_time_ms: int | None
-) -> list[Record]:
+) -> list[Row]:
     """Decode `count` records, which must fill `payload`; they all bear `append_time_ms` where there is one.
 
     Raises CorruptBatch, and IndexError when the bytes end too early.
     """
-    records: list[Record] = []
-    push, new, read = records.append, _new_tuple, _read_unsigned
+    rows: list[Row] = []
+    push, read = rows.append, _read_unsigned
     at, end = 0, len(payload)
     for _ in range(count):
         # Varints of one and two bytes are written out: nearly all are, and a call costs more than the rest of it.
@@ -151,10 +152,10 @@ def decode_records(
             at += 1
         if at != record_end:
             raise CorruptBatch(f"batch at offset {base_offset}: a record's fields do not fill it")
-        push(new(Record, (offset, timestamp, key, value, headers)))
+        push((offset, timestamp, key, value, headers))
     if at != end:
         raise CorruptBatch(f"batch at offset {base_offset}: {end - at} bytes after the last record")
-    return records
+    return rows
 
 
 def _read_unsigned(payload: bytes, position: int) -> tuple[int, int]:

@@ -22,7 +22,7 @@ from kohort.wire.compression import (
     decompress,
 )
 from kohort.wire.crc32c import crc32c
-from kohort.wire.record_body import CorruptBatch, Record, decode_records, encode_records
+from kohort.wire.record_body import CorruptBatch, Record, Row, decode_rows, encode_records
 
 __all__ = [
     "HEADER_SIZE",
@@ -34,6 +34,7 @@ __all__ = [
     "ControlType",
     "CorruptBatch",
     "Record",
+    "Row",
     "TimestampType",
     "check_batch",
     "control_record",
@@ -291,7 +292,17 @@ def sound_records(header: BatchHeader, batch: Buffer) -> list[Record]:
     return _decode(header, batch, MAX_UNPACKED_BYTES)
 
 
+def sound_rows(header: BatchHeader, batch: Buffer) -> list[Row]:
+    """Do as `sound_records`, for plain rows."""
+    _check(header, batch)
+    return _decode_rows(header, batch, MAX_UNPACKED_BYTES)
+
+
 def _decode(header: BatchHeader, batch: Buffer, limit: int) -> list[Record]:
+    return [_new_tuple(Record, row) for row in _decode_rows(header, batch, limit)]
+
+
+def _decode_rows(header: BatchHeader, batch: Buffer, limit: int) -> list[Row]:
     payload = bytes(memoryview(batch)[HEADER_SIZE:])
     attributes = header[5]
     if attributes & _COMPRESSION:
@@ -299,10 +310,9 @@ def _decode(header: BatchHeader, batch: Buffer, limit: int) -> list[Record]:
             payload = decompress(header.compression, payload, limit)
         except CorruptCompression as error:
             raise CorruptBatch(f"batch at offset {header.base_offset}: {error}") from None
+    append_time_ms = header[8] if attributes & _LOG_APPEND_TIME else None
     try:
-        return decode_records(
-            payload, header[12], header[0], header[7], header[8] if attributes & _LOG_APPEND_TIME else None
-        )
+        return decode_rows(payload, header[12], header[0], header[7], append_time_ms)
     except IndexError:
         raise CorruptBatch(f"batch at offset {header.base_offset}: a record ends beyond the batch") from None
 
