@@ -24,6 +24,7 @@ from bench.coordinator import coordinator
 from bench.group_stream import group_stream
 from bench.large_group import large_group
 from bench.rebalance import rebalance
+from bench.replay import replay
 from bench.result import Load, Outcome, Result, Skipped
 from bench.server_assignors import server_rows
 from bench.settle import settle
@@ -33,6 +34,7 @@ from bench.throughput import throughput
 
 ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     "startup": startup,
+    "replay": replay,
     "coordinator": coordinator,
     "large-group": large_group,
     "rebalance": rebalance,

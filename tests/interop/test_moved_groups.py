@@ -22,7 +22,11 @@ from tests.interop.kafka_tools import GROUPS, tool
 from tests.interop.topics import create_topic
 
 from interop import jars
+from kohort.broker.disk import OsDisk
+from kohort.log.config import LogConfig
 from kohort.log.offsets_topic import Replay, record_of
+from kohort.log.partition_log import PartitionLog
+from kohort.log.replaying import records_of
 from kohort.wire.records import decode_batch, iter_batches
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.usefixtures("java")]
@@ -158,8 +162,26 @@ def test_groups_that_kafka_wrote_live_on_in_our_broker(kafka: ApacheKafka, ours:
         assert cast.owners() == owners
 
 
+def clean(logs: Path) -> tuple[int, int]:
+    """Clean the logs of groups to their ends, tombstones too; return how many records there were and are."""
+    disk, counts = OsDisk(logs), [0, 0]
+    for folder in sorted(logs.glob(f"{OFFSETS}-*")):
+        config = LogConfig(cleanup_policy="compact", delete_retention_ms=1)
+        log = PartitionLog.open(disk, folder.name, config, 0)
+        counts[0] += len(list(records_of(log)))
+        for now_ms in (0, 10):
+            log.cleaner.first_dirty = 0
+            log.compact(now_ms, roll=True)
+        counts[1] += len(list(records_of(log)))
+        log.close()
+    return counts[0], counts[1]
+
+
 @pytest.mark.capability("Java tools", "groups that our broker wrote, loaded by Apache Kafka")
-def test_groups_that_our_broker_wrote_live_on_in_kafka(kafka: ApacheKafka, ours: KohortBroker, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_cleaned", [False, True], ids=["as written", "cleaned"])
+def test_groups_that_our_broker_wrote_live_on_in_kafka(
+    kafka: ApacheKafka, ours: KohortBroker, tmp_path: Path, is_cleaned: bool
+) -> None:
     tool(kafka, GROUPS, "--describe", "--group", "nobody", "--offsets")  # makes Kafka create the topic of groups
     eventually(lambda: len(list(kafka.logs.glob(f"{OFFSETS}-*/partition.metadata"))), 8)
     kafka.stop()
@@ -169,6 +191,9 @@ def test_groups_that_our_broker_wrote_live_on_in_kafka(kafka: ApacheKafka, ours:
         cast.enter()
         before, owners = described(ours), cast.owners()
         ours.stop()
+        if is_cleaned:
+            written, left = clean(ours.logs)
+            assert left < written
         to_kafka(ours.logs, kafka.logs, (OFFSETS, TOPIC))
         kafka.restart()
         assert described(kafka) == before
