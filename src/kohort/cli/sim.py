@@ -127,7 +127,12 @@ def run_one(args: argparse.Namespace) -> int:
     finally:
         if drawing is not None:
             write_picture(args.picture, drawing.svg())
-    smaller = "" if outcome.passed or args.no_shrink or args.only is not None else smallest(whole, plan, outcome)
+    is_small = outcome.passed or args.no_shrink or args.only is not None
+    return tell_one(args, outcome, "" if is_small else smallest(whole, plan, outcome))
+
+
+def tell_one(args: argparse.Namespace, outcome: Outcome, smaller: str) -> int:
+    """Tell what became of a world, and return the exit status."""
     if args.json:
         from kohort.sim.batch import outcome_as_json
 
@@ -188,17 +193,21 @@ def write_picture(path: Path, svg: str) -> None:
 
 
 def run_many(args: argparse.Namespace) -> int:
-    """Run many worlds and tell what they amount to; Ctrl-C tells what there is so far."""
+    """Run many worlds and tell what they amount to."""
+    return tell_many(args, outcomes(args, range(args.first, args.first + args.seeds)))
+
+
+def tell_many(args: argparse.Namespace, worlds: Generator[Outcome]) -> int:
+    """Tell what worlds amount to as they end, and return the exit status; Ctrl-C tells what there is so far."""
     from kohort.sim.batch import Tally
 
     tally = Tally()
-    seeds = range(args.first, args.first + args.seeds)
     started = time.perf_counter()
     is_interrupted = False
     try:
         with (
             output.Meter("simulating", total=args.seeds, unit="seeds") as meter,
-            closing(outcomes(args, seeds)) as each,
+            closing(worlds) as each,
         ):
             for outcome in each:
                 tally.add(outcome)
