@@ -148,7 +148,7 @@ def _drawn(
     for group in sorted({group for group, _ in rows}):
         y = _group(body, picture, scale, group, rows, colours, y)
     bottom = y
-    y = _axis(body, scale, y)
+    y = _axis(body, scale, y + 12)
     y = _marks(body, picture, scale, bottom, y)
     height = y + 10
     yield (
