@@ -74,7 +74,7 @@ class ByHand(Driven):
         instance = self.revoke()
         self.stop(instance)
         self._pass_while(lambda: instance.is_running)
-        instance.stays_away = True
+        instance.is_finished = instance.stays_away = True
         self.wait_stable()
 
     def revoke(self) -> Instance:

@@ -34,6 +34,8 @@ class Instance(Seat):
         self.crashes = 0
         self.last_crash: BaseException | None = None
         self.main: Main | None = None
+        self.is_finished = False
+        """Whether it is not to come back: its work is done."""
         self._past: list[Program] = []
         self._world = stage
         self._luck: Random = stage.draw.stream(f"{plan.name}/crashes")
@@ -92,8 +94,8 @@ class Instance(Seat):
     def _ended(self, error: BaseException | None) -> None:
         if error is None:
             if not self.is_closing:
-                self.stays_away = True  # its work is done
-            elif self._world.is_healed and not self.stays_away:
+                self.is_finished = self.stays_away = True
+            elif self._world.is_healed and not self.is_finished:
                 self.start()
             return
         self.crashes += 1
@@ -103,6 +105,11 @@ class Instance(Seat):
             self._world.scheduler.after(delay_us, self._start_again)
         else:
             self._world.failed(self, error)
+
+    def come_back(self) -> None:
+        """Be there when the world is healed, for however long a fault had it stay away."""
+        if not self.is_finished:
+            self.stays_away = False
 
     def _start_again(self) -> None:
         if not self.stays_away:

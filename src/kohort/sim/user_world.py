@@ -175,6 +175,8 @@ class World(ByHand):
         """
         if not self._stage.is_healed:
             self.pass_until(max(self._plan.end_us, self._scheduler.now_us))
+            for instance in self._stage.instances:
+                instance.come_back()
             self._faults.heal()
         patience_us = self._patience_us() if seconds is None else round(seconds * SECOND_US)
         missing = self._come_to_rest(self._scheduler.now_us + patience_us)
