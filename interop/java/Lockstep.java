@@ -81,7 +81,7 @@ import org.apache.kafka.timeline.SnapshotRegistry;
  *
  * <p>In: {"op": ..., and what the operation takes}. Out: "answers" [[ticket, version's response, error]], "records"
  * [[key, value]] in base64 in the order in which they were written, "timers" deadlines by name, "tasks" how many
- * background tasks wait, "made" the member id that was generated for the sender.
+ * background tasks wait, "made" the member id that was generated for the sender, "failure" why a log could not be taken up.
  *
  * <p>Where Kafka leaves an order to a hash map, classic members are kept by id, so that both sides meet them alike.
  */
@@ -244,7 +244,7 @@ public class Lockstep {
     Map<Integer, CompletableFuture<? extends Object>> waiting = new TreeMap<>();
     Map<Integer, Short> versions = new HashMap<>();
     ArrayNode answers, records;
-    String made;
+    String made, failure;
 
     static Field field(Class<?> owner, String name) throws NoSuchFieldException {
         Field found = owner.getDeclaredField(name);
@@ -294,10 +294,13 @@ public class Lockstep {
             .withTopicPartition(new TopicPartition("__consumer_offsets", 0)))
             .withAuthorizerPlugin(Optional.empty()).build();
         groups = (GroupMetadataManager) MANAGER.get(shard);
-        Set<String> ids = new TreeSet<>();
         for (JsonNode each : log) {
             CoordinatorRecord record = SERDE.deserialize(bytes(each.get(0)), bytes(each.get(1)));
-            shard.replay(offset++, -1, (short) -1, record);
+            try {
+                shard.replay(offset++, -1, (short) -1, record);
+            } catch (RuntimeException refused) {
+                failure = refused.toString(); // a broker that meets this cannot serve the partition
+            }
         }
         for (String id : groups.groupIds()) sort(id);
         shard.onLoaded(new KRaftCoordinatorMetadataImage(image));
@@ -520,7 +523,7 @@ public class Lockstep {
     JsonNode handle(JsonNode in) throws Exception {
         answers = NODES.arrayNode();
         records = NODES.arrayNode();
-        made = null;
+        made = failure = null;
         String op = in.get("op").asText();
         switch (op) {
             case "open" -> open(in);
@@ -539,6 +542,7 @@ public class Lockstep {
         timers.queue.forEach(timeout -> armed.put(timeout.key, timeout.deadlineMs));
         out.put("tasks", tasks.queue.size());
         if (made != null) out.put("made", made);
+        if (failure != null) out.put("failure", failure);
         return out;
     }
 

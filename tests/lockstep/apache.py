@@ -30,6 +30,8 @@ class Outcome(NamedTuple):
     records: Records
     made: str | None
     """The member id that was generated for the sender, None when there was none."""
+    failure: str | None = None
+    """Why a log could not be taken up."""
 
 
 class Apache:
@@ -82,7 +84,7 @@ class Apache:
         self.timers, self.tasks = found["timers"], found["tasks"]
         answers = {ticket: Answered(response, error) for ticket, response, error in found["answers"]}
         records = [(base64.b64decode(key), value and base64.b64decode(value)) for key, value in found["records"]]
-        return Outcome(answers, records, found.get("made"))
+        return Outcome(answers, records, found.get("made"), found.get("failure"))
 
     # -- a shard's life
 

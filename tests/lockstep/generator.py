@@ -215,5 +215,8 @@ class Generator:
         if not self.is_pure and luck > 0.9 and any(each.is_native for each in self.clients):
             return Step("turn", who, {})
         if luck < 0.85:
-            return Step("load", who, {"swapped": random.random() < 0.5})
+            cleaned = (
+                {"cleaned": round(random.random(), 2), "drops": random.random() < 0.5} if random.random() < 0.6 else {}
+            )
+            return Step("load", who, {"swapped": random.random() < 0.5, **cleaned})
         return self._offer(client)

@@ -10,7 +10,7 @@ from typing import Any
 from tests.lockstep import apache, ours
 from tests.lockstep.cases import SYNCED, Case, Difference, Glance
 from tests.lockstep.differences import TABLE
-from tests.lockstep.records import Records, Stored, Value, event_of, value_of
+from tests.lockstep.records import Records, Stored, Value, compacted, event_of, value_of
 from tests.lockstep.requests import Answer, Asked, our_answer, their_answer
 
 from kohort.group.commands import ExpireOffsets, ForgetTopic, Join
@@ -71,7 +71,9 @@ class Pair:
         self.topics = topics
         self.now_ms = now_ms
         theirs.open(now_ms, seed, config)
-        self.logs: tuple[Records, Records] = ([], [])
+        self.logs: tuple[Records, ...] = ([], [])
+        self.ends: list[tuple[int, int]] = []
+        """How long the logs were after each step."""
         self.state: tuple[dict[bytes, Value], dict[bytes, Value]] = ({}, {})
         """What the records of each side say now, by key."""
         self.uneven: set[bytes] = set()
@@ -207,8 +209,16 @@ class Pair:
 
     # -- failover
 
-    def load(self, *, swapped: bool) -> Any:
-        """Lose both coordinators, and take up each log on its own side or on the other one."""
+    def load(self, *, swapped: bool, cleaned: float = 0.0, drops: bool = False) -> Any:
+        """Lose both coordinators, and take up each log on its own side or on the other one.
+
+        `cleaned` is how much of the logs has been compacted, from their starts; `drops`: its tombstones are gone.
+        """
+        if cleaned and self.ends:
+            # A cleaner goes by whole batches, and whole segments of them.
+            cuts = self.ends[round(cleaned * (len(self.ends) - 1))]
+            self.logs = tuple(compacted(log, cut, drops=drops) for log, cut in zip(self.logs, cuts, strict=True))
+            self.ends = [(len(self.logs[0]), len(self.logs[1]))]
         logs = (self.logs[1], self.logs[0]) if swapped else self.logs
         self.command = ("load", swapped)
         self._look()
@@ -225,9 +235,11 @@ class Pair:
             for key in sorted(self.uneven)
         )
         their = self.theirs.load(logs[THEIRS])
+        assert their.failure is None, f"Kafka cannot take this log up: {their.failure}"
         our = self.ours.load(logs[OURS])
         if swapped:
             self.is_swapped = True
+            self.ends = [(theirs, ours_) for ours_, theirs in self.ends]
             self.logs = (list(logs[THEIRS]), list(logs[OURS]))
             self.state = (self.state[1], self.state[0])
         self.asked.clear()
@@ -294,6 +306,7 @@ class Pair:
             for record in records:
                 changed = written.setdefault(record[0], [False, False])
                 changed[side] = self._note(side, record) or changed[side]
+        self.ends.append((len(self.logs[0]), len(self.logs[1])))
         cases = []
         for key in [*written, *sorted(self.uneven - written.keys())]:
             their, our = self.state[THEIRS].get(key), self.state[OURS].get(key)

@@ -403,7 +403,7 @@ class Play:
     def _load(self, step: Step) -> None:
         swapped = step.how.get("swapped", False)
         self._senders.clear()
-        self.pair.load(swapped=swapped)
+        self.pair.load(swapped=swapped, cleaned=step.how.get("cleaned", 0.0), drops=step.how.get("drops", False))
         for client in self.clients:
             if swapped:
                 client.epochs.reverse()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from kohort.group.consumer.events import MemberAssignmentStored, RegexStored, TargetStored
 from kohort.group.events import GroupStored, HardEvent, OffsetCommitted
 from kohort.log.offsets_topic import Replay
 from kohort.wire.records import Record
@@ -40,19 +39,8 @@ def value_of(event: HardEvent) -> Value:
     return (kind, *fields.items())
 
 
-def field_of(value: Value, name: str) -> Any:
-    """Return a field of a value."""
-    return dict(value[1:])[name]
-
-
-__all__ = [
-    "MemberAssignmentStored",
-    "Records",
-    "RegexStored",
-    "Stored",
-    "TargetStored",
-    "Value",
-    "event_of",
-    "field_of",
-    "value_of",
-]
+def compacted(log: Records, cut: int, *, drops: bool) -> Records:
+    """Return a log whose first `cut` records have been compacted; `drops`: the tombstones among them are gone, too."""
+    last = {key: at for at, (key, _) in enumerate(log[:cut])}
+    kept = [record for at, record in enumerate(log[:cut]) if last[record[0]] == at]
+    return [record for record in kept if record[1] is not None or not drops] + log[cut:]
