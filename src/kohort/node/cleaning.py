@@ -20,8 +20,11 @@ from kohort.node.topics import Topics
 
 log = logging.getLogger("kohort.node")
 
-SLICE_BYTES = 128 << 10
-"""How much of a log one turn reads: some milliseconds."""
+SLICE_BYTES = 64 << 10
+"""How much of a log one turn reads: two milliseconds or so."""
+
+PAUSE_MS = 2
+"""Between two turns, for whoever else wants something."""
 
 _TIMER = "clean"
 
@@ -57,7 +60,7 @@ class LogCleaner:
             read = self._go_on()
         if self._steps is not None or read:
             pause_ms = int(read * 1000 / self._config.log_cleaner_io_max_bytes_per_second)
-            self._timers.arm(_TIMER, now_ms + max(1, pause_ms), self._turn)
+            self._timers.arm(_TIMER, now_ms + max(PAUSE_MS, pause_ms), self._turn)
         else:
             self._timers.arm(_TIMER, now_ms + max(1, self._config.log_cleaner_backoff_ms), self._turn)
 

@@ -44,7 +44,7 @@ def test_compacted_topic_is_cleaned_a_backoff_later() -> None:
     log = compacted(desk)
     fill(desk)
     before, size = latest(log), log.size
-    desk.advance(BACKOFF_MS + 10)
+    desk.advance(BACKOFF_MS + 20)
     assert log.size < size / 2
     assert latest(log) == before
     assert not desk.node.cleaner.is_busy
@@ -107,8 +107,7 @@ def test_dirtiest_log_is_cleaned_first_and_the_others_after_it() -> None:
     logs[0].compact(desk.clock.now_ms())
     fill(desk, "first", rounds=60)
     sizes = [log.size for log in logs]
-    desk.advance(BACKOFF_MS)
-    desk.advance(1)
+    desk.advance(BACKOFF_MS + cleaning.PAUSE_MS)
     assert logs[1].size < sizes[1]
     assert logs[0].size == sizes[0]
     desk.advance(100)
@@ -153,7 +152,7 @@ def test_disk_that_fails_while_segments_change_places_has_the_log_opened_again()
             raise StorageError(5, "the disk fails", path)
 
     desk.disk.fault = fails
-    desk.advance(BACKOFF_MS + 10)
+    desk.advance(BACKOFF_MS + 20)
     assert log.failure is not None
     desk.disk.fault = None
     again = log_of(desk)
@@ -215,6 +214,6 @@ def test_offsets_topic_is_cleaned_like_any_other() -> None:
     size = log.size
     desk.advance(5_000)
     assert member.heartbeat() == 0
-    desk.advance(BACKOFF_MS - 5_000 + 10)
+    desk.advance(BACKOFF_MS - 5_000 + 20)
     assert log.size < size / 2
     assert committed(desk.restart().connect()) == 99
