@@ -193,6 +193,17 @@ def is_newcomers_session(case: Case) -> bool:
     )
 
 
+def is_ghosts_sync(case: Case) -> bool:
+    return (
+        case.kind == "timer"
+        and case.what == "sync"
+        and case.ours is None
+        and isinstance(case.group, ClassicGroup)
+        and case.group.phase is Phase.STABLE
+        and not case.group.pending_sync
+    )
+
+
 def is_shed(case: Case) -> bool:
     group = case.group
     if not isinstance(case.pair.command, Join):

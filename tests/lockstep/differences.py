@@ -184,6 +184,13 @@ CLASSIC: tuple[Difference, ...] = (
         classic.is_newcomers_session,
     ),
     Difference(
+        "a member id that was replaced owes no SyncGroup",
+        "Goes on awaiting the SyncGroup of a static member's old id, and starts a round when it does not come.",
+        "Forgets the old id.",
+        "Everybody who is in has its assignment.",
+        classic.is_ghosts_sync,
+    ),
+    Difference(
         "ties of a vote for the protocol",
         "Takes any of the names with most votes: the order of a hash map.",
         "Takes the first in alphabetical order.",
