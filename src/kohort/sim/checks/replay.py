@@ -7,6 +7,7 @@ gathers, only its stored generation is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
 from kohort.group.classic.group import ClassicGroup, Phase
@@ -14,6 +15,7 @@ from kohort.group.consumer.events import GroupConverted
 from kohort.group.hard_state import differences
 from kohort.group.invariants import REPLAY_EQUALS_LIVE
 from kohort.group.shard import Shard
+from kohort.log.classic_records import GROUP_METADATA
 from kohort.log.offsets_topic import CorruptOffsetsRecord
 from kohort.log.replaying import compacted, folded, raced, records_of
 from kohort.node.offsets_partition import OffsetsPartition, Status
@@ -21,12 +23,16 @@ from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.ledger import GroupLedger
 from kohort.sim.checks.ledgers import Ledgers, hosted_by, undisturbed
 from kohort.sim.observer import SeenNode
+from kohort.wire.records import Record
 
 RACES = 0.3
 """How many of the foldings are those of a load that a cleaner overtakes."""
 
 _STEPS = (40, 160)
 """After how many steps of the world that touched a group it is folded anew, at least and at most."""
+
+_CLASSIC = GROUP_METADATA.to_bytes(2, "big")
+"""How the key of a classic group's record begins."""
 
 Ledger = dict[str, GroupLedger]
 
@@ -92,8 +98,9 @@ class ReplayChecker(Checker):
             rows = list(records_of(hosted.partition.log))
         clean = self._random.randint(0, len(rows))
         if self._random.random() < RACES:
-            how = f"a cleaning that a load meets at the {clean}th of {len(rows)} records"
-            left = raced(rows, clean)
+            met = self._meeting(rows, clean)
+            how = f"a cleaning that a load meets at the {met}th of {len(rows)} records"
+            left = raced(rows, met)
         else:
             horizon = self._random.randint(0, clean)
             how = f"a cleaning of {clean} of {len(rows)} records, and of tombstones before the {horizon}th"
@@ -103,6 +110,11 @@ class ReplayChecker(Checker):
         except (AssertionError, CorruptOffsetsRecord) as error:
             self.broken(REPLAY_EQUALS_LIVE, f"after {how} the log cannot be folded: {error}")
         self._compare(hosted.shard, self._ledgers.groups, shard, how)
+
+    def _meeting(self, rows: Sequence[Record], anywhere: int) -> int:
+        """Return how far a load has come: anywhere, or just past one of the few records of a classic group."""
+        past = [position for position, row in enumerate(rows, 1) if row.key is not None and row.key[:2] == _CLASSIC]
+        return self._random.choice(past) if past and self._random.random() < 0.5 else anywhere
 
     def _compare(self, live: Shard, ledgers: Ledger, shard: Shard, how: str) -> None:
         self.count(REPLAY_EQUALS_LIVE)
