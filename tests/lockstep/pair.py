@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from tests.lockstep import apache, ours
-from tests.lockstep.cases import SYNCED, Case, Difference, Glance
+from tests.lockstep.cases import Case, Difference, Glance
 from tests.lockstep.differences import TABLE
 from tests.lockstep.records import Records, Stored, Value, compacted, event_of, value_of
-from tests.lockstep.requests import Answer, Asked, our_answer, their_answer
+from tests.lockstep.requests import Answer, Asked, are_alike, our_answer, their_answer
 
 from kohort.group.commands import ExpireOffsets, ForgetTopic, Join
 from kohort.group.consumer.group import ConsumerGroup
@@ -21,9 +20,7 @@ from kohort.group.settings import GroupSettings
 from kohort.group.timers import Timer, TimerKind
 from kohort.log.consumer_records import group_key
 from kohort.log.record_parts import read_text
-from kohort.model.assignment import Assignment
 from kohort.model.ids import topic_id_text
-from kohort.wire.consumer_protocol import decode_assignment
 
 THEIRS, OURS = 0, 1
 _TYPES = {
@@ -204,7 +201,7 @@ class Pair:
                 found.append((name, index, *said))
             answer = (0, tuple(sorted(found)))
         self.command = ("fetch", request)
-        if not _are_alike(theirs, answer):
+        if not are_alike(theirs, answer):
             self._judge([Case("answer", "fetch", group_id, theirs, answer, self.command, self)])
 
     # -- failover
@@ -269,7 +266,7 @@ class Pair:
             if ticket in self.half:
                 side, answer = self.half.pop(ticket)
                 both[side] = answer
-            if not _are_alike(both[THEIRS], both[OURS]):
+            if not are_alike(both[THEIRS], both[OURS]):
                 cases.append(Case("answer", asked.op, asked.group_id, both[THEIRS], both[OURS], asked.ours(""), self))
             if None in both:
                 side = THEIRS if both[OURS] is None else OURS
@@ -390,17 +387,3 @@ def _group_of(name: str) -> str:
     """Return the group of a timer. Ids of groups hold no dash."""
     words = name.split("-")
     return words[2] if words[1] == "timeout" else words[1]
-
-
-def _are_alike(theirs: Answer | None, ours_: Answer | None) -> bool:
-    """Whether two answers are the same. What Kafka throws has no fields beside the error."""
-    if theirs is not None and ours_ is not None and len(theirs) == 1 and theirs[0]:
-        return theirs[0] == ours_[0]
-    if theirs != ours_ and theirs is not None and ours_ is not None and len(theirs) == len(ours_) == SYNCED:
-        # Kafka leaves the order of topics in an assignment to a hash map.
-        return theirs[:3] == ours_[:3] and _assigned(theirs) == _assigned(ours_)
-    return theirs == ours_
-
-
-def _assigned(synced: Answer) -> Assignment:
-    return decode_assignment(base64.b64decode(synced[3]))

@@ -8,40 +8,20 @@ from typing import Any
 from tests.lockstep import requests
 from tests.lockstep.apache import Apache
 from tests.lockstep.model import OURS, THEIRS, Client, Stage, Step
-from tests.lockstep.ours import Scripted, Topics
+from tests.lockstep.ours import Topics
 from tests.lockstep.pair import Pair
 from tests.lockstep.requests import Answer, Asked
+from tests.lockstep.settings import SETTINGS, START_MS, settings_of
 
 from kohort.group.commands import OffsetToCommit
 from kohort.group.consumer.group import ConsumerGroup
-from kohort.group.settings import GroupSettings
 from kohort.model.assignment import Assignment
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import NOTHING, IdPartitions, id_partitions
 from kohort.model.ids import NO_TOPIC_ID, TopicPartition
-from kohort.node.config import Config
-from kohort.node.group_settings import group_settings
 from kohort.wire.consumer_protocol import decode_assignment, encode_assignment
 
 _BEGIN_AGAIN = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND)
-START_MS = 1_000_000_000
-SETTINGS = {
-    "group.initial.rebalance.delay.ms": "3000",
-    "group.consumer.assignment.interval.ms": "0",
-    "group.consumer.session.timeout.ms": "7000",
-    "group.consumer.min.session.timeout.ms": "6000",
-    "group.min.session.timeout.ms": "100",
-    "offset.metadata.max.bytes": "20",
-    "offsets.retention.minutes": "2",
-}
-
-
-def settings_of(changes: dict[str, str], topics: Topics) -> GroupSettings:
-    """Return our settings: Kafka's of the same names, and what is only ours switched off."""
-    own = {"kohort.group.sync.hold.ms": "0", "kohort.group.initial.quiet.ms": "-1"}
-    config = Config.parse({**SETTINGS, **changes, **own})
-    assignors = {"scripted": Scripted("scripted", 0), "other": Scripted("other", 1)}
-    return group_settings(config, topics, assignors)
 
 
 class Play:

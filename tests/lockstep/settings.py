@@ -1,0 +1,28 @@
+"""What both sides are configured with."""
+
+from __future__ import annotations
+
+from tests.lockstep.ours import Scripted, Topics
+
+from kohort.group.settings import GroupSettings
+from kohort.node.config import Config
+from kohort.node.group_settings import group_settings
+
+START_MS = 1_000_000_000
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "3000",
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.session.timeout.ms": "7000",
+    "group.consumer.min.session.timeout.ms": "6000",
+    "group.min.session.timeout.ms": "100",
+    "offset.metadata.max.bytes": "20",
+    "offsets.retention.minutes": "2",
+}
+
+
+def settings_of(changes: dict[str, str], topics: Topics) -> GroupSettings:
+    """Return our settings: Kafka's of the same names, and what is only ours switched off."""
+    own = {"kohort.group.sync.hold.ms": "0", "kohort.group.initial.quiet.ms": "-1"}
+    config = Config.parse({**SETTINGS, **changes, **own})
+    assignors = {"scripted": Scripted("scripted", 0), "other": Scripted("other", 1)}
+    return group_settings(config, topics, assignors)
