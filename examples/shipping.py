@@ -40,14 +40,23 @@ class Shipping(RebalanceListener):
 
 
 class CarefulShipping(Shipping):
-    """The same, and a parcel that is not full is shipped before its partition goes, or left to whoever has it now."""
+    """The same, and a parcel that is not full is shipped before its partition goes. After that nothing is shipped."""
+
+    def __init__(self, ship: Ship, **settings: Any) -> None:
+        super().__init__(ship, **settings)
+        self.shipping = asyncio.Lock()
+
+    async def send_off(self, partitions: Iterable[TopicPartition]) -> None:
+        async with self.shipping:
+            await super().send_off(partitions)
 
     async def on_partitions_revoked(self, partitions: frozenset[TopicPartition]) -> None:
         await self.send_off(partitions)
 
     async def on_partitions_lost(self, partitions: frozenset[TopicPartition]) -> None:
-        for partition in partitions:
-            self.parcels.pop(partition, None)
+        async with self.shipping:
+            for partition in partitions:
+                self.parcels.pop(partition, None)
 
 
 def run_in(world: kohort.sim.World, program: type[Shipping]) -> None:
@@ -63,12 +72,15 @@ def run_in(world: kohort.sim.World, program: type[Shipping]) -> None:
     world.run()
 
 
-@kohort.sim.world(seeds=20)
+FAULTS = ["kill member", "close member", "freeze member", "kill node", "partition"]
+
+
+@kohort.sim.world(seeds=20, faults=FAULTS)
 def test_every_order_is_shipped(world: kohort.sim.World) -> None:
     run_in(world, Shipping)
 
 
-@kohort.sim.world(seeds=20)
+@kohort.sim.world(seeds=20, faults=FAULTS)
 def test_every_order_is_shipped_with_care(world: kohort.sim.World) -> None:
     run_in(world, CarefulShipping)
 

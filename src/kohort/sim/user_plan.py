@@ -62,9 +62,9 @@ def chosen(faults: Faults) -> tuple[Luck, ...]:
 def draw_world(seed: int, wishes: Wishes) -> Plan:
     """Return the plan of a seed."""
     draw = Draw(seed)
-    random = draw.stream("plan")
+    random = draw.stream("world")
     topics = tuple(TopicPlan(name, partitions) for name, partitions in wishes.topics.items())
-    settings = {**dict(draw_settings(random)), **FIXED, **wishes.settings}
+    settings = {**dict(draw_settings(draw.stream("settings"))), **FIXED, **wishes.settings}
     count = random.choices((1, 2, 3, 4), (1, 3, 3, 1))[0]
     count = count if wishes.instances is None else wishes.instances
     config = PeerConfig(GROUP, tuple(wishes.topics))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
         if (value := config.getoption(option)) is not None:
             before = os.environ.get(variable)
             os.environ[variable] = str(value)
-            config.add_cleanup(lambda variable=variable, before=before: _restore(variable, before))
+            config.add_cleanup(partial(_restore, variable, before))
 
 
 def _restore(variable: str, before: str | None) -> None:
