@@ -8,6 +8,7 @@ which, that one must have been.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from kohort.group.events import OffsetCommitted, OffsetDeleted
 from kohort.group.invariants import COMMIT_FENCED, COMMIT_NEVER_REWINDS
@@ -18,8 +19,11 @@ from kohort.model.ids import NO_TOPIC_ID, TopicPartition
 from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.ledger import GroupLedger
 from kohort.sim.checks.ledgers import Ledgers
-from kohort.sim.checks.reading import RENEWAL
-from kohort.sim.observer import SeenMember
+from kohort.sim.checks.reading import NEVER, RENEWAL, offset_in
+from kohort.sim.observer import SeenMember, SeenNode
+
+if TYPE_CHECKING:
+    from kohort.node.offsets_partition import OffsetsPartition
 
 _STALE = frozenset(
     {
@@ -65,6 +69,8 @@ class CommitChecker(Checker):
         """By member's name and number of a commit, the id under which it was sent."""
         self._highest: dict[tuple[str, str, int], tuple[int, str, bytes]] = {}
         """By group and partition: what was committed by a member, by which, of which topic."""
+        self._told: dict[tuple[str, str, int], int] = {}
+        """The highest of these that its member was told is committed."""
         self._shown: Identity | None = None
         self._renewed: dict[str, None] = {}
         ledgers.before(OffsetCommitted, self._committed)
@@ -122,6 +128,8 @@ class CommitChecker(Checker):
         else:
             reason = sent.accepted[partition]
             if reason is None:
+                key = (member.group_id, *partition)
+                self._told[key] = max(self._told.get(key, NEVER), sent.offsets[partition])
                 return
             text = f"when it was stored, {reason}"
         self.broken(
@@ -152,16 +160,24 @@ class CommitChecker(Checker):
         topic = None if shard is None else shard.settings.image.topic(partition.topic)
         return (NO_TOPIC_ID if topic is None else topic.topic_id), partition.partition
 
+    def shard_loaded(self, node: SeenNode, hosted: OffsetsPartition) -> None:
+        """What was committed and nobody was told may be lost with a node: the log says now what there is."""
+        for key, (offset, member_id, topic_id) in list(self._highest.items()):
+            group_id, topic, number = key
+            committed = offset_in(self._ledgers.group(group_id), topic, number, topic_id)
+            if committed < offset and self._told.get(key, NEVER) < offset:
+                self._highest[key] = (committed, member_id, topic_id)
+
     def position(self, member: SeenMember, partition: TopicPartition, offset: int, why: str) -> None:
         """Who must begin anew found a commit that points nowhere: of a topic of that name that is no more."""
         if why == "reset":
-            self._highest.pop((member.group_id, partition.topic, partition.partition), None)
+            self._drop((member.group_id, *partition))
 
     # -- what the log takes
 
     def _committed(self, ledger: GroupLedger, event: OffsetCommitted, shard: Shard) -> None:
         if not event.member_id:
-            self._highest.pop((event.group_id, event.topic, event.partition), None)
+            self._drop((event.group_id, event.topic, event.partition))
             if (ledger.kind == "consumer" and ledger.natives) or (ledger.kind == "classic" and ledger.members):
                 self.broken(COMMIT_FENCED, f"{event.group_id} has members, and a commit of nobody's is accepted")
             return
@@ -193,7 +209,10 @@ class CommitChecker(Checker):
         key = (event.group_id, event.topic, event.partition)
         highest = self._highest.get(key)
         self.count(COMMIT_NEVER_REWINDS)
-        if highest is None or event.offset >= highest[0] or event.topic_id != highest[2]:
+        if highest is not None and event.topic_id != highest[2]:
+            self._told.pop(key, None)
+            highest = None
+        if highest is None or event.offset >= highest[0]:
             self._highest[key] = (event.offset, event.member_id, event.topic_id)
         elif event.member_id != highest[1]:
             self.broken(
@@ -203,7 +222,11 @@ class CommitChecker(Checker):
             )
 
     def _forgotten(self, _: GroupLedger, event: OffsetDeleted, __: Shard) -> None:
-        self._highest.pop((event.group_id, event.topic, event.partition), None)
+        self._drop((event.group_id, event.topic, event.partition))
+
+    def _drop(self, key: tuple[str, str, int]) -> None:
+        self._highest.pop(key, None)
+        self._told.pop(key, None)
 
 
 __all__ = ["CommitChecker"]

@@ -89,7 +89,7 @@ class ReadingChecker(Checker):
         for name, readings in self._readings.items():
             ledger = self._ledgers.group(self._members[name].group_id)
             for (topic, number), reading in readings.items():
-                committed = _offset_in(ledger, topic, number, reading.topic_id)
+                committed = offset_in(ledger, topic, number, reading.topic_id)
                 reading.low = min(reading.low, committed)
 
     # -- what members do
@@ -104,7 +104,7 @@ class ReadingChecker(Checker):
         ledger = self._ledgers.group(member.group_id)
         for partition in sorted(partitions - before):
             topic_id = self._topic_id(member.group_id, partition.topic)
-            readings[partition] = Reading(topic_id, _offset_in(ledger, *partition, topic_id))
+            readings[partition] = Reading(topic_id, offset_in(ledger, *partition, topic_id))
         self._owned[name] = partitions
         self._members[name] = member
 
@@ -215,11 +215,12 @@ class ReadingChecker(Checker):
         return NO_TOPIC_ID if found is None else found.topic_id
 
 
-def _offset_in(ledger: GroupLedger, topic: str, number: int, topic_id: bytes) -> int:
+def offset_in(ledger: GroupLedger, topic: str, number: int, topic_id: bytes) -> int:
+    """Return what the log says is committed for a partition of a topic, or NEVER."""
     committed = ledger.commits.get((topic, number))
     if committed is None or topic_id not in (committed.topic_id, NO_TOPIC_ID):
         return NEVER
     return committed.offset
 
 
-__all__ = ["ReadingChecker"]
+__all__ = ["ReadingChecker", "offset_in"]

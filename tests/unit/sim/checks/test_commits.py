@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.unit.sim.checks.scripted import (
+    NODE,
     Script,
     breaks,
     classic,
@@ -167,3 +168,19 @@ def test_a_commit_of_a_topic_that_is_no_more_binds_nobody() -> None:
     script.happens(*classic("A", "B"), commit("A", 9))
     script.see.position(script.member("b"), P, 0, "reset")
     script.happens(commit("B", 4))
+
+
+def test_a_commit_that_nobody_was_told_of_may_be_lost_with_a_node_and_one_that_was_told_may_not() -> None:
+    for is_told in (False, True):
+        script = Script(CommitChecker)
+        script.happens(*classic("A", "B"), commit("A", 3))
+        sends(script, 1, offset=7)
+        script.happens(commit("A", 7))
+        hears(script, ErrorCode.NONE if is_told else ErrorCode.NOT_COORDINATOR)
+        script.ledgers.group("g").take(commit("A", 3))  # what is left in the log
+        script.checkers[0].shard_loaded(NODE, None)  # type: ignore[arg-type]
+        if is_told:
+            with breaks(COMMIT_NEVER_REWINDS, "A had committed 7"):
+                script.happens(commit("B", 5))
+        else:
+            script.happens(commit("B", 5))
