@@ -39,8 +39,11 @@ def _results(seeds: list[int], jobs: int) -> Iterator[tuple[int, Counter[str], l
         yield from map(take, chunks)
         return
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        for done in as_completed([pool.submit(take, chunk) for chunk in chunks]):
-            yield done.result()
+        try:
+            for done in as_completed([pool.submit(take, chunk) for chunk in chunks]):
+                yield done.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def coordinators(options: argparse.Namespace) -> int:

@@ -97,9 +97,8 @@ def is_sign_of_life(case: Case) -> bool:
         and case.what == "heartbeat"
         and isinstance(case.command, Join)
         and case.command.member_id == case.member_id
-        and case.theirs is not None
         and case.ours is not None
-        and case.theirs < case.ours
+        and (case.theirs is None or case.theirs < case.ours)
     )
 
 
