@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, overload
 
@@ -117,7 +118,8 @@ def _asked_for(seeds: tuple[int, ...]) -> Iterable[int]:
 
 def _rerun(seed: int) -> str:
     """Return the command that runs one seed alone."""
-    name = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
+    # A script that a test runs inherits the variable.
+    name = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0] if "pytest" in sys.modules else ""
     return f"pytest {name!r} --kohort-seed {seed}" if name else f"KOHORT_SEED={seed}, and the same command"
 
 
