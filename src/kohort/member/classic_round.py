@@ -31,7 +31,7 @@ def prepare(member: Standing) -> None:
         if member.owned:
             _run_before_join(member, Callback.LOST, member.owned, cause)
             return
-    elif lost := lost_to_deletion(member):
+    elif lost := lost_to_deletion(member, is_joining=True):
         member.missing |= lost
         _run_before_join(member, Callback.LOST, lost, "they no longer exist")
         return
@@ -228,6 +228,8 @@ def _take_over(member: Standing) -> None:
     member.do(effects.OnAssignment(member.protocol_name, member.received, member.identity.generation))
     added = member.received.partitions - member.owned
     member.owned |= added
+    # The leader has seen these topics; only what is heard from now on can say that they are no more.
+    member.absent_topics -= {topic for topic, _ in added}
     member.run(Callback.ASSIGNED, added, f"generation {member.identity.generation}")
 
 

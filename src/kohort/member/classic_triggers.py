@@ -81,6 +81,7 @@ def take_metadata(member: Standing, event: inputs.MetadataChanged) -> None:
     # A broker that has not heard of a topic yet says that it does not exist: only what was there can be gone.
     was_there = member.gone_topics | {topic for topic in event.gone if topic in member.metadata}
     member.gone_topics = event.gone & was_there
+    member.absent_topics = event.gone
     member.metadata = event.topics
     watch_metadata(member)
 
@@ -122,13 +123,16 @@ def _has_come_near(spec: TopicSpec, assigned: TopicSpec) -> bool:
     return any(now - before for now, before in zip(spec.racks, known, strict=False))
 
 
-def lost_to_deletion(member: Standing) -> Partitions:
-    """Return what the member owns and the cluster has no longer, where its protocol tells that apart (KIP-429)."""
+def lost_to_deletion(member: Standing, *, is_joining: bool = False) -> Partitions:
+    """Return what the member owns and the cluster has no longer, where its protocol tells that apart (KIP-429).
+
+    A process that began after a topic was deleted has never seen it, and may have got it with a static member's
+    assignment of before: what does not exist as far as the member knows is not claimed when it joins again.
+    """
     if not member.strategy.is_loss_told_apart:
         return frozenset()
-    return frozenset(
-        held for held in member.owned if held.topic in member.gone_topics or not _exists(member, *held, if_unknown=True)
-    )
+    gone = member.absent_topics if is_joining else member.gone_topics
+    return frozenset(held for held in member.owned if held.topic in gone or not _exists(member, *held, if_unknown=True))
 
 
 def _exists(member: Standing, topic: str, partition: int, *, if_unknown: bool = False) -> bool:

@@ -42,6 +42,7 @@ class Standing(Seat):
         # What the member has seen of its topics; a leader compares them with those that it assigned.
         self.metadata: Mapping[str, TopicSpec] = {}
         self.gone_topics: frozenset[str] = frozenset()
+        self.absent_topics: frozenset[str] = frozenset()
         self.missing: Partitions = frozenset()
         self.group_topics: frozenset[str] = frozenset()
         self.is_group_rack_aware = False

@@ -107,7 +107,8 @@ class PeerTopics:
         if found is None:
             self._end(waiting, is_seen=False)
             return
-        is_news = frame != self._asked or found[4:] != self._answer
+        # What does not exist is said again and again: a member may have been given it meanwhile.
+        is_news = frame != self._asked or found[4:] != self._answer or not self._is_complete
         self._asked, self._answer = frame, found[4:]
         if is_news:
             answer: MetadataResponse = self._read(found)
@@ -121,6 +122,10 @@ class PeerTopics:
         if is_news:
             self._changed()
         self._end(waiting, is_seen=True)
+
+    @property
+    def _is_complete(self) -> bool:
+        return all(topic.error is ErrorCode.NONE for topic in self.view.topics.values()) and not self._nameless
 
     def _find_names(self, topic_ids: list[bytes], waiting: list[Looked]) -> None:
         """Ask for topics by id: a request that names any id is answered for ids alone (KIP-516)."""
@@ -144,11 +149,10 @@ class PeerTopics:
         self._is_looking = False
         if is_seen:
             self._waits.reset()
-        is_complete = all(topic.error is ErrorCode.NONE for topic in self.view.topics.values()) and not self._nameless
         if not is_seen or self._is_again:
             self._look_after(self._waits.next_ms())
         else:
-            self._look_after(self._look_ms if is_complete else min(self._look_ms, _INCOMPLETE_MS))
+            self._look_after(self._look_ms if self._is_complete else min(self._look_ms, _INCOMPLETE_MS))
         for looked in waiting:
             looked(is_seen)
         if self._waiting and not self._is_looking:

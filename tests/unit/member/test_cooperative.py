@@ -256,6 +256,28 @@ def test_a_topic_that_a_broker_has_not_heard_of_yet_is_not_lost() -> None:
     assert script.member.owned == TWO
 
 
+def test_a_topic_that_a_new_process_never_saw_is_not_claimed_when_it_joins_again() -> None:
+    script = cooperative()  # a static member that came back, say, to what it had before the topic was deleted
+    script.take(inputs.MetadataChanged({}, gone=frozenset("t")))
+    [lose] = script.commit_answered(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert isinstance(lose, RunCallback)
+    assert (lose.callback, lose.partitions) == (LOST, TWO)
+    [join] = script.finished(LOST)
+    assert isinstance(join, Join)
+    assert join.protocols[0][1].owned == ()
+
+
+def test_a_topic_that_was_not_there_before_it_was_assigned_is_claimed() -> None:
+    script = rejoining()
+    script.take(inputs.MetadataChanged({}, gone=frozenset("t")))
+    script.joined(2)
+    script.synced(TWO | T2)
+    script.finished(ASSIGNED)
+    [join] = script.commit_answered(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert isinstance(join, Join)
+    assert join.protocols[0][1].owned == tuple(sorted(TWO | T2))
+
+
 def test_metadata_that_says_nothing_of_a_topic_loses_nothing() -> None:
     script = cooperative()
     script.take(inputs.MetadataChanged({"t": TopicSpec(2)}))
