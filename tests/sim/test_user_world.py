@@ -7,6 +7,7 @@ import random
 import re
 import socket
 import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -249,3 +250,14 @@ def test_only_the_test_lets_time_pass() -> None:
         return main
 
     assert "the test lets time pass, not the program" in str(broken(app, seeds=1))
+
+
+def test_pytest_runs_the_seeds_that_its_options_name(tmp_path: Path) -> None:
+    module = tmp_path / "test_ran.py"
+    module.write_text(
+        "import kohort.sim\n\n@kohort.sim.world(seeds=9)\ndef test_it(world):\n    print(f'<{world.seed}>')\n"
+    )
+    for options, ran in ((["--kohort-seed", "7"], ["7"]), (["--kohort-seeds", "2"], ["0", "1"])):
+        command = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", *options, str(module)]
+        outcome = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+        assert re.findall(r"<(\d+)>", outcome.stdout) == ran, outcome.stdout + outcome.stderr
