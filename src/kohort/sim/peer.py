@@ -219,6 +219,7 @@ class Peer:
 
     def _tell_owned(self, owned: Partitions) -> None:
         if owned != self._told:
+            self.application.commits.gave_up(sorted(self._told - owned))
             self.observer.owns(self, owned)
         self._told = owned
 

@@ -8,7 +8,7 @@ own, for who watches.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +48,8 @@ class _Commit:
     until_us: int | None
     """Until when it is tried again; None for a commit that nobody waits for, which is tried once."""
     identity: Identity
+    is_void: bool = False
+    """Whether some of it was given up since: a commit of before could take another member's back."""
 
 
 class PeerCommits:
@@ -77,6 +79,11 @@ class PeerCommits:
         self._queue.append(_Commit(dict(offsets), done, until_us, self._peer.identity))
         self._next()
 
+    def gave_up(self, partitions: Iterable[TopicPartition]) -> None:
+        """The member does not own these any more; if it gets them again, that is another time."""
+        for commit in (*self._queue, *(() if self._current is None else (self._current,))):
+            commit.is_void = commit.is_void or any(partition in commit.offsets for partition in partitions)
+
     def member_changed(self) -> None:
         """See whether a newer epoch has come."""
         commit = self._stale
@@ -88,7 +95,7 @@ class PeerCommits:
     def _next(self) -> None:
         while self._current is None and self._queue:
             commit = self._current = self._queue.popleft()
-            if commit.identity.is_valid:
+            if commit.identity.is_valid and not commit.is_void:
                 self._send(commit)
             else:
                 self._end(commit, {})
@@ -100,6 +107,9 @@ class PeerCommits:
 
     def _send(self, commit: _Commit) -> None:
         if commit is not self._current:
+            return
+        if commit.is_void:
+            self._end(commit, {})
             return
         peer = self._peer
         number = self._number = self._number + 1
@@ -163,7 +173,7 @@ class PeerCommits:
     def _take_epoch(self, commit: _Commit) -> None:
         self._stale = None
         identity = self._peer.identity
-        if identity.is_valid and commit.offsets.keys() <= self._peer.owned:
+        if identity.is_valid and not commit.is_void and commit.offsets.keys() <= self._peer.owned:
             commit.identity = identity
             self._send(commit)
         else:

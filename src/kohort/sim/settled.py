@@ -77,8 +77,12 @@ def _missing_of_group(stage: Stage, census: Census, group: str, live: list[Seat]
     if (error := node.coordinator.load_error(group)) is not ErrorCode.NONE:
         return f"its coordinator answers {error.name}"
     for seat in live:
-        if wanted_by(seat, stage.topics) and (state := census.states[seat.name]) != "stable":
+        if not wanted_by(seat, stage.topics):
+            continue
+        if (state := census.states[seat.name]) != "stable":
             return f"{seat.name} is {state}"
+        if seat.peer is not None and not seat.peer.is_settled:
+            return f"{seat.name} does not read yet, or wants another round"
     if lack := _unowned(stage, census, live):
         return lack
     described = node.coordinator.describe(group) or node.coordinator.describe_consumer(group)
