@@ -41,8 +41,8 @@ EXHIBITS = (
             "Kafka now takes a member's whole old state out before it books the new one; so do we, and we keep the "
             "owner beside each partition."
         ),
-        caught_by=("CountsAgree", "Withholding"),
-        budget=100,
+        caught_by=("CountsAgree", "Withholding", "ReplayEqualsLive"),
+        budget=500,
         mutation=wrong_coordinator.kafka_16147,
     ),
     Exhibit(
@@ -88,7 +88,7 @@ EXHIBITS = (
             "Nothing was ever owned twice; the fix spares a detour through UNRELEASED_PARTITIONS."
         ),
         caught_by=("Withholding",),
-        budget=300,
+        budget=500,
         mutation=wrong_coordinator.kafka_19449,
     ),
     Exhibit(
@@ -101,7 +101,7 @@ EXHIBITS = (
             "The check of epochs had no case for 0, so it passed only while the epoch before was 0 too. "
             "Kafka accepts it since 4.2; against older brokers our member leaves before it joins again."
         ),
-        caught_by=("FencedIsTold",),
+        caught_by=("FencedForCause",),
         budget=300,
         mutation=wrong_coordinator.kafka_19233,
     ),
@@ -119,6 +119,7 @@ EXHIBITS = (
         caught_by=("ReplayEqualsLive", "ConvergesAfterHealing"),
         budget=50,
         mutation=wrong_replay.kafka_17306,
+        is_quick=True,
     ),
     Exhibit(
         name="KAFKA-19862",
@@ -132,7 +133,7 @@ EXHIBITS = (
             "The state is right again at the end of such a log, so Kafka logs what it meets and goes on."
         ),
         caught_by=("ReplayEqualsLive",),
-        budget=50,
+        budget=300,
         mutation=wrong_replay.kafka_19862,
     ),
     Exhibit(
@@ -149,6 +150,7 @@ EXHIBITS = (
         caught_by=("ReplayEqualsLive",),
         budget=50,
         mutation=wrong_replay.kafka_20254,
+        is_quick=True,
     ),
     Exhibit(
         name="KAFKA-21117",
@@ -178,7 +180,7 @@ EXHIBITS = (
             "A fix that compares the topics was proposed in 2026 and was open when this was written; ours starts a "
             "round."
         ),
-        caught_by=("ConvergesAfterHealing",),
+        caught_by=("StableMeansConverged", "ConvergesAfterHealing"),
         budget=500,
         mutation=wrong_coordinator.kafka_12759,
     ),
@@ -254,7 +256,7 @@ EXHIBITS = (
             "Java refuses to commit then; pull requests that did the same in librdkafka were left open, and ours takes "
             "the answer to heart only while it is in no round."
         ),
-        caught_by=("ConvergesAfterHealing",),
+        caught_by=("RoundsHaveCauses",),
         budget=500,
         mutation=wrong_members.librdkafka_4059,
     ),
@@ -269,8 +271,8 @@ EXHIBITS = (
             "The fix puts back after SyncGroup who the member was when it asked; ours heeds only answers to who it "
             "is now."
         ),
-        caught_by=("CallbackContract",),
-        budget=500,
+        caught_by=("RoundsHaveCauses",),
+        budget=300,
         mutation=wrong_members.aiokafka_727,
     ),
     Exhibit(
@@ -300,7 +302,7 @@ EXHIBITS = (
             "KIP-1251 accepts an older epoch for partitions that the member has had since then, and for no others."
         ),
         caught_by=("CommitFenced",),
-        budget=100,
+        budget=500,
         mutation=wrong_coordinator.commit_one_epoch_late,
     ),
 )

@@ -68,14 +68,24 @@ def exhibit(name: str) -> Exhibit:
 
 
 def hunt(name: str, start: int) -> Hunt:
-    """Look for one bug from a seed on."""
+    """Look for one bug from a seed on. A world that breaks without it, too, has found something else."""
     wanted = exhibit(name)
-    with wanted.mutation():
-        for count in range(1, wanted.budget + 1):
-            broken = _broken(start + count - 1)
-            if broken is not None:
-                return Hunt(name, start, count, *broken)
+    count = 0
+    while (found := _next_broken(wanted, start, count)) is not None:
+        count, invariant, sentence = found
+        if _broken(start + count - 1) is None:
+            return Hunt(name, start, count, invariant, sentence)
     return Hunt(name, start, 0)
+
+
+def _next_broken(wanted: Exhibit, start: int, count: int) -> tuple[int, str, str] | None:
+    """Return how many seeds there were when the next world broke with the bug in it, and how; None in no world."""
+    with wanted.mutation():
+        for number in range(count + 1, wanted.budget + 1):
+            broken = _broken(start + number - 1)
+            if broken is not None:
+                return number, *broken
+    return None
 
 
 def _broken(seed: int) -> tuple[str, str] | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import fill
 
 from tests.quality.exhibits import Exhibit
-from tests.quality.museum import STARTS, Score
+from tests.quality.museum import Score
 
 HEAD = """# The museum
 
@@ -27,7 +28,8 @@ def page(scores: Sequence[Score]) -> str:
     """Return the page."""
     rows = [row(score) for score in scores]
     stories = [story(score.exhibit) for score in scores]
-    return HEAD.format(starts=len(STARTS)) + "\n".join(rows) + "\n\n" + "\n".join(stories)
+    starts = max((len(score.hunts) for score in scores), default=0)
+    return HEAD.format(starts=starts) + "\n".join(rows) + "\n\n" + "\n".join(stories)
 
 
 def row(score: Score) -> str:
@@ -40,7 +42,7 @@ def row(score: Score) -> str:
 
 def story(exhibit: Exhibit) -> str:
     """Return an exhibit's part of the page."""
-    return f"## {exhibit.name}: {exhibit.title}\n\n{exhibit.link}\n\n{exhibit.story}\n"
+    return f"## {exhibit.name}: {exhibit.title}\n\n{fill(exhibit.story, 120)}\n\nSource: {exhibit.link}.\n"
 
 
 def score_line(score: Score) -> str:
