@@ -48,6 +48,7 @@ class Program:
         self.is_over = False
         self.is_stopping = False
         self.watching = Watching(name, observer)
+        self.began_us = host.scheduler.now_us
         self._host = host
         self._network = network
         self._ended = ended

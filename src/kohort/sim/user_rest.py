@@ -10,10 +10,15 @@ from collections.abc import Iterator
 
 from kohort.model.ids import TopicPartition
 from kohort.sim.effects_seen import EffectChecker
+from kohort.sim.instance import Instance
+from kohort.sim.plan import SECOND_US
 from kohort.sim.settled import Census
 from kohort.sim.trace import show_partitions
 from kohort.sim.user_stage import UserStage
 from kohort.sim.watched import WatchedMember
+
+START_US = 10 * SECOND_US
+"""How long a client may look for the cluster before it gives up or has begun."""
 
 
 def members_of(stage: UserStage) -> Iterator[WatchedMember]:
@@ -34,6 +39,8 @@ def lack(stage: UserStage, census: Census, effects: EffectChecker) -> str | None
         if instance.has_started and not instance.is_up and not instance.stays_away:
             crash = f", it crashed last of {instance.last_crash!r}" if instance.last_crash is not None else ""
             return f"{instance.name} is not up{crash}"
+        if instance.is_up and _is_about_to_join(stage, instance):
+            return f"{instance.name} has not joined its group yet"
     owners: dict[tuple[str, TopicPartition], str] = {}
     topics: dict[str, dict[str, None]] = {}
     for member in members_of(stage):
@@ -53,6 +60,15 @@ def lack(stage: UserStage, census: Census, effects: EffectChecker) -> str | None
         if unowned:
             return f"nobody in {group} owns {show_partitions(unowned)}"
     return _unread(stage, census, owners) or _without_effect(stage, effects, owners)
+
+
+def _is_about_to_join(stage: UserStage, instance: Instance) -> bool:
+    """Return whether a process that has no member yet can be expected to have one."""
+    program = instance.program
+    if program is None or program.watching.has_begun:
+        return False
+    is_young = stage.scheduler.now_us - program.began_us < START_US
+    return is_young or any(each.watching.has_begun for other in stage.instances for each in other.programs)
 
 
 def _unread(stage: UserStage, census: Census, owners: dict[tuple[str, TopicPartition], str]) -> str | None:

@@ -61,6 +61,8 @@ class Watching(Onlooker):
     def __init__(self, name: str, observer: Observer) -> None:
         self.members: dict[Membership, WatchedMember] = {}
         """Those that live, the oldest first."""
+        self.has_begun = False
+        """Whether there was ever one."""
         self._name = name
         self._observer = observer
         self._is_over = False
@@ -185,6 +187,7 @@ class Watching(Onlooker):
             numbers = (f"{self._name}.{number}" for number in range(2, len(taken) + 3))
             name = next(name for name in (self._name, *numbers) if name not in taken)
             member = self.members[membership] = WatchedMember(name, membership)
+            self.has_begun = True
             self._observer.member_started(member)
         return member
 
