@@ -131,7 +131,7 @@ def lost_to_deletion(member: Standing, *, is_joining: bool = False) -> Partition
     """
     if not member.strategy.is_loss_told_apart:
         return frozenset()
-    gone = member.absent_topics if is_joining else member.gone_topics
+    gone = member.gone_topics | member.absent_topics if is_joining else member.gone_topics
     return frozenset(held for held in member.owned if held.topic in gone or not _exists(member, *held, if_unknown=True))
 
 

@@ -84,7 +84,7 @@ class Witness:
         return frozenset(
             held
             for held in self.contract.owned
-            if held.topic in member.absent_topics
+            if held.topic in member.gone_topics | member.absent_topics
             or (held.topic in member.metadata and held.partition >= member.metadata[held.topic].partitions)
         )
 
