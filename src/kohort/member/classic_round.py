@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kohort.assign.spec import TopicSpec
 from kohort.assign.user_data import assignment_error
 from kohort.member import effects, inputs
 from kohort.member.classic_triggers import SUBSCRIPTION_CHANGED, lost_to_deletion, watch_metadata
@@ -228,9 +229,22 @@ def _take_over(member: Standing) -> None:
     member.do(effects.OnAssignment(member.protocol_name, member.received, member.identity.generation))
     added = member.received.partitions - member.owned
     member.owned |= added
-    # The leader has seen these topics; only what is heard from now on can say that they are no more.
-    member.absent_topics -= {topic for topic, _ in added}
+    _believe_leader(member, added)
     member.run(Callback.ASSIGNED, added, f"generation {member.identity.generation}")
+
+
+def _believe_leader(member: Standing, added: Partitions) -> None:
+    """The leader has seen these partitions; only what is heard from now on can say that they are no more."""
+    topics = {topic for topic, _ in added}
+    member.absent_topics -= topics
+    member.gone_topics -= topics
+    grown: dict[str, TopicSpec] = {}
+    for topic, partition in sorted(added):
+        spec = grown.get(topic) or member.metadata.get(topic)
+        if spec is not None and partition >= spec.partitions:
+            grown[topic] = TopicSpec(partition + 1)
+    if grown:
+        member.metadata = {**member.metadata, **grown}
 
 
 def settle(member: Standing, rejoin: str | None) -> None:

@@ -278,6 +278,28 @@ def test_a_topic_that_was_not_there_before_it_was_assigned_is_claimed() -> None:
     assert join.protocols[0][1].owned == tuple(sorted(TWO | T2))
 
 
+def test_a_topic_that_was_gone_and_is_assigned_anew_is_not_lost() -> None:
+    script = cooperative(owned=TWO | partitions(0, topic="u"), topics=("t", "u"))
+    script.take(inputs.MetadataChanged({"t": TopicSpec(2), "u": TopicSpec(1)}))
+    script.take(inputs.MetadataChanged({"t": TopicSpec(2)}, gone=frozenset("u")))
+    script.finished(LOST)
+    script.commit_answered(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.joined(2)
+    script.synced(TWO | partitions(0, topic="u"))  # its leader has seen that the topic is there again
+    assert script.finished(ASSIGNED) == []
+
+
+def test_a_new_partition_that_the_leader_saw_first_is_not_lost() -> None:
+    script = cooperative()
+    script.take(inputs.MetadataChanged({"t": TopicSpec(2)}))
+    script.commit_answered(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.joined(2)
+    script.synced(TWO | T2)
+    assert script.finished(ASSIGNED) == []
+    assert script.take(inputs.MetadataChanged({"t": TopicSpec(3)})) == []
+    assert script.member.owned == TWO | T2
+
+
 def test_metadata_that_says_nothing_of_a_topic_loses_nothing() -> None:
     script = cooperative()
     script.take(inputs.MetadataChanged({"t": TopicSpec(2)}))
