@@ -36,6 +36,12 @@ def is_later_stamp(case: Case) -> bool:
 
 
 def is_tied_vote(case: Case) -> bool:
+    command = case.pair.command
+    if isinstance(command, Join) and not command.member_id and command.instance_id in case.before.static:
+        # Who comes back asks for a round if the vote would go another way with its offer.
+        most = Counter(_choices(case.group)).most_common(2) if isinstance(case.group, ClassicGroup) else []
+        if case.before.phase == Phase.STABLE and len(most) == 2 and most[0][1] == most[1][1]:
+            return True
     if not is_answer(case, "join") or not is_joined(case.theirs) or not is_joined(case.ours):
         return False
     votes = Counter(_choices(case.group))
