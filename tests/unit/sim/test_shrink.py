@@ -6,12 +6,16 @@ from collections.abc import Callable
 
 from kohort.cli.main import parser_for
 from kohort.cli.sim import cut
-from kohort.sim.plan import SECOND_US, Plan
+from kohort.sim.plan import SECOND_US, Plan, Step
 from kohort.sim.run import Broken, Outcome
 from kohort.sim.shrink import replay, shrink
 from kohort.sim.swarm import draw_plan
 
-PLAN = draw_plan(1)
+DRAWN = draw_plan(1)
+PLAN = DRAWN._replace(
+    end_us=45 * SECOND_US,
+    steps=tuple(Step(number, 2 * number * SECOND_US, "burst", "t", (("count", 1),)) for number in range(1, 21)),
+)
 
 
 def outcome(plan: Plan, invariant: str | None, at_us: int = 40 * SECOND_US) -> Outcome:
@@ -72,7 +76,7 @@ def test_a_shrinking_gives_up_after_so_many_worlds() -> None:
 
 
 def test_the_printed_line_gives_the_plan_that_was_found() -> None:
-    small = PLAN.only([2, 5]).until(12 * SECOND_US)
-    for plan in (PLAN, small, PLAN.only([])):
-        words = replay(plan, PLAN).split()[1:]
-        assert cut(parser_for(words).parse_args(words)) == (PLAN, plan)
+    small = DRAWN.only([2, 3]).until(DRAWN.end_us - SECOND_US)
+    for plan in (DRAWN, small, DRAWN.only([])):
+        words = replay(plan, DRAWN).split()[1:]
+        assert cut(parser_for(words).parse_args(words)) == (DRAWN, plan)
