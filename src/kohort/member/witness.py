@@ -35,9 +35,15 @@ class Witness:
         asked = member.step(event, now_ms)
         is_heard = state is State.SYNCING and isinstance(event, inputs.SyncAnswered) and event.asked_as == identity
         self._tell_fact(event, is_heard=is_heard)
+        late = asked
         if identity.is_valid and not member.identity.is_valid and state is not State.LEAVING:
+            # After a pause an answer may be taken in the step in which its member's time is up: it came first.
+            before = next((at for at, effect in enumerate(asked) if not is_heard or not _is_taking(effect)), len(asked))
+            for effect in asked[:before]:
+                self._tell_effect(effect)
             contract.tell(Act.OUT)
-        for effect in asked:
+            late = asked[before:]
+        for effect in late:
             self._tell_effect(effect)
         if contract.owned - _wanted(contract.owned, member.topics):
             contract.tell(Act.UNWANTED, contract.owned - _wanted(contract.owned, member.topics))
@@ -87,6 +93,13 @@ class Witness:
             if held.topic in member.gone_topics | member.absent_topics
             or (held.topic in member.metadata and held.partition >= member.metadata[held.topic].partitions)
         )
+
+
+def _is_taking(effect: Effect) -> bool:
+    """Whether an effect takes over an assignment."""
+    if isinstance(effect, effects.RunCallback):
+        return effect.callback is effects.Callback.ASSIGNED
+    return isinstance(effect, effects.OnAssignment)
 
 
 class ConsumerWitness:
