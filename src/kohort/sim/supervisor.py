@@ -35,12 +35,13 @@ class Supervisor(Observer):
             seat.start()
 
     def mend(self) -> None:
-        """Have each classic group with static members rebalance: somebody has seen that topics are left out."""
+        """Have classic groups with static members rebalance: somebody has seen that topics are left out.
+
+        Only a leader that asks gets a round when nothing else has changed, so all of them ask.
+        """
         assert self.stage is not None, "a supervisor has a world"
-        groups: dict[str, None] = {}
         for seat in self.stage.seats.values():
             is_static = seat.plan.kind.protocol == "classic" and seat.plan.config.instance_id is not None
-            if is_static and seat.is_running and seat.peer is not None and seat.group not in groups:
-                groups[seat.group] = None
+            if is_static and seat.is_running and seat.peer is not None:
                 self.stage.observer.fault("mended", seat.name, "")
                 seat.peer.rejoin("topics changed while the leader was away")
