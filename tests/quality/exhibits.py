@@ -102,7 +102,7 @@ EXHIBITS = (
             "Kafka accepts it since 4.2; against older brokers our member leaves before it joins again."
         ),
         caught_by=("FencedForCause",),
-        budget=300,
+        budget=1500,
         mutation=wrong_coordinator.kafka_19233,
     ),
     Exhibit(
@@ -165,7 +165,7 @@ EXHIBITS = (
             "was open when this was written."
         ),
         caught_by=("ReplayEqualsLive",),
-        budget=500,
+        budget=1000,
         mutation=wrong_replay.kafka_21117,
     ),
     Exhibit(
