@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kohort.sim.batch import run_seed
+from kohort.sim.swarm.batch import run_seed
 
 CORPUS: list[dict[str, Any]] = tomllib.loads((Path(__file__).parent / "corpus.toml").read_text()).get("seed", [])
 

@@ -7,8 +7,8 @@ from secrets import randbelow
 
 import pytest
 
-from kohort.sim.batch import Tally, run_seeds
-from kohort.sim.menu import MENU
+from kohort.sim.swarm.batch import Tally, run_seeds
+from kohort.sim.swarm.menu import MENU
 
 
 @pytest.mark.timeout(900)

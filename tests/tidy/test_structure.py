@@ -9,7 +9,7 @@ from tests.tidy.tree import Tree
 BUILDS_A_TABLE = {"src/kohort/node/apis/__init__.py"}
 """The one package that lists its own modules: `ls` is the table of APIs."""
 
-IN_VIRTUAL_TIME = ("tests/sim/", "tests/unit/sim/test_loop")
+IN_VIRTUAL_TIME = ("tests/sim/", "tests/unit/sim/programs/")
 """Where an hour of sleep takes none."""
 
 LAZY = {"__getattr__", "__dir__"}

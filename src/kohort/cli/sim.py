@@ -20,9 +20,9 @@ from kohort.cli.failure import FAILED, INTERRUPTED, USAGE, CommandFailed, closed
 from kohort.cli.options import add_json, number, verb
 
 if TYPE_CHECKING:
-    from kohort.sim.batch import Tally
-    from kohort.sim.plan import Plan
-    from kohort.sim.run import Outcome
+    from kohort.sim.swarm.batch import Tally
+    from kohort.sim.swarm.plan import Plan
+    from kohort.sim.swarm.run import Outcome
 
 EXAMPLES = """
 kohort sim --seed 7
@@ -109,8 +109,8 @@ def run_one(args: argparse.Namespace) -> int:
     """Tell one world."""
     from kohort.sim import picture, trace
     from kohort.sim.observer import Observer
-    from kohort.sim.plan import show
-    from kohort.sim.run import run as run_plan
+    from kohort.sim.swarm.plan import show
+    from kohort.sim.swarm.run import run as run_plan
 
     whole, plan = cut(args)
     if args.plan:
@@ -134,7 +134,7 @@ def run_one(args: argparse.Namespace) -> int:
 def tell_one(args: argparse.Namespace, outcome: Outcome, smaller: str) -> int:
     """Tell what became of a world, and return the exit status."""
     if args.json:
-        from kohort.sim.batch import outcome_as_json
+        from kohort.sim.swarm.batch import outcome_as_json
 
         output.put_json(outcome_as_json(outcome) | ({"shrunk": smaller} if smaller else {}))
     else:
@@ -144,7 +144,7 @@ def tell_one(args: argparse.Namespace, outcome: Outcome, smaller: str) -> int:
 
 def cut(args: argparse.Namespace) -> tuple[Plan, Plan]:
     """Return the plan of a seed, whole and as the options want it."""
-    from kohort.sim.swarm import draw_plan
+    from kohort.sim.swarm.drawing import draw_plan
 
     whole = plan = draw_plan(args.seed)
     if args.only is not None:
@@ -169,8 +169,8 @@ def told(outcome: Outcome) -> Iterator[str]:
 
 def smallest(whole: Plan, plan: Plan, outcome: Outcome) -> str:
     """Return the command line of the smallest plan that fails as this one does."""
-    from kohort.sim.run import run as run_plan
-    from kohort.sim.shrink import TRIES, replay, shrink
+    from kohort.sim.swarm.run import run as run_plan
+    from kohort.sim.swarm.shrink import TRIES, replay, shrink
 
     with output.Meter("making it smaller", total=TRIES, unit="worlds") as meter:
 
@@ -199,7 +199,7 @@ def run_many(args: argparse.Namespace) -> int:
 
 def tell_many(args: argparse.Namespace, worlds: Generator[Outcome]) -> int:
     """Tell what worlds amount to as they end, and return the exit status; Ctrl-C tells what there is so far."""
-    from kohort.sim.batch import Tally
+    from kohort.sim.swarm.batch import Tally
 
     tally = Tally()
     started = time.perf_counter()
@@ -233,7 +233,7 @@ def tell_many(args: argparse.Namespace, worlds: Generator[Outcome]) -> int:
 def outcomes(args: argparse.Namespace, seeds: range) -> Generator[Outcome]:
     """Yield what becomes of the seeds, here or on a Spark cluster."""
     if args.spark is None:
-        from kohort.sim.batch import run_seeds
+        from kohort.sim.swarm.batch import run_seeds
 
         yield from run_seeds(seeds, args.jobs or os.cpu_count() or 1)
         return
@@ -243,7 +243,7 @@ def outcomes(args: argparse.Namespace, seeds: range) -> Generator[Outcome]:
         session = build("kohort sim", master=args.spark)
     except SparkMissing as error:
         raise CommandFailed(str(error)) from None
-    from kohort.sim.spread import spread
+    from kohort.sim.swarm.spread import spread
 
     try:
         yield from spread(session, seeds)
@@ -253,7 +253,7 @@ def outcomes(args: argparse.Namespace, seeds: range) -> Generator[Outcome]:
 
 def smaller_of(tally: Tally) -> dict[int, str]:
     """Return the command lines of the first failures of each invariant, made smaller, by seed."""
-    from kohort.sim.swarm import draw_plan
+    from kohort.sim.swarm.drawing import draw_plan
 
     seen: dict[str, int] = {}
     for outcome in sorted(tally.broken):

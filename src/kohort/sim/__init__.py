@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 from kohort.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from kohort.sim.driving import WorldBroken
-    from kohort.sim.instance import Instance
-    from kohort.sim.refusals import NotSimulated
-    from kohort.sim.seeded import world
-    from kohort.sim.user_runs import WorldFailed
-    from kohort.sim.user_world import World
+    from kohort.sim.programs.refusals import NotSimulated
+    from kohort.sim.users.driving import WorldBroken
+    from kohort.sim.users.instance import Instance
+    from kohort.sim.users.runs import WorldFailed
+    from kohort.sim.users.seeded import world
+    from kohort.sim.users.world import World
 
 # Imported when first asked for: a world brings a broker and a client with it.
 _HOME_OF = {
-    "Instance": "kohort.sim.instance",
-    "NotSimulated": "kohort.sim.refusals",
-    "World": "kohort.sim.user_world",
-    "WorldBroken": "kohort.sim.driving",
-    "WorldFailed": "kohort.sim.user_runs",
-    "world": "kohort.sim.seeded",
+    "Instance": "kohort.sim.users.instance",
+    "NotSimulated": "kohort.sim.programs.refusals",
+    "World": "kohort.sim.users.world",
+    "WorldBroken": "kohort.sim.users.driving",
+    "WorldFailed": "kohort.sim.users.runs",
+    "world": "kohort.sim.users.seeded",
 }
 
 __all__ = ["Instance", "NotSimulated", "World", "WorldBroken", "WorldFailed", "world"]

@@ -18,8 +18,8 @@ from kohort.model.ids import TopicPartition
 from kohort.sim.host import Host
 from kohort.sim.network import Address, Network
 from kohort.sim.observer import Observer
-from kohort.sim.peer_link import PeerLink
-from kohort.sim.peer_topics import PeerTopics
+from kohort.sim.peers.link import PeerLink
+from kohort.sim.peers.topics import PeerTopics
 from kohort.wire.apis import Api
 from kohort.wire.messages import InitProducerIdRequest, ProduceRequest
 from kohort.wire.records import Record, encode_batch

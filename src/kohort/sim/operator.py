@@ -12,7 +12,7 @@ from kohort.model.errors import ErrorCode
 from kohort.model.subscription import Subscription
 from kohort.sim.host import Host
 from kohort.sim.network import Address, End, Network
-from kohort.sim.peer_kinds import ASSIGNORS
+from kohort.sim.peers.kinds import ASSIGNORS
 from kohort.wire.apis import Api, response_class
 from kohort.wire.consumer_protocol import encode_subscription
 from kohort.wire.frames import FrameSplitter, decode_response, gather_request

@@ -15,8 +15,8 @@ from kohort.sim.host import Host
 from kohort.sim.network import Network
 from kohort.sim.node_host import NodeHost
 from kohort.sim.observer import Observer, SeenMember
-from kohort.sim.peer import Peer
-from kohort.sim.peer_kinds import KINDS, Kind, PeerConfig
+from kohort.sim.peers.kinds import KINDS, Kind, PeerConfig
+from kohort.sim.peers.peer import Peer
 from kohort.sim.scheduler import Scheduler
 
 SECOND_US = 1_000_000

@@ -1,0 +1,68 @@
+"""A seed decides everything, and what it decides can be done."""
+
+from __future__ import annotations
+
+from kohort.node.config import Config
+from kohort.sim.peers.kinds import KINDS
+from kohort.sim.swarm.drawing import FAMILIES, MIXES, draw_plan
+from kohort.sim.swarm.menu import MENU
+from kohort.sim.swarm.plan import show
+
+SEEDS = range(300)
+
+
+def test_a_seed_gives_one_plan() -> None:
+    assert draw_plan(7) == draw_plan(7)
+    assert draw_plan(7) != draw_plan(8)
+
+
+def test_every_broker_setting_that_is_drawn_is_one_that_brokers_take() -> None:
+    for seed in SEEDS:
+        Config.parse(dict(draw_plan(seed).settings))
+
+
+def test_every_kind_of_step_and_member_is_drawn() -> None:
+    plans = [draw_plan(seed) for seed in SEEDS]
+    drawn = {step.what for plan in plans for step in plan.steps}
+    carried_out = {"start", "kill", "close", "freeze"} | {luck.name for luck in MENU if " member" not in luck.name}
+    assert drawn == carried_out
+    kinds = {member.kind.name for plan in plans for group in (plan.members, *plan.variants) for member in group}
+    assert kinds == set(KINDS)
+
+
+def test_members_of_one_group_begin_with_kinds_that_may_be_together() -> None:
+    for seed in SEEDS:
+        plan = draw_plan(seed)
+        for group in plan.groups:
+            offers = [set(member.kind.assignors) for member in plan.members if member.group == group]
+            classic = [member.kind for member in plan.members if member.group == group]
+            if all(kind.protocol == "classic" for kind in classic):
+                assert set.intersection(*offers), f"seed {seed}: nothing in common in {group}"
+
+
+def test_steps_are_numbered_in_the_order_of_time() -> None:
+    for seed in SEEDS:
+        steps = draw_plan(seed).steps
+        assert [step.number for step in steps] == list(range(1, len(steps) + 1))
+        times = [-1 if step.at_us is None else step.at_us for step in steps]
+        assert times == sorted(times)
+
+
+def test_what_is_left_out_of_a_plan_leaves_the_rest_as_it_was() -> None:
+    plan = draw_plan(7)
+    kept = plan.only([2, 4])
+    assert [step for step in plan.steps if step.number in (2, 4)] == list(kept.steps)
+    assert kept.members == plan.members
+
+
+def test_a_plan_is_told_line_by_line_with_the_numbers_to_ask_for() -> None:
+    plan = draw_plan(7)
+    lines = list(show(plan))
+    assert lines[0].startswith(f"seed 7: {len(plan.steps)} steps")
+    numbered = [line.split()[0] for line in lines[-len(plan.steps) :]]
+    assert numbered == [str(step.number) for step in plan.steps]
+
+
+def test_every_mix_is_somebodys() -> None:
+    assert len({mix.name for mix in MIXES}) == len(MIXES)
+    assert all(family in {"eager", *FAMILIES} for mix in MIXES for family in (*mix.kinds, *mix.bounces))
