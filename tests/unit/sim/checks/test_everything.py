@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from tests.unit.sim.checks.scripted import Script, classic, consumer, gathers, generation, goes, joins, rejoins
+from tests.unit.sim.checks.scripted import (
+    Script,
+    T,
+    classic,
+    consumer,
+    downgraded,
+    gathers,
+    generation,
+    goes,
+    joins,
+    rejoins,
+)
 
 from kohort.group.invariants import CATALOGUE
 from kohort.sim.checks import all_checkers
@@ -33,6 +44,18 @@ def test_a_load_forgets_who_was_put_out_and_not_who_was_left_behind() -> None:
     after.take(generation(2, {"B": "t0", "A": "", "C": ""}))
     after.resume(before)
     assert [after.is_out(member_id) for member_id in "ABC"] == [True, False, False]
+
+
+def test_a_cleaning_does_not_take_what_a_member_had_in_the_consumer_group_that_its_group_was() -> None:
+    script = Script()
+    script.happens(*consumer(3, A="t0"), *downgraded(4, A="t0"), gathers(4))
+    before = script.ledgers.group("g")
+    after = GroupLedger()  # of the log as a cleaning left it: no record of the consumer group is there any more
+    after.take(generation(4, {"A": "t0"}))
+    after.take(gathers(4))
+    assert after.why_no_commit("A", 3, (T, 0)) == "A shows generation 3, the group is at 4"
+    after.resume(before)
+    assert after.why_no_commit("A", 3, (T, 0)) is None
 
 
 def test_whoever_joins_the_round_is_not_out() -> None:
