@@ -168,10 +168,7 @@ class GroupLedger:
         return frozenset(member.names).union(self.regexes.get(member.regex, ()) if member.regex else ())
 
     def resume(self, before: GroupLedger) -> None:
-        """Go on after a load: what the log does not say, or a cleaning took from it, is as true as before.
-
-        Who was left behind still knows nothing; what members had in the consumer group that this was is still theirs.
-        """
+        """Go on after a load: what the log does not say, or a cleaning took from it, is as true as before."""
         if before.kind == self.kind and before.generation == self.generation:
             self.left_behind = before.left_behind & self.members.keys()
             self.former = {id_: had for id_, had in before.former.items() if id_ in self.members} | self.former

@@ -48,7 +48,7 @@ def test_a_load_forgets_who_was_put_out_and_not_who_was_left_behind() -> None:
 
 def test_a_cleaning_does_not_take_what_a_member_had_in_the_consumer_group_that_its_group_was() -> None:
     script = Script()
-    script.happens(*consumer(3, A="t0"), *downgraded(4, A="t0"), gathers(4))
+    script.happens(*consumer(3, A="t0"), group_epoch(4), *downgraded(4, A="t0"), gathers(4))
     before = script.ledgers.group("g")
     after = GroupLedger()  # of the log as a cleaning left it: no record of the consumer group is there any more
     after.take(generation(4, {"A": "t0"}))
