@@ -13,6 +13,7 @@ from tests.unit.sim.checks.scripted import (
     gathers,
     generation,
     goes,
+    group_epoch,
     joins,
     rejoins,
 )
