@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from bench.result import Aim, Outcome, Result
+from bench.result import Aim, Outcome, Result, line
 from interop import jars
 from kohort.assign import (
     Assignor,
@@ -201,8 +201,6 @@ def assignors(quick: bool) -> Iterator[Outcome]:
 
 
 if __name__ == "__main__":
-    from bench.run import line
-
     words = sys.argv[1:]
     chosen = tuple(word for word in words if not word.startswith("-")) or SIZES
     for outcome in rows("--quick" in words, chosen, "--read" in words):

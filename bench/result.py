@@ -107,3 +107,22 @@ class Load:
     def cores(self) -> float:
         """Return how many cores were in use, on average, since this was made."""
         return (self._busy_s() - self.busy) / max(time.monotonic() - self.started, 1e-9)
+
+
+def number(value: float | None) -> str:
+    """Return a figure with three significant digits."""
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def line(outcome: Outcome) -> str:
+    """Return one line of the table."""
+    if isinstance(outcome, Skipped):
+        return f"{outcome.name:34} skipped: {outcome.reason}"
+    met = {True: "yes", False: "NO", None: ""}[outcome.is_met]
+    ratio = f"{outcome.ratio:.2f}×" if outcome.ratio is not None else "–"
+    aim = outcome.aim.text(outcome.unit) if outcome.aim else ""
+    ours, theirs = f"{number(outcome.ours)} {outcome.unit}", f"{number(outcome.theirs)} {outcome.unit}"
+    text = f"{outcome.name:34} {ours:>16} {theirs:>16} {ratio:>8} {aim:>10} {met:>4}  {outcome.peer}"
+    return f"{text}\n{'':34} {outcome.note}" if outcome.note else text

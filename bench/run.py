@@ -25,7 +25,7 @@ from bench.group_stream import group_stream
 from bench.large_group import large_group
 from bench.rebalance import rebalance
 from bench.replay import replay
-from bench.result import Load, Outcome, Result, Skipped
+from bench.result import Load, Outcome, Result, Skipped, line
 from bench.server_assignors import server_rows
 from bench.settle import settle
 from bench.spark_read import spark_read
@@ -71,25 +71,6 @@ def measure(name: str, quick: bool) -> Iterator[Outcome]:
     except Exception as error:  # one row must not cost the others
         traceback.print_exc()
         yield Skipped(name, f"failed: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
-
-
-def number(value: float | None) -> str:
-    """Return a figure with three significant digits."""
-    if value is None:
-        return "–"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-
-
-def line(outcome: Outcome) -> str:
-    """Return one line of the table."""
-    if isinstance(outcome, Skipped):
-        return f"{outcome.name:34} skipped: {outcome.reason}"
-    met = {True: "yes", False: "NO", None: ""}[outcome.is_met]
-    ratio = f"{outcome.ratio:.2f}×" if outcome.ratio is not None else "–"
-    aim = outcome.aim.text(outcome.unit) if outcome.aim else ""
-    ours, theirs = f"{number(outcome.ours)} {outcome.unit}", f"{number(outcome.theirs)} {outcome.unit}"
-    text = f"{outcome.name:34} {ours:>16} {theirs:>16} {ratio:>8} {aim:>10} {met:>4}  {outcome.peer}"
-    return f"{text}\n{'':34} {outcome.note}" if outcome.note else text
 
 
 def as_json(outcome: Outcome, row: str, cores: float) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 
 from bench.assignors import KINDS, SIZES, Group, Java
-from bench.result import Aim, Outcome, Result
+from bench.result import Aim, Outcome, Result, line
 from kohort.assign.quality import measure_target
 from kohort.assign.server import ServerAssignor, ServerGroup, ServerMember, ServerTopic
 from kohort.assign.server_catalog import server_assignors
@@ -167,8 +167,6 @@ def server_rows(quick: bool) -> Iterator[Outcome]:
 
 
 if __name__ == "__main__":
-    from bench.run import line
-
     words = sys.argv[1:]
     if words[:1] == ["--first"]:
         first_calls(*words[1:])

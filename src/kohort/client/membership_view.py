@@ -5,12 +5,15 @@ from __future__ import annotations
 from kohort.client.side import Side
 from kohort.member import ClassicMember, ConsumerMember, ConsumerState, Identity, MemberConfig, PollState, State, inputs
 from kohort.model.assignment import Partitions
-from kohort.model.errors import ErrorCode
+from kohort.model.errors import ErrorCode, KafkaError
 
 
 class MembershipView:
     """Reads the member; changes nothing."""
 
+    group_id: str
+    failure: KafkaError | None
+    """What ended the membership, if anything did."""
     _side: Side
     _config: MemberConfig
     _wanted: inputs.Subscribed

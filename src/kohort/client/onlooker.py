@@ -7,16 +7,14 @@ simulated world looks at unmodified programs so.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kohort.client.membership_view import MembershipView
 from kohort.member import effects, inputs
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 from kohort.net import surroundings
-
-if TYPE_CHECKING:
-    from kohort.client.membership import Membership
 
 Answer = Callable[[Mapping[TopicPartition, ErrorCode]], None]
 """Told how each partition of a commit fared."""
@@ -25,36 +23,36 @@ Answer = Callable[[Mapping[TopicPartition, ErrorCode]], None]
 class Onlooker:
     """Sees a client; the base class looks away."""
 
-    def stepping(self, membership: Membership, event: inputs.Input) -> None:
+    def stepping(self, membership: MembershipView, event: inputs.Input) -> None:
         """See what the member is about to be told."""
 
-    def stepped(self, membership: Membership, event: inputs.Input, asked: Sequence[effects.Effect]) -> None:
+    def stepped(self, membership: MembershipView, event: inputs.Input, asked: Sequence[effects.Effect]) -> None:
         """See what it asks for in return."""
 
-    def ended(self, membership: Membership) -> None:
+    def ended(self, membership: MembershipView) -> None:
         """See the membership end: nothing more comes of it."""
 
-    def callback_began(self, membership: Membership, callback: effects.Callback, partitions: Partitions) -> None:
+    def callback_began(self, membership: MembershipView, callback: effects.Callback, partitions: Partitions) -> None:
         """See a callback of the user's own begin."""
 
     def callback_ended(
         self,
-        membership: Membership,
+        membership: MembershipView,
         callback: effects.Callback,
         partitions: Partitions,
         error: BaseException | None,
     ) -> None:
         """See it end; `error` is what it raised."""
 
-    def committing(self, membership: Membership, offsets: Mapping[TopicPartition, int]) -> Answer:
+    def committing(self, membership: MembershipView, offsets: Mapping[TopicPartition, int]) -> Answer:
         """See a commit leave; what is returned is told of its answer."""
         del membership, offsets
         return _nobody
 
-    def positioned(self, membership: Membership, partition: TopicPartition, offset: int, why: str) -> None:
+    def positioned(self, membership: MembershipView, partition: TopicPartition, offset: int, why: str) -> None:
         """See from where a partition will be read: `committed`, `reset`, `seek`."""
 
-    def handed_out(self, membership: Membership, partition: TopicPartition, first: int, next_offset: int) -> None:
+    def handed_out(self, membership: MembershipView, partition: TopicPartition, first: int, next_offset: int) -> None:
         """See records go to the program."""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kohort.client.membership import Membership
+from kohort.client.membership_view import MembershipView
 from kohort.client.onlooker import Answer, Onlooker
 from kohort.member import effects, inputs
 from kohort.member.consumer_effects import ConsumerHeartbeat
@@ -25,7 +25,7 @@ NOTHING: Partitions = frozenset()
 class WatchedMember:
     """One membership, as observers know it."""
 
-    def __init__(self, name: str, membership: Membership) -> None:
+    def __init__(self, name: str, membership: MembershipView) -> None:
         self.name = name
         self.membership = membership
         self.owned: Partitions = NOTHING
@@ -59,7 +59,7 @@ class Watching(Onlooker):
     """Looks at the clients of one process, and tells `observer`."""
 
     def __init__(self, name: str, observer: Observer) -> None:
-        self.members: dict[Membership, WatchedMember] = {}
+        self.members: dict[MembershipView, WatchedMember] = {}
         """Those that live, the oldest first."""
         self.has_begun = False
         """Whether there was ever one."""
@@ -75,7 +75,7 @@ class Watching(Onlooker):
 
     # -- memberships
 
-    def stepping(self, membership: Membership, event: inputs.Input) -> None:
+    def stepping(self, membership: MembershipView, event: inputs.Input) -> None:
         """Tell of answers."""
         if self._is_over:
             return
@@ -95,7 +95,7 @@ class Watching(Onlooker):
                 said = f"epoch {event.member_epoch}"
                 self._observer.answered(member, "ConsumerGroupHeartbeat", event.error, said)
 
-    def stepped(self, membership: Membership, event: inputs.Input, asked: Sequence[effects.Effect]) -> None:
+    def stepped(self, membership: MembershipView, event: inputs.Input, asked: Sequence[effects.Effect]) -> None:
         """Tell of requests, and of what has changed."""
         if self._is_over:
             return
@@ -124,7 +124,7 @@ class Watching(Onlooker):
                 case effects.RunCallback():
                     member.cause = effect.cause
 
-    def ended(self, membership: Membership) -> None:
+    def ended(self, membership: MembershipView) -> None:
         """Tell that a membership is over."""
         member = self.members.get(membership)
         if member is not None and not self._is_over:
@@ -133,7 +133,7 @@ class Watching(Onlooker):
 
     # -- callbacks
 
-    def callback_began(self, membership: Membership, callback: effects.Callback, partitions: Partitions) -> None:
+    def callback_began(self, membership: MembershipView, callback: effects.Callback, partitions: Partitions) -> None:
         """Tell it, with the cause that the member gave."""
         if not self._is_over:
             member = self._member(membership)
@@ -143,7 +143,7 @@ class Watching(Onlooker):
 
     def callback_ended(
         self,
-        membership: Membership,
+        membership: MembershipView,
         callback: effects.Callback,
         partitions: Partitions,
         error: BaseException | None,
@@ -155,7 +155,7 @@ class Watching(Onlooker):
 
     # -- offsets and records
 
-    def committing(self, membership: Membership, offsets: Mapping[TopicPartition, int]) -> Answer:
+    def committing(self, membership: MembershipView, offsets: Mapping[TopicPartition, int]) -> Answer:
         """Tell of a commit, and then of its answer."""
         member = self._member(membership)
         number = member.commits = member.commits + 1
@@ -168,19 +168,19 @@ class Watching(Onlooker):
 
         return answered
 
-    def positioned(self, membership: Membership, partition: TopicPartition, offset: int, why: str) -> None:
+    def positioned(self, membership: MembershipView, partition: TopicPartition, offset: int, why: str) -> None:
         """Tell it."""
         if not self._is_over:
             self._observer.position(self._member(membership), partition, offset, why)
 
-    def handed_out(self, membership: Membership, partition: TopicPartition, first: int, next_offset: int) -> None:
+    def handed_out(self, membership: MembershipView, partition: TopicPartition, first: int, next_offset: int) -> None:
         """Tell it."""
         if not self._is_over:
             self._observer.delivered(self._member(membership), partition, first, next_offset)
 
     # -- the inside
 
-    def _member(self, membership: Membership) -> WatchedMember:
+    def _member(self, membership: MembershipView) -> WatchedMember:
         member = self.members.get(membership)
         if member is None:
             taken = {each.name for each in self.members.values()}
