@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 from zlib import crc32
 
 from tests.lockstep.records import Records, Stored, event_of
+from tests.unit.group.consumer_world import Topics
 
 from kohort.assign.server import ServerGroup
 from kohort.group.commands import Command, Loaded, TimerFired
@@ -32,31 +32,12 @@ class Outcome(NamedTuple):
     records: Records
 
 
-class Topics:
+class RackedTopics(Topics):
     """The topics of both sides. Partition p has replicas on the brokers p and p+1 of four, each in its own rack."""
-
-    def __init__(self) -> None:
-        self.by_name: dict[str, ImageTopic] = {}
-
-    def topic(self, name: str) -> ImageTopic | None:
-        return self.by_name.get(name)
-
-    def topic_by_id(self, topic_id: bytes) -> ImageTopic | None:
-        return next((topic for topic in self.by_name.values() if topic.topic_id == topic_id), None)
-
-    def matching(self, regex: str) -> frozenset[str]:
-        return frozenset(name for name in self.by_name if re.fullmatch(regex, name))
-
-    def regex_error(self, regex: str) -> str | None:
-        try:
-            re.compile(regex)
-        except re.error as error:
-            return str(error)
-        return None
 
     def put(self, name: str, topic_id: bytes, partitions: int) -> None:
         racks = tuple(frozenset((RACKS[index % 4], RACKS[(index + 1) % 4])) for index in range(partitions))
-        self.by_name[name] = ImageTopic(name, topic_id, partitions, racks)
+        self.topics[name] = ImageTopic(name, topic_id, partitions, racks)
 
 
 class Scripted:

@@ -58,7 +58,7 @@ class Pair:
         self,
         theirs: apache.Apache,
         settings: GroupSettings,
-        topics: ours.Topics,
+        topics: ours.RackedTopics,
         now_ms: int,
         seed: int,
         config: dict[str, str],
@@ -147,7 +147,7 @@ class Pair:
 
     def change_topics(self, changed: dict[str, tuple[bytes, int]], deleted: list[str]) -> Any:
         """Create, grow and delete topics."""
-        gone = [(name, self.topics.by_name.pop(name).topic_id) for name in deleted]
+        gone = [(name, self.topics.topics.pop(name).topic_id) for name in deleted]
         for name, (topic_id, count) in changed.items():
             self.topics.put(name, topic_id, count)
         their = self.theirs.ask(

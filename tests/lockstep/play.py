@@ -8,7 +8,7 @@ from typing import Any
 from tests.lockstep import requests
 from tests.lockstep.apache import Apache
 from tests.lockstep.model import OURS, THEIRS, Client, Stage, Step
-from tests.lockstep.ours import Topics
+from tests.lockstep.ours import RackedTopics
 from tests.lockstep.pair import Pair
 from tests.lockstep.requests import Answer, Asked
 from tests.lockstep.settings import SETTINGS, START_MS, settings_of
@@ -28,7 +28,7 @@ class Play:
     """One run: two coordinators, and the clients that speak to both."""
 
     def __init__(self, theirs: Apache, seed: int, clients: list[Client], config: dict[str, str]) -> None:
-        self.topics = Topics()
+        self.topics = RackedTopics()
         self.pair = Pair(theirs, settings_of(config, self.topics), self.topics, START_MS, seed, {**SETTINGS, **config})
         self.clients = clients
         self.incarnations: dict[int, int] = {}
@@ -165,7 +165,7 @@ class Play:
         held = {
             partition: each.member_id for each in self.clients if each.group == client.group for partition in each.owned
         }
-        for name, topic in sorted(self.topics.by_name.items()):
+        for name, topic in sorted(self.topics.topics.items()):
             for index in range(topic.partitions):
                 partition = TopicPartition(name, index)
                 taker = client.members[(index + step.how.get("salt", 0)) % len(client.members)]
@@ -326,7 +326,7 @@ class Play:
         client = self.clients[step.who]
         partitions = [
             (name, topic.topic_id if step.how.get("by_id") else NO_TOPIC_ID, index)
-            for name, topic in sorted(self.topics.by_name.items())
+            for name, topic in sorted(self.topics.topics.items())
             for index in range(topic.partitions)
         ]
         is_admin = step.how.get("admin", True)
@@ -339,7 +339,7 @@ class Play:
 
     def _delete_offsets(self, step: Step) -> None:
         client = self.clients[step.who]
-        partitions = [(name, step.how.get("index", 0)) for name in sorted(self.topics.by_name)]
+        partitions = [(name, step.how.get("index", 0)) for name in sorted(self.topics.topics)]
         self.pair.ask(requests.delete_offsets(self.group_id(client.group), partitions))
 
     def _delete_group(self, step: Step) -> None:

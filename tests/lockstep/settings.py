@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.lockstep.ours import Scripted, Topics
+from tests.lockstep.ours import RackedTopics, Scripted
 
 from kohort.group.settings import GroupSettings
 from kohort.node.config import Config
@@ -20,7 +20,7 @@ SETTINGS = {
 }
 
 
-def settings_of(changes: dict[str, str], topics: Topics) -> GroupSettings:
+def settings_of(changes: dict[str, str], topics: RackedTopics) -> GroupSettings:
     """Return our settings: Kafka's of the same names, and what is only ours switched off."""
     own = {"kohort.group.sync.hold.ms": "0", "kohort.group.initial.quiet.ms": "-1"}
     config = Config.parse({**SETTINGS, **changes, **own})

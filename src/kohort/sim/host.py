@@ -100,3 +100,32 @@ class Host:
     def boot(self) -> None:
         """Begin the next process."""
         self.is_up = True
+
+
+class Alarm:
+    """The one timer of somebody who says anew, whenever it was entered, when it wants to be entered next."""
+
+    __slots__ = ("_action", "_deadline_ms", "_due", "_host")
+
+    def __init__(self, host: Host, action: Callable[[], object]) -> None:
+        self._host = host
+        self._action = action
+        self._due: Due | None = None
+        self._deadline_ms = 0
+
+    def set(self, deadline_ms: int | None) -> None:
+        """Have the action run by a time of the host; a time later than one that is set already changes nothing."""
+        if deadline_ms is None or (self._due is not None and self._deadline_ms <= deadline_ms):
+            return
+        if self._due is not None:
+            self._due.cancel()
+        self._deadline_ms = deadline_ms
+        self._due = self._host.at_ms(deadline_ms, self._ring)
+
+    def forget(self) -> None:
+        """Begin anew: what was set died with its process."""
+        self._due = None
+
+    def _ring(self) -> None:
+        self._due = None
+        self._action()

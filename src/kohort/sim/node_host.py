@@ -15,10 +15,9 @@ from kohort.log.memory_disk import MemoryDisk
 from kohort.node.config import Config
 from kohort.node.connection import Buffer
 from kohort.node.node import Node
-from kohort.sim.host import Host
+from kohort.sim.host import Alarm, Host
 from kohort.sim.network import Address, End, Network
 from kohort.sim.observer import Observer
-from kohort.sim.scheduler import Due
 
 
 class NodeHost:
@@ -46,8 +45,7 @@ class NodeHost:
         self._network = network
         self._random = random
         self._observer = observer
-        self._timer: Due | None = None
-        self._timer_ms = 0
+        self._alarm = Alarm(host, self._tick)
         self._is_flush_due = False
 
     # -- life
@@ -68,7 +66,8 @@ class NodeHost:
             self.host.kill()
             return False
         self.failure, self.node = None, node
-        self._timer, self._is_flush_due = None, False
+        self._alarm.forget()
+        self._is_flush_due = False
         self._network.listen(self.address, self.host, self._accept)
         self._observer.node_started(self)
         self._watch()
@@ -156,16 +155,9 @@ class NodeHost:
         if not self._is_flush_due and node.needs_flush:
             self._is_flush_due = True
             self.host.after_us(self.flush_us, self._flush)
-        deadline_ms = node.next_deadline_ms()
-        if deadline_ms is None or (self._timer is not None and self._timer_ms <= deadline_ms):
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_ms = deadline_ms
-        self._timer = self.host.at_ms(deadline_ms, self._tick)
+        self._alarm.set(node.next_deadline_ms())
 
     def _tick(self) -> None:
-        self._timer = None
         if self.node is not None:
             self.node.tick(self.host.now_ms())
             self._watch()

@@ -23,7 +23,7 @@ from kohort.member.identity import NOBODY
 from kohort.member.witness import ConsumerWitness, Witness
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
-from kohort.sim.host import Host
+from kohort.sim.host import Alarm, Host
 from kohort.sim.network import Address, Network
 from kohort.sim.observer import Observer
 from kohort.sim.peers.application import Application
@@ -31,7 +31,6 @@ from kohort.sim.peers.kinds import Kind, PeerConfig
 from kohort.sim.peers.link import PeerLink
 from kohort.sim.peers.speech import ClassicSpeech, ConsumerSpeech
 from kohort.sim.peers.topics import PeerTopics
-from kohort.sim.scheduler import Due
 from kohort.wire.apis import Api
 
 NOTHING: Partitions = frozenset()
@@ -69,8 +68,7 @@ class Peer:
         self._inbox: deque[inputs.Input] = deque()
         self._is_stepping = False
         self._told: Partitions = NOTHING
-        self._timer: Due | None = None
-        self._timer_ms = 0
+        self._alarm = Alarm(host, self._tick)
         self.link = PeerLink(
             name,
             config.group_id,
@@ -224,16 +222,9 @@ class Peer:
         self._told = owned
 
     def _watch(self) -> None:
-        deadline_ms = self.member.next_deadline_ms()
-        if deadline_ms is None or (self._timer is not None and self._timer_ms <= deadline_ms):
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_ms = deadline_ms
-        self._timer = self.host.at_ms(deadline_ms, self._tick)
+        self._alarm.set(self.member.next_deadline_ms())
 
     def _tick(self) -> None:
-        self._timer = None
         deadline_ms = self.member.next_deadline_ms()
         if deadline_ms is not None and deadline_ms <= self.host.now_ms():
             self.take(inputs.Tick())
