@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,6 +34,13 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         is_whole = not config.option.keyword and all(Path(argument).is_dir() for argument in config.args)
         config.pluginmanager.register(_Record(config.rootpath / "build" / "interop" / "results.json", is_whole))
+
+
+def pytest_sessionstart() -> None:
+    # Members are asked by SIGHUP to change their protocol. Where it is ignored (nohup) they would inherit that, and a
+    # JVM then never listens to it; what is handled here, they get as the system has it.
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
