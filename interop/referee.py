@@ -62,6 +62,11 @@ class Referee:
         """End the load and judge the whole; return how many records were read again."""
         return verdict(self.group, self._load.stop())
 
+    @property
+    def refusals(self) -> list[str]:
+        """Commits that the group refused, by member: what such a commit held may be read again."""
+        return [f"{each.name}: {error}" for each in self.group.gone + self.group.members for error in each.refusals]
+
 
 def verdict(group: Group, written: Mapping[Position, Pair], *, may_lose: Sequence[Member] = ()) -> int:
     """Check that nothing is lost, never had two owners, and was not read again once it had been committed.
