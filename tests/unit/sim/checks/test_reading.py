@@ -10,7 +10,7 @@ from kohort.group.events import OffsetDeleted
 from kohort.group.invariants import AT_LEAST_ONCE
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.ids import TopicPartition
-from kohort.sim.checks.reading import ReadingChecker
+from kohort.sim.checks.reading import RENEWAL, ReadingChecker
 
 P = TopicPartition("t", 0)
 
@@ -94,6 +94,13 @@ def test_nothing_is_committed_that_was_not_handed_out() -> None:
     script.see.position(a, P, 5, "committed")
     with breaks(AT_LEAST_ONCE, "a commits t-0@6, and was handed out up to 5"):
         script.see.commit_sent(a, 1, {P: 6})
+
+
+def test_a_commit_of_a_topic_that_was_made_anew_may_be_one_of_the_old_topic() -> None:
+    script, a = reading()
+    script.see.position(a, P, 5, "committed")
+    script.see.fault(RENEWAL, P.topic, "answered")
+    script.see.commit_sent(a, 1, {P: 6})
 
 
 def test_an_operator_may_move_a_group_past_records() -> None:
