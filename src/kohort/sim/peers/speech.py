@@ -7,7 +7,7 @@ One class for each protocol, over the same rules as the client that ships (`clie
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from kohort.assign.spec import Assignor, GroupSpec
 from kohort.client import classic_messages, consumer_messages
@@ -28,6 +28,10 @@ from kohort.sim.peers.link import PeerLink
 from kohort.sim.peers.topics import PeerTopics
 from kohort.wire.apis import Api
 from kohort.wire.codec import MalformedMessage
+from kohort.wire.message import Request
+
+ToldT = TypeVar("ToldT")
+EffectT = TypeVar("EffectT", effects.Join, effects.Sync)
 
 Take = Callable[[inputs.Input], None]
 Asked = Callable[[str, str], None]
@@ -111,38 +115,34 @@ class ClassicSpeech:
         request = classic_messages.join_request(self._link.group_id, self._config, effect, self._kind.embedded_version)
 
         def answered(code: ErrorCode, answer: Any) -> None:
-            self._held_back -= 1
-            told = inputs.JoinAnswered(effect.identity, code)
-            if answer is not None:
-                try:
-                    told = classic_messages.join_answered(effect, answer)
-                except MalformedMessage:
-                    told = inputs.JoinAnswered(effect.identity, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            told = _told(inputs.JoinAnswered, classic_messages.join_answered, effect, code, answer)
             role = "leads" if told.leader and told.leader == told.member_id else "follows"
             self._heard("JoinGroup", told.error, f"{role} as {told.member_id} in generation {told.generation}")
             self._take(told)
 
-        self._held_back += 1
         offers = ",".join(name for name, _ in effect.protocols)
         self._asked("JoinGroup", f"{offers}: {effect.reason}")
-        self._link.ask(self._link.group, request, answered, timeout_ms=self._held_back_ms)
+        self._ask_held_back(request, answered)
 
     def _sync(self, effect: effects.Sync) -> None:
         request = classic_messages.sync_request(self._link.group_id, self._config, effect, self._kind.embedded_version)
 
         def answered(code: ErrorCode, answer: Any) -> None:
-            self._held_back -= 1
-            told = inputs.SyncAnswered(effect.identity, code)
-            if answer is not None:
-                try:
-                    told = classic_messages.sync_answered(effect, answer)
-                except MalformedMessage:
-                    told = inputs.SyncAnswered(effect.identity, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            told = _told(inputs.SyncAnswered, classic_messages.sync_answered, effect, code, answer)
             self._heard("SyncGroup", told.error, _names(told.assignment.partitions))
             self._take(told)
 
-        self._held_back += 1
         self._asked("SyncGroup", f"{len(effect.assignments)} assignments of {effect.protocol_name}")
+        self._ask_held_back(request, answered)
+
+    def _ask_held_back(self, request: Request[Any], heard: Callable[[ErrorCode, Any], None]) -> None:
+        """Ask what the coordinator may answer only when other members have come."""
+
+        def answered(code: ErrorCode, answer: Any) -> None:
+            self._held_back -= 1
+            heard(code, answer)
+
+        self._held_back += 1
         self._link.ask(self._link.group, request, answered, timeout_ms=self._held_back_ms)
 
     def _leave(self, effect: effects.Leave) -> None:
@@ -194,6 +194,22 @@ class ClassicSpeech:
 
     def _failed(self, effect: effects.Compute, text: str) -> inputs.ComputeFailed:
         return inputs.ComputeFailed(effect.identity, text, is_told=self._kind.is_ours)
+
+
+def _told(
+    made: Callable[[Identity, ErrorCode], ToldT],
+    read: Callable[[EffectT, Any], ToldT],
+    effect: EffectT,
+    code: ErrorCode,
+    answer: Any,
+) -> ToldT:
+    """Return what a member is told of an answer: what it says, or why there is none that can be read."""
+    if answer is None:
+        return made(effect.identity, code)
+    try:
+        return read(effect, answer)
+    except MalformedMessage:
+        return made(effect.identity, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 
 class ConsumerSpeech:
