@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kohort.spark.columns import ARROW_SCHEMA, spark_schema
+from kohort.spark.read_rows import ReadSettings, read_rows_by_range
 from kohort.spark.rounds import OffsetRange
-from kohort.spark.source import read_ranges_as_frame, read_rows
+from kohort.spark.source import read_ranges_as_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,7 +29,7 @@ def frame_on_driver(
     batches: list[pa.RecordBatch] = []
     held = 0
     done = tuple(ranges)
-    for each, rows in read_rows(bootstrap_servers, ranges):
+    for each, rows in read_rows_by_range(ReadSettings(bootstrap_servers), ranges):
         batches.append(rows)
         held += rows.nbytes
         if held >= most_bytes:

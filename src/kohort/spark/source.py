@@ -12,9 +12,8 @@ from weakref import WeakSet
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from kohort.client.decode_arrow import iter_arrow
-from kohort.client.range_reader import read_ranges
-from kohort.spark.columns import SPARK_SCHEMA, with_place
+from kohort.spark.columns import SPARK_SCHEMA
+from kohort.spark.read_rows import FETCH_BYTES, ReadSettings, read_rows
 from kohort.spark.rounds import OffsetRange, pieces, ranges_from_json, ranges_to_json
 
 if TYPE_CHECKING:
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _registered: WeakSet[SparkSession] = WeakSet()
-
-FETCH_BYTES = 1 << 20
-"""Bytes per fetch: the decoder is fastest on chunks that fit the processor's cache."""
 
 
 class RangePiece(InputPartition):  # type: ignore[misc]
@@ -52,8 +48,7 @@ class RangeReader(DataSourceReader):  # type: ignore[misc]
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield one piece's rows. Raises KafkaError where they are no longer there to be read."""
         if isinstance(partition, RangePiece):  # Spark plans one nameless partition where there is nothing to read
-            for _, rows in read_rows(self.bootstrap_servers, [partition.offsets], self.fetch_bytes):
-                yield rows
+            yield from read_rows(ReadSettings(self.bootstrap_servers, self.fetch_bytes), [partition.offsets])
 
 
 class KohortSource(DataSource):  # type: ignore[misc]
@@ -82,25 +77,6 @@ def read_ranges_as_frame(
         _registered.add(spark)
     reader = spark.read.format("kohort").option("kafka.bootstrap.servers", bootstrap_servers)
     return reader.option("ranges", ranges_to_json(ranges)).option("minPartitions", least_pieces).load()
-
-
-def read_rows(
-    bootstrap_servers: str, ranges: Sequence[OffsetRange], fetch_bytes: int = FETCH_BYTES
-) -> Iterator[tuple[OffsetRange, pa.RecordBatch]]:
-    """Yield the rows of ranges in Arrow, one range after the other; a partition is in one range.
-
-    Raises CorruptBatch, and KafkaError where a range is no longer there to be read.
-    """
-    wanted = {each.partition: each for each in ranges}
-    assert len(wanted) == len(ranges), "a partition is in one range"
-    asked = [(each.partition, each.start, each.stop) for each in ranges]
-    for partition, buffer, _ in read_ranges(bootstrap_servers, asked, fetch_bytes):
-        each = wanted[partition]
-        for records in iter_arrow(
-            buffer, *partition, first_offset=each.start, stop_offset=each.stop, timestamp_type=True
-        ):
-            if records.num_rows:
-                yield each, with_place(records, partition)
 
 
 def _required(options: Mapping[str, str], name: str) -> str:
