@@ -1,0 +1,355 @@
+"""The tables of `kohort fleet`: what each row is, column by column, as Spark and Arrow say it.
+
+Every table is Parquet under one directory, by layer (`bronze/records`, `silver/events`, …); `tables.py` says which of
+its files count. Times are milliseconds since the epoch, UTC; `day` is the UTC day of a row's time; `bucket` is
+`bucket_of(partition)`: a group's records lie in one partition of `__consumer_offsets`, so the placing that Kafka made
+by the hash of the group is taken over and nothing is shuffled. A group is known by (source, group).
+What `fields` of a bronze record holds is said in `FIELDS`, the events of silver in `EVENT_NAMES`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BUCKETS = 32
+
+
+def bucket_of(partition: int) -> int:
+    """Return the bucket of the groups whose records are in a partition of `__consumer_offsets`."""
+    return partition % BUCKETS
+
+
+BUCKET_SQL = f"partition % {BUCKETS}"
+"""`bucket_of` for Spark."""
+
+DAY_SQL = "to_date(timestamp_millis(at_ms))"
+"""The day of a row for Spark, in a session whose time zone is UTC."""
+
+EVIDENCE = "array<struct<partition int, offset bigint, at_ms bigint, what string>>"
+"""The rows that prove a finding: where they stand in `__consumer_offsets` of its source, and what each says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table: the layer and name that make its directory, its columns as `name type` lines of Spark's DDL."""
+
+    layer: str
+    name: str
+    columns: tuple[str, ...]
+    partitioned_by: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> str:
+        """Return the table's directory under that of all tables."""
+        return f"{self.layer}/{self.name}"
+
+    @property
+    def ddl(self) -> str:
+        """Return the columns as Spark's DDL: what createDataFrame, mapInArrow and applyInArrow take as a schema."""
+        return ", ".join(self.columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the columns."""
+        return tuple(column.split(" ", 1)[0] for column in self.columns)
+
+    def arrow(self) -> pa.Schema:
+        """Return the columns as an Arrow schema with the exact types that Spark expects of a Python function."""
+        import pyarrow as pa
+
+        return pa.schema([(name, _arrow_type(kind)) for name, kind in (each.split(" ", 1) for each in self.columns)])
+
+
+def _arrow_type(kind: str) -> pa.DataType:
+    import pyarrow as pa
+
+    plain = {
+        "string": pa.string(),
+        "int": pa.int32(),
+        "bigint": pa.int64(),
+        "boolean": pa.bool_(),
+        "double": pa.float64(),
+        "date": pa.date32(),
+    }
+    if kind in plain:
+        return plain[kind]
+    if kind == EVIDENCE:
+        parts = [("partition", pa.int32()), ("offset", pa.int64()), ("at_ms", pa.int64()), ("what", pa.string())]
+        return pa.list_(pa.struct(parts))
+    of = kind.removeprefix("array<").removesuffix(">")
+    assert f"array<{of}>" == kind, f"a column's type is one that is known, not {kind}"
+    return pa.list_(_arrow_type(of))
+
+
+_PLACE = ("source string", "partition int", "offset bigint", "at_ms bigint")
+_BY_DAY = ("day date", "bucket int")
+_PARTITIONED = ("day", "bucket")
+
+RECORDS = Table(
+    "bronze",
+    "records",
+    (
+        *_PLACE,
+        "record_type int",  # the key's version: 0 to 23, or what it said
+        "value_version int",  # null of a tombstone
+        "tombstone boolean",
+        "group string",
+        "member string",  # of types 5 7 8 10 13 14 19 21 22; of 16 the expression
+        "topic string",  # these eight of types 0 and 1 only
+        "topic_partition int",
+        "committed_offset bigint",
+        "leader_epoch int",
+        "commit_metadata string",  # of bytes that are not UTF-8 their hex after `0x`
+        "commit_at_ms bigint",
+        "expire_at_ms bigint",
+        "topic_id string",  # as Kafka writes it, 22 characters; null where the commit has none
+        "producer_id bigint",  # of a transactional batch, else null
+        "producer_epoch int",
+        "transaction string",  # committed, aborted or open; null where there is none
+        "fields string",  # JSON of the value, of types 2 and more; null of a tombstone and of types 0 and 1
+        *_BY_DAY,
+    ),
+    _PARTITIONED,
+)
+
+FIELDS = """
+`fields` is the value as JSON, each field with Kafka's name in camel case (`memberEpoch`, as kafka-dump-log writes it),
+topic ids as Kafka's text of 22 characters, numbers as numbers, absent tagged fields left out or null. Bytes that hold
+something known are replaced by it:
+- type 2: `members[].subscription` {version, topics, userData, ownedPartitions [{topic, partitions}], generationId,
+  rackId} and `members[].assignment` {version, assignedPartitions [{topic, partitions}], userData}, where protocolType
+  is `consumer` and they can be read; else {"hex": first 64 bytes, "length": n}. `userData` is hex (at most 64 bytes of
+  it) or null. An empty assignment is null.
+- type 5: `classicMemberMetadata.supportedProtocols[].metadata` likewise as a subscription.
+Our own tag of type 2 is `awaitsSync`: true of a generation that formed and has no assignment yet.
+"""
+
+QUARANTINE = Table(
+    "bronze",
+    "quarantine",
+    (
+        "source string",
+        "file string",
+        "partition int",
+        "position bigint",
+        "offset bigint",
+        "reason string",
+        "sample string",  # hex of at most 64 bytes
+        "day date",
+    ),
+)
+
+COUNTS = Table(
+    "bronze",
+    "counts",
+    (
+        "source string",
+        "partition int",
+        "record_type int",
+        "kind string",  # the record type's name; `unknown` of one that no Kafka has
+        "records bigint",
+        "tombstones bigint",
+        "last_offset bigint",
+    ),
+)
+
+TOPICS = Table(
+    "bronze",
+    "topics",
+    (
+        "source string",
+        "topic_id string",
+        "topic string",
+        "partitions int",  # null where only the name is known
+        "end_offsets array<bigint>",  # by partition, where the cluster was asked; lag is made of them
+        "read_at_ms bigint",
+    ),
+)
+"""What is known of topics besides the log: names of ids, and end offsets; each input gives what it can."""
+
+EVENT_NAMES = (
+    "joined",  # a member is there that was not
+    "left",  # a member is gone and nothing says that it was put out
+    "evicted",  # a member is gone that did not leave: no generation without it was asked for, or it was fenced
+    "rejoined",  # a static member came back under a new member id; `detail` has the old one
+    "paused",  # a static member said that it is away for a while (-2)
+    "generation_formed",  # classic: a generation; `epoch` is its number, `detail` {members, owned, waited_ms}
+    "generation_synced",  # classic: its assignment was stored
+    "generation_failed",  # classic: a generation that formed and never got an assignment
+    "epoch_bumped",  # the group epoch went on
+    "target",  # a target assignment for `epoch` is there
+    "assigned",  # a member owns `partitions` more than before
+    "revoked",  # a member gave `partitions` up
+    "revoking",  # a member was asked to give `partitions` up
+    "lost",  # a member that is gone had `partitions`
+    "settled",  # the rebalance is over; `detail` {ms, moved, kept, failed}
+    "subscription_changed",
+    "leader_changed",  # classic
+    "emptied",  # the last member is gone
+    "deleted",  # the group's tombstone
+    "converted",  # it goes on as a group of another kind
+    "expired",  # tombstones of its offsets while it had no members
+    "corrected",  # what was believed turned out otherwise: records vanished between two runs
+)
+
+EVENTS = Table(
+    "silver",
+    "events",
+    (
+        *_PLACE,
+        "group string",
+        "kind string",  # classic, consumer, share, streams
+        "event string",  # one of EVENT_NAMES
+        "epoch int",  # the generation, group epoch, target epoch or member epoch that the event is about
+        "member string",
+        "instance string",
+        "client_id string",
+        "host string",
+        "partitions array<string>",  # `topic-7`; a topic whose name is unknown by its id; of streams `subtopology_7`
+        "protocol string",  # classic, by the generation: `consumer`, `connect`, …
+        "strategy string",  # the assignor that was chosen
+        "cause string",
+        "detail string",  # JSON
+        *_BY_DAY,
+    ),
+    _PARTITIONED,
+)
+
+OWNERSHIP = Table(
+    "silver",
+    "ownership",
+    (
+        "source string",
+        "group string",
+        "topic string",
+        "topic_partition int",
+        "member string",
+        "client_id string",
+        "from_ms bigint",
+        "until_ms bigint",  # null while it owns it
+        *_BY_DAY,  # the day it ended; of one that is open the day it began
+    ),
+    _PARTITIONED,
+)
+"""Who owned which partition; where no row covers a time, nobody did. Share groups, whose members share, have none."""
+
+COMMITS = Table(
+    "silver",
+    "commits",
+    (
+        *_PLACE,
+        "group string",
+        "topic string",
+        "topic_partition int",
+        "committed_offset bigint",  # null of a tombstone
+        "commit_metadata string",
+        "commit_at_ms bigint",
+        "expire_at_ms bigint",
+        "tombstone boolean",
+        "transaction string",
+        *_BY_DAY,
+    ),
+)
+"""A projection of bronze records of types 0 and 1, not stored (`silver.commits`). Aborted ones are no commits."""
+
+GROUP_HOURS = Table(
+    "gold",
+    "group_hours",
+    (
+        "source string",
+        "group string",
+        "hour_ms bigint",
+        "kind string",
+        "strategy string",
+        "rebalances int",
+        "rebalances_failed int",
+        "rebalance_ms_total bigint",
+        "rebalance_ms_max bigint",
+        "unowned_partition_seconds double",
+        "partitions_moved int",
+        "partitions_kept int",
+        "stickiness double",  # kept / (kept + moved); null where nothing was assigned anew
+        "commits bigint",
+        "commit_rate double",  # per second of the hour
+        "lag bigint",  # at the hour's last commit of each partition; null unless end offsets are known
+        "members_min int",
+        "members_max int",
+        "joined int",
+        "left int",
+        "evicted int",
+        "static_share double",  # of the members at the hour's end
+        "protocols array<string>",
+        "embedded_versions array<int>",
+        "slowest_member string",  # whom the rebalances of the hour waited for longest; null where nobody can be named
+        "members int",  # at the hour's end
+        "partitions int",  # owned or to be owned at the hour's end
+        "last_at_ms bigint",  # the last record that counted
+        *_BY_DAY,
+    ),
+    _PARTITIONED,
+)
+
+GROUPS = Table(
+    "gold",
+    "groups",
+    (
+        "source string",
+        "group string",
+        "kind string",
+        "state string",  # Empty, Stable, CompletingRebalance, Assigning, Reconciling, Dead, Simple (offsets only)
+        "epoch int",
+        "members int",
+        "static_members int",
+        "partitions int",
+        "topics array<string>",  # subscribed to
+        "committed_topics array<string>",
+        "strategy string",
+        "protocol string",
+        "supported_protocols array<string>",
+        "embedded_versions array<int>",
+        "has_user_data boolean",  # an assignment carries bytes of a custom assignor: it cannot be converted
+        "client_ids array<string>",
+        "hosts array<string>",
+        "largest_share int",  # partitions of the member that owns most
+        "smallest_share int",
+        "idle_members int",  # members that own nothing
+        "committed_partitions int",
+        "lag bigint",
+        "first_commit_ms bigint",
+        "last_commit_ms bigint",
+        "next_expiry_ms bigint",  # the earliest expiry that a commit itself names; null where none does
+        "emptied_ms bigint",  # since when it has no members; null while it has
+        "running_since_ms bigint",  # since when a rebalance runs; null where none does
+        "first_seen_ms bigint",
+        "last_seen_ms bigint",
+        "records bigint",
+        "rebalances int",
+        "partition int",  # of `__consumer_offsets`
+        "last_offset bigint",
+        "bucket int",
+    ),
+)
+
+FINDINGS = Table(
+    "findings",
+    "findings",
+    (
+        "source string",
+        "group string",
+        "finding string",
+        "severity string",  # info, warning, critical
+        "sentence string",
+        "from_ms bigint",
+        "until_ms bigint",
+        "value double",
+        f"evidence {EVIDENCE}",
+        "advice string",
+    ),
+)
+
+TABLES = (RECORDS, QUARANTINE, COUNTS, TOPICS, EVENTS, OWNERSHIP, GROUP_HOURS, GROUPS, FINDINGS)
+"""What is stored."""
