@@ -1,6 +1,6 @@
 """One round of a classic member: prepare, join, assign where it leads, sync, give up and take over.
 
-Preparation runs once for each round, however many JoinGroup attempts that takes. What is left of an old assignment
+Preparation runs once for each round and subscription, however many JoinGroup attempts that takes. What is left of an old assignment
 when the new one comes is the strategy's arithmetic; between the two, partitions that stay are never touched.
 """
 
@@ -36,10 +36,11 @@ def prepare(member: Standing) -> None:
         member.missing |= lost
         _run_before_join(member, Callback.LOST, lost, "they no longer exist")
         return
-    elif not member.is_prepared:
-        member.is_prepared = True
+    else:
         revoked = member.strategy.revoked_before_join(member.owned, member.topics)
-        if revoked is not None:
+        # Prepared once, there is more only where the subscription has changed since.
+        if revoked or (revoked is not None and not member.is_prepared):
+            member.is_prepared = True
             _run_before_join(member, Callback.REVOKED, revoked, cause)
             return
     member.is_prepared = True

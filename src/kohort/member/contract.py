@@ -136,15 +136,15 @@ class Contract:
             self.phase = Phase.PREPARED
         else:
             self._demand(bool(partitions), "COOPERATIVE does not call revoked with nothing")
-            if self.phase is Phase.IDLE:
+            # Again, where the subscription has changed since.
+            is_again = self.phase in (Phase.PREPARED, Phase.JOINED) and self._sees_facts
+            if self.phase is Phase.IDLE or is_again:
                 is_allowed = not self._sees_facts or partitions == self._unwanted
                 self._demand(is_allowed, "before JoinGroup COOPERATIVE revokes just what is no longer subscribed to")
                 self.phase = Phase.PREPARED
             else:
-                self._demand(
-                    self.phase in (Phase.SYNCED, Phase.JOINED) and (self.phase is Phase.SYNCED or not self._sees_facts),
-                    "COOPERATIVE revokes before JoinGroup or after SyncGroup",
-                )
+                is_there = self.phase in (Phase.SYNCED, Phase.JOINED)
+                self._demand(is_there, "COOPERATIVE revokes before JoinGroup or after SyncGroup")
                 is_exact = not self._sees_facts or partitions == self.owned - self._assigned
                 self._demand(is_exact, "after SyncGroup COOPERATIVE revokes just what the assignment leaves out")
                 self.phase = Phase.MOVING
@@ -208,7 +208,7 @@ class Contract:
             self.phase in allowed or (self.phase is Phase.MOVING and not self._sees_facts),
             "a round that has its assignment ends with assigned before the next one begins",
         )
-        # A repeated JoinGroup belongs to the round that was prepared; its assignment takes such partitions away.
+        # Java's consumer prepares a round once: when JoinGroup is repeated, its assignment takes such partitions away.
         is_repeated = self.phase is Phase.JOINED
         self._demand(is_repeated or not self._unwanted, "what is no longer subscribed to is revoked before JoinGroup")
         self._demand(not (self._is_out and self.owned), "what was lost is reported before JoinGroup")

@@ -127,6 +127,26 @@ def test_only_partitions_of_topics_no_longer_wanted_are_revoked_before_joining()
     assert join.protocols[0][1].owned == tuple(sorted(TWO))
 
 
+def test_what_is_unsubscribed_while_something_else_is_given_up_is_given_up_before_joining_too() -> None:
+    script = cooperative(owned=TWO | partitions(0, topic="u"), topics=("t", "u"))
+    script.subscribe("u")
+    script.subscribe("t")
+    [revoke] = script.finished(REVOKED)
+    assert isinstance(revoke, RunCallback)
+    assert (revoke.callback, revoke.partitions) == (REVOKED, partitions(0, topic="u"))
+    [join] = script.finished(REVOKED)
+    assert isinstance(join, Join)
+    assert join.protocols[0][1].owned == ()
+
+
+def test_what_is_unsubscribed_during_a_round_is_given_up_before_its_join_is_repeated() -> None:
+    script = rejoining()
+    script.subscribe("u")
+    [revoke] = script.join_failed(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert isinstance(revoke, RunCallback)
+    assert (revoke.callback, revoke.partitions) == (REVOKED, TWO)
+
+
 def test_one_more_topic_runs_no_callback_before_joining() -> None:
     [join] = cooperative().subscribe("t", "u")
     assert isinstance(join, Join)
