@@ -108,7 +108,8 @@ class PeerTopics:
             self._end(waiting, is_seen=False)
             return
         # What does not exist is said again and again: a member may have been given it meanwhile.
-        is_news = frame != self._asked or found[4:] != self._answer or not self._is_complete
+        is_lacking = not self._is_complete or any(map(self.view.is_gone, self.followed))
+        is_news = frame != self._asked or found[4:] != self._answer or is_lacking
         self._asked, self._answer = frame, found[4:]
         if is_news:
             answer: MetadataResponse = self._read(found)
