@@ -172,7 +172,7 @@ TOPICS = Table(
 """What is known of topics besides the log: names of ids, and end offsets; each input gives what it can."""
 
 EVENT_NAMES = (
-    "joined",  # a member is there that was not
+    "joined",  # a member is there that was not; `detail` {rebalance_timeout_ms, session_timeout_ms} as it was stored
     "left",  # a member is gone and nothing says that it was put out
     "evicted",  # a member is gone that did not leave: no generation without it was asked for, or it was fenced
     "rejoined",  # a static member came back under a new member id; `detail` has the old one
