@@ -18,15 +18,20 @@ from kohort.model.assignment import Assignment, Partitions
 
 
 class CapacityAssignor:
-    """Assignor `capacity`: shares in proportion to weights. `weight` is this member's own."""
+    """Assignor `capacity`: shares in proportion to weights. `weight` is this member's own.
+
+    With `is_eager` this member rebalances eagerly, though it could do better.
+    """
 
     name = "capacity"
-    protocols = (RebalanceProtocol.EAGER, RebalanceProtocol.COOPERATIVE)
+    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER, RebalanceProtocol.COOPERATIVE)
 
-    def __init__(self, weight: float = 1.0) -> None:
+    def __init__(self, weight: float = 1.0, *, is_eager: bool = False) -> None:
         if not (math.isfinite(weight) and weight > 0):
             raise ValueError(f"a member's weight is a number above 0, for example its cores; {weight} is none")
         self.weight = weight
+        if is_eager:
+            self.protocols = (RebalanceProtocol.EAGER,)
 
     def assign(self, spec: GroupSpec) -> dict[str, Assignment]:
         """Return one assignment for every member of `spec`; follow the two-step rule."""

@@ -1,0 +1,273 @@
+"""The options of `format("kohort")`: those of Spark's own Kafka source and sink where they mean the same, and ours.
+
+The law: a wrong option is one sentence that names it and says what it takes, before any cluster is asked and before
+Spark starts a job. A name that is not known is refused: a typing error must not change what is read. Other settings of
+Kafka's clients (`kafka.…`) that mean nothing here are let pass, so that a query moves by the format's name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from kohort.client.addresses import parse_addresses
+from kohort.client.config_file import reach
+from kohort.client.list_offsets import EARLIEST, LATEST
+from kohort.model.ids import TopicPartition
+from kohort.spark.member_options import MemberOptions, member_options
+from kohort.spark.offsets import OffsetChoice, choice_from
+from kohort.spark.option_values import Given, listed
+from kohort.spark.read_rows import FETCH_BYTES, Isolation, ReadSettings
+from kohort.spark.rounds import OffsetRange, ranges_from_json
+
+Kind = Literal["stream", "batch", "write"]
+
+_EVERYWHERE = ("kafka.bootstrap.servers", "includeHeaders")
+_READ = (
+    *_EVERYWHERE,
+    *("subscribe", "subscribePattern", "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp"),
+    *("startingOffsetsByTimestampStrategy", "failOnDataLoss", "minPartitions", "maxRecordsPerPartition"),
+    *("isolationLevel", "fetchBytes"),
+    # Of Spark's source, without effect here: how long and how often its executors' consumers and its driver try.
+    *("kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs"),
+)
+KNOWN: dict[Kind, tuple[str, ...]] = {
+    "stream": (
+        *_READ,
+        *("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxBytesPerTrigger", "maxTriggerDelay"),
+        *("group.id", "protocol", "assignor", "assignor.weight", "instance.id", "onOffsetMismatch"),
+    ),
+    "batch": (*_READ, "assign", "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp", "ranges"),
+    "write": (*_EVERYWHERE, "topic"),
+}
+"""The options of each kind of use, beside `kafka.*`."""
+
+_REFUSED = {
+    "auto.offset.reset": "startingOffsets says where a partition without a committed offset begins",
+    "enable.auto.commit": "offsets are committed when a batch is done",
+    "key.deserializer": "keys are binary; cast them in the query",
+    "value.deserializer": "values are binary; cast them in the query",
+    "key.serializer": "keys are written as they are",
+    "value.serializer": "values are written as they are",
+    "interceptor.classes": "there are no interceptors",
+}
+_NOT_FOR_MEMBERS = {
+    "assign": "partitions are shared out by the group: name topics by subscribe or subscribePattern",
+    "groupIdPrefix": "the group is named by group.id",
+    "endingOffsets": "a stream has no end; trigger(availableNow=True) stops at the latest offsets",
+    "endingTimestamp": "a stream has no end; trigger(availableNow=True) stops at the latest offsets",
+    "endingOffsetsByTimestamp": "a stream has no end; trigger(availableNow=True) stops at the latest offsets",
+}
+
+
+_LATEST_START = OffsetChoice("startingOffsets", end=LATEST)
+_LATEST_END = OffsetChoice("endingOffsets", end=LATEST)
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerLimits:
+    """How much a micro-batch of a stream reads; None does not limit it.
+
+    Fewer than `min_offsets` offsets are left for later, until the last batch is `max_delay_ms` ago.
+    """
+
+    max_offsets: int | None = None
+    min_offsets: int | None = None
+    max_bytes: int | None = None
+    max_delay_ms: int = 15 * 60_000
+
+
+_NO_LIMITS = TriggerLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """What the options say, as plain values. Of `topics`, `pattern` and `assigned` one is given.
+
+    `member` is a stream's part in its group. `ranges` are a batch's exact offsets, in place of everything else that
+    says what is read. `topic` is a sink's. `properties` are how to be let into the cluster, in Kafka's names.
+    """
+
+    kind: Kind
+    bootstrap_servers: str
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    assigned: frozenset[TopicPartition] = frozenset()
+    ranges: tuple[OffsetRange, ...] | None = None
+    starting: OffsetChoice = _LATEST_START
+    ending: OffsetChoice = _LATEST_END
+    member: MemberOptions | None = None
+    topic: str | None = None
+    limits: TriggerLimits = _NO_LIMITS
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
+    fail_on_data_loss: bool = True
+    include_headers: bool = False
+    isolation: Isolation = "read_uncommitted"
+    fetch_bytes: int = FETCH_BYTES
+    client_id: str = "kohort"
+    client_rack: str = ""
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str], kind: Kind = "stream") -> SourceOptions:
+        """Return what options mean for this kind of use. Raises ValueError."""
+        given = Given(options)
+        _refuse(given, kind)
+        servers = given.required("kafka.bootstrap.servers", "host:port, or several with commas between them")
+        _check_addresses(servers)
+        properties = _security(given.under("kafka."))
+        include_headers = given.truth("includeHeaders", default=False)
+        client_id = given.text("kafka.client.id") or "kohort"
+        if kind == "write":
+            return cls(
+                kind,
+                servers,
+                topic=given.text("topic") or None,
+                include_headers=include_headers,
+                client_id=client_id,
+                properties=properties,
+            )
+        return cls(
+            kind,
+            servers,
+            *_what(given, kind),
+            starting=choice_from(options, "starting", default="latest" if kind == "stream" else "earliest"),
+            ending=choice_from(options, "ending", default="latest"),
+            member=member_options(given) if kind == "stream" else None,
+            limits=_limits(given) if kind == "stream" else _NO_LIMITS,
+            min_partitions=given.number("minPartitions", least=1),
+            max_records_per_partition=given.number("maxRecordsPerPartition", least=1),
+            fail_on_data_loss=given.truth("failOnDataLoss", default=True),
+            include_headers=include_headers,
+            isolation=_isolation(given),
+            fetch_bytes=given.number("fetchBytes", "kafka.max.partition.fetch.bytes", least=1) or FETCH_BYTES,
+            client_id=client_id,
+            client_rack=given.text("kafka.client.rack") or "",
+            properties=properties,
+        )._checked()
+
+    @property
+    def read_settings(self) -> ReadSettings:
+        """How executors read ranges."""
+        return ReadSettings(
+            self.bootstrap_servers,
+            self.fetch_bytes,
+            self.isolation,
+            self.include_headers,
+            self.fail_on_data_loss,
+            self.client_id,
+            self.client_rack,
+            properties=self.properties,
+        )
+
+    def _checked(self) -> SourceOptions:
+        choice = self.starting
+        if self.kind == "batch" and (choice.end == LATEST or LATEST in choice.offsets.values()):
+            raise ValueError(f"{choice.option} is latest: in a batch it takes earliest, -2 or offsets per partition")
+        if self.kind == "batch" and (self.ending.end == EARLIEST or EARLIEST in self.ending.offsets.values()):
+            raise ValueError(f"{self.ending.option} is earliest: it takes latest, -1 or offsets per partition")
+        return self
+
+
+def _refuse(given: Given, kind: Kind) -> None:
+    """Refuse what has no meaning here. Raises ValueError."""
+    for name, why in _REFUSED.items():
+        if f"kafka.{name}" in given:
+            raise ValueError(f"the option kafka.{name} cannot be set: {why}")
+    if kind == "stream":
+        for name, why in _NOT_FOR_MEMBERS.items():
+            if name in given:
+                raise ValueError(f"a stream has no option {name}: {why}")
+    # A batch and a sink are in no group: what says how a stream is takes no effect there, and does no harm.
+    known = KNOWN["stream"] + (KNOWN[kind] if kind != "stream" else ())
+    given.refuse_unknown(known, "kafka.")
+
+
+def _check_addresses(servers: str) -> None:
+    try:
+        parse_addresses(servers)
+    except ValueError as error:
+        raise ValueError(f"kafka.bootstrap.servers is {servers!r}: {error}") from None
+
+
+def _security(properties: Mapping[str, str]) -> dict[str, str]:
+    found = {name: value for name, value in properties.items() if name.startswith(("security.", "ssl.", "sasl."))}
+    if "enable.ssl.certificate.verification" in properties:
+        found["enable.ssl.certificate.verification"] = properties["enable.ssl.certificate.verification"]
+    try:
+        reach(found)
+    except (ValueError, OSError) as error:
+        raise ValueError(f"kafka.*: {error}") from None
+    return found
+
+
+def _what(
+    given: Given, kind: Kind
+) -> tuple[tuple[str, ...], str | None, frozenset[TopicPartition], tuple[OffsetRange, ...] | None]:
+    """Return topics, pattern, partitions and ranges to read, of which one is given. Raises ValueError."""
+    ways = ("subscribe", "subscribePattern", *(("assign", "ranges") if kind == "batch" else ()))
+    used = [name for name in ways if name in given]
+    if len(used) != 1:
+        what = f"there are {listed(used)}" if used else "there is none"
+        raise ValueError(f"one option of {listed(ways[:3])} says what is read: {what}")
+    text = given.required(used[0], "topics, such as flights,weather")
+    match used[0]:
+        case "subscribe":
+            topics = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+            if not topics:
+                raise ValueError(f"subscribe is {text!r}: it takes topics, such as flights,weather")
+            return topics, None, frozenset(), None
+        case "subscribePattern":
+            try:
+                re.compile(text)
+            except re.error as cause:
+                raise ValueError(f"subscribePattern is {text!r}: it takes a regular expression ({cause})") from None
+            return (), text, frozenset(), None
+        case "assign":
+            return (), None, _partitions(text), None
+    try:
+        return (), None, frozenset(), tuple(ranges_from_json(text))
+    except ValueError as error:
+        raise ValueError(f"ranges is {text!r}: {error}") from None
+
+
+def _partitions(text: str) -> frozenset[TopicPartition]:
+    wrong = ValueError(f'assign is {text!r}: it takes JSON such as {{"flights": [0, 1]}}')
+    try:
+        topics = json.loads(text)
+    except ValueError:
+        raise wrong from None
+    if not isinstance(topics, dict) or not topics:
+        raise wrong
+    found = set()
+    for topic, numbers in topics.items():
+        if not isinstance(numbers, list) or not all(type(each) is int and each >= 0 for each in numbers):
+            raise wrong
+        found |= {TopicPartition(topic, number) for number in numbers}
+    if not found:
+        raise wrong
+    return frozenset(found)
+
+
+def _isolation(given: Given) -> Isolation:
+    allowed: tuple[Isolation, ...] = ("read_uncommitted", "read_committed")
+    return given.choice("isolationLevel", allowed, "read_uncommitted", "kafka.isolation.level")
+
+
+def _limits(given: Given) -> TriggerLimits:
+    found = TriggerLimits(
+        given.number("maxOffsetsPerTrigger", least=1),
+        given.number("minOffsetsPerTrigger", least=1),
+        given.number("maxBytesPerTrigger", least=1),
+        given.duration_ms("maxTriggerDelay", _NO_LIMITS.max_delay_ms),
+    )
+    if found.min_offsets and found.max_offsets and found.min_offsets > found.max_offsets:
+        raise ValueError(
+            f"minOffsetsPerTrigger is {found.min_offsets}: it takes at most maxOffsetsPerTrigger, which is"
+            f" {found.max_offsets}"
+        )
+    return found
