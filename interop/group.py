@@ -68,8 +68,8 @@ class Member(Account):
         self.child.signal(signal.SIGHUP)
 
     def kill(self) -> None:
-        """End it as a crash would."""
-        self.child.kill()
+        """End it as a crash would, with the processes that it has started."""
+        self.child.crash()
         self.read()
         self.ended_s = time.monotonic()
         self.owned = set()
@@ -93,7 +93,7 @@ class Group:
 
     def __exit__(self, *_: object) -> None:
         for member in self.members:
-            member.child.kill()
+            member.child.crash()
 
     def start(self, library: str, **settings: str) -> Member:
         """Start one member more."""

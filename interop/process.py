@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
@@ -52,6 +53,22 @@ class Child:
         """Return everything that it has printed so far."""
         return self.output.read_text(errors="replace")
 
+    def descendants(self) -> list[int]:
+        """Return the processes that it has started, and those that they have started in their turn, parents first."""
+        parents: dict[int, list[int]] = {}
+        for status in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = status.read_text().rsplit(")", 1)[1].split()
+            except OSError:  # it has ended meanwhile
+                continue
+            parents.setdefault(int(fields[1]), []).append(int(status.parent.name))
+        found, left = [], [self.pid]
+        while left:
+            children = parents.get(left.pop(), [])
+            found += children
+            left += children
+        return found
+
     def rss_mib(self) -> float:
         """Return its resident memory in MiB, as the kernel counts it."""
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
@@ -96,3 +113,10 @@ class Child:
         """End it by SIGKILL and return its exit code."""
         self.signal(signal.SIGKILL)
         return self.process.wait(20)
+
+    def crash(self) -> None:
+        """End it and all its descendants by SIGKILL, as a machine that loses its power would."""
+        for pid in reversed(self.descendants()):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.kill()

@@ -21,10 +21,19 @@ LONGEST_PAUSE_S = 6.0  # beside other tests, and beyond the longest time without
 class Referee:
     """Judges one group whose topic is written to all the time."""
 
-    def __init__(self, group: Group, load: Load, *, still_s: float = 0.7, timeout_s: float = 60) -> None:
+    def __init__(
+        self,
+        group: Group,
+        load: Load,
+        *,
+        still_s: float = 0.7,
+        timeout_s: float = 60,
+        longest_pause_s: float = LONGEST_PAUSE_S,
+    ) -> None:
         self.group = group
         self._load = load
         self._still_s = still_s
+        self._longest_pause_s = longest_pause_s
         self._timeout_s = timeout_s
 
     @contextmanager
@@ -39,7 +48,7 @@ class Referee:
             stayed = held & each.owned
             stopped = stayed - kept(each, held, since)
             assert not stopped, f"{each.name} stopped reading {stopped}, which it keeps: {self.group.state()}"
-            allowed_s = LONGEST_PAUSE_S + self._load.longest_gap_s(start_s)
+            allowed_s = self._longest_pause_s + self._load.longest_gap_s(start_s)
             for partition in stayed:
                 pause_s = longest_pause_s(each, partition, start_s, time.monotonic())
                 assert pause_s < allowed_s, f"{each.name} read nothing of {partition} for {pause_s:.1f} s"

@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 Row = tuple[int, int, str, str]  # partition, offset, key, value
 
@@ -28,6 +28,7 @@ class Options:
     is_native: bool = False  # of the consumer protocol
     remote_assignor: str | None = None
     regex: str | None = None
+    more: Mapping[str, str] = field(default_factory=dict)  # what only some programs know
 
     def turned(self) -> Options:
         """Return the same with the other protocol."""
@@ -112,4 +113,5 @@ def options() -> Options:
         settings.get("protocol", "classic") == "consumer",
         settings.get("remote_assignor"),
         settings.get("regex"),
+        settings,
     )

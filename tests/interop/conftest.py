@@ -13,6 +13,7 @@ from interop.brokers import BROKERS, Broker
 from interop.group import Group
 from interop.kafka import ApacheKafka
 from interop.kohort_broker import KohortBroker
+from interop.spark_cluster import SparkCluster
 from tests.interop.lanes import Lanes, Stage, is_lane, order
 from tests.interop.topics import create_topic
 
@@ -117,6 +118,17 @@ def broker(request: pytest.FixtureRequest) -> Broker:
 def apache(_apache: ApacheKafka) -> ApacheKafka:
     """A real Apache Kafka."""
     return _apache
+
+
+@pytest.fixture(scope="session")
+def spark_cluster() -> Iterator[SparkCluster]:
+    """A Spark standalone cluster of a master and two workers."""
+    try:
+        cluster = SparkCluster().start()
+    except jars.Unavailable as reason:
+        pytest.skip(str(reason))
+    yield cluster
+    cluster.stop()
 
 
 @pytest.fixture(scope="session")
