@@ -76,6 +76,18 @@ class Topic:
         """The group's committed offsets by partition."""
         return self.run(self._committed())
 
+    def commit(self, offsets: dict[int, int]) -> None:
+        """Set the committed offsets of a group that has no members, as an admin would."""
+        self.run(self._commit(offsets))
+
+    def delete_group(self) -> None:
+        """Delete the group, as retention does with one that is not used."""
+        self.run(self._delete_group())
+
+    def delete_records(self, before: int) -> None:
+        """Delete what is before an offset in each partition, as retention does."""
+        self.run(self._delete_records(before))
+
     def members(self) -> int:
         """How many members the group has."""
         return self.run(self._members())
@@ -98,6 +110,18 @@ class Topic:
         async with Cluster(self.bootstrap_servers) as cluster:
             found = await fetch_committed(cluster, self.group_id, self.partitions)
         return {each.partition: entry.offset for each, entry in found.items()}
+
+    async def _commit(self, offsets: dict[int, int]) -> None:
+        async with Admin(self.bootstrap_servers) as admin:
+            await admin.reset_offsets(self.group_id, {self.partitions[each]: at for each, at in offsets.items()})
+
+    async def _delete_group(self) -> None:
+        async with Admin(self.bootstrap_servers) as admin:
+            await admin.delete_group(self.group_id)
+
+    async def _delete_records(self, before: int) -> None:
+        async with Admin(self.bootstrap_servers) as admin:
+            await admin.delete_records(dict.fromkeys(self.partitions, before))
 
     async def _members(self) -> int:
         async with Admin(self.bootstrap_servers) as admin:

@@ -11,11 +11,21 @@ from kohort.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from kohort.spark.group_stream import GroupStream
+    from kohort.spark.into_table import exactly_once, for_each_batch
     from kohort.spark.java import JavaMissing
     from kohort.spark.rounds import OffsetRange, Round
     from kohort.spark.session import SparkMissing, build
 
-__all__ = ["GroupStream", "JavaMissing", "OffsetRange", "Round", "SparkMissing", "build"]
+__all__ = [
+    "GroupStream",
+    "JavaMissing",
+    "OffsetRange",
+    "Round",
+    "SparkMissing",
+    "build",
+    "exactly_once",
+    "for_each_batch",
+]
 
 _HOMES = {
     "GroupStream": "kohort.spark.group_stream",
@@ -24,6 +34,8 @@ _HOMES = {
     "Round": "kohort.spark.rounds",
     "SparkMissing": "kohort.spark.session",
     "build": "kohort.spark.session",
+    "exactly_once": "kohort.spark.into_table",
+    "for_each_batch": "kohort.spark.into_table",
 }
 
 __getattr__ = lazy_exports(__name__, _HOMES)

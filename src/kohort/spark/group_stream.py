@@ -22,9 +22,11 @@ from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.spark.frames import frame_on_driver, frame_on_executors
+from kohort.spark.keeper import OffsetKeeper
 from kohort.spark.loop_thread import LoopThread
 from kohort.spark.round_gate import GroupSettings, RoundGate
 from kohort.spark.rounds import Round, StreamMetrics
+from kohort.spark.tables.claims import Fenced
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -81,6 +83,7 @@ class GroupStream:
         self._gate: RoundGate | None = None
         self._thread: LoopThread | None = None
         self._is_stopping = False
+        self._refusal: Fenced | None = None
         self._former_handlers: dict[int, Any] = {}
 
     def __enter__(self) -> GroupStream:
@@ -144,19 +147,32 @@ class GroupStream:
 
         Ends when `until(stream)` holds, looked at between rounds, when `timeout_s` passed, or after `stop`. What
         `function` raises ends the run: its round is not committed. Raises KafkaError where the group or a log fails.
+        `exactly_once(table)` as the function keeps the offsets in its table: a round that the table refused is lost.
         """
-        with closing(self.rounds(until=until, timeout_s=timeout_s)) as rounds:
+        keeper = function if isinstance(function, OffsetKeeper) else None
+        with closing(self.rounds(until=until, timeout_s=timeout_s, keeper=keeper)) as rounds:
             for frame, each in rounds:
-                function(frame, each)
+                try:
+                    function(frame, each)
+                except Fenced as refusal:
+                    self._refusal = refusal
         return self.metrics
 
     def rounds(
-        self, *, until: Callable[[GroupStream], bool] | None = None, timeout_s: float | None = None
+        self,
+        *,
+        until: Callable[[GroupStream], bool] | None = None,
+        timeout_s: float | None = None,
+        keeper: OffsetKeeper | None = None,
     ) -> Generator[tuple[DataFrame, Round]]:
-        """Yield `(frame, round)`; a round is committed when the next one is asked for, and not if none ever is."""
+        """Yield `(frame, round)`; a round is committed when the next one is asked for, and not if none ever is.
+
+        With a `keeper` rounds start where that says, and it has to be given each round before the next is asked for.
+        """
         self.start()
         assert self._thread is not None, "a started stream has a thread"
         assert self._gate is not None, "a started stream has a gate"
+        self._thread.wake(partial(self._gate.keep, keeper))
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while not self._is_stopping:
             left_s = None if deadline is None else deadline - time.monotonic()
@@ -202,6 +218,7 @@ class GroupStream:
         is_committed = False
         try:
             frame, done = self._frame(planned)
+            self._refusal = None
             yield frame, done
             is_committed = self._commit(thread, gate, done, began)
         except KafkaError as error:
@@ -213,18 +230,24 @@ class GroupStream:
             thread.wake(partial(gate.close, planned, is_committed=is_committed))
 
     def _commit(self, thread: LoopThread, gate: RoundGate, done: Round, began: float) -> bool:
-        """Commit a round and return whether the group took it."""
+        """Commit a round and return whether the group took it. What a table took with its offsets is done anyway."""
+        is_kept = gate.keeper is not None and self._refusal is None
         try:
+            if self._refusal is not None:
+                raise self._refusal
             thread.call(gate.commit(done))
-        except CommitFailed as refusal:
-            log.warning("group %s: round %d is lost: %s", self._settings.group_id, done.number, refusal.text)
-            self.metrics.lose(done)
-            is_committed = False
-        else:
-            self.metrics.count(done, time.perf_counter() - began)
             is_committed = True
+        except CommitFailed as refusal:
+            fate = "is in its table all the same" if is_kept else "is lost"
+            log.warning("group %s: round %d %s: %s", self._settings.group_id, done.number, fate, refusal.text)
+            is_committed = False
+        is_done = is_committed or is_kept
+        if is_done:
+            self.metrics.count(done, time.perf_counter() - began)
+        else:
+            self.metrics.lose(done)
         if self._finished is not None:
-            self._finished(done, is_committed)
+            self._finished(done, is_done)
         return is_committed
 
     def _frame(self, planned: Round) -> tuple[DataFrame, Round]:

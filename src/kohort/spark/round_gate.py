@@ -1,102 +1,94 @@
 """Rounds against rebalances: a round runs only on partitions that the member owns, and holds their revocation up.
 
-The law: a round's offsets are committed with the generation in which it began, or not at all. A
-revocation waits for the round, bounded by the rebalance timeout; what was lost, or outlived that
-bound, is refused at `commit`. It runs in one event loop, so nothing here needs a lock; it knows no Spark.
+The law: a round's offsets are committed for partitions that stayed the member's from its beginning, or not at all. A
+revocation waits for a round that reads what is revoked, bounded by the rebalance timeout; what was lost, or outlived
+that bound, is refused at `commit`. Rounds on what stays are never interrupted. It runs in one event loop, so nothing
+here needs a lock; it knows no Spark.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal
 
-from kohort.assign import RangeAssignor
-from kohort.assign.spec import Assignor
-from kohort.client.cluster import Cluster
-from kohort.client.errors import CommitFailed
-from kohort.client.list_offsets import EARLIEST, LATEST, list_ends
+from kohort.client.errors import CommitFailed, RebalanceInProgress, UnknownTopic
+from kohort.client.held import Hold
+from kohort.client.list_offsets import LATEST, list_ends
 from kohort.client.listener import RebalanceListener, finished
 from kohort.client.membership import Membership
 from kohort.client.offsets import OffsetAndMetadata
 from kohort.model.assignment import Partitions
-from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
-from kohort.spark.rounds import Round, plan
+from kohort.spark.checkpoint import MARK
+from kohort.spark.group_settings import GroupSettings
+from kohort.spark.keeper import OffsetKeeper
+from kohort.spark.rounds import OffsetRange, Round, plan
+from kohort.spark.starting_points import Policy, ResetPolicy, StartingPoints
 
 log = logging.getLogger(__name__)
 
-Reset = Literal["earliest", "latest", "none"]
+Available = Mapping[TopicPartition, tuple[int, int]]
+Planner = Callable[[Available], tuple[OffsetRange, ...]]
+"""What a round reads, out of position and end of each partition that may be read; nothing lets the gate wait."""
 
 _FIRST_WAIT_S = 0.01
 _LONGEST_WAIT_S = 0.1
 
 
-class NoOffset(KafkaError):
-    """A partition has no usable committed offset, and `auto_offset_reset` is "none"."""
+@dataclass(slots=True)
+class _Open:
+    """The round that is open, what of it the member still holds, and whether a revocation gave up on it."""
 
-    def __init__(self, partition: TopicPartition, committed: int | None, first: int, last: int) -> None:
-        held = "has no committed offset" if committed is None else f"has the committed offset {committed}"
-        text = f'{partition} {held}, the log holds {first} to {last}, and auto_offset_reset is "none"'
-        super().__init__(
-            ErrorCode.OFFSET_OUT_OF_RANGE, f"{text}: reset the group's offsets, or choose earliest or latest"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class GroupSettings:
-    """How the stream takes part in its group; names and defaults are the consumer's."""
-
-    bootstrap_servers: str
-    group_id: str
-    topics: tuple[str, ...]
-    auto_offset_reset: Reset = "latest"
-    client_id: str = "kohort"
-    group_instance_id: str | None = None
-    session_timeout_ms: int = 45_000
-    heartbeat_interval_ms: int = 3_000
-    rebalance_timeout_ms: int = 300_000
-    assignors: tuple[Assignor, ...] = (RangeAssignor(),)
-    client_rack: str | None = None
+    round: Round
+    partitions: Partitions
+    hold: Hold
+    outlived: Partitions = frozenset()
 
 
 class RoundGate(RebalanceListener):
-    """One membership whose rebalances and rounds never overlap. `listener` hears of rebalances after the gate did."""
+    """One membership whose rebalances and rounds never overlap. `listener` hears of rebalances after the gate did.
 
-    def __init__(self, settings: GroupSettings, listener: RebalanceListener | None = None) -> None:
+    With a `policy` of its own, where it starts is committed at once.
+    """
+
+    def __init__(
+        self, settings: GroupSettings, listener: RebalanceListener | None = None, policy: Policy | None = None
+    ) -> None:
         self.settings = settings
         self.owned: Partitions = frozenset()
+        self.targets: Mapping[TopicPartition, int] | None = None
+        """Ends that no round goes beyond; what is not named is not read."""
         self._listener = listener or RebalanceListener()
-        self._cluster = Cluster(settings.bootstrap_servers, client_id=settings.client_id)
+        self._cluster = settings.cluster()
+        self.starting = StartingPoints(
+            self._cluster,
+            settings.group_id,
+            policy or ResetPolicy(settings.auto_offset_reset),
+            settings.isolation,
+            is_marking=policy is not None,
+        )
         self._membership: Membership | None = None
         self._positions: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}
+        self._leaving: Partitions = frozenset()
+        self._open: _Open | None = None
         self._tenure = 0
         self._rounds = 0
-        self._is_revoking = False
         self._is_stopping = False
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._closed = asyncio.Event()
         self._stirred = asyncio.Event()
 
     async def start(self) -> None:
         """Reach the cluster and begin to join. Raises KafkaError."""
-        settings = self.settings
         await self._cluster.start()
-        self._membership = Membership(
-            self._cluster,
-            settings.group_id,
-            topics=settings.topics,
-            assignors=settings.assignors,
-            session_timeout_ms=settings.session_timeout_ms,
-            rebalance_timeout_ms=settings.rebalance_timeout_ms,
-            heartbeat_interval_ms=settings.heartbeat_interval_ms,
-            group_instance_id=settings.group_instance_id,
-            listener=self,
-            client_rack=settings.client_rack,
-        )
+        await self.settings.follow(self._cluster)
+        self._membership = self.settings.membership(self._cluster, self)
+        self._cluster.watch(self.settings.seen(self._membership))
+        self.starting.see(await self._existing())
         await self._membership.start()
 
     async def stop(self, reason: str) -> None:
@@ -113,6 +105,17 @@ class RoundGate(RebalanceListener):
         self._is_stopping = True
         self._stirred.set()
 
+    def keep(self, keeper: OffsetKeeper | None) -> None:
+        """Believe `keeper` from the next round on; None: the group."""
+        if keeper is not self.keeper:
+            self.starting.keeper = keeper
+            self._positions.clear()
+
+    @property
+    def keeper(self) -> OffsetKeeper | None:
+        """Who keeps the offsets beside the rows, where it is not the group."""
+        return self.starting.keeper
+
     @property
     def member_id(self) -> str:
         """The id that the coordinator gave, or an empty string."""
@@ -120,8 +123,18 @@ class RoundGate(RebalanceListener):
 
     @property
     def generation(self) -> int:
-        """The group's generation, or -1."""
+        """The group's generation, in the consumer protocol the member's epoch, or -1."""
         return self._membership.generation if self._membership else -1
+
+    @property
+    def positions(self) -> dict[TopicPartition, int]:
+        """Where the next round begins, per owned partition that was looked up."""
+        return dict(self._positions)
+
+    @property
+    def ends(self) -> dict[TopicPartition, int]:
+        """The ends of owned partitions, as of the last look."""
+        return dict(self._ends)
 
     @property
     def lag(self) -> dict[TopicPartition, int]:
@@ -129,29 +142,40 @@ class RoundGate(RebalanceListener):
         known = self._positions.keys() & self._ends.keys()
         return {partition: max(0, self._ends[partition] - self._positions[partition]) for partition in known}
 
+    @property
+    def is_caught_up(self) -> bool:
+        """Whether no rebalance is under way, and everything owned is read as far as the targets, as of the last look.
+
+        A member without partitions is caught up.
+        """
+        member = self._membership
+        if member is None or not member.is_stable or self._leaving or member.assignment != self.owned:
+            return False
+        return all(each in self._positions and self._positions[each] >= self._goal(each) for each in self.owned)
+
     # Rounds
 
-    async def begin(self, most: int, timeout_s: float | None = None) -> Round | None:
-        """Wait until owned partitions hold new records, and open a round over `most` offsets or fewer.
+    async def begin(self, most: int | Planner, timeout_s: float | None = None) -> Round | None:
+        """Wait until owned partitions hold new records, and open a round over `most` offsets or fewer, or as planned.
 
         Returns None when `timeout_s` passed or the gate is interrupted. Raises KafkaError where the membership or a
         listener failed. Every round must be closed by `close`.
         """
+        planner: Planner = most if callable(most) else lambda available: plan(available, most)
         loop = asyncio.get_running_loop()
         deadline = None if timeout_s is None else loop.time() + timeout_s
         wait_s = _FIRST_WAIT_S
         while not self._is_stopping:
             self._member.check()
             tenure = self._tenure
-            if self.owned and not self._is_revoking:
+            if self.owned - self._leaving:
                 available = await self._available()
-                if tenure != self._tenure or self._is_revoking:
+                if tenure != self._tenure:
                     continue
-                if ranges := plan(available, most):
+                staying = {each: places for each, places in available.items() if each not in self._leaving}
+                if ranges := planner(staying):
                     # From the look at the tenure to here nothing was awaited: no rebalance can have come between.
-                    self._idle.clear()
-                    self._rounds += 1
-                    return Round(self._rounds - 1, self.generation, ranges)
+                    return self._opened(ranges)
             left_s = wait_s if deadline is None else min(wait_s, deadline - loop.time())
             if left_s <= 0:
                 return None
@@ -160,36 +184,65 @@ class RoundGate(RebalanceListener):
         return None
 
     async def commit(self, done: Round) -> None:
-        """Commit what an open round read, in the generation in which it began.
+        """Commit what an open round read of partitions that stayed this member's since it began.
 
-        Raises CommitFailed when the member lost the partitions meanwhile; the next owner reads the rows again.
+        Raises CommitFailed when some did not, after the others' commit; the next owner reads their rows again.
         """
-        partitions, member = {each.partition for each in done.ranges}, self._member
-        # Whoever joined again has a new identity, with which the group would take a commit for what it lost.
-        if member.generation != done.generation or not partitions <= self.owned:
-            raise CommitFailed(ErrorCode.ILLEGAL_GENERATION, member.member_id, done.generation)
-        offsets = {partition: OffsetAndMetadata(offset) for partition, offset in done.next_offsets.items()}
-        await member.commit(offsets)
-        self._positions.update(done.next_offsets)
+        opened, member = self._open, self._member
+        assert opened is not None, "a round is committed before it is closed"
+        deadline_s = asyncio.get_running_loop().time() + self.settings.rebalance_timeout_ms / 1000
+        while True:
+            # Whoever joined again may own the same partitions: what it read before is another tenure's.
+            kept = (opened.partitions & opened.hold.kept & self.owned) - opened.outlived
+            offsets = {each: offset for each, offset in done.next_offsets.items() if each in kept}
+            try:
+                await member.commit({each: OffsetAndMetadata(offset, MARK) for each, offset in offsets.items()})
+            except RebalanceInProgress:
+                # Nobody else owns them yet. While a callback waits for this round there is nothing to wait for here.
+                left_s = deadline_s - asyncio.get_running_loop().time()
+                if left_s <= 0 or opened.partitions & self._leaving:
+                    raise
+                await self._settle(left_s)
+                continue
+            break
+        self._positions.update(offsets)
+        if lost := done.next_offsets.keys() - kept:
+            names = ", ".join(map(str, sorted(lost)))
+            text = (
+                f"the group took {names} from this member while it read them: their rows are read again from the last"
+                " commit by whoever owns them now"
+            )
+            raise CommitFailed(ErrorCode.ILLEGAL_GENERATION, member.member_id, member.generation, text)
 
     def close(self, done: Round, *, is_committed: bool) -> None:
         """Close a round, so that a revocation may go on. What was not committed will be read again."""
+        if self._open is None or self._open.round.number != done.number:
+            return
         if not is_committed:
             self._forget(each.partition for each in done.ranges)
-        self._idle.set()
+        self._member.release(self._open.hold)
+        self._open = None
+        self._closed.set()
+
+    async def aim(self) -> None:
+        """Let rounds go to where the topics end now, and no further. Raises KafkaError."""
+        partitions = await self._existing()
+        self.targets = await list_ends(self._cluster, partitions, LATEST, self.settings.isolation)
 
     # Callbacks of the membership
 
     async def on_partitions_revoked(self, partitions: Partitions) -> None:
-        """Wait for the running round, which commits, then let go."""
-        self._is_revoking = True
+        """Wait for the running round if it reads any of them, which commits; then let go."""
+        self._leaving |= partitions
         try:
             async with asyncio.timeout(self.settings.rebalance_timeout_ms / 1000 * 0.9):
-                await self._idle.wait()
+                while self._open is not None and self._open.partitions & partitions:
+                    self._closed.clear()
+                    await self._closed.wait()
         except TimeoutError:
             log.warning("group %s: a round outlasts the rebalance timeout and is lost", self.settings.group_id)
         finally:
-            self._is_revoking = False
+            self._leaving -= partitions
             self._let_go(partitions)
         await finished(self._listener.on_partitions_revoked(partitions))
 
@@ -212,10 +265,19 @@ class RoundGate(RebalanceListener):
         assert self._membership is not None, "a round begins after the start"
         return self._membership
 
+    def _opened(self, ranges: tuple[OffsetRange, ...]) -> Round:
+        begun = Round(self._rounds, self.generation, ranges)
+        partitions = frozenset(each.partition for each in ranges)
+        self._open = _Open(begun, partitions, self._member.hold(partitions))
+        self._rounds += 1
+        return begun
+
     def _let_go(self, partitions: Partitions) -> None:
         self.owned -= partitions
         self._tenure += 1
         self._forget(partitions)
+        if self._open is not None:
+            self._open.outlived |= partitions
         for partition in partitions:
             self._ends.pop(partition, None)
 
@@ -223,33 +285,47 @@ class RoundGate(RebalanceListener):
         for partition in partitions:
             self._positions.pop(partition, None)
 
-    async def _available(self) -> dict[TopicPartition, tuple[int, int]]:
+    async def _existing(self) -> list[TopicPartition]:
+        """Return the partitions of the topics that are wanted, as far as there are any."""
+        found: list[TopicPartition] = []
+        for name in self._member.topics:
+            with suppress(UnknownTopic):
+                topic = await self._cluster.topic(name)
+                found += [TopicPartition(name, number) for number in topic.partitions]
+        return found
+
+    def _goal(self, partition: TopicPartition) -> int:
+        """Where reading ends: at the target, or at the end as of the last look."""
+        if self.targets is not None:
+            return self.targets.get(partition, 0)
+        return self._ends.get(partition, self._positions[partition] + 1)
+
+    async def _available(self) -> Available:
         """Return position and end of every owned partition; nothing when a rebalance came meanwhile."""
         owned, tenure = self.owned, self._tenure
         if missing := owned - self._positions.keys():
-            found = await self._starting_positions(missing)
+            try:
+                found = await self.starting.find(self._member, missing)
+            except CommitFailed as refusal:  # of the keeper, or of the group that is asked who is right
+                log.warning("group %s: %s", self.settings.group_id, refusal.text)
+                return {}
             if tenure != self._tenure:
                 return {}
             self._positions |= found
-        ends = await list_ends(self._cluster, owned, LATEST)
+        ends = await list_ends(self._cluster, owned, LATEST, self.settings.isolation)
         if tenure != self._tenure:
             return {}
         self._ends = ends
+        if self.targets is not None:
+            ends = {partition: min(end, self.targets.get(partition, 0)) for partition, end in ends.items()}
         return {partition: (self._positions[partition], end) for partition, end in ends.items()}
 
-    async def _starting_positions(self, partitions: Partitions) -> dict[TopicPartition, int]:
-        """Return committed offsets, or what `auto_offset_reset` says where there is none or the log has moved on."""
-        committed = await self._member.committed(partitions)
-        first = await list_ends(self._cluster, partitions, EARLIEST)
-        last = await list_ends(self._cluster, partitions, LATEST)
-        found = {partition: each.offset for partition, each in committed.items()}
-        for partition in partitions:
-            position = found.get(partition)
-            if position is None or not first[partition] <= position <= last[partition]:
-                if self.settings.auto_offset_reset == "none":
-                    raise NoOffset(partition, position, first[partition], last[partition])
-                found[partition] = (first if self.settings.auto_offset_reset == "earliest" else last)[partition]
-        return found
+    async def _settle(self, timeout_s: float) -> None:
+        """Wait until no rebalance is under way for the member; it may not have heard of one yet."""
+        member = self._member
+        await asyncio.sleep(_FIRST_WAIT_S)
+        with suppress(TimeoutError):
+            await member.wait_for(lambda: member.is_stable, timeout_ms=int(timeout_s * 1000) + 1)
 
     async def _stir(self, timeout_s: float) -> None:
         try:
@@ -258,3 +334,6 @@ class RoundGate(RebalanceListener):
         except TimeoutError:
             pass
         self._stirred.clear()
+
+
+__all__ = ["GroupSettings", "RoundGate"]

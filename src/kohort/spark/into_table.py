@@ -1,0 +1,170 @@
+"""`exactly_once(table)`: what `GroupStream.run` and `foreachBatch` call with rows, so that each is in a table once.
+
+The table takes rows and offsets in one atomic step, and its offsets are the truth: whoever takes a partition over
+starts there, and the group's commit follows, so that lag tools see it. A kill at any moment leaves the step taken or
+not taken, and no third thing. It knows no table from another.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from kohort.model.ids import TopicPartition
+from kohort.spark.rounds import Round
+from kohort.spark.tables.claims import Claim, Fenced, Held, Step
+from kohort.spark.tables.contract import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+log = logging.getLogger(__name__)
+
+Rows = Callable[["DataFrame"], "DataFrame"]
+
+PLACE = ("topic", "partition", "offset")
+"""The columns of a topic that say where a row comes from."""
+
+MOST_TRIES = 20
+"""How often a micro-batch is cut to what is not stored yet, because others stored some meanwhile, before it fails."""
+
+
+def exactly_once(table: Table, rows: Rows | None = None, *, group: str | None = None) -> ExactlyOnce:
+    """Return a function for `GroupStream.run`, or for `foreachBatch`, that adds each row to `table` once.
+
+    `rows(frame)` makes the rows to store out of those of the topics; without it they are stored as they come.
+    `group` names the offsets in the table for `foreachBatch`; a GroupStream brings its own.
+    """
+    return ExactlyOnce(table, rows, group)
+
+
+class ExactlyOnce:
+    """Adds rounds of one stream to a table, each in one step with its offsets; it keeps what the stream claimed."""
+
+    def __init__(self, table: Table, rows: Rows | None = None, group: str | None = None) -> None:
+        self.table = table
+        self.group = group
+        self._rows = rows
+        self._claims: dict[TopicPartition, Claim] = {}
+
+    def __call__(self, frame: DataFrame, batch: Round | int) -> None:
+        """Add a round of a GroupStream, or a micro-batch of `foreachBatch`, unless its rows are there already.
+
+        Raises Fenced when the round is another member's by now: nothing of it was added.
+        """
+        if isinstance(batch, Round):
+            self._add_round(frame, batch)
+        else:
+            self._add_micro_batch(frame)
+
+    # What a GroupStream asks
+
+    def claim(
+        self, group: str, generation: int, owner: str, partitions: Iterable[TopicPartition], *, is_renewed: bool = False
+    ) -> dict[TopicPartition, int | None]:
+        """Take partitions over for a member, and return where to read on (None: the table has nothing of it).
+
+        Raises Superseded when the table has seen a newer generation; with `is_renewed` that does not count.
+        """
+        self.group = group
+        wanted = Claim(generation, owner)
+        found = self.table.claim(group, wanted, partitions, is_renewed=is_renewed)
+        self._claims.update(dict.fromkeys(found, wanted))
+        return {partition: held.offset for partition, held in found.items()}
+
+    def place(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Move claimed partitions to offsets that a reset policy chose. Raises Fenced."""
+        by_claim: dict[Claim, dict[TopicPartition, int]] = {}
+        for partition, offset in offsets.items():
+            by_claim.setdefault(self._claims[partition], {})[partition] = offset
+        for claim, chosen in by_claim.items():
+            self.table.place(self._group, claim, chosen)
+
+    # The inside
+
+    @property
+    def _group(self) -> str:
+        if self.group is None:
+            raise ValueError('exactly_once(table) in foreachBatch needs the name of its offsets: give it group="…"')
+        return self.group
+
+    def _add_round(self, frame: DataFrame, done: Round) -> None:
+        unclaimed = [str(each.partition) for each in done.ranges if each.partition not in self._claims]
+        if unclaimed:
+            raise ValueError(f"{', '.join(unclaimed)} was never claimed: give exactly_once(table) to GroupStream.run")
+        steps = {each.partition: Step(each.start, each.stop, self._claims[each.partition]) for each in done.ranges}
+        self.table.append(self._made(frame), self._group, steps)
+
+    def _add_micro_batch(self, frame: DataFrame) -> None:
+        """Store what is not stored yet. A batch may come again after a kill, and others may store parts of it."""
+        group = self._group
+        missing = [name for name in PLACE if name not in frame.columns]
+        if missing:
+            raise ValueError(
+                f"exactly_once needs the columns {', '.join(PLACE)}, and {', '.join(missing)} is not there"
+            )
+        kept = frame.persist()
+        try:
+            spans = _spans(kept)
+            for left in reversed(range(MOST_TRIES)):
+                held = self.table.held(group)
+                steps = _steps(spans, held)
+                if not steps:
+                    return
+                try:
+                    self.table.append(self._made(_beyond(kept, spans, held)), group, steps)
+                except Fenced as refusal:
+                    if not left:
+                        raise
+                    log.warning("group %s: a micro-batch is cut again: %s", group, refusal.text)
+                else:
+                    return
+        finally:
+            kept.unpersist()
+
+    def _made(self, frame: DataFrame) -> DataFrame:
+        return frame if self._rows is None else self._rows(frame)
+
+
+def for_each_batch(function: Callable[[DataFrame, int], object]) -> Callable[[DataFrame, Round], object]:
+    """Return a function for `GroupStream.run` out of one that was written for `foreachBatch`.
+
+    Its batch ids only grow, and none ever comes twice, also not for rows that come again after a kill: a table that
+    drops batches by their id would drop new rows otherwise. Rows once, use `exactly_once(table)`.
+    """
+
+    def run(frame: DataFrame, _: Round) -> object:
+        return function(frame, time.time_ns() // 1000)
+
+    return run
+
+
+Spans = Mapping[TopicPartition, tuple[int, int]]
+
+
+def _spans(frame: DataFrame) -> Spans:
+    """Return the first offset of each partition in a frame, and one past the last."""
+    from pyspark.sql import functions
+
+    found = frame.groupBy("topic", "partition").agg(functions.min("offset"), functions.max("offset")).collect()
+    return {TopicPartition(topic, partition): (first, last + 1) for topic, partition, first, last in found}
+
+
+def _steps(spans: Spans, held: Mapping[TopicPartition, Held]) -> dict[TopicPartition, Step]:
+    """Return the steps to the ends that the table has not reached."""
+    starts = {partition: held[partition].offset if partition in held else None for partition in spans}
+    return {each: Step(starts[each], end) for each, (_, end) in spans.items() if (starts[each] or 0) < end}
+
+
+def _beyond(frame: DataFrame, spans: Spans, held: Mapping[TopicPartition, Held]) -> DataFrame:
+    """Return the rows of a frame that the table does not hold."""
+    from pyspark.sql import functions
+
+    for partition, (first, _) in sorted(spans.items()):
+        offset = held[partition].offset if partition in held else None
+        if offset is not None and first < offset:
+            is_there = (functions.col("topic") == partition.topic) & (functions.col("partition") == partition.partition)
+            frame = frame.filter(~is_there | (functions.col("offset") >= offset))
+    return frame

@@ -1,0 +1,251 @@
+"""`ManifestTable`: Parquet files in a directory, and a log that says which of them are the table.
+
+Spark's tasks write a round's rows into a new directory that nobody reads; one entry of the log then makes them rows of
+the table and moves the offsets. Whoever dies before the entry leaves files that are no rows, and `vacuum` removes.
+Driver and executors share the file system. Layout: `rows/<id>/*.parquet`, `manifest/entries`, `manifest/checkpoints`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow.parquet as pq
+
+from kohort.model.ids import TopicPartition
+from kohort.spark.tables import claims
+from kohort.spark.tables.claims import Claim, Held, Step
+from kohort.spark.tables.contract import TableBroken
+from kohort.spark.tables.manifest_log import ManifestLog, new_entry_id, now_ms, sync_directory
+from kohort.spark.tables.manifest_state import Entry, Holdings, RowsFile, TableState
+from kohort.spark.tables.schemas import require_same_columns, schema_from_json, schema_to_json
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SMALL_FILE_BYTES = 64 << 20
+"""Files below this size are put together by `compact`."""
+
+VACUUM_AFTER_S = 3600.0
+"""Age from which files that are not, or no longer, in the table are removed: readers and writers have so long."""
+
+
+_TRIES = 3
+
+_Decide = Callable[[TableState, tuple[RowsFile, ...]], Entry | None]
+
+
+class _Condemned(Exception):
+    """A vacuum took a writer for dead."""
+
+
+class Vacuumed(NamedTuple):
+    """What a vacuum removed: directories of rows files, and their bytes."""
+
+    directories: int
+    size: int
+
+
+class ManifestTable:
+    """A table below `path`; it is made by the first write. `schema` (Spark's) makes it at once, with these columns.
+
+    `most_files` bounds the files that one round adds: its rows are put together into so many.
+    """
+
+    def __init__(self, path: str | Path, *, most_files: int | None = None) -> None:
+        self.path = Path(path).absolute()
+        self.most_files = most_files
+        self._log = ManifestLog(self.path / "manifest")
+        if self.path.is_dir() and any(self.path.iterdir()) and not (self.path / "manifest").is_dir():
+            raise TableBroken(f"{self.path} holds other files and no manifest: give a manifest table its own directory")
+
+    def __repr__(self) -> str:
+        return f"ManifestTable({str(self.path)!r})"
+
+    # What `exactly_once` needs
+
+    def held(self, group: str) -> Holdings:
+        """Return what the table holds of a group's partitions, as it is now."""
+        return dict(self._log.refresh().groups.get(group, {}))
+
+    def claim(
+        self, group: str, wanted: Claim, partitions: Iterable[TopicPartition], *, is_renewed: bool = False
+    ) -> Holdings:
+        """Take partitions over, all or none, and return them as they are from now on. Raises Superseded."""
+        asked = tuple(partitions)
+
+        def decide(partition: TopicPartition, held: Held) -> Held:
+            return claims.claim(partition, held, wanted, is_renewed=is_renewed)
+
+        self._change("claim", group, dict.fromkeys(asked, decide))
+        now = self._log.state.groups.get(group, {})
+        return {partition: now[partition] for partition in asked}
+
+    def place(self, group: str, owner: Claim, offsets: Mapping[TopicPartition, int]) -> None:
+        """Move claimed partitions to offsets without adding rows, all or none. Raises Fenced."""
+
+        def decide(partition: TopicPartition, held: Held) -> Held:
+            return claims.place(partition, held, owner, offsets[partition])
+
+        self._change("place", group, dict.fromkeys(offsets, decide))
+
+    def append(self, frame: DataFrame, group: str, steps: Mapping[TopicPartition, Step]) -> None:
+        """Add a frame's rows and take the steps, all or nothing. Raises Fenced, SchemaMismatch, TableBroken."""
+        state = self._log.refresh()
+        _advanced(state, group, steps)  # refused at once where that is clear before any row is written
+        require_same_columns(state.schema, frame.schema, str(self))
+        schema = schema_to_json(frame.schema)
+
+        def decide(state: TableState, added: tuple[RowsFile, ...]) -> Entry:
+            require_same_columns(state.schema, frame.schema, str(self))
+            first = schema if state.schema is None else None
+            held = _advanced(state, group, steps)
+            return Entry(new_entry_id(), "append", now_ms(), first, added, group=group, held=held)
+
+        self._write(frame, self.most_files, decide)
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """Return the rows that are in the table now; rows that come later are not among them."""
+        state = self._log.refresh()
+        if state.schema is None:
+            raise TableBroken(f"{self!r} has no columns yet: nothing was written to it")
+        schema = schema_from_json(state.schema)
+        if not state.files:
+            return spark.createDataFrame([], schema)
+        return spark.read.schema(schema).parquet(*((self.path / path).as_uri() for path in state.files))
+
+    # Upkeep
+
+    @property
+    def files(self) -> tuple[RowsFile, ...]:
+        """The files whose rows are the table's now."""
+        return tuple(self._log.refresh().files.values())
+
+    def compact(self, spark: SparkSession, *, small: int = SMALL_FILE_BYTES) -> int:
+        """Put files below `small` bytes together, and return how many were; rounds may go on meanwhile."""
+        state = self._log.refresh()
+        chosen = [each for each in state.files.values() if each.size < small]
+        if len(chosen) < 2:
+            return 0
+        frame = spark.read.schema(schema_from_json(state.schema)).parquet(
+            *((self.path / each.path).as_uri() for each in chosen)
+        )
+
+        def decide(state: TableState, added: tuple[RowsFile, ...]) -> Entry | None:
+            if any(each.path not in state.files for each in chosen):
+                return None  # another compaction was faster
+            removed = tuple(each.path for each in chosen)
+            return Entry(new_entry_id(), "compact", now_ms(), added=added, removed=removed)
+
+        is_done = self._write(frame, max(1, sum(each.size for each in chosen) // small), decide)
+        return len(chosen) if is_done else 0
+
+    def vacuum(self, *, older_than_s: float = VACUUM_AFTER_S) -> Vacuumed:
+        """Remove files that are not in the table: rows of dead writers, and files that were compacted away.
+
+        They are condemned in the log first, after which no entry may add them: a writer that is only slow is refused,
+        and its rows are written again. Readers of an older state need what is younger than `older_than_s`.
+        """
+        before_ms = int(now_ms() - older_than_s * 1000)
+        found = {f"rows/{path.name}": path for path in _directories(self.path / "rows")}
+
+        def decide(state: TableState) -> Entry | None:
+            used = {each.staged for each in state.files.values()}
+            idle = [
+                name
+                for name, path in sorted(found.items())
+                if name not in used | state.condemned
+                and state.retired.get(name, path.stat().st_mtime_ns // 1_000_000) <= before_ms
+            ]
+            return Entry(new_entry_id(), "vacuum", now_ms(), condemned=tuple(idle)) if idle else None
+
+        self._log.append(decide)
+        gone = [path for name, path in found.items() if name in self._log.state.condemned]
+        size = sum(file.stat().st_size for path in gone for file in path.rglob("*") if file.is_file())
+        for path in gone:
+            shutil.rmtree(path, ignore_errors=True)
+        self._log.forget(before_ms)
+        return Vacuumed(len(gone), size)
+
+    # The inside
+
+    def _change(self, kind: str, group: str, changes: Mapping[TopicPartition, Callable[..., Held]]) -> None:
+        """Append an entry that only changes holdings, unless it changes none."""
+
+        def decide(state: TableState) -> Entry | None:
+            held = state.groups.get(group, {})
+            changed = {each: change(each, held.get(each, Held())) for each, change in changes.items()}
+            if all(held.get(each) == after for each, after in changed.items()):
+                return None
+            return Entry(new_entry_id(), kind, now_ms(), group=group, held=changed)
+
+        self._log.append(decide)
+
+    def _write(self, frame: DataFrame, most_files: int | None, decide: _Decide) -> bool:
+        """Write a frame's rows and append the entry that `decide` makes of their files; return whether it made one.
+
+        Files that are in no entry are removed again.
+        """
+        for _ in range(_TRIES):
+            name = f"rows/{new_entry_id()}"
+            try:
+                return self._write_as(name, frame, most_files, decide)
+            except _Condemned:
+                continue
+        raise TableBroken(
+            f"{self!r}: vacuums removed the files of a round before it was done, {_TRIES} times: let them wait longer"
+            " than the longest round (older_than_s)"
+        )
+
+    def _write_as(self, name: str, frame: DataFrame, most_files: int | None, decide: _Decide) -> bool:
+        is_added = False
+        try:
+            added = self._stage(frame, most_files, name)
+
+            def decide_on_them(state: TableState) -> Entry | None:
+                # By the directory and not by its files: those that a vacuum removed are not among `added`.
+                if name in state.condemned:
+                    raise _Condemned
+                return decide(state, added)
+
+            is_added = self._log.append(decide_on_them) is not None
+        finally:
+            # An error from the disk leaves open whether the entry is there: the files stay if it is.
+            if not is_added and not any(each.staged == name for each in self.files):
+                shutil.rmtree(self.path / name, ignore_errors=True)
+        return is_added
+
+    def _stage(self, frame: DataFrame, most_files: int | None, name: str) -> tuple[RowsFile, ...]:
+        """Write a frame's rows into a directory of their own, durably; they are no rows of the table yet."""
+        staged = self.path / name
+        rows = frame if most_files is None else frame.coalesce(most_files)
+        rows.write.parquet(staged.as_uri())
+        files = []
+        try:
+            for path in sorted(staged.glob("*.parquet")):
+                _sync(path)
+                # As the footer counts: Spark writes a file for an empty frame, too.
+                if count := pq.read_metadata(path).num_rows:
+                    files.append(RowsFile(str(path.relative_to(self.path)), count, path.stat().st_size))
+            sync_directory(staged)
+            sync_directory(staged.parent)
+        except FileNotFoundError:
+            return ()  # a vacuum is at it, and has said so in the log
+        return tuple(files)
+
+
+def _advanced(state: TableState, group: str, steps: Mapping[TopicPartition, Step]) -> Holdings:
+    held = state.groups.get(group, {})
+    return {each: claims.advance(each, held.get(each, Held()), step) for each, step in steps.items()}
+
+
+def _directories(path: Path) -> Iterator[Path]:
+    return (each for each in path.iterdir() if each.is_dir()) if path.is_dir() else iter(())
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())

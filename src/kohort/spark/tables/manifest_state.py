@@ -1,0 +1,170 @@
+"""A manifest table as the fold of its entries: which files hold rows, and where each group's partitions stand.
+
+An entry says what it adds to the table; it was checked against the state before it when it was written, so applying
+it decides nothing. Pure: it knows no file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kohort.model.ids import TopicPartition
+from kohort.spark.tables.claims import Claim, Held
+from kohort.spark.tables.contract import TableBroken
+
+FORMAT = 1
+"""The format of entries and checkpoints; one of another number is refused."""
+
+Holdings = dict[TopicPartition, Held]
+
+
+class RowsFile(NamedTuple):
+    """A Parquet file of the table: its path below the table, how many rows it holds, and its size."""
+
+    path: str
+    rows: int
+    size: int
+
+    @property
+    def staged(self) -> str:
+        """The directory that its writer made for it and the files that came with it."""
+        return self.path.rpartition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One atomic change of a table; `kind` is for people who read the log."""
+
+    id: str
+    kind: str
+    at_ms: int
+    schema: Any = None
+    added: tuple[RowsFile, ...] = ()
+    removed: tuple[str, ...] = ()
+    condemned: tuple[str, ...] = ()
+    group: str = ""
+    held: Mapping[TopicPartition, Held] = field(default_factory=dict)
+
+    def to_json(self) -> bytes:
+        """Return the entry as a line of JSON; fields that say nothing are left out."""
+        said = {
+            "format": FORMAT,
+            "id": self.id,
+            "kind": self.kind,
+            "at_ms": self.at_ms,
+            "schema": self.schema,
+            "added": [list(each) for each in self.added],
+            "removed": list(self.removed),
+            "condemned": list(self.condemned),
+            "group": self.group,
+            "held": holdings_to_json(self.held),
+        }
+        return json.dumps({name: value for name, value in said.items() if value}).encode() + b"\n"
+
+    @classmethod
+    def from_json(cls, text: bytes, where: str) -> Entry:
+        """Return the entry of `to_json`. Raises TableBroken, naming `where`, for anything else."""
+        said = _parsed(text, where)
+        try:
+            return cls(
+                said["id"],
+                said["kind"],
+                said["at_ms"],
+                said.get("schema"),
+                tuple(RowsFile(*each) for each in said.get("added", ())),
+                tuple(said.get("removed", ())),
+                tuple(said.get("condemned", ())),
+                said.get("group", ""),
+                holdings_from_json(said.get("held", {})),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise TableBroken(f"{where} is not an entry of a manifest table: {error!r}") from error
+
+
+@dataclass(slots=True)
+class TableState:
+    """A table after its entry `version`; -1 is before the first."""
+
+    version: int = -1
+    schema: Any = None
+    files: dict[str, RowsFile] = field(default_factory=dict)
+    groups: dict[str, Holdings] = field(default_factory=dict)
+    retired: dict[str, int] = field(default_factory=dict)
+    condemned: set[str] = field(default_factory=set)
+    """Directories whose files may be gone: nothing of them is ever added."""
+
+    def apply(self, entry: Entry) -> None:
+        """Change the state by the entry that comes next."""
+        self.version += 1
+        if entry.schema is not None:
+            self.schema = entry.schema
+        for path in entry.removed:
+            self.retired[self.files.pop(path).staged] = entry.at_ms
+        for each in entry.added:
+            assert each.staged not in self.condemned, "nothing of a condemned directory is added"
+            self.files[each.path] = each
+        for name in entry.condemned:
+            self.condemned.add(name)
+            self.retired.pop(name, None)
+        if entry.held:
+            self.groups.setdefault(entry.group, {}).update(entry.held)
+
+    def to_json(self) -> bytes:
+        """Return the whole state as JSON: what a checkpoint holds."""
+        said = {
+            "format": FORMAT,
+            "version": self.version,
+            "schema": self.schema,
+            "files": [list(each) for each in self.files.values()],
+            "groups": {group: holdings_to_json(held) for group, held in self.groups.items()},
+            "retired": self.retired,
+            "condemned": sorted(self.condemned),
+        }
+        return json.dumps(said).encode() + b"\n"
+
+    @classmethod
+    def from_json(cls, text: bytes, where: str) -> TableState:
+        """Return the state of `to_json`. Raises TableBroken, naming `where`, for anything else."""
+        said = _parsed(text, where)
+        try:
+            return cls(
+                said["version"],
+                said["schema"],
+                {each[0]: RowsFile(*each) for each in said["files"]},
+                {group: holdings_from_json(held) for group, held in said["groups"].items()},
+                said["retired"],
+                set(said["condemned"]),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise TableBroken(f"{where} is not a checkpoint of a manifest table: {error!r}") from error
+
+
+def holdings_to_json(held: Mapping[TopicPartition, Held]) -> dict[str, dict[str, list[Any]]]:
+    """Return holdings as `{topic: {partition: [offset, generation, owner]}}`."""
+    topics: dict[str, dict[str, list[Any]]] = {}
+    for (topic, partition), each in sorted(held.items()):
+        topics.setdefault(topic, {})[str(partition)] = [each.offset, *each.claim]
+    return topics
+
+
+def holdings_from_json(topics: Mapping[str, Mapping[str, list[Any]]]) -> Holdings:
+    """Return the holdings of `holdings_to_json`."""
+    return {
+        TopicPartition(topic, int(partition)): Held(offset, Claim(generation, owner))
+        for topic, partitions in topics.items()
+        for partition, (offset, generation, owner) in partitions.items()
+    }
+
+
+def _parsed(text: bytes, where: str) -> dict[str, Any]:
+    try:
+        said = json.loads(text)
+    except ValueError as error:
+        raise TableBroken(f"{where} is not JSON: {error}") from error
+    if not isinstance(said, dict) or said.get("format") != FORMAT:
+        found = said.get("format") if isinstance(said, dict) else None
+        raise TableBroken(f"{where} has the format {found}, and this kohort reads format {FORMAT}")
+    return said
