@@ -1,0 +1,117 @@
+"""How a Spark job takes part in its group, and where it begins to read; names and defaults are the consumer's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal
+
+from kohort.assign.spec import Assignor
+from kohort.client.cluster import Cluster
+from kohort.client.config_file import reach
+from kohort.client.listener import RebalanceListener
+from kohort.client.membership import Membership
+from kohort.client.protocol_settings import (
+    DEFAULT_ASSIGNORS,
+    DEFAULT_HEARTBEAT_INTERVAL_MS,
+    DEFAULT_SESSION_TIMEOUT_MS,
+    ISOLATION,
+    NativeSettings,
+    check_protocol,
+    check_settings,
+)
+from kohort.client.switching import GroupProtocol
+from kohort.client.view import ClusterView
+from kohort.client.wanted import Wanted
+from kohort.member.strategy import strategy_for
+
+Reset = Literal["earliest", "latest", "none"]
+IsolationLevel = Literal["read_uncommitted", "read_committed"]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """What `Consumer` calls these. `pattern` stands for topics whose whole name it matches, instead of `topics`.
+
+    `properties` are how to be let into the cluster, in Kafka's names (`security.protocol`, `sasl.…`, `ssl.…`): they
+    travel to the executors. Raises ValueError for settings that do not go together.
+    """
+
+    bootstrap_servers: str
+    group_id: str
+    topics: tuple[str, ...] = ()
+    auto_offset_reset: Reset = "latest"
+    client_id: str = "kohort"
+    group_instance_id: str | None = None
+    session_timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS
+    heartbeat_interval_ms: int = DEFAULT_HEARTBEAT_INTERVAL_MS
+    rebalance_timeout_ms: int = 300_000
+    assignors: tuple[Assignor, ...] = DEFAULT_ASSIGNORS
+    client_rack: str | None = None
+    protocol: GroupProtocol = "classic"
+    assignor: str | None = None
+    pattern: str | None = None
+    isolation_level: IsolationLevel = "read_uncommitted"
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.auto_offset_reset not in ("earliest", "latest", "none"):
+            raise ValueError(f"auto_offset_reset={self.auto_offset_reset!r} is not 'earliest', 'latest' or 'none'")
+        check_settings(self.isolation_level, self.group_id, self.session_timeout_ms, self.heartbeat_interval_ms)
+        native: NativeSettings = {"assignor": self.assignor} if self.assignor else {}
+        check_protocol(self.protocol, self.assignors, self.session_timeout_ms, self.heartbeat_interval_ms, native)
+        strategy_for(self.assignors)  # refuses what does not go together
+
+    @property
+    def isolation(self) -> int:
+        """The isolation level as a number of the protocol."""
+        return ISOLATION[self.isolation_level]
+
+    def cluster(self) -> Cluster:
+        """Return the cluster, not started."""
+        secured = reach(self.properties)
+        return Cluster(
+            self.bootstrap_servers, client_id=self.client_id, tls=secured.get("tls"), sasl=secured.get("sasl")
+        )
+
+    def membership(self, cluster: Cluster, listener: RebalanceListener) -> Membership:
+        """Return the member, not started: it wants `topics`, or what `follow` tells it."""
+        wanted = self._wanted
+        return Membership(
+            cluster,
+            self.group_id,
+            topics=wanted.topics(cluster.view),
+            names=wanted.named(cluster.view),
+            matches=wanted.pattern,
+            assignors=self.assignors,
+            protocol=self.protocol,
+            assignor=self.assignor,
+            session_timeout_ms=self.session_timeout_ms,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            heartbeat_interval_ms=self.heartbeat_interval_ms,
+            group_instance_id=self.group_instance_id,
+            listener=listener,
+            client_rack=self.client_rack,
+        )
+
+    async def follow(self, cluster: Cluster) -> None:
+        """Learn the topics that `pattern` matches, now and from now on."""
+        if self.pattern is not None:
+            cluster.track_all()
+            await cluster.refresh()
+
+    def seen(self, membership: Membership) -> Callable[[ClusterView], None]:
+        """Return what tells a membership of topics that `pattern` matches, as they come and go."""
+        return partial(_tell, self._wanted, membership)
+
+    @property
+    def _wanted(self) -> Wanted:
+        return Wanted(self.topics, (re.compile(self.pattern),) if self.pattern is not None else ())
+
+
+def _tell(wanted: Wanted, membership: Membership, view: ClusterView) -> None:
+    topics = wanted.topics(view)
+    if topics != membership.topics:
+        membership.subscribe(topics, wanted.pattern, names=wanted.named(view))

@@ -1,0 +1,220 @@
+"""Where a member of a group begins to read the partitions that it was given.
+
+The law: who keeps offsets beside the rows comes first, then a restarted query's checkpoint as far as it has a say, then
+the group's committed offset, and where there is none the policy. What a policy chose for a stream is committed at once:
+otherwise a restart before the first record would choose again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from kohort.client.admin_groups import GroupAdmin
+from kohort.client.cluster import Cluster
+from kohort.client.list_offsets import EARLIEST, LATEST, list_ends
+from kohort.client.membership import Membership
+from kohort.client.offsets import OffsetAndMetadata
+from kohort.model.assignment import Partitions
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.ids import TopicPartition
+from kohort.spark.checkpoint import MARK, Checkpoint
+from kohort.spark.group_settings import Reset
+from kohort.spark.keeper import OffsetKeeper, settle, take_over
+from kohort.spark.offsets import OffsetChoice, resolve
+
+log = logging.getLogger(__name__)
+
+
+class NoOffset(KafkaError):
+    """A partition has no committed offset that can be read, and nothing says where to read instead."""
+
+    def __init__(self, partition: TopicPartition, committed: int | None, first: int, last: int, advice: str) -> None:
+        held = "has no committed offset" if committed is None else f"has the committed offset {committed}"
+        super().__init__(
+            ErrorCode.OFFSET_OUT_OF_RANGE, f"{partition} {held}, the log holds {first} to {last}, and {advice}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """What a partition's log holds: offsets from `first` up to, and without, `last`."""
+
+    first: int
+    last: int
+
+
+class Policy(Protocol):
+    """What is said for partitions without a committed offset, or with one that the log does not hold."""
+
+    def see(self, partitions: Iterable[TopicPartition]) -> None:
+        """See which partitions there are when the job starts."""
+        ...
+
+    async def begin(self, cluster: Cluster, logs: Mapping[TopicPartition, Log]) -> dict[TopicPartition, int]:
+        """Return where to begin in partitions that have no committed offset. Raises NoOffset."""
+        ...
+
+    def instead(self, partition: TopicPartition, offset: int, found: Log) -> int:
+        """Return where to go on when the log no longer, or not yet, holds `offset`. Raises NoOffset."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ResetPolicy:
+    """The consumer's `auto_offset_reset`."""
+
+    reset: Reset
+
+    def see(self, partitions: Iterable[TopicPartition]) -> None:
+        """Treat what comes later as what is there."""
+
+    async def begin(self, cluster: Cluster, logs: Mapping[TopicPartition, Log]) -> dict[TopicPartition, int]:
+        """Return the first or last offsets."""
+        del cluster
+        return {partition: self._reset(partition, None, found) for partition, found in logs.items()}
+
+    def instead(self, partition: TopicPartition, offset: int, found: Log) -> int:
+        """Return the first or last offset."""
+        return self._reset(partition, offset, found)
+
+    def _reset(self, partition: TopicPartition, offset: int | None, found: Log) -> int:
+        if self.reset == "none":
+            advice = 'auto_offset_reset is "none": reset the group\'s offsets, or choose earliest or latest'
+            raise NoOffset(partition, offset, found.first, found.last, advice)
+        return found.first if self.reset == "earliest" else found.last
+
+
+class ChoicePolicy:
+    """A stream's `startingOffsets` and `failOnDataLoss`, which mean what they mean in Spark's own source."""
+
+    def __init__(self, choice: OffsetChoice, isolation: int, *, fails_on_data_loss: bool) -> None:
+        self._choice = choice
+        self._isolation = isolation
+        self._fails_on_data_loss = fails_on_data_loss
+        self._old: frozenset[TopicPartition] = frozenset()
+
+    def see(self, partitions: Iterable[TopicPartition]) -> None:
+        """Apply the choice to these alone; a partition that comes later begins at its first record."""
+        self._old = frozenset(partitions)
+
+    async def begin(self, cluster: Cluster, logs: Mapping[TopicPartition, Log]) -> dict[TopicPartition, int]:
+        """Return what `startingOffsets` or its kin chose; the earliest for what came later or was not named."""
+        named = self._choice.named()
+        chosen = {each for each in logs if each in self._old and (named is None or each in named)}
+        choice = self._choice if named is None else _only(self._choice, chosen)
+        found = await resolve(cluster, choice, chosen, isolation=self._isolation) if chosen else {}
+        beyond = [each for each, offset in found.items() if not logs[each].first <= offset <= logs[each].last]
+        found |= {each: self.instead(each, found[each], logs[each]) for each in beyond}
+        return {each: entry.first for each, entry in logs.items()} | found
+
+    def instead(self, partition: TopicPartition, offset: int, found: Log) -> int:
+        """Return the first offset, or say what was lost."""
+        if self._fails_on_data_loss:
+            raise NoOffset(
+                partition,
+                offset,
+                found.first,
+                found.last,
+                "failOnDataLoss is true: rows are gone; reset the group's offsets, or say failOnDataLoss=false to read"
+                " on at the first offset there is",
+            )
+        log.warning("%s: offset %d is gone, it is read from %d on", partition, offset, found.first)
+        return found.first
+
+
+class StartingPoints:
+    """The starting points of one member. With `is_marking`, where it starts is committed, with our mark."""
+
+    def __init__(self, cluster: Cluster, group_id: str, policy: Policy, isolation: int, *, is_marking: bool) -> None:
+        self.keeper: OffsetKeeper | None = None
+        self.policy = policy
+        self._cluster = cluster
+        self._group_id = group_id
+        self._isolation = isolation
+        self._is_marking = is_marking
+        self._checkpoint: Checkpoint | None = None
+        self._is_first = True
+
+    def restart_from(self, checkpoint: Checkpoint) -> None:
+        """Let a query's last batch have a say, once in each of its partitions."""
+        self._checkpoint = checkpoint
+
+    def see(self, partitions: Iterable[TopicPartition]) -> None:
+        """See which partitions there are when the job starts; a restarted query has been at all that are old."""
+        is_restart = self._checkpoint is not None and bool(self._checkpoint.last.places)
+        self.policy.see(() if is_restart else partitions)
+
+    async def find(self, member: Membership, partitions: Partitions) -> dict[TopicPartition, int]:
+        """Return where to read on in partitions that the member owns.
+
+        Raises NoOffset, OffsetMismatch, and CommitFailed when it turns out not to own them any more.
+        """
+        held: dict[TopicPartition, int] = {}
+        if self.keeper is not None:
+            held = await take_over(self.keeper, member, self._group_id, partitions)
+        committed = await member.committed(partitions)
+        found = {partition: entry.offset for partition, entry in committed.items()}
+        found |= await self._by_checkpoint(partitions, committed)
+        found |= held
+        found = await self._readable(partitions, found)
+        if self.keeper is not None:
+            await settle(self.keeper, member, held, committed, found)
+        if self._is_marking:
+            marked = {partition: OffsetAndMetadata(offset, MARK) for partition, offset in found.items()}
+            await member.commit(
+                {each: entry for each, entry in marked.items() if not _same(committed.get(each), entry)}
+            )
+        self._forget_checkpoint(partitions)
+        return found
+
+    async def _by_checkpoint(
+        self, partitions: Partitions, committed: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> dict[TopicPartition, int]:
+        if (checkpoint := self._checkpoint) is None:
+            return {}
+        is_shared = not self._is_first
+        if checkpoint.is_in_doubt(partitions, committed):
+            is_shared = is_shared or await self._has_other_members()
+        return checkpoint.positions(partitions, committed, is_shared=is_shared)
+
+    async def _has_other_members(self) -> bool:
+        try:
+            described = await GroupAdmin(self._cluster).describe_groups([self._group_id])
+        except KafkaError as error:
+            log.warning("group %s: whether it has other members: %s", self._group_id, error.text)
+            return False
+        return len(described[self._group_id].members) > 1
+
+    async def _readable(self, partitions: Partitions, found: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return every partition's position, within what its log holds."""
+        first = await list_ends(self._cluster, partitions, EARLIEST)
+        last = await list_ends(self._cluster, partitions, LATEST)
+        logs = {partition: Log(first[partition], last[partition]) for partition in partitions}
+        readable: dict[TopicPartition, int] = {}
+        for partition, offset in found.items():
+            entry = logs[partition]
+            is_held = entry.first <= offset <= entry.last
+            readable[partition] = offset if is_held else self.policy.instead(partition, offset, entry)
+        new = {partition: entry for partition, entry in logs.items() if partition not in found}
+        return readable | (await self.policy.begin(self._cluster, new) if new else {})
+
+    def _forget_checkpoint(self, partitions: Partitions) -> None:
+        """What is given to this member again later was in others' hands: the group's offset counts."""
+        self._is_first = False
+        if self._checkpoint is not None:
+            self._checkpoint = self._checkpoint.without(partitions)
+
+
+def _same(committed: OffsetAndMetadata | None, wanted: OffsetAndMetadata) -> bool:
+    return committed is not None and (committed.offset, committed.metadata) == (wanted.offset, wanted.metadata)
+
+
+def _only(choice: OffsetChoice, partitions: set[TopicPartition]) -> OffsetChoice:
+    return replace(
+        choice,
+        offsets={each: offset for each, offset in choice.offsets.items() if each in partitions},
+        times_ms={each: time_ms for each, time_ms in choice.times_ms.items() if each in partitions},
+    )

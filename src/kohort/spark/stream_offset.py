@@ -1,0 +1,82 @@
+"""What Spark writes to a query's checkpoint for a micro-batch: every range that the batch reads, and in whose name.
+
+The law: the end of a batch describes it wholly. Its start is not needed, so that a replayed batch is the same batch
+whoever owns the partitions by then. `batch` counts on through restarts: no two batches of a query have equal ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kohort.model.ids import TopicPartition
+from kohort.spark.rounds import OffsetRange
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOffset:
+    """One batch of a query in a group; `batch` is -1 before the first.
+
+    `places` has a range for every partition that the job owned; those without new records are empty.
+    """
+
+    group: str
+    batch: int = -1
+    generation: int = -1
+    places: tuple[OffsetRange, ...] = ()
+
+    @property
+    def ranges(self) -> tuple[OffsetRange, ...]:
+        """What the batch reads."""
+        return tuple(each for each in self.places if each.size)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what Spark keeps: `topics` is where the batch ends, `from` where it begins if not there."""
+        return {
+            "version": VERSION,
+            "group": self.group,
+            "batch": self.batch,
+            "generation": self.generation,
+            "from": _nested((each.partition, each.start) for each in self.ranges),
+            "topics": _nested((each.partition, each.stop) for each in self.places),
+        }
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> StreamOffset:
+        """Return the batch that `to_json` wrote. Raises ValueError, saying what is wrong, for anything else."""
+        version = found.get("version")
+        if type(version) is int and version > VERSION:
+            raise ValueError(
+                f"this checkpoint was written by a newer kohort (version {version} of its offsets, this one reads"
+                f" {VERSION}): run the query with that one, or give it another checkpointLocation"
+            )
+        try:
+            stops, starts = _flat(found["topics"]), _flat(found["from"])
+            places = tuple(OffsetRange(each, starts.get(each, stop), stop) for each, stop in sorted(stops.items()))
+            numbers = (version, found["batch"], found["generation"])
+            if not all(type(each) is int for each in numbers) or starts.keys() - stops.keys():
+                raise ValueError
+            return cls(str(found["group"]), found["batch"], found["generation"], places)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise ValueError(
+                f"this checkpoint was not written by format('kohort'), its offset is {dict(found)}: a query that moves"
+                " here from another source needs a checkpointLocation of its own"
+            ) from None
+
+
+def _nested(offsets: Iterable[tuple[TopicPartition, int]]) -> dict[str, dict[str, int]]:
+    topics: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in sorted(offsets):
+        topics.setdefault(topic, {})[str(partition)] = offset
+    return topics
+
+
+def _flat(topics: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
+    return {
+        TopicPartition(topic, int(partition)): int(offset)
+        for topic, partitions in topics.items()
+        for partition, offset in partitions.items()
+    }
