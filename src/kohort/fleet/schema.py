@@ -193,6 +193,7 @@ EVENT_NAMES = (
     "deleted",  # the group's tombstone
     "converted",  # it goes on as a group of another kind
     "expired",  # tombstones of its offsets while it had no members
+    "unreadable",  # a record whose fields cannot be what they say; passed over
     "corrected",  # what was believed turned out otherwise: records vanished between two runs
 )
 
@@ -352,4 +353,4 @@ FINDINGS = Table(
 )
 
 TABLES = (RECORDS, QUARANTINE, COUNTS, TOPICS, EVENTS, OWNERSHIP, GROUP_HOURS, GROUPS, FINDINGS)
-"""What is stored."""
+"""What people read."""

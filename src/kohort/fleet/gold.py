@@ -1,0 +1,147 @@
+"""Gold: each group in each hour, and each group as it stands.
+
+Hours are added up of parts (`fold_hours.py`): those that a run found, and what is published of the same days. The lag
+of an hour is known only where end offsets were read in that hour: from a log alone nobody knows where topics ended.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kohort.fleet.schema import GROUP_HOURS, GROUPS
+from kohort.fleet.silver import is_commit
+from kohort.fleet.state_tables import STATE_COMMITS
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+HOUR_MS = 3_600_000
+_SUMS = (
+    "rebalances",
+    "rebalances_failed",
+    "rebalance_ms_total",
+    "unowned_partition_seconds",
+    "partitions_moved",
+    "partitions_kept",
+    "commits",
+    "joined",
+    "left",
+    "evicted",
+)
+_AT_THE_END = ("kind", "strategy", "static_share", "members", "partitions")
+
+
+def hours(parts: DataFrame, known: DataFrame, lags: DataFrame) -> DataFrame:
+    """Return the hours of which there are parts in either frame, added up; `lags` has (source, group, hour_ms, lag)."""
+    from pyspark.sql import functions as f
+
+    def latest(name: str) -> Column:
+        return f.max_by(f.struct(name), "last_at_ms")[name].alias(name)
+
+    sums = [f.sum(name).alias(name) for name in _SUMS]
+    merged = (
+        parts.select(*GROUP_HOURS.names)
+        .unionByName(known.select(*GROUP_HOURS.names))
+        .groupBy("source", "group", "hour_ms", "day", "bucket")
+        .agg(
+            *sums,
+            *(latest(name) for name in _AT_THE_END),
+            f.max_by("slowest_member", f.when(f.col("slowest_member").isNotNull(), f.col("rebalance_ms_max"))).alias(
+                "slowest_member"
+            ),
+            f.max("rebalance_ms_max").alias("rebalance_ms_max"),
+            f.min("members_min").alias("members_min"),
+            f.max("members_max").alias("members_max"),
+            f.array_sort(f.array_distinct(f.flatten(f.collect_list("protocols")))).alias("protocols"),
+            f.array_sort(f.array_distinct(f.flatten(f.collect_list("embedded_versions")))).alias("embedded_versions"),
+            f.max("last_at_ms").alias("last_at_ms"),
+            f.max("lag").alias("known_lag"),
+        )
+        .join(lags, ["source", "group", "hour_ms"], "left")
+    )
+    given = f.col("partitions_kept") + f.col("partitions_moved")
+    rows = (
+        merged.withColumn("stickiness", f.when(given > 0, f.col("partitions_kept") / given))
+        .withColumn("commit_rate", f.col("commits") / (HOUR_MS // 1000))
+        .withColumn("unowned_partition_seconds", f.round("unowned_partition_seconds", 3))
+        .withColumn("lag", f.coalesce("lag", "known_lag"))
+    )
+    kinds = dict(column.split(" ", 1) for column in GROUP_HOURS.columns)
+    return rows.select(*(f.col(name).cast(kinds[name]) for name in GROUP_HOURS.names))
+
+
+def last_commits(records: DataFrame, known: DataFrame) -> DataFrame:
+    """Return the last commit of each partition of each group: of new records, and of what was known."""
+    from pyspark.sql import functions as f
+
+    new = records.where(is_commit()).select(
+        "source",
+        "group",
+        "topic",
+        "topic_partition",
+        "offset",
+        "at_ms",
+        f.when(~f.col("tombstone"), f.col("committed_offset")).alias("committed_offset"),
+        "commit_at_ms",
+        "expire_at_ms",
+        f.col("at_ms").alias("first_ms"),
+        "bucket",
+    )
+    last = ("offset", "at_ms", "committed_offset", "commit_at_ms", "expire_at_ms", "bucket")
+    return (
+        new.unionByName(known)
+        .groupBy("source", "group", "topic", "topic_partition")
+        .agg(f.max_by(f.struct(*last), "offset").alias("last"), f.min("first_ms").alias("first_ms"))
+        .select("source", "group", "topic", "topic_partition", "last.*", "first_ms")
+        .select(*STATE_COMMITS.names)
+    )
+
+
+def lag_of_commits(commits: DataFrame, topics: DataFrame) -> DataFrame:
+    """Return the commits with their lag, null where no end offset is known, and when the end offset was read."""
+    from pyspark.sql import functions as f
+
+    ends = (
+        topics.where(f.col("end_offsets").isNotNull())
+        .groupBy("source", "topic")
+        .agg(f.max_by(f.struct("end_offsets", "read_at_ms"), "read_at_ms").alias("ends"))
+    )
+    end = f.get("ends.end_offsets", f.col("topic_partition"))
+    return (
+        commits.where(f.col("committed_offset").isNotNull())
+        .join(f.broadcast(ends), ["source", "topic"], "left")
+        .withColumn("read_at_ms", f.col("ends.read_at_ms"))
+        .withColumn("lag", f.when(end >= 0, f.greatest(end - f.col("committed_offset"), f.lit(0))))
+        .drop("ends")
+    )
+
+
+def lags_of_hours(lagged: DataFrame) -> DataFrame:
+    """Return the lag of each group in the hour in which end offsets were read."""
+    from pyspark.sql import functions as f
+
+    hour = f.col("read_at_ms") - f.col("read_at_ms") % HOUR_MS
+    return (
+        lagged.where(f.col("lag").isNotNull())
+        .groupBy("source", "group", hour.alias("hour_ms"))
+        .agg(f.sum("lag").alias("lag"))
+    )
+
+
+def groups(states: DataFrame, lagged: DataFrame) -> DataFrame:
+    """Return one row for each group: how it was folded last, and what it has committed."""
+    from pyspark.sql import functions as f
+
+    committed = lagged.groupBy("source", "group").agg(
+        f.array_sort(f.collect_set("topic")).alias("committed_topics"),
+        f.count("*").alias("committed_partitions"),
+        f.sum("lag").alias("lag"),
+        f.min("first_ms").alias("first_commit_ms"),
+        f.max("at_ms").alias("last_commit_ms"),
+        f.min(f.when(f.col("expire_at_ms") >= 0, f.col("expire_at_ms"))).alias("next_expiry_ms"),
+    )
+    rows = states.join(committed, ["source", "group"], "left").withColumn(
+        "committed_partitions", f.coalesce("committed_partitions", f.lit(0))
+    )
+    kinds = dict(column.split(" ", 1) for column in GROUPS.columns)
+    return rows.select(*(f.col(name).cast(kinds[name]) for name in GROUPS.names))

@@ -1,0 +1,172 @@
+"""`kohort fleet run`: from what groups leave in `__consumer_offsets` to bronze, silver, gold and findings.
+
+A run reads what is new of its inputs, folds it onto what earlier runs left, and publishes everything at once
+(`tables.py`): whoever reads the tables sees a whole run or none of it, and a run that finds nothing new writes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kohort.fleet import gold, silver
+from kohort.fleet.pipeline_bronze import Bronze, Read, names_of_topics, write_bronze
+from kohort.fleet.schema import EVENTS, FINDINGS, GROUP_HOURS, GROUPS, OWNERSHIP, RECORDS, TOPICS, Table
+from kohort.fleet.silver_rows import PARTS, struct_ddl
+from kohort.fleet.state_tables import STATE_COMMITS, STATE_GROUPS, STATE_OPEN
+from kohort.fleet.tables import Run, Tables, read_parts
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Positions = Mapping[str, Mapping[int, int]]
+ReadBronze = Callable[["SparkSession", Sequence[Any], Positions], Read]
+FindAll = Callable[["SparkSession", Run], "DataFrame"]
+"""Makes the rows of findings from the tables as `Run.frame` gives them: those of this run included."""
+
+FOLDED = Table(
+    "state", "folded", (*(f"{what} {struct_ddl(table)}" for what, table in PARTS.items()), "what string"), ("what",)
+)
+"""Where a run keeps what it folded until it is in its tables."""
+
+TASKS_PER_CORE = 2
+SETTINGS = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
+    "spark.sql.maxConcurrentOutputFileWriters": "64",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+@dataclass(slots=True)
+class RunSummary:
+    """What a run did."""
+
+    run: int
+    """Its number; that of the run before it where nothing was new."""
+    records: int = 0
+    quarantined: int = 0
+    findings: int = 0
+    positions: dict[str, dict[int, int]] = field(default_factory=dict)
+    """By source and partition, how far has been read."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """How long each stage took."""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether anything was new."""
+        return bool(self.records or self.quarantined)
+
+
+def run(
+    spark: SparkSession,
+    inputs: Sequence[Any],
+    tables: str | os.PathLike[str] | Tables,
+    *,
+    read: ReadBronze | None = None,
+    find: FindAll | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> RunSummary:
+    """Read what is new in `inputs` into the tables, and return what was done.
+
+    `read` and `find` stand in for bronze and findings; `progress` is told the name of each stage as it begins. Raises
+    TablesBusy, TablesBroken, and whatever reading an input raises.
+    """
+    published = tables if isinstance(tables, Tables) else Tables(tables)
+    with _settings_of(spark), published.begin() as writing:
+        summary = RunSummary(published.run)
+        stage = _Stages(summary, progress)
+        with stage("bronze"):
+            bronze = write_bronze(spark, writing, (read or _bronze())(spark, inputs, published.positions))
+        summary.records, summary.quarantined = bronze.records, bronze.quarantined
+        if summary.is_new:
+            if bronze.records:
+                _derive(spark, writing, bronze, stage)
+            with stage("findings"):
+                writing.replace(FINDINGS, (find or _findings())(spark, writing).coalesce(1))
+                summary.findings = writing.written(spark, FINDINGS).count()
+            with stage("publish"):
+                writing.publish(bronze.positions)
+        summary.run, summary.positions = published.run, published.positions
+    return summary
+
+
+def _bronze() -> ReadBronze:
+    from kohort.fleet import bronze
+
+    return bronze.read
+
+
+def _findings() -> FindAll:
+    from kohort.fleet import findings
+
+    return findings.find_all
+
+
+def _derive(spark: SparkSession, run: Run, bronze: Bronze, stage: _Stages) -> None:
+    """Make silver and gold of the records that this run stored."""
+    records = run.written(spark, RECORDS)
+    states = run.frame(spark, STATE_GROUPS)
+    with stage("fold"):
+        names = names_of_topics(run.frame(spark, TOPICS))
+        tasks = spark.sparkContext.defaultParallelism * TASKS_PER_CORE
+        run.store(FOLDED, silver.folded(records, states, names, bronze.dense, tasks))
+    with stage("silver"):
+        run.append(EVENTS, _folded(spark, run, "event"))
+        run.append(OWNERSHIP, _folded(spark, run, "ended"))
+        new = _folded(spark, run, "state")
+        run.replace(
+            STATE_OPEN, silver.untouched(run.frame(spark, STATE_OPEN), new).unionByName(_folded(spark, run, "open"))
+        )
+        run.replace(STATE_GROUPS, silver.untouched(states, new).unionByName(new))
+    with stage("gold"):
+        run.replace(STATE_COMMITS, gold.last_commits(records, run.frame(spark, STATE_COMMITS)))
+        lagged = gold.lag_of_commits(run.written(spark, STATE_COMMITS), run.frame(spark, TOPICS)).cache()
+        parts = _folded(spark, run, "hour")
+        days = parts.select("day").distinct()
+        known = run.frame(spark, GROUP_HOURS).join(days, "day", "left_semi")
+        run.replace_days(GROUP_HOURS, gold.hours(parts, known, gold.lags_of_hours(lagged)))
+        run.replace(GROUPS, gold.groups(run.written(spark, STATE_GROUPS), lagged))
+        lagged.unpersist()
+
+
+def _folded(spark: SparkSession, run: Run, what: str) -> DataFrame:
+    """Return the rows of one table that this run folded."""
+    base = run.directory(FOLDED)
+    rows = read_parts(spark, base, FOLDED, [base / f"what={what}"])
+    return rows.select(f"{what}.*")
+
+
+class _Stages:
+    """Times the stages of a run."""
+
+    def __init__(self, summary: RunSummary, progress: Callable[[str], None]) -> None:
+        self._summary = summary
+        self._progress = progress
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        self._progress(name)
+        started = time.monotonic()
+        yield
+        self._summary.seconds[name] = round(time.monotonic() - started, 3)
+
+
+@contextmanager
+def _settings_of(spark: SparkSession) -> Iterator[None]:
+    """Let the session have what a run needs, and then what it had."""
+    before = {name: spark.conf.get(name, None) for name in SETTINGS}
+    for name, value in SETTINGS.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, was in before.items():
+            if was is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, was)

@@ -1,0 +1,191 @@
+"""The tables of a fleet as files: what a run writes counts from the moment its manifest is renamed into place.
+
+A run writes only into directories of its own (`silver/events/run=12/day=…`), which the manifest does not name yet. It
+is published by one rename of `state/manifest.json`, which names the parts of every table and how far each input was
+read: so rows, what was folded of each group, and positions go on together or not at all. What a run that died has left
+is named by no manifest and is removed by the next one, as are parts that a run replaced, so whoever opened the tables
+before can go on reading until then. One run at a time holds the lock. See docs/decisions/0057.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kohort.fleet.schema import OWNERSHIP, Table
+from kohort.fleet.state_tables import STATE_OPEN
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+VERSION = 1
+MANIFEST = "state/manifest.json"
+
+
+class TablesBroken(ValueError):
+    """The manifest of these tables cannot be read; the text says why and what to do."""
+
+
+class TablesBusy(RuntimeError):
+    """Another run works on these tables."""
+
+
+class Tables:
+    """The published tables under one directory."""
+
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        """Open what is published in a directory, which need not exist yet. Raises TablesBroken."""
+        self.directory = Path(directory).absolute()
+        manifest = self._read()
+        self.run: int = manifest["run"]
+        """The number of the last run that was published, 0 when none was."""
+        self.parts: dict[str, list[str]] = manifest["tables"]
+        """By the path of a table, the directories that count."""
+        self.positions: dict[str, dict[int, int]] = {
+            source: {int(partition): offset for partition, offset in offsets.items()}
+            for source, offsets in manifest["positions"].items()
+        }
+        """By source and partition, the offset at which the next run begins."""
+
+    def _read(self) -> dict[str, Any]:
+        path = self.directory / MANIFEST
+        try:
+            manifest: dict[str, Any] = json.loads(path.read_text())
+        except FileNotFoundError:
+            return {"version": VERSION, "run": 0, "tables": {}, "positions": {}}
+        except ValueError as error:
+            raise TablesBroken(
+                f"{path} is not JSON ({error}): restore it, or remove the directory and run anew"
+            ) from error
+        if manifest.get("version") != VERSION:
+            raise TablesBroken(f"{path} has version {manifest.get('version')}, this kohort reads {VERSION}")
+        return manifest
+
+    def frame(self, spark: SparkSession, table: Table) -> DataFrame:
+        """Return a table as a DataFrame with exactly its columns."""
+        return _frame(spark, self.directory, self.parts, table)
+
+    @contextmanager
+    def begin(self) -> Iterator[Run]:
+        """Hold the lock and a new run, whose files are nobody's until it is published. Raises TablesBusy."""
+        (self.directory / "state").mkdir(parents=True, exist_ok=True)
+        with (self.directory / "state" / "lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise TablesBusy(f"another run works on {self.directory}: wait until it is done") from error
+            self.__init__(self.directory)  # type: ignore[misc]
+            self._remove_unnamed()
+            yield Run(self)
+
+    def _remove_unnamed(self) -> None:
+        """Remove what no manifest names: of runs that died, and what has been replaced since."""
+        for table in sorted(self.directory.glob("*/*")):
+            if table.parent.name == "state" and not table.is_dir():
+                continue
+            named = set(self.parts.get(f"{table.parent.name}/{table.name}", []))
+            for run in sorted(table.glob("run=*")):
+                inside = {part.partition("/")[2] for part in named if part.partition("/")[0] == run.name}
+                if not inside:
+                    shutil.rmtree(run)
+                elif "" not in inside:
+                    for part in sorted(run.glob("*=*")):
+                        if part.name not in inside:
+                            shutil.rmtree(part)
+
+
+class Run:
+    """What one run writes, until `publish` makes it count."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self.number = tables.run + 1
+        self._parts = {path: list(parts) for path, parts in tables.parts.items()}
+        self.is_published = False
+
+    def directory(self, table: Table) -> Path:
+        """Return the directory into which this run writes a table's rows."""
+        return self.tables.directory / table.path / f"run={self.number}"
+
+    def frame(self, spark: SparkSession, table: Table) -> DataFrame:
+        """Return a table as it will be once this run is published."""
+        return _frame(spark, self.tables.directory, self._parts, table)
+
+    def written(self, spark: SparkSession, table: Table) -> DataFrame:
+        """Return the rows that this run wrote to a table."""
+        return read_parts(spark, self.tables.directory / table.path, table, [self.directory(table)])
+
+    def store(self, table: Table, rows: DataFrame) -> None:
+        """Write rows into this run's directory of a table; they are no part of it."""
+        rows = rows.select(*table.names)
+        writer = rows.write.mode("overwrite").option("compression", "zstd")
+        if table.partitioned_by:
+            writer = writer.partitionBy(*table.partitioned_by)
+        writer.parquet(str(self.directory(table)))
+
+    def append(self, table: Table, rows: DataFrame) -> None:
+        """Add rows to a table."""
+        self.store(table, rows)
+        self.adopt(table)
+
+    def adopt(self, table: Table) -> None:
+        """Add the rows to a table that stand in this run's directory of it."""
+        self._parts.setdefault(table.path, []).append(f"run={self.number}")
+
+    def replace(self, table: Table, rows: DataFrame) -> None:
+        """Let these rows be all of a table."""
+        self.store(table, rows)
+        self._parts[table.path] = [f"run={self.number}"]
+
+    def replace_days(self, table: Table, rows: DataFrame) -> None:
+        """Let these rows be all of their days in a table that is partitioned by day; other days stay as they are."""
+        self.store(table, rows)
+        written = sorted(part.name for part in self.directory(table).glob("day=*"))
+        stay = [part for part in self._parts.get(table.path, []) if part.partition("/")[2] not in written]
+        self._parts[table.path] = stay + [f"run={self.number}/{day}" for day in written]
+
+    def publish(self, positions: Mapping[str, Mapping[int, int]]) -> None:
+        """Make this run count: its rows, and how far it read each source. What was read before is kept."""
+        merged = {source: dict(offsets) for source, offsets in self.tables.positions.items()}
+        for source, offsets in positions.items():
+            merged.setdefault(source, {}).update(offsets)
+        manifest = {"version": VERSION, "run": self.number, "tables": self._parts, "positions": merged}
+        _rename_into_place(self.tables.directory / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True))
+        self.tables.run, self.tables.parts, self.tables.positions = self.number, self._parts, merged
+        self.is_published = True
+
+
+def _frame(spark: SparkSession, directory: Path, parts: Mapping[str, Sequence[str]], table: Table) -> DataFrame:
+    base = directory / table.path
+    rows = read_parts(spark, base, table, [base / part for part in parts.get(table.path, ())])
+    if table is OWNERSHIP:
+        rows = rows.unionByName(_frame(spark, directory, parts, STATE_OPEN))
+    return rows
+
+
+def read_parts(spark: SparkSession, base: Path, table: Table, paths: Iterable[Path]) -> DataFrame:
+    """Return the rows in these directories of a table, which are partitioned as it is."""
+    found = [str(path) for path in paths if any(path.rglob("*.parquet"))]
+    if not found:
+        return spark.createDataFrame([], table.ddl)
+    return spark.read.schema(table.ddl).option("basePath", str(base)).parquet(*found).select(*table.names)
+
+
+def _rename_into_place(path: Path, content: str) -> None:
+    beside = path.with_suffix(".next")
+    with beside.open("w") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
