@@ -1,0 +1,138 @@
+"""`kohort log check PATH…`: whether Apache Kafka can load a log of groups, and which of its versions cannot.
+
+It reads files only, a batch at a time. A log in which something is found ends with status 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from argparse import ArgumentTypeError
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kohort.cli import output
+from kohort.cli.failure import FAILED, USAGE
+from kohort.cli.lines import iso_time
+from kohort.cli.options import add_json, verb
+
+if TYPE_CHECKING:
+    from kohort.fleet.log_check import Violation
+    from kohort.fleet.log_check_files import Checked
+
+Version = tuple[int, int, int]
+EXAMPLES = """
+kohort log check /var/lib/kafka/data
+kohort log check __consumer_offsets-7/00000000000000000000.log --kafka 4.1.1
+kohort log check ./kohort-data --json | jq .violations[0].sentence
+"""
+_VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
+
+
+def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `log` and its verb to the command line."""
+    parser = verbs.add_parser("log", help="check the log of a coordinator's groups")
+    inner = parser.add_subparsers(metavar="VERB", required=True)
+    summary = "say whether Apache Kafka can load a log of groups (__consumer_offsets), and where it would stop"
+    check = verb(inner, "check", summary, run=run_check, examples=EXAMPLES)
+    check.add_argument("paths", metavar="PATH", nargs="+", type=Path, help="a data directory, a partition's, a segment")
+    check.add_argument("--kafka", metavar="VERSION", type=version, help="only what this version would not load")
+    add_json(check)
+
+
+def version(text: str) -> Version:
+    """Return the parts of a version such as 4.1.1."""
+    found = _VERSION.fullmatch(text)
+    if found is None:
+        raise ArgumentTypeError(f"{text!r} is no version of Kafka such as 4.1.1")
+    return int(found[1]), int(found[2]), int(found[3] or 0)
+
+
+def run_check(args: argparse.Namespace) -> int:
+    """Check, and return the exit status."""
+    from kohort.fleet.log_check_files import NothingToCheck, check_partition, segments_of
+
+    try:
+        segments = segments_of(args.paths)
+        with output.Meter("checking") as meter:
+            found = [check_partition(partition, files, meter.advance) for partition, files in segments.items()]
+    except NothingToCheck as error:
+        output.remark(str(error))
+        return USAGE
+    except OSError as error:
+        output.remark(f"cannot read {error.filename}: {error.strerror}")
+        return FAILED
+    if args.kafka is not None:
+        for each in found:
+            each.violations = [one for one in each.violations if one.demand.concerns(args.kafka)]
+    try:
+        if args.json:
+            output.put_json(document(found))
+        else:
+            put_found(found)
+        output.flush()
+    except output.OutputClosed:
+        from kohort.cli.failure import closed_pipe
+
+        return closed_pipe()
+    return FAILED if any(each.violations or each.damage for each in found) else 0
+
+
+def document(found: list[Checked]) -> dict[str, Any]:
+    """Return what was found as JSON."""
+    return {
+        "is_loadable": not any(each.violations or each.damage for each in found),
+        "partitions": len(found),
+        "records": sum(each.records for each in found),
+        "violations": [
+            {
+                "ticket": one.demand.ticket,
+                "versions": one.demand.versions,
+                "group": one.step.group,
+                "partition": each.partition,
+                "offset": one.step.offset,
+                "at": iso_time(one.step.at_ms),
+                "record_type": one.step.record_type,
+                "sentence": one.sentence,
+            }
+            for each in found
+            for one in each.violations
+        ],
+        "damage": [
+            {
+                "partition": each.partition,
+                "file": str(each.damage.file),
+                "position": each.damage.position,
+                "offset": each.damage.offset,
+                "reason": each.damage.reason,
+            }
+            for each in found
+            if each.damage is not None
+        ],
+    }
+
+
+def put_found(found: list[Checked]) -> None:
+    """Print what was found: of each group the first record of each ticket."""
+    for each in found:
+        for (demand, _), violations in groupby(sorted(each.violations, key=_place), key=_place_of_group):
+            first, *others = violations
+            more = f" (and {len(others)} more of this group)" if others else ""
+            output.put(f"{each.name} at offset {first.step.offset}: {first.sentence}{more}")
+            output.put(f"  {demand}: {first.demand.what}; not loaded by {first.demand.versions}")
+        if each.damage is not None:
+            file, position, reason = each.damage.file, each.damage.position, each.damage.reason
+            output.put(f"{each.name}: {file} cannot be read from byte {position} on: {reason}")
+    records, partitions = sum(each.records for each in found), len(found)
+    bad = sum(1 for each in found if each.violations or each.damage)
+    verdict = f"{bad} of them would not load everywhere" if bad else "nothing that a Kafka would stop at"
+    output.put(f"{records} records in {partitions} partition{'' if partitions == 1 else 's'}: {verdict}")
+
+
+def _place(violation: Violation) -> tuple[str, str, int]:
+    return violation.demand.ticket, violation.step.group, violation.step.offset
+
+
+def _place_of_group(violation: Violation) -> tuple[str, str]:
+    return violation.demand.ticket, violation.step.group

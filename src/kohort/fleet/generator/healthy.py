@@ -1,0 +1,180 @@
+"""Stories of groups that are well, some of which look a little as if they were not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from kohort.fleet.generator.scene import Scene, instance_token
+from kohort.fleet.generator.story import Commits, Story, crash, roll, scale, start, stop, topics
+
+READY = frozenset({"ready_for_consumer"})
+NIGHTS = 7
+
+
+def deployed(kind: str, members: int, deploys: int) -> Callable[[Scene], None]:
+    """Members that run, and are replaced by the next version now and then."""
+
+    def script(scene: Scene) -> None:
+        start(scene, members, kind)
+        for _ in range(deploys):
+            roll(scene, kind)
+
+    return script
+
+
+def static(kind: str, members: int) -> Callable[[Scene], None]:
+    """Static members, restarted one by one within their session."""
+
+    def script(scene: Scene) -> None:
+        for number in range(members):
+            scene.start(number, kind, instance_id=instance_token(number))
+        scene.settle()
+        scene.cut()
+        for _ in range(2):
+            for name in sorted(scene.peers):
+                peer = scene.peers[name]
+                peer.close(leave=False)
+                while not peer.is_over:
+                    scene.pass_s(0.5)
+                scene.pass_s(6)
+                scene.start(int(name[-2:]), kind, instance_id=peer.config.instance_id)
+                scene.settle()
+            scene.cut()
+
+    return script
+
+
+def nightly(kind: str) -> Callable[[Scene], None]:
+    """A job that comes every night and goes when it is done."""
+
+    def script(scene: Scene) -> None:
+        for _ in range(NIGHTS):
+            start(scene, 2, kind)
+            stop(scene)
+
+    return script
+
+
+def surging(kind: str) -> Callable[[Scene], None]:
+    """A deployment that starts the new members before it stops the old: for minutes there are too many."""
+
+    def script(scene: Scene) -> None:
+        start(scene, 4, kind)
+        for turn in range(2):
+            for number in range(4):
+                scene.start(10 * (turn + 1) + number, kind)
+            scene.settle()
+            for peer in [each for each in scene.peers.values() if not each.is_over][:4]:
+                scene.close(peer)
+            scene.settle()
+            scene.cut()
+
+    return script
+
+
+def scaled(kind: str, times: int) -> Callable[[Scene], None]:
+    """A group that grows and shrinks with its load, several times a day."""
+
+    def script(scene: Scene) -> None:
+        start(scene, 3, kind)
+        for turn in range(times):
+            scale(scene, kind, 5 if turn % 2 == 0 else 3)
+
+    return script
+
+
+def divided(scene: Scene) -> None:
+    """Members that read different topics."""
+    first, second = sorted(scene.topics)
+    scene.start(0, "eager-java", topics=(first,))
+    scene.start(1, "eager-java", topics=(second,))
+    scene.start(2, "eager-java", topics=(second,))
+    scene.settle()
+    scene.cut()
+
+
+def crashed_once(scene: Scene) -> None:
+    """A member dies a few times in one bad quarter of an hour."""
+    start(scene, 4, "cooperative-java", session_timeout_ms=10_000)
+    for _ in range(3):
+        crash(scene, 0, 20, "cooperative-java", session_timeout_ms=10_000)
+        scene.settle()
+        scene.pass_s(120)
+    scene.cut()
+
+
+def emptied_for_a_reset(scene: Scene) -> None:
+    """Stopped, set back by an admin, and started again."""
+    start(scene, 3, "eager-java")
+    stop(scene)
+    start(scene, 3, "eager-java")
+    roll(scene, "eager-java")
+
+
+def grown(scene: Scene) -> None:
+    """A topic gets more partitions."""
+    start(scene, 3, "consumer-java")
+    scene.grow(min(scene.topics), 2 * min(scene.topics.values()))
+    scene.pass_s(320)
+    scene.settle()
+    scene.cut()
+
+
+def converted(scene: Scene) -> None:
+    """A group that was moved to the consumer protocol, member by member."""
+    start(scene, 3, "cooperative-java")
+    roll(scene, "consumer-java")
+    roll(scene, "consumer-java")
+
+
+def ordinary() -> Iterator[Story]:
+    """Yield the stories of most groups."""
+    yield Story("eager", deployed("eager-java", 3, 2), topics(6), READY, weight=14)
+    yield Story("eager librdkafka", deployed("eager-librdkafka", 2, 2), topics(4, 4), READY, weight=6)
+    yield Story("cooperative", deployed("cooperative-java", 4, 3), topics(12), READY, weight=14)
+    yield Story("consumer", deployed("consumer-java", 3, 2), topics(9), weight=14)
+    yield Story("consumer librdkafka", deployed("consumer-librdkafka", 2, 1), topics(6, 2), weight=6)
+    yield Story("one member", deployed("eager-java", 1, 3), topics(1), READY, weight=8)
+    yield Story("static", static("cooperative-java", 3), topics(9), READY, weight=3)
+    yield Story("static consumer", static("consumer-java", 3), topics(9), weight=3)
+    yield Story("transactional", deployed("consumer-java", 2, 1), topics(4), weight=2, commits=Commits.TRANSACTIONAL)
+    yield Story("converted", converted, topics(6), weight=2)
+
+
+def nearly_ill() -> Iterator[Story]:
+    """Yield the stories of groups that look ill and are not."""
+    storm = frozenset({"rebalance_storm"})
+    yield Story("large deploy", deployed("cooperative-java", 12, 1), topics(48), READY, near=storm)
+    yield Story("large deploy consumer", deployed("consumer-java", 12, 1), topics(48), near=storm)
+    yield Story("bad quarter", crashed_once, topics(8), READY, near=storm | {"poll_timeout_loop"})
+    yield Story(
+        "nightly",
+        nightly("eager-java"),
+        topics(4),
+        near=frozenset({"abandoned_group", "offsets_expiring", "stuck_group"}),
+        weight=2,
+        rests=dict.fromkeys(range(0, 2 * NIGHTS, 2), (0.3, 0.6)) | {-1: (8, 20)},
+    )
+    yield Story("surge", surging("cooperative-java"), topics(4), READY, near=frozenset({"idle_members"}))
+    even = frozenset({"idle_members"})
+    yield Story("as many members as partitions", deployed("consumer-java", 4, 1), topics(4), near=even)
+    yield Story("autoscaled", scaled("cooperative-java", 30), topics(20), READY, near=storm | {"eager_group"})
+    slow = frozenset({"poll_timeout_loop"})
+    yield Story("autoscaled consumer", scaled("consumer-java", 16), topics(20), near=storm | slow)
+    uneven = frozenset({"skewed_assignment"})
+    yield Story("a little uneven", deployed("eager-java", 4, 1), topics(5, 5, 5, 5), READY, near=uneven)
+    yield Story("divided", divided, topics(12, 2), READY, near=uneven)
+    office = frozenset({"stuck_group"})
+    yield Story(
+        "office", deployed("cooperative-java", 2, 1), topics(4), READY, near=office, weight=2, commits=Commits.OFFICE
+    )
+    yield Story(
+        "reset",
+        emptied_for_a_reset,
+        topics(6),
+        READY,
+        near=frozenset({"zombie_commits"}),
+        commits=Commits.RESET,
+        rests={1: (0.2, 0.5)},
+    )
+    yield Story("grown", grown, topics(4))

@@ -1,0 +1,104 @@
+"""What is known of a generated fleet, and how well others find it: precision and recall of each finding."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+FILE = "truth.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is true of one group, by the names of findings."""
+
+    story: str
+    expected: frozenset[str]
+    permitted: frozenset[str]
+    near: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How a finding did. `near_misses` are the groups made to look like it, `fooled` how many of them it named."""
+
+    finding: str
+    right: int
+    wrong: int
+    missed: int
+    near_misses: int
+    fooled: int
+
+    @property
+    def precision(self) -> float:
+        """The share of what was found that is there."""
+        found = self.right + self.wrong
+        return self.right / found if found else 1.0
+
+    @property
+    def recall(self) -> float:
+        """The share of what is there that was found."""
+        there = self.right + self.missed
+        return self.right / there if there else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """A generated fleet: its groups by name, when its log begins and ends, and how many records it has."""
+
+    groups: Mapping[str, Known]
+    began_ms: int
+    ended_ms: int
+    records: int
+
+    def score(self, found: Iterable[tuple[str, str]]) -> list[Score]:
+        """Return how well (group, finding) pairs name what there is; permitted ones count neither way."""
+        pairs = set(found)
+        names = sorted(
+            {name for known in self.groups.values() for name in known.expected} | {name for _, name in pairs}
+        )
+        return [self._score(name, {group for group, other in pairs if other == name}) for name in names]
+
+    def _score(self, name: str, groups: set[str]) -> Score:
+        expected = {group for group, known in self.groups.items() if name in known.expected}
+        permitted = {group for group, known in self.groups.items() if name in known.permitted}
+        near = {group for group, known in self.groups.items() if name in known.near}
+        wrong = groups - expected - permitted
+        return Score(name, len(groups & expected), len(wrong), len(expected - groups), len(near), len(near & wrong))
+
+    def mistakes(self, found: Iterable[tuple[str, str]]) -> list[str]:
+        """Return what was found and is not there, and what is there and was not found, in sentences by story."""
+        pairs = set(found)
+        lines: dict[str, int] = {}
+        for group, known in self.groups.items():
+            named = {name for other, name in pairs if other == group}
+            for name in sorted(named - known.expected - known.permitted):
+                line = f"{name} found in {known.story!r}"
+                lines[line] = lines.get(line, 0) + 1
+            for name in sorted(known.expected - named):
+                line = f"{name} missed in {known.story!r}"
+                lines[line] = lines.get(line, 0) + 1
+        strangers = {group for group, _ in pairs} - set(self.groups)
+        lines |= dict.fromkeys((f"a group that is not there: {group!r}" for group in sorted(strangers)), 1)
+        return [f"{line} ({count} groups)" for line, count in sorted(lines.items())]
+
+    def write(self, directory: Path) -> None:
+        """Write it beside the log."""
+        groups = {
+            group: [known.story, *(sorted(each) for each in (known.expected, known.permitted, known.near))]
+            for group, known in self.groups.items()
+        }
+        content = {"began_ms": self.began_ms, "ended_ms": self.ended_ms, "records": self.records, "groups": groups}
+        (directory / FILE).write_text(json.dumps(content, indent=1) + "\n")
+
+
+def read_truth(directory: Path) -> Truth:
+    """Return what `Truth.write` wrote. Raises FileNotFoundError."""
+    content = json.loads((directory / FILE).read_text())
+    groups = {
+        group: Known(story, frozenset(expected), frozenset(permitted), frozenset(near))
+        for group, (story, expected, permitted, near) in content["groups"].items()
+    }
+    return Truth(groups, content["began_ms"], content["ended_ms"], content["records"])

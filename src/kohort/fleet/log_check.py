@@ -1,0 +1,286 @@
+"""Whether Apache Kafka can load a log of groups: the record at which a coordinator of some version would stop.
+
+`LogCheck` replays one partition of `__consumer_offsets` as Kafka does, in the order of the log, with the demands that
+its versions make of it (`DEMANDS`). It keeps of each group what these ask for and nothing else, and goes on after what
+it has found, as a version would that does not mind. Transactional offsets count as offsets: for the type of a group it
+is all the same to Kafka. It knows no file and no bytes: `log_check_files` brings both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Type(StrEnum):
+    """The type of a group, as its records tell. A simple one is known by its offsets alone."""
+
+    SIMPLE = "simple"
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+    STREAMS = "streams"
+    SHARE = "share"
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What some versions demand of a log. `broken` are the versions that do, in words and as bounds."""
+
+    ticket: str
+    versions: str
+    first: tuple[int, int, int]
+    fixed: tuple[tuple[int, int, int], ...]
+    """The releases that no longer do, one for each line of releases; a line after the last of them does not either.
+    None of them: all releases from `first` on."""
+    what: str
+
+    def concerns(self, version: tuple[int, int, int]) -> bool:
+        """Whether a version makes this demand."""
+        if version < self.first:
+            return False
+        for fixed in self.fixed:
+            if fixed[:2] == version[:2]:
+                return version < fixed
+        return not self.fixed or version < max(self.fixed)
+
+
+KAFKA_17306 = Demand(
+    "KAFKA-17306",
+    "3.7 and 3.8, where consumer groups were a preview",
+    (3, 7, 0),
+    ((3, 9, 0),),
+    "a record of a consumer group asks for something that the cleaner has taken away",
+)
+KAFKA_19862 = Demand(
+    "KAFKA-19862",
+    "4.0.0 to 4.0.1 and 4.1.0 to 4.1.1",
+    (3, 7, 0),
+    ((4, 0, 2), (4, 1, 2), (4, 2, 0)),
+    "a partition is given up or taken in another epoch than the one in which it is owned",
+)
+KAFKA_20254 = Demand(
+    "KAFKA-20254",
+    "4.1 and 4.2.0",
+    (4, 1, 0),
+    ((4, 2, 1), (4, 3, 0)),
+    "offsets come before the first record of a streams group",
+)
+KAFKA_21117 = Demand(
+    "KAFKA-21117",
+    "every release with consumer groups so far (up to 4.4)",
+    (3, 7, 0),
+    (),
+    "a record of one type of group meets a group of another type",
+)
+KAFKA_21102 = Demand(
+    "KAFKA-21102",
+    "every release with consumer groups so far (up to 4.4)",
+    (3, 7, 0),
+    (),
+    "a tombstone of a group or a member comes while something of it is still there",
+)
+OWNED_TWICE = Demand(
+    "KAFKA-16147",
+    "every release with consumer groups so far (up to 4.4)",
+    (3, 7, 0),
+    (),
+    "a partition is given to a member while another one owns it in the same or a later epoch",
+)
+DEMANDS = (KAFKA_17306, KAFKA_19862, KAFKA_20254, KAFKA_21117, KAFKA_21102, OWNED_TWICE)
+
+
+class Step(NamedTuple):
+    """One record of the log, as far as its type matters. `held` are the partitions of type 8, by topic."""
+
+    offset: int
+    at_ms: int
+    record_type: int
+    group: str
+    member: str = ""
+    is_tombstone: bool = False
+    epoch: int = -1
+    held: Sequence[tuple[str, int]] = ()
+
+
+class Violation(NamedTuple):
+    """One record that stops a coordinator."""
+
+    demand: Demand
+    step: Step
+    sentence: str
+
+
+@dataclass(slots=True)
+class _Group:
+    type: Type
+    members: dict[str, tuple[int, frozenset[tuple[str, int]]]] = field(default_factory=dict)
+    """By member its epoch and what it has; (-1, nothing) once its assignment is gone."""
+    targets: set[str] = field(default_factory=set)
+    has_target: bool = False
+    epochs: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Of each partition the epoch in which it is owned."""
+
+
+_PARTS = {
+    **dict.fromkeys((3, 4, 5, 6, 7, 8, 16), Type.CONSUMER),
+    **dict.fromkeys((10, 11, 12, 13, 14, 15), Type.SHARE),
+    **dict.fromkeys((17, 19, 20, 21, 22, 23), Type.STREAMS),
+}
+_GROUP, _MEMBER, _TARGET, _MEMBER_TARGET, _ASSIGNMENT = "group", "member", "target", "member target", "assignment"
+_ROLES = {
+    3: _GROUP, 11: _GROUP, 17: _GROUP,
+    5: _MEMBER, 10: _MEMBER, 19: _MEMBER,
+    6: _TARGET, 12: _TARGET, 20: _TARGET,
+    7: _MEMBER_TARGET, 13: _MEMBER_TARGET, 21: _MEMBER_TARGET,
+    8: _ASSIGNMENT, 14: _ASSIGNMENT, 22: _ASSIGNMENT,
+}  # fmt: skip
+GONE = -1
+
+
+class LogCheck:
+    """The replay of one partition."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, _Group] = {}
+
+    def take(self, step: Step) -> Iterator[Violation]:
+        """Replay a record, and yield what some version objects to."""
+        kind = step.record_type
+        if kind in (0, 1):
+            if not step.is_tombstone and step.group not in self._groups:
+                self._groups[step.group] = _Group(Type.SIMPLE)
+        elif kind == 2:
+            if step.is_tombstone:
+                self._groups.pop(step.group, None)
+            else:
+                self._groups[step.group] = _Group(Type.CLASSIC)
+        elif kind in _PARTS:
+            yield from self._modern(step, _PARTS[kind])
+
+    def _modern(self, step: Step, wanted: Type) -> Iterator[Violation]:
+        group = self._groups.get(step.group)
+        if group is None and step.is_tombstone:
+            if wanted is Type.CONSUMER:
+                yield Violation(KAFKA_17306, step, f"a tombstone of consumer group {step.group}, which is not there")
+            return
+        if group is not None and group.type is not wanted:
+            yield from self._of_another_type(step, group, wanted)
+            if step.is_tombstone:
+                return
+            group = None
+        if group is None:
+            group = self._groups[step.group] = _Group(wanted)
+        role = _ROLES.get(step.record_type)
+        if role is not None:
+            yield from _RULES[role](self, group, step)
+
+    def _of_another_type(self, step: Step, group: _Group, wanted: Type) -> Iterator[Violation]:
+        if group.type is Type.SIMPLE:
+            if step.is_tombstone and wanted is Type.CONSUMER:
+                return  # the group is made and unmade; no version since 3.9 minds, and those before say so of the next
+            if wanted is Type.CONSUMER:
+                yield Violation(KAFKA_17306, step, f"group {step.group} has offsets before it is a consumer group")
+            elif wanted is Type.STREAMS and not step.is_tombstone:
+                yield Violation(KAFKA_20254, step, f"group {step.group} has offsets before it is a streams group")
+            elif wanted is Type.SHARE and not step.is_tombstone:
+                yield Violation(KAFKA_21117, step, f"group {step.group} has offsets and is not a share group")
+            return
+        yield Violation(KAFKA_21117, step, f"group {step.group} is a {group.type} group, not a {wanted} group")
+
+    # -- what each record asks for
+
+    def _replay_group(self, group: _Group, step: Step) -> Iterator[Violation]:
+        if not step.is_tombstone:
+            return
+        if group.members:
+            yield Violation(
+                KAFKA_21102, step, f"group {step.group} is deleted and still has {_members(len(group.members))}"
+            )
+        elif group.targets or group.has_target:
+            yield Violation(KAFKA_21102, step, f"group {step.group} is deleted and still has a target assignment")
+        del self._groups[step.group]
+
+    def _replay_member(self, group: _Group, step: Step) -> Iterator[Violation]:
+        if not step.is_tombstone:
+            group.members.setdefault(step.member, (0, frozenset()))
+            return
+        found = group.members.pop(step.member, None)
+        if found is None:
+            if group.type is Type.CONSUMER:
+                yield Violation(KAFKA_17306, step, f"a tombstone of member {step.member}, which is not there")
+            return
+        if found[0] != GONE:
+            yield Violation(KAFKA_21102, step, f"member {step.member} is deleted while it has an assignment")
+            self._give_up(group, found)
+        elif step.member in group.targets:
+            yield Violation(KAFKA_21102, step, f"member {step.member} is deleted while it has a target")
+            group.targets.discard(step.member)
+
+    def _replay_target(self, group: _Group, step: Step) -> Iterator[Violation]:
+        if step.is_tombstone and group.targets:
+            text = f"the target of group {step.group} is deleted while {_members(len(group.targets))} have one"
+            yield Violation(KAFKA_21102, step, text)
+            group.targets.clear()
+        group.has_target = not step.is_tombstone
+
+    def _replay_member_target(self, group: _Group, step: Step) -> Iterator[Violation]:
+        (group.targets.discard if step.is_tombstone else group.targets.add)(step.member)
+        yield from ()
+
+    def _replay_assignment(self, group: _Group, step: Step) -> Iterator[Violation]:
+        found = group.members.get(step.member)
+        if step.is_tombstone:
+            if found is None:
+                if group.type is Type.CONSUMER:
+                    yield Violation(KAFKA_17306, step, f"a tombstone of member {step.member}, which is not there")
+                return
+            yield from self._released(group, step, found)
+            group.members[step.member] = GONE, frozenset()
+            return
+        if found is not None:
+            yield from self._released(group, step, found)
+        for partition in sorted(step.held):
+            owned = group.epochs.get(partition)
+            if owned is not None and owned >= step.epoch:
+                text = f"{_name(partition)} goes to {step.member} in epoch {step.epoch} and is owned in epoch {owned}"
+                yield Violation(OWNED_TWICE, step, text)
+            group.epochs[partition] = max(step.epoch, owned if owned is not None else step.epoch)
+        group.members[step.member] = step.epoch, frozenset(step.held)
+
+    def _released(
+        self, group: _Group, step: Step, found: tuple[int, frozenset[tuple[str, int]]]
+    ) -> Iterator[Violation]:
+        epoch, held = found
+        for partition in sorted(held):
+            owned = group.epochs.get(partition)
+            if owned != epoch:
+                text = f"{step.member} gives up {_name(partition)} of epoch {epoch}, "
+                text += "which nobody owns" if owned is None else f"which is owned in epoch {owned}"
+                yield Violation(KAFKA_19862, step, text)
+        self._give_up(group, found)
+
+    def _give_up(self, group: _Group, found: tuple[int, frozenset[tuple[str, int]]]) -> None:
+        epoch, held = found
+        for partition in held:
+            if group.epochs.get(partition) == epoch:
+                del group.epochs[partition]
+
+
+_Rule = Callable[[LogCheck, _Group, Step], Iterator[Violation]]
+_RULES: dict[str, _Rule] = {
+    _GROUP: LogCheck._replay_group,
+    _MEMBER: LogCheck._replay_member,
+    _TARGET: LogCheck._replay_target,
+    _MEMBER_TARGET: LogCheck._replay_member_target,
+    _ASSIGNMENT: LogCheck._replay_assignment,
+}
+
+
+def _members(count: int) -> str:
+    return "1 member" if count == 1 else f"{count} members"
+
+
+def _name(partition: tuple[str, int]) -> str:
+    return f"{partition[0]}-{partition[1]}"
