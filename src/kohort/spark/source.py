@@ -13,6 +13,8 @@ from weakref import WeakSet
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from kohort.spark.columns import SPARK_SCHEMA
+from kohort.spark.group_reader import GroupReader
+from kohort.spark.options import SourceOptions
 from kohort.spark.read_rows import FETCH_BYTES, ReadSettings, read_rows
 from kohort.spark.rounds import OffsetRange, pieces, ranges_from_json, ranges_to_json
 
@@ -52,7 +54,9 @@ class RangeReader(DataSourceReader):  # type: ignore[misc]
 
 
 class KohortSource(DataSource):  # type: ignore[misc]
-    """The data source behind `format("kohort")`."""
+    """The data source behind `format("kohort")`. `cores` are those of the session that it is registered in."""
+
+    cores = 1
 
     @classmethod
     def name(cls) -> str:
@@ -67,14 +71,26 @@ class KohortSource(DataSource):  # type: ignore[misc]
         """Return the batch reader."""
         return RangeReader(self.options)
 
+    def streamReader(self, schema: StructType) -> GroupReader:  # noqa: ARG002, N802
+        """Return the stream reader, which becomes a member of the group when Spark asks it for a batch."""
+        return GroupReader(SourceOptions.parse(self.options, "stream"), self.cores)
+
+
+def register(spark: SparkSession) -> None:
+    """Make `format("kohort")` known to a session; a second time does nothing."""
+    if spark in _registered:
+        return
+    # Spark pickles the class: one that is made here travels with what it knows of the session.
+    known = type("KohortSource", (KohortSource,), {"cores": spark.sparkContext.defaultParallelism})
+    spark.dataSource.register(known)
+    _registered.add(spark)
+
 
 def read_ranges_as_frame(
     spark: SparkSession, bootstrap_servers: str, ranges: Sequence[OffsetRange], least_pieces: int
 ) -> DataFrame:
     """Return the rows of `ranges` as a DataFrame that executors read in `least_pieces` tasks or more."""
-    if spark not in _registered:
-        spark.dataSource.register(KohortSource)
-        _registered.add(spark)
+    register(spark)
     reader = spark.read.format("kohort").option("kafka.bootstrap.servers", bootstrap_servers)
     return reader.option("ranges", ranges_to_json(ranges)).option("minPartitions", least_pieces).load()
 

@@ -1,0 +1,163 @@
+"""The stream reader behind `spark.readStream.format("kohort")`: Spark's calls, in the process that it keeps for them.
+
+Spark makes readers in several processes, and asks one of them for batches as long as the query runs; only that one may
+be a member. So the group is joined by the first call for a batch, never when a reader is made, and left by whatever
+ends the process: `stop`, the end of `availableNow`, a signal, or the end of the application that it reads from.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from kohort.spark.loop_thread import LoopThread
+from kohort.spark.options import SourceOptions
+from kohort.spark.read_rows import read_rows
+from kohort.spark.rounds import OffsetRange, pieces
+from kohort.spark.stream_member import NO_LIMITS, StreamMember
+from kohort.spark.stream_offset import StreamOffset
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+log = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
+
+
+class StreamPiece(InputPartition):  # type: ignore[misc]
+    """One Spark task: one range of one partition."""
+
+    def __init__(self, offsets: OffsetRange) -> None:
+        super().__init__(offsets)
+        self.offsets = offsets
+
+
+class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """Reads topics as a member of a group. `cores` are the query's: they weigh it, and split what it reads."""
+
+    def __init__(self, options: SourceOptions, cores: int) -> None:
+        assert options.member is not None, "a stream is a member of a group"
+        self.options = options
+        self.group_id = options.member.group_id
+        self.cores = cores
+        self._thread: LoopThread | None = None
+        self._member: StreamMember | None = None
+        self._is_over = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the membership out: a reader also travels to the executors, which read and join nothing."""
+        return self.__dict__ | {"_thread": None, "_member": None}
+
+    # What Spark asks in the driver
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Return the offset before the first batch: always the same, as a batch is described by its end."""
+        return StreamOffset(self.group_id).to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Return the limit that the options set, or one of them: Spark hands it back with each call for a batch."""
+        limits = self.options.limits
+        if limits.max_offsets is not None:
+            return ReadMaxRows(limits.max_offsets)
+        if limits.max_bytes is not None:
+            return ReadMaxBytes(limits.max_bytes)
+        return ReadAllAvailable() if limits.min_offsets is None else ReadMinRows(limits.min_offsets)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Fix where this run ends."""
+        self._call(self._joined().aim())
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Commit the batch that ended at `start`, and return the end of the next one, or `start` where none is due."""
+        begun = StreamOffset.from_json(start)
+        if self._is_over:
+            return start
+        limits = NO_LIMITS if isinstance(limit, ReadAllAvailable) else self.options.limits
+        return self._call(self._joined().next(begun, limits)).to_json()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """Return the ends of the owned partitions, from which Spark's progress shows the lag."""
+        ends = self._member.ends() if self._member is not None else None
+        return ends.to_json() if ends is not None else None
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Return the pieces of the batch that ends at `end`, which its end alone describes."""
+        if start == end:
+            return []
+        least = self.options.min_partitions or self.cores
+        return [StreamPiece(each) for each in pieces(StreamOffset.from_json(end).ranges, least)]
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Do nothing: Spark says this a batch late, and `latestOffset` has committed by then."""
+
+    def stop(self) -> None:
+        """Leave the group."""
+        self._leave("the query was stopped")
+
+    # What Spark asks in the executors
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield one piece's rows. Raises KafkaError where they are no longer there to be read."""
+        if isinstance(partition, StreamPiece):
+            yield from read_rows(self.options.read_settings, [partition.offsets])
+
+    # The inside
+
+    def _joined(self) -> StreamMember:
+        if self._member is None:
+            self._thread = LoopThread(f"kohort member of {self.group_id}")
+            try:
+                self._member = self._call(_started(self.options, self.cores))
+            except BaseException:
+                self._thread.close()
+                self._thread = None
+                raise
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, self._terminated)
+        return self._member
+
+    def _call(self, work: Coroutine[Any, Any, Answer]) -> Answer:
+        assert self._thread is not None, "a member has a thread"
+        return self._thread.call(work)
+
+    def _leave(self, reason: str) -> None:
+        thread, member = self._thread, self._member
+        self._thread = self._member = None
+        self._is_over = True
+        if thread is None:
+            return
+        try:
+            if member is not None:
+                thread.call(member.leave(reason))
+        finally:
+            thread.close()
+
+    def _terminated(self, number: int, frame: object) -> None:
+        """Leave and end as the signal asks for: Spark sends it where a query ends by itself or fails."""
+        del frame
+        with suppress(Exception):
+            self._leave("the query has ended")
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+
+async def _started(options: SourceOptions, cores: float) -> StreamMember:
+    member = StreamMember(options, cores)
+    await member.start()
+    return member

@@ -1,0 +1,195 @@
+"""A streaming query as a member of its group: which batch comes next, and what is committed when one is done.
+
+The law: a batch opens a round and stays open until Spark comes back with its end as the start of the next one, because
+only then is it done. Until then its partitions are not given up; then they are committed, or, where the group took them
+away meanwhile, not, and their next owner reads them again. A batch that is asked for twice is the same batch. What is
+read ends where `aim` found the topics' ends, if it was called; then the member leaves by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass, replace
+
+from kohort.client.errors import CommitFailed
+from kohort.client.protocol_settings import ISOLATION
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.spark.checkpoint import Checkpoint
+from kohort.spark.group_settings import GroupSettings
+from kohort.spark.member_options import MemberOptions
+from kohort.spark.options import SourceOptions, TriggerLimits
+from kohort.spark.round_gate import Available, RoundGate
+from kohort.spark.rounds import OffsetRange, Round, plan
+from kohort.spark.starting_points import ChoicePolicy
+from kohort.spark.stream_offset import StreamOffset
+
+log = logging.getLogger(__name__)
+
+NO_LIMITS = TriggerLimits()
+
+_LOOK_S = 0.1
+"""How long Spark is held up where there is nothing new: it asks again a moment later."""
+
+_FIRST_LOOK_S = 10.0
+"""How long the first call waits for partitions: the next one may be a trigger interval away."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    round: Round
+    end: StreamOffset
+
+
+class StreamMember:
+    """One query's membership; every method runs in the same event loop. `cores` are the query's, for `capacity`."""
+
+    def __init__(self, options: SourceOptions, cores: float) -> None:
+        assert options.member is not None, "a stream is a member of a group"
+        self._options = options
+        self._member: MemberOptions = options.member
+        self._gate = RoundGate(
+            group_settings(options, self._member, cores),
+            policy=ChoicePolicy(
+                options.starting, ISOLATION[options.isolation], fails_on_data_loss=options.fail_on_data_loss
+            ),
+        )
+        self._batch: _Batch | None = None
+        self._last_batch_s = time.monotonic()
+        self._is_aiming = False
+        self._is_first = True
+        self._is_over = False
+        self._settling = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Reach the cluster and begin to join. Raises KafkaError."""
+        await self._gate.start()
+
+    async def aim(self) -> None:
+        """Read as far as the topics reach now, and then leave. Raises KafkaError."""
+        await self._gate.aim()
+        self._is_aiming = True
+
+    async def next(self, start: StreamOffset, limits: TriggerLimits = NO_LIMITS) -> StreamOffset:
+        """Finish with the batch that ended at `start`, and return the end of the next one, or `start` itself.
+
+        Raises KafkaError: OffsetMismatch, NoOffset, what ended the membership, or a cluster that does not answer.
+        """
+        if self._is_over:
+            return start
+        if self._is_first:
+            last = StreamOffset(start.group, start.batch, start.generation, start.places)
+            self._gate.starting.restart_from(Checkpoint(last, self._member.group_id, self._member.on_offset_mismatch))
+        if self._batch is not None and self._batch.end != start:
+            return self._batch.end
+        await self.finish(start)
+        begun = await self._begin(limits)
+        self._is_first = False
+        if begun is None:
+            if self._is_aiming:
+                await self.leave("all that was there has been read")
+            return start
+        return self._opened(begun, start)
+
+    async def finish(self, end: StreamOffset) -> None:
+        """Commit the batch that ends at `end`, if that is the open one: Spark is done with it. Raises KafkaError."""
+        async with self._settling:
+            batch = self._batch
+            if batch is None or batch.end != end:
+                return
+            is_committed = False
+            try:
+                await self._gate.commit(batch.round)
+                is_committed = True
+            except CommitFailed as refusal:
+                log.warning("group %s: batch %d is not committed: %s", end.group, end.batch, refusal.text)
+            finally:
+                self._batch = None
+                self._gate.close(batch.round, is_committed=is_committed)
+
+    def ends(self) -> StreamOffset | None:
+        """Return the ends of the partitions that this member owns, as of the last look, or None."""
+        if not (ends := self._gate.ends):
+            return None
+        places = tuple(OffsetRange(partition, end, end) for partition, end in sorted(ends.items()))
+        return StreamOffset(self._member.group_id, -1, self._gate.generation, places)
+
+    async def leave(self, reason: str) -> None:
+        """Leave the group; a batch that is open was not finished, and is not committed."""
+        if self._is_over:
+            return
+        self._is_over = True
+        if self._batch is not None:
+            self._gate.close(self._batch.round, is_committed=False)
+            self._batch = None
+        await self._gate.stop(reason)
+
+    # The inside
+
+    async def _begin(self, limits: TriggerLimits) -> Round | None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        patience_s = _FIRST_LOOK_S if self._is_first else _LOOK_S
+
+        def planned(available: Available) -> tuple[OffsetRange, ...]:
+            return self._plan(available, limits)
+
+        while True:
+            if (begun := await self._gate.begin(planned, timeout_s=_LOOK_S)) is not None:
+                return begun
+            waited_s = loop.time() - began
+            is_given = bool(self._gate.owned)
+            if self._is_aiming:
+                if self._gate.is_caught_up and (is_given or waited_s >= _FIRST_LOOK_S):
+                    return None
+                self._check_patience(waited_s)
+            elif waited_s >= patience_s or (is_given and self._gate.is_caught_up):
+                return None
+
+    def _check_patience(self, waited_s: float) -> None:
+        settings = self._gate.settings
+        if waited_s * 1000 > settings.rebalance_timeout_ms + settings.session_timeout_ms:
+            text = f"the group {settings.group_id!r} gave this member no assignment in {waited_s:.0f} s"
+            raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, f"{text}: see with kohort groups who holds it up")
+
+    def _plan(self, available: Available, limits: TriggerLimits) -> tuple[OffsetRange, ...]:
+        total = sum(max(0, end - position) for position, end in available.values())
+        is_waiting_for_more = total < (limits.min_offsets or 0) and not self._is_aiming
+        if is_waiting_for_more and (time.monotonic() - self._last_batch_s) * 1000 < limits.max_delay_ms:
+            return ()
+        return plan(available, limits.max_offsets or total)
+
+    def _opened(self, begun: Round, start: StreamOffset) -> StreamOffset:
+        self._last_batch_s = time.monotonic()
+        read = {each.partition: each for each in begun.ranges}
+        idle = {each: OffsetRange(each, at, at) for each, at in self._gate.positions.items() if each not in read}
+        places = tuple(each for _, each in sorted((read | idle).items()))
+        self._batch = _Batch(begun, StreamOffset(self._member.group_id, start.batch + 1, begun.generation, places))
+        return self._batch.end
+
+
+def group_settings(options: SourceOptions, member: MemberOptions, cores: float) -> GroupSettings:
+    """Return options as the settings of a member."""
+    settings = GroupSettings(
+        options.bootstrap_servers,
+        member.group_id,
+        options.topics,
+        client_id=options.client_id,
+        group_instance_id=member.instance_id,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        client_rack=options.client_rack or None,
+        protocol=member.group_protocol,
+        assignor=member.remote_assignor,
+        pattern=options.pattern,
+        isolation_level=options.isolation,
+        properties=options.properties,
+    )
+    if member.protocol == "consumer":  # the broker sets the rest
+        return settings
+    return replace(
+        settings,
+        session_timeout_ms=member.session_timeout_ms,
+        heartbeat_interval_ms=member.heartbeat_interval_ms,
+        assignors=member.assignors(cores),
+    )
