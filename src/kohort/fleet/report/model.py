@@ -1,0 +1,268 @@
+"""What a report says, as values: gathered once from the fleet's tables, then written as a page or as JSON.
+
+Every list here is bounded by `Limits`, and beside it stands how many were left out, so that a report of ten thousand
+groups has the size of one of a thousand. Names are as the log has them; whoever shows one makes it harmless.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+HOUR_MS = 3_600_000
+
+SEVERITIES = ("critical", "warning", "info")
+"""The worst comes first."""
+
+
+class GroupKey(NamedTuple):
+    """A group of one cluster or log."""
+
+    source: str
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much of each list a report holds; the rest is counted."""
+
+    groups: int = 4_000
+    active_groups: int = 400
+    findings_of_a_rule: int = 25
+    evidence: int = 6
+    heat_groups: int = 30
+    ranked_groups: int = 20
+    timelines: int = 8
+    timeline_partitions: int = 16
+    timeline_spans: int = 1_500
+    reasons: int = 12
+    reason_groups: int = 10
+    window_hours: int = 31 * 24
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The fleet in numbers, over all of its groups and the report's hours."""
+
+    groups: int
+    members: int
+    partitions: int
+    kinds: tuple[tuple[str, int], ...]
+    states: tuple[tuple[str, int], ...]
+    rebalances: int
+    rebalances_failed: int
+    unowned_s: float
+    commits: int
+    lag: int | None
+    severities: tuple[tuple[str, int], ...]
+    """How many groups have this as their worst severity."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A record of the log that proves a finding."""
+
+    partition: int | None
+    offset: int | None
+    at_ms: int | None
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a rule says of one group."""
+
+    key: GroupKey
+    rule: str
+    severity: str
+    sentence: str
+    advice: str
+    from_ms: int | None
+    until_ms: int | None
+    value: float | None
+    evidence: tuple[Evidence, ...]
+    evidence_left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFindings:
+    """All that one rule found: how many groups by severity, and the worst findings."""
+
+    rule: str
+    severities: tuple[tuple[str, int], ...]
+    groups: int
+    shown: tuple[Finding, ...]
+
+    @property
+    def count(self) -> int:
+        """How many findings there are."""
+        return sum(count for _, count in self.severities)
+
+    @property
+    def severity(self) -> str:
+        """The worst severity among them."""
+        return min((name for name, _ in self.severities), key=severity_rank)
+
+    @property
+    def left_out(self) -> int:
+        """How many findings are not among those shown."""
+        return self.count - len(self.shown)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLine:
+    """One group, over the report's hours."""
+
+    key: GroupKey
+    kind: str
+    state: str
+    members: int
+    partitions: int
+    topics: tuple[str, ...]
+    assignor: str | None
+    protocols: tuple[str, ...]
+    rebalances: int
+    rebalances_failed: int
+    rebalance_ms_max: int
+    unowned_s: float
+    moved: int
+    commits: int
+    lag: int | None
+    static_share: float | None
+    first_seen_ms: int | None
+    last_seen_ms: int | None
+    last_commit_ms: int | None
+    severity: str | None
+    findings: int
+    activity: tuple[tuple[int, int], ...] = ()
+    """Columns with rebalances and how many; only of the first `Limits.active_groups` groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeatRow:
+    """The rebalances of one group, by column of the report's time."""
+
+    key: GroupKey
+    rebalances: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The time axis of plots: equal steps of whole hours."""
+
+    from_ms: int
+    step_ms: int
+    count: int
+
+    @property
+    def until_ms(self) -> int:
+        """The end of the last column."""
+        return self.from_ms + self.step_ms * self.count
+
+    def place(self, at_ms: int) -> int:
+        """Return the column of a moment."""
+        return (at_ms - self.from_ms) // self.step_ms
+
+    def start_ms(self, column: int) -> int:
+        """Return the beginning of a column."""
+        return self.from_ms + column * self.step_ms
+
+
+class Span(NamedTuple):
+    """A member had a partition; `until_ms` is where it ended or where the picture ends."""
+
+    member: str
+    from_ms: int
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineRow:
+    """One partition of a timeline."""
+
+    partition: str
+    spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Who owned which partition of one group, in the hour in which it was worst."""
+
+    key: GroupKey
+    from_ms: int
+    until_ms: int
+    rows: tuple[TimelineRow, ...]
+    partitions_left_out: int
+    spans_left_out: int
+    empty: tuple[tuple[int, int], ...] = ()
+    """When the group had no members: then no partition can have an owner, and none is missed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why groups are not ready for the consumer protocol, or what they would gain."""
+
+    sentence: str
+    groups: int
+    shown: tuple[GroupKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """How far the fleet is from leaving the classic protocol."""
+
+    moved: int
+    ready: int
+    not_ready: int
+    unknown: int
+    reasons: tuple[Reason, ...]
+    reasons_left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What was read to know all this."""
+
+    sources: tuple[str, ...]
+    records: int
+    tombstones: int
+    kinds: tuple[tuple[str, int], ...]
+    quarantined: tuple[tuple[str, int], ...]
+    hours_outside: int
+
+
+@dataclass(frozen=True, slots=True)
+class FleetReport:
+    """All that a report says."""
+
+    made_at_ms: int
+    columns: Columns
+    totals: Totals
+    rules: tuple[RuleFindings, ...]
+    fleet_rebalances: tuple[int, ...]
+    heat: tuple[HeatRow, ...]
+    heat_left_out: tuple[int, int]
+    """How many further groups had rebalances, and how many they had."""
+    ranking: tuple[tuple[GroupKey, float], ...]
+    ranking_left_out: tuple[int, float]
+    timelines: tuple[Timeline, ...]
+    readiness: Readiness
+    groups: tuple[GroupLine, ...]
+    read: Read
+    limits: Limits
+
+
+def severity_rank(severity: str | None) -> int:
+    """Return the place of a severity: 0 is the worst, and what is none comes last."""
+    return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)
+
+
+def columns_of(from_ms: int, until_ms: int, most: int = 168) -> Columns:
+    """Return a time axis of at most `most` columns of 1, 2, 3, 4, 6, 12 or more hours, from a whole step on."""
+    hours = max(1, -(-(until_ms - from_ms) // HOUR_MS))
+    step = next(
+        (each for each in (1, 2, 3, 4, 6, 12) if hours <= each * (most - 1)), 24 * -(-hours // (24 * (most - 1)))
+    )
+    step_ms = step * HOUR_MS
+    start_ms = from_ms - from_ms % step_ms
+    return Columns(start_ms, step_ms, max(1, -(-(until_ms - start_ms) // step_ms)))

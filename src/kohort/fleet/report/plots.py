@@ -1,0 +1,356 @@
+"""The pictures of a report, as inline SVG strips between words of HTML.
+
+A strip stretches to the width there is, a phone's or a desk's, while its labels keep their size; so no picture is
+ever wider than its page. Beside each stands a table with the same figures. What a strip holds is listed as JSON for
+the page's script, which reads it out under the pointer or the arrow keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from kohort.fleet.report.markup import Content, Markup, joined, tag
+from kohort.fleet.report.model import (
+    Columns,
+    FleetReport,
+    GroupKey,
+    HeatRow,
+    Readiness,
+    Span,
+    Timeline,
+    TimelineRow,
+)
+from kohort.fleet.report.wording import counted, day, duration, hour, moment, shown_name
+
+STEPS = (1, 2, 5, 10, 30)
+"""From how many rebalances on a cell of the heat map has the next colour: the same in every report."""
+
+COLOURS_OF_MEMBERS = 8
+CELLS_OF_A_TABLE = 12
+GAPS_OF_A_TABLE = 8
+
+_TALL = 10
+_WIDE = 1000
+
+Named = Callable[[GroupKey], Markup]
+"""How a page writes a group's name."""
+
+
+def strip(width: float, *content: Content, kind: str, label: str, **attributes: str | int) -> Markup:
+    """Return one SVG that stretches over its line."""
+    return tag(
+        "svg",
+        *content,
+        class_=f"strip {kind}",
+        viewBox=f"0 0 {_short(width)} {_TALL}",
+        preserveAspectRatio="none",
+        role="img",
+        aria_label=label,
+        **attributes,
+    )
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[Content]], numeric: frozenset[int] = frozenset()) -> Markup:
+    """Return a table; the columns in `numeric` stand to the right."""
+    kinds = ["n" if place in numeric else None for place in range(len(headings))]
+    head = tag("tr", [tag("th", name, class_=kind, scope="col") for name, kind in zip(headings, kinds, strict=True)])
+    body = [
+        tag("tr", [tag("td", cell, class_=kind) for cell, kind in zip(row, kinds, strict=True)])
+        for row in rows
+    ]  # fmt: skip
+    return tag("div", tag("table", tag("thead", head), tag("tbody", body)), class_="scrolls", tabindex=0)
+
+
+def as_table(
+    headings: Sequence[str], rows: Sequence[Sequence[Content]], numeric: frozenset[int] = frozenset()
+) -> Markup:
+    """Return a table that opens under its plot."""
+    return tag("details", tag("summary", "The same as a table"), table(headings, rows, numeric), class_="as-table")
+
+
+def time_axis(from_ms: int, until_ms: int, said: Callable[[int], str], marks: int = 5) -> Markup:
+    """Return the labels under strips; those in between disappear where it is narrow."""
+    step = (until_ms - from_ms) / (marks - 1)
+    labels = [tag("span", said(round(from_ms + step * place))) for place in range(marks)]
+    return tag("div", tag("span"), tag("div", labels, class_="axis"), class_="lane")
+
+
+def columns_axis(columns: Columns) -> Markup:
+    """Return the labels of the report's time axis."""
+    said = day if columns.step_ms * columns.count > 3 * 86_400_000 else hour
+    return time_axis(columns.from_ms, columns.until_ms, said)
+
+
+# -- rebalances
+
+
+def fleet_bars(report: FleetReport) -> Markup:
+    """Return all rebalances of the fleet over time, as columns."""
+    counts, columns = report.fleet_rebalances, report.columns
+    highest = max(counts, default=0)
+    bars = [
+        _rect(column, _TALL * (1 - count / highest), 0.86, _TALL * count / highest, "bar")
+        for column, count in enumerate(counts)
+        if count
+    ]
+    said = f"Rebalances of the whole fleet over time, at most {highest:,} in {_step(columns)}"
+    drawn = strip(columns.count, bars, kind="tall cells", label=said, tabindex=0, data_cells="fleet")
+    return tag("div", tag("span", f"all groups, at most {highest:,}", class_="who"), drawn, class_="lane")
+
+
+def heat_map(report: FleetReport, named: Named) -> Markup:
+    """Return the rebalances of each group by column of time."""
+    lanes = [_heat_lane(report.columns, place, row, named) for place, row in enumerate(report.heat)]
+    legend = tag(
+        "p",
+        tag("span", f"rebalances in {_step(report.columns)}:", class_="legend-of"),
+        [tag("span", tag("i", class_=f"key q{place}"), label) for place, label in enumerate(_step_labels(), 1)],
+        class_="legend",
+    )
+    rows = [
+        [named(row.key), f"{sum(row.rebalances):,}", _worst_cells(report.columns, row.rebalances)]
+        for row in report.heat
+    ]
+    return joined(
+        [
+            tag("div", fleet_bars(report), lanes, columns_axis(report.columns), class_="plot heat", data_plot="heat"),
+            legend,
+            tag("p", class_="reading", aria_live="polite", data_reading="heat"),
+            as_table(("group", "rebalances", "most of them"), rows, frozenset({1})),
+        ]
+    )
+
+
+def _heat_lane(columns: Columns, place: int, row: HeatRow, named: Named) -> Markup:
+    cells = [
+        _rect(start, 0, length, _TALL, f"q{_quantum(count)}")
+        for start, length, count in _runs([_quantum(each) and each for each in row.rebalances])
+        if count
+    ]
+    total = sum(row.rebalances)
+    said = f"{shown_name(row.key.group)}: {counted(total, 'rebalance')}"
+    drawn = strip(columns.count, cells, kind="cells", label=said, tabindex=0, data_cells=place)
+    return tag("div", tag("span", named(row.key), class_="who"), drawn, class_="lane")
+
+
+def _quantum(count: int) -> int:
+    return sum(count >= step for step in STEPS)
+
+
+def _runs(counts: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """Yield (first column, columns, count) of neighbours in one colour."""
+    start = 0
+    for place in range(1, len(counts) + 1):
+        if place == len(counts) or _quantum(counts[place]) != _quantum(counts[start]):
+            yield start, place - start, counts[start]
+            start = place
+
+
+def _step_labels() -> list[str]:
+    labels = []
+    for low, high in zip(STEPS, [*STEPS[1:], 0], strict=True):
+        labels.append(f"{low} or more" if not high else f"{low}" if high == low + 1 else f"{low}–{high - 1}")
+    return labels
+
+
+def _worst_cells(columns: Columns, counts: Sequence[int]) -> str:
+    worst = sorted((place for place, count in enumerate(counts) if count), key=lambda place: -counts[place])
+    said = [f"{hour(columns.start_ms(place))}: {counts[place]:,}" for place in sorted(worst[:CELLS_OF_A_TABLE])]
+    left = len(worst) - len(said)
+    return "; ".join(said) + (f"; and {left:,} more columns" if left > 0 else "")
+
+
+def _step(columns: Columns) -> str:
+    hours = columns.step_ms // 3_600_000
+    return "an hour" if hours == 1 else f"{hours} hours" if hours < 48 else f"{hours // 24} days"
+
+
+# -- unowned time
+
+
+def ranking(report: FleetReport, named: Named) -> Markup:
+    """Return the groups whose partitions had no owner for longest."""
+    highest = max((seconds for _, seconds in report.ranking), default=0) or 1
+    lanes = []
+    for key, seconds in report.ranking:
+        said = f"{shown_name(key.group)}: {duration(seconds)} of partition time without an owner"
+        bar = strip(_WIDE, _rect(0, 0, max(_WIDE * seconds / highest, 2), _TALL, "bar"), kind="bars", label=said)
+        value = tag("span", duration(seconds), class_="value")
+        lanes.append(tag("div", tag("span", named(key), class_="who"), bar, value, class_="lane valued"))
+    rows = [[named(key), f"{seconds:,.1f}"] for key, seconds in report.ranking]
+    return joined(
+        [
+            tag("div", lanes, class_="plot ranking", data_plot="ranking"),
+            as_table(("group", "unowned partition-seconds"), rows, frozenset({1})),
+        ]
+    )
+
+
+# -- who owned what
+
+
+def timeline(place: int, of: Timeline, named: Named) -> Markup:
+    """Return the owners of a group's partitions in its worst hour."""
+    members = members_of(of)
+    lanes = [_timeline_lane(of, row, members, f"{place}.{at}") for at, row in enumerate(of.rows)]
+    legend = [
+        tag("span", tag("i", class_=f"key m{at}"), shown_name(name))
+        for at, name in enumerate(members[:COLOURS_OF_MEMBERS])
+    ]
+    legend.append(tag("span", tag("i", class_="key gap"), "no owner"))
+    if of.empty:
+        legend.append(tag("span", tag("i", class_="key empty"), "the group had no members"))
+    if len(members) > COLOURS_OF_MEMBERS:
+        legend.append(tag("span", f"and {len(members) - COLOURS_OF_MEMBERS:,} more members, in the same colours again"))
+    heading = tag("h3", named(of.key), tag("small", f"{hour(of.from_ms)} to {hour(of.until_ms)} UTC"))
+    return tag(
+        "article",
+        heading,
+        tag("div", lanes, time_axis(of.from_ms, of.until_ms, _clock), class_="plot", data_plot=f"timeline-{place}"),
+        tag("p", legend, class_="legend"),
+        tag("p", _left_out(of), class_="note") if _left_out(of) else None,
+        tag("p", class_="reading", aria_live="polite", data_reading=f"timeline-{place}"),
+        as_table(("partition", "owners one after another", "without an owner"), [_told(of, row) for row in of.rows]),
+        class_="timeline",
+        id=f"timeline-{place}",
+    )
+
+
+def members_of(of: Timeline) -> list[str]:
+    """Return a timeline's members in the order of their colours: those who owned most come first."""
+    owned: dict[str, int] = {}
+    for row in of.rows:
+        for span in row.spans:
+            owned[span.member] = owned.get(span.member, 0) + span.until_ms - span.from_ms
+    return sorted(owned, key=lambda name: (-owned[name], name))
+
+
+def gaps(of: Timeline, row: TimelineRow) -> list[tuple[int, int]]:
+    """Return the times in which the group had members and none of them owned a partition."""
+    had = sorted([*((span.from_ms, span.until_ms) for span in row.spans), *of.empty])
+    found, reached = [], of.from_ms
+    for start, end in had:
+        if start > reached:
+            found.append((reached, start))
+        reached = max(reached, end)
+    if reached < of.until_ms:
+        found.append((reached, of.until_ms))
+    return found
+
+
+def _timeline_lane(of: Timeline, row: TimelineRow, members: Sequence[str], mark: str) -> Markup:
+    def x(at_ms: int) -> float:
+        return _WIDE * (at_ms - of.from_ms) / (of.until_ms - of.from_ms)
+
+    def bar(span: Span) -> Markup:
+        colour = members.index(span.member) % COLOURS_OF_MEMBERS
+        return _rect(x(span.from_ms), 0, max(x(span.until_ms) - x(span.from_ms) - 0.8, 0.8), _TALL, f"m{colour}")
+
+    unowned = gaps(of, row)
+    # A gap of a second would be a tenth of a pixel of an hour: it is drawn wide enough to be seen.
+    drawn = [_rect(x(start), 0, x(end) - x(start), _TALL, "empty") for start, end in of.empty]
+    drawn += [bar(span) for span in row.spans]
+    drawn += [_rect(x(start), 0, max(x(end) - x(start), 2), _TALL, "gap") for start, end in unowned]
+    total_s = sum(end - start for start, end in unowned) / 1000
+    said = f"{shown_name(row.partition)}: {counted(len(row.spans), 'owner')}, {duration(total_s)} without one"
+    svg = strip(_WIDE, drawn, kind="spans", label=said, tabindex=0, data_spans=mark)
+    return tag("div", tag("span", tag("bdi", shown_name(row.partition)), class_="who"), svg, class_="lane")
+
+
+def _told(of: Timeline, row: TimelineRow) -> list[Content]:
+    owners = [f"{_clock(span.from_ms)} {shown_name(span.member)}" for span in row.spans[:CELLS_OF_A_TABLE]]
+    if len(row.spans) > len(owners):
+        owners.append(f"and {len(row.spans) - len(owners):,} more")
+    unowned = gaps(of, row)
+    without = [f"{_clock(start)} for {duration((end - start) / 1000)}" for start, end in unowned[:GAPS_OF_A_TABLE]]
+    if len(unowned) > len(without):
+        without.append(f"and {len(unowned) - len(without):,} more times")
+    return [tag("bdi", shown_name(row.partition)), "; ".join(owners) or "–", "; ".join(without) or "–"]
+
+
+def _left_out(of: Timeline) -> str:
+    said = []
+    if of.partitions_left_out:
+        said.append(f"{counted(of.partitions_left_out, 'partition')} with fewer changes")
+    if of.spans_left_out:
+        said.append(f"{counted(of.spans_left_out, 'later change')} of owner")
+    return f"Not drawn: {' and '.join(said)}." if said else ""
+
+
+def _clock(at_ms: int) -> str:
+    return moment(at_ms).rsplit(" ", 1)[-1]
+
+
+# -- readiness
+
+
+def readiness_bar(of: Readiness) -> Markup:
+    """Return how many groups have left the classic protocol, could, and could not."""
+    parts = [
+        ("moved", of.moved, "speak a new protocol already"),
+        ("ready", of.ready, "classic, ready to move"),
+        ("not-ready", of.not_ready, "classic, something is in the way"),
+        ("unknown", of.unknown, "classic, without members that would say"),
+    ]
+    total = sum(count for _, count, _ in parts) or 1
+    drawn, reached = [], 0.0
+    for kind, count, _ in parts:
+        if count:
+            width = _WIDE * count / total
+            drawn.append(_rect(reached, 0, max(width - 3, 1.5), _TALL, kind))
+            reached += width
+    said = "; ".join(f"{count:,} {words}" for _, count, words in parts)
+    legend = [
+        tag("span", tag("i", class_=f"key {kind}"), tag("b", f"{count:,}"), f" {words}") for kind, count, words in parts
+    ]
+    rows = [[words, f"{count:,}", f"{100 * count / total:.0f} %"] for _, count, words in parts]
+    return joined(
+        [
+            tag("div", strip(_WIDE, drawn, kind="stacked", label=said), class_="plot", data_plot="readiness"),
+            tag("p", legend, class_="legend"),
+            as_table(("groups that", "groups", "share"), rows, frozenset({1, 2})),
+        ]
+    )
+
+
+def plotted(report: FleetReport) -> dict[str, Any]:
+    """Return what the page's script reads out of the plots."""
+    columns = report.columns
+    return {
+        "columns": [columns.from_ms, columns.step_ms, columns.count],
+        "fleet": list(report.fleet_rebalances),
+        "heat": [
+            [shown_name(row.key.group), {place: count for place, count in enumerate(row.rebalances) if count}]
+            for row in report.heat
+        ],
+        "timelines": [_plotted_timeline(each) for each in report.timelines],
+    }
+
+
+def _plotted_timeline(of: Timeline) -> dict[str, Any]:
+    members = members_of(of)
+    place = {name: at for at, name in enumerate(members)}
+    return {
+        "from": of.from_ms,
+        "until": of.until_ms,
+        "empty": [[start - of.from_ms, end - of.from_ms] for start, end in of.empty],
+        "members": [shown_name(name) for name in members],
+        "rows": [
+            [
+                shown_name(row.partition),
+                [[place[span.member], span.from_ms - of.from_ms, span.until_ms - of.from_ms] for span in row.spans],
+            ]
+            for row in of.rows
+        ],
+    }
+
+
+def _rect(x: float, y: float, width: float, height: float, kind: str) -> Markup:
+    return Markup(
+        f'<rect x="{_short(x)}" y="{_short(y)}" width="{_short(width)}" height="{_short(height)}" class="{kind}"/>'
+    )
+
+
+def _short(number: float) -> str:
+    return f"{number:.2f}".rstrip("0").rstrip(".")

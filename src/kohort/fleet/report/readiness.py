@@ -1,0 +1,43 @@
+"""How far the fleet is from leaving the classic protocol, counted from gold and from what two rules found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kohort.fleet.report.model import GroupKey, Limits, Readiness, Reason
+from kohort.fleet.report.standing import KEY, NOT_READY, Standing
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def readiness_of(standing: Standing, findings: DataFrame, limits: Limits) -> Readiness:
+    """Return how many groups have moved, could, and could not, and why not."""
+    alive = [row for row in standing.rows if row["state"] not in ("Dead", "Simple")]
+    classic = [row for row in alive if row["kind"] == "classic"]
+    not_ready = sum(row["groups"] for row in classic if row["is_not_ready"])
+    ready = sum(row["groups"] for row in classic if row["is_ready"] and not row["is_not_ready"])
+    total = sum(row["groups"] for row in classic)
+    reasons, left = _reasons(findings.where(f"finding = '{NOT_READY}'"), limits)
+    return Readiness(
+        moved=sum(row["groups"] for row in alive) - total,
+        ready=ready,
+        not_ready=not_ready,
+        unknown=total - ready - not_ready,
+        reasons=reasons,
+        reasons_left_out=left,
+    )
+
+
+def _reasons(findings: DataFrame, limits: Limits) -> tuple[tuple[Reason, ...], int]:
+    from pyspark.sql import functions as f
+
+    why = f.when(f.length("advice") > 0, f.col("advice")).otherwise(f.col("sentence")).alias("why")
+    keys = f.slice(f.array_sort(f.collect_set(f.struct(*KEY))), 1, limits.reason_groups).alias("keys")
+    counted = findings.groupBy(why).agg(f.count("*").alias("groups"), keys)
+    total = counted.count()
+    rows = counted.orderBy(f.desc("groups"), "why").limit(limits.reasons).collect()
+    reasons = tuple(
+        Reason(row["why"] or "", row["groups"], tuple(GroupKey(*key) for key in row["keys"])) for row in rows
+    )
+    return reasons, max(0, total - len(rows))

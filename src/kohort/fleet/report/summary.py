@@ -1,0 +1,76 @@
+"""What is wrong, where, and what to do about it, in words: what an operator reads before any plot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kohort.fleet.report.model import FleetReport, GroupKey, RuleFindings, severity_rank
+from kohort.fleet.report.wording import counted, duration, rule_title, shown_sentence
+
+POINTS = 7
+"""More than this nobody reads first; the rest stands among the findings."""
+
+WORDS = {"critical": "Act now", "warning": "Look into it", "info": "Good to know"}
+"""What a severity asks of an operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One thing to do."""
+
+    severity: str
+    rule: str
+    title: str
+    sentence: str
+    advice: str
+    groups: tuple[GroupKey, ...]
+    more_groups: int
+
+
+def headline(report: FleetReport) -> str:
+    """Return the fleet's state in one sentence."""
+    severities = dict(report.totals.severities)
+    critical, warning = severities.get("critical", 0), severities.get("warning", 0)
+    everything = counted(report.totals.groups, "group")
+    if not report.totals.groups:
+        return "No group was found in what was read."
+    if not critical and not warning:
+        return f"Nothing is wrong with the {everything} that were read."
+    parts = []
+    if critical:
+        parts.append(f"{critical:,} of {everything} {'needs' if critical == 1 else 'need'} somebody now")
+    if warning:
+        looked = f"{warning:,}{'' if critical else f' of {everything}'} should be looked into"
+        parts.append(looked)
+    return ", and ".join(parts) + "."
+
+
+def lead(report: FleetReport) -> str:
+    """Return what the fleet went through, in one sentence."""
+    totals = report.totals
+    if not totals.rebalances and not totals.unowned_s:
+        return "There was no rebalance in that time."
+    unowned = f"partitions were without an owner for {duration(totals.unowned_s)} in all"
+    failed = f" ({totals.rebalances_failed:,} of them failed)" if totals.rebalances_failed else ""
+    return f"There were {counted(totals.rebalances, 'rebalance')}{failed}; {unowned}."
+
+
+def points(report: FleetReport) -> tuple[list[Point], int]:
+    """Return what to do, the worst first, and how many further rules found something that is not good."""
+    wrong = [rule for rule in report.rules if severity_rank(rule.severity) < severity_rank("info")]
+    wrong.sort(key=lambda rule: (severity_rank(rule.severity), -rule.groups, rule.rule))
+    return [_point(rule) for rule in wrong[:POINTS]], max(0, len(wrong) - POINTS)
+
+
+def _point(rule: RuleFindings) -> Point:
+    worst = rule.shown[0]
+    keys = tuple(dict.fromkeys(finding.key for finding in rule.shown))[:3]
+    return Point(
+        severity=rule.severity,
+        rule=rule.rule,
+        title=rule_title(rule.rule),
+        sentence=shown_sentence(worst.sentence),
+        advice=shown_sentence(worst.advice),
+        groups=keys,
+        more_groups=max(0, rule.groups - len(keys)),
+    )
