@@ -1,0 +1,92 @@
+"""`__consumer_offsets` in segment files: of a broker's data directory, of one partition, or copied from anywhere."""
+
+from __future__ import annotations
+
+import mmap
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kohort.fleet.decode_rows import Place, Reader
+from kohort.fleet.inputs.pieces import NO_END, OFFSETS_TOPIC, Input, Piece, Since
+from kohort.fleet.quarantine import Fault
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_PARTITION = re.compile(r".+-(\d+)$")
+_SEGMENT = re.compile(r"\d{20}\.log$")
+
+
+def partition_of(folder: Path) -> int | None:
+    """Return the partition whose log a directory holds by its name, None when it is no partition's."""
+    found = _PARTITION.match(folder.name)
+    return int(found[1]) if found else None
+
+
+def partition_folders(folder: Path) -> list[Path]:
+    """Return the directories of `__consumer_offsets` in a data directory, in the order of their partitions."""
+    found = [each for each in folder.glob(f"{OFFSETS_TOPIC}-*") if each.is_dir() and partition_of(each) is not None]
+    return sorted(found, key=lambda each: partition_of(each) or 0)
+
+
+def segment_files(folder: Path) -> list[Path]:
+    """Return the segments of a partition's directory in the order of their offsets; what is being deleted is none."""
+    return sorted(each for each in folder.glob("*.log") if each.is_file())
+
+
+def cluster_id(folder: Path) -> str | None:
+    """Return the id of the cluster whose data directory this is, or is inside."""
+    for each in (folder, folder.parent):
+        try:
+            text = (each / "meta.properties").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+        for line in text.splitlines():
+            if line.startswith("cluster.id="):
+                return line.partition("=")[2].strip()
+    return None
+
+
+def plan(given: Input, since: Since) -> list[Piece]:
+    """Return a piece for each file that may hold records that are wanted."""
+    by_partition: dict[int, list[Path]] = {}
+    for where in given.where:
+        path = Path(where)
+        by_partition.setdefault(partition_of(path.parent) or 0, []).append(path)
+    pieces: list[Piece] = []
+    for partition, files in sorted(by_partition.items()):
+        start = since.get(given.source, {}).get(partition, 0)
+        files.sort()
+        for file, following in zip(files, [*files[1:], None], strict=True):
+            # A segment's name is its first offset, so that it ends where the next one begins.
+            if following is not None and _first_offset(following) <= start:
+                continue
+            if size := _size(file):
+                pieces.append(Piece("segment", given.source, str(file), partition, start, NO_END, size))
+    return pieces
+
+
+def read(piece: Piece) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a segment file."""
+    reader = Reader(Place(piece.source, piece.partition, piece.where), (piece.start, piece.stop))
+    try:
+        with open(piece.where, "rb") as file:
+            content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError) as error:  # a file that has become empty cannot be mapped
+        reader.refuse(Fault(f"the file cannot be read: {error}"))
+    else:
+        yield from reader.read(content)
+    yield from reader.finish()
+
+
+def _first_offset(file: Path) -> int:
+    return int(file.stem) if _SEGMENT.match(file.name) else NO_END
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:  # it is planned all the same, and its reader says what is wrong
+        return 1

@@ -1,0 +1,59 @@
+"""What could not be read: where it stands, why, and its first bytes.
+
+One broken file must not fill a table: of each reason a reader keeps the first few, and then says how many more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Final
+
+SAMPLE_BYTES: Final = 64
+MOST_OF_A_REASON: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Bytes that are not what they should be. `position` is where they lie in their file, None where there is none."""
+
+    reason: str
+    position: int | None = None
+    offset: int | None = None
+    sample: bytes = b""
+
+
+@dataclass(slots=True)
+class Quarantine:
+    """The faults of one reader, until they are taken."""
+
+    _kept: list[Fault] = field(default_factory=list)
+    _seen: Counter[str] = field(default_factory=Counter)
+    _last: dict[str, Fault] = field(default_factory=dict)
+
+    def add(self, fault: Fault, kind: str = "") -> None:
+        """Keep a fault, or count it when there were enough of its kind, which is its reason unless one is given."""
+        kind = kind or fault.reason
+        self._seen[kind] += 1
+        if self._seen[kind] <= MOST_OF_A_REASON:
+            sample = bytes(fault.sample[:SAMPLE_BYTES])
+            self._kept.append(Fault(fault.reason, fault.position, fault.offset, sample))
+        else:
+            self._last[kind] = fault
+
+    def count(self, kind: str) -> None:
+        """Count one more of a kind of which there were enough."""
+        self._seen[kind] += 1
+
+    def take(self) -> list[Fault]:
+        """Return the faults that were kept since the last time."""
+        kept, self._kept = self._kept, []
+        return kept
+
+    def finish(self) -> list[Fault]:
+        """Return the faults that were kept, and for each kind of which there were more a fault that says how many."""
+        for kind, last in sorted(self._last.items()):
+            more = self._seen[kind] - MOST_OF_A_REASON
+            self._kept.append(Fault(f"and {more} more: {last.reason}", last.position, last.offset))
+        self._last.clear()
+        return self.take()
