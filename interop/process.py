@@ -26,8 +26,9 @@ class Child:
     ) -> None:
         self.output = output
         self.started = time.monotonic()
-        with output.open("wb") as out:
-            errors = output.with_suffix(".err").open("wb") if separate else subprocess.STDOUT
+        # Appended to, because processes that it starts may write lines of their own to the same file.
+        with output.open("ab") as out:
+            errors = output.with_suffix(".err").open("ab") if separate else subprocess.STDOUT
             self.process = subprocess.Popen(
                 list(command),
                 stdin=subprocess.DEVNULL,

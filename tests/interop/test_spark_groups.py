@@ -1,4 +1,4 @@
-"""Two Spark jobs and a consumer of another library in one group, which are killed and restarted under load."""
+"""Two Spark jobs and a consumer of another library in one group: killed, restarted and rolled to another protocol."""
 
 from __future__ import annotations
 
@@ -8,35 +8,55 @@ from interop.group import Group, Member
 from interop.producers import Load
 from interop.referee import Referee
 from interop.spark_cluster import SparkCluster
+from tests.interop.groups import group_type
 from tests.interop.libraries import need
 
-pytestmark = [pytest.mark.timeout(500), pytest.mark.spark]
-START_S = 120  # for an application of Spark on a busy machine
-PAUSE_S = 30  # the first round of an application of Spark, beside others on few cores
+pytestmark = [pytest.mark.timeout(900), pytest.mark.spark]
+START_S = 150  # for an application of Spark on a busy machine
+PAUSE_S = 45  # the first round of such an application
+STILL_S = 4  # a revocation waits for a round to end
 COOPERATIVE = {"assignor": "cooperative-sticky"}
+CONSUMER = {"protocol": "consumer"}
 
 
 @pytest.mark.parametrize("job", ["group_stream"])
-@pytest.mark.capability("kohort.spark.GroupStream", "two jobs on a cluster and librdkafka, killed and restarted")
-def test_jobs_and_a_consumer_share_a_group_through_kills(
+@pytest.mark.capability("kohort.spark", "{job}: two jobs on a cluster and librdkafka, killed, restarted and rolled")
+def test_jobs_and_a_consumer_share_a_group_through_kills_and_a_roll(
     job: str, broker: Broker, group: Group, spark_cluster: SparkCluster
 ) -> None:
     need("librdkafka")
     where = {"master": spark_cluster.address, "rows_on_driver": "0"}
     with Load(broker.bootstrap, group.topic) as load:
-        referee = Referee(group, load, timeout_s=START_S, longest_pause_s=PAUSE_S)
+        referee = Referee(group, load, still_s=STILL_S, timeout_s=START_S, longest_pause_s=PAUSE_S)
         group.start("librdkafka", **COOPERATIVE)
-        jobs = [group.start(job, **COOPERATIVE, **where) for _ in range(2)]
-        group.calm(1, START_S)
-        for victim in jobs:
-            await_open_rows(group, victim)
-            with referee.change(victim):
-                group.kill(victim)
-            with referee.change():
-                group.start(job, **COOPERATIVE, **where)
-        referee.verdict()
+        for _ in range(2):
+            group.start(job, **COOPERATIVE, **where)
+        group.calm(STILL_S, START_S)
+        killed = [kill_in_a_round(referee, group.members[-1])]
+        with referee.change():
+            group.start(job, **COOPERATIVE, **where)
+        for member in list(group.members):
+            referee.bounce(member, **CONSUMER, **(where if member.library == job else {}))
+        assert group_type(broker.bootstrap, group.name) == "CONSUMER"
+        killed.append(kill_in_a_round(referee, group.members[-1]))
+        with referee.change():
+            group.start(job, **CONSUMER, **where)
+        repeats = referee.verdict()
+    refused = [each.refusals for each in group.gone + group.members if each.library == job and each.refusals]
+    assert not refused, "rounds on partitions that stayed, or were given up in time, are committed"
+    assert repeats <= sum(map(uncommitted, killed))
 
 
-def await_open_rows(group: Group, member: Member) -> None:
-    """Wait until a member reads and commits."""
-    group.await_(lambda: bool(member.rows) and bool(member.committed), f"{member.name} reads", 60)
+def kill_in_a_round(referee: Referee, victim: Member) -> Member:
+    """Kill a member that reads and commits, as a machine would die: with its Java and its executors' parents."""
+    group = referee.group
+    group.await_(lambda: bool(victim.rows) and bool(victim.committed), f"{victim.name} reads", START_S)
+    with referee.change(victim):
+        group.kill(victim)
+    return victim
+
+
+def uncommitted(killed: Member) -> int:
+    """Return how many records a killed member had read and not committed: no more may be read twice."""
+    held = {(partition, offset) for partition, offset, *_ in killed.rows}
+    return sum(offset >= killed.committed.get(partition, 0) for partition, offset in held)

@@ -25,11 +25,12 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from kohort.client.listener import RebalanceListener
 from kohort.spark.loop_thread import LoopThread
 from kohort.spark.options import SourceOptions
 from kohort.spark.read_rows import read_rows
 from kohort.spark.rounds import OffsetRange, pieces
-from kohort.spark.stream_member import NO_LIMITS, StreamMember
+from kohort.spark.stream_member import NO_LIMITS, Finished, StreamMember
 from kohort.spark.stream_offset import StreamOffset
 
 if TYPE_CHECKING:
@@ -49,20 +50,31 @@ class StreamPiece(InputPartition):  # type: ignore[misc]
 
 
 class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """Reads topics as a member of a group. `cores` are the query's: they weigh it, and split what it reads."""
+    """Reads topics as a member of a group. `cores` are the query's: they weigh it, and split what it reads.
 
-    def __init__(self, options: SourceOptions, cores: int) -> None:
+    `listener` and `finished` are told what `StreamMember` tells them, in the process that is the member.
+    """
+
+    def __init__(
+        self,
+        options: SourceOptions,
+        cores: int,
+        listener: RebalanceListener | None = None,
+        finished: Finished | None = None,
+    ) -> None:
         assert options.member is not None, "a stream is a member of a group"
         self.options = options
         self.group_id = options.member.group_id
         self.cores = cores
+        self.listener = listener
+        self.finished = finished
         self._thread: LoopThread | None = None
         self._member: StreamMember | None = None
         self._is_over = False
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the membership out: a reader also travels to the executors, which read and join nothing."""
-        return self.__dict__ | {"_thread": None, "_member": None}
+        return self.__dict__ | {"listener": None, "finished": None, "_thread": None, "_member": None}
 
     # What Spark asks in the driver
 
@@ -123,7 +135,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         if self._member is None:
             self._thread = LoopThread(f"kohort member of {self.group_id}")
             try:
-                self._member = self._call(_started(self.options, self.cores))
+                self._member = self._call(self._start())
             except BaseException:
                 self._thread.close()
                 self._thread = None
@@ -131,6 +143,11 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGTERM, self._terminated)
         return self._member
+
+    async def _start(self) -> StreamMember:
+        member = StreamMember(self.options, self.cores, self.listener, self.finished)
+        await member.start()
+        return member
 
     def _call(self, work: Coroutine[Any, Any, Answer]) -> Answer:
         assert self._thread is not None, "a member has a thread"
@@ -155,9 +172,3 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
             self._leave("the query has ended")
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
-
-
-async def _started(options: SourceOptions, cores: float) -> StreamMember:
-    member = StreamMember(options, cores)
-    await member.start()
-    return member

@@ -11,9 +11,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from kohort.client.errors import CommitFailed
+from kohort.client.listener import RebalanceListener
 from kohort.client.protocol_settings import ISOLATION
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.spark.checkpoint import Checkpoint
@@ -26,6 +28,8 @@ from kohort.spark.starting_points import ChoicePolicy
 from kohort.spark.stream_offset import StreamOffset
 
 log = logging.getLogger(__name__)
+
+Finished = Callable[[Round, bool], object]
 
 NO_LIMITS = TriggerLimits()
 
@@ -43,18 +47,29 @@ class _Batch:
 
 
 class StreamMember:
-    """One query's membership; every method runs in the same event loop. `cores` are the query's, for `capacity`."""
+    """One query's membership; every method runs in the same event loop. `cores` are the query's, for `capacity`.
 
-    def __init__(self, options: SourceOptions, cores: float) -> None:
+    `listener` hears of rebalances, `finished(round, is_committed)` of each batch that Spark is done with.
+    """
+
+    def __init__(
+        self,
+        options: SourceOptions,
+        cores: float,
+        listener: RebalanceListener | None = None,
+        finished: Finished | None = None,
+    ) -> None:
         assert options.member is not None, "a stream is a member of a group"
         self._options = options
         self._member: MemberOptions = options.member
         self._gate = RoundGate(
             group_settings(options, self._member, cores),
+            listener,
             policy=ChoicePolicy(
                 options.starting, ISOLATION[options.isolation], fails_on_data_loss=options.fail_on_data_loss
             ),
         )
+        self._finished = finished
         self._batch: _Batch | None = None
         self._last_batch_s = time.monotonic()
         self._is_aiming = False
@@ -107,6 +122,8 @@ class StreamMember:
             finally:
                 self._batch = None
                 self._gate.close(batch.round, is_committed=is_committed)
+            if self._finished is not None:
+                self._finished(batch.round, is_committed)
 
     def ends(self) -> StreamOffset | None:
         """Return the ends of the partitions that this member owns, as of the last look, or None."""
