@@ -65,7 +65,8 @@ def _fold(group: Group, record: Record, *, is_gap: bool) -> None:
 
 
 def _fold_commits(group: Group, record: Record) -> None:
-    group.pass_time(record.at_ms)
+    if record.at_ms > group.clock_ms:  # those of a transaction that ended late are told late
+        group.pass_time(record.at_ms)
     flush_departed(group)
     hour = group.hours.at(record.at_ms, group.standing())
     hour.commits += record.commits

@@ -172,7 +172,10 @@ class Group:
         """Tell that members are there: they came, or they are what the log begins with."""
         for member in members:
             cause = None if is_new else LOG_BEGINS
-            self.tell("joined", at_ms=at_ms, epoch=self.epoch, member=member, cause=cause)
+            patience_ms = member.rebalance_timeout_ms if member.rebalance_timeout_ms > 0 else None
+            self.tell(
+                "joined", at_ms=at_ms, epoch=self.epoch, member=member, cause=cause, rebalance_timeout_ms=patience_ms
+            )
             self.hours.at(at_ms, self.standing()).joined += is_new
 
     def drop_member(self, member_id: str) -> Member | None:

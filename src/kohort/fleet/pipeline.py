@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kohort.fleet import gold, silver
-from kohort.fleet.pipeline_bronze import Bronze, Read, names_of_topics, write_bronze
+from kohort.fleet.pipeline_bronze import Bronze, Positions, Read, names_of_topics, read_inputs, write_bronze
 from kohort.fleet.schema import EVENTS, FINDINGS, GROUP_HOURS, GROUPS, OWNERSHIP, RECORDS, TOPICS, Table
 from kohort.fleet.silver_rows import PARTS, struct_ddl
-from kohort.fleet.state_tables import STATE_COMMITS, STATE_GROUPS, STATE_OPEN
+from kohort.fleet.state_tables import STATE_COMMITS, STATE_GROUPS, STATE_OPEN, STATE_PENDING
 from kohort.fleet.tables import Run, Tables, read_parts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Positions = Mapping[str, Mapping[int, int]]
 ReadBronze = Callable[["SparkSession", Sequence[Any], Positions], Read]
 FindAll = Callable[["SparkSession", Run], "DataFrame"]
 """Makes the rows of findings from the tables as `Run.frame` gives them: those of this run included."""
@@ -81,7 +80,7 @@ def run(
         summary = RunSummary(published.run)
         stage = _Stages(summary, progress)
         with stage("bronze"):
-            bronze = write_bronze(spark, writing, (read or _bronze())(spark, inputs, published.positions))
+            bronze = write_bronze(spark, writing, (read or read_inputs)(spark, inputs, published.positions))
         summary.records, summary.quarantined = bronze.records, bronze.quarantined
         if summary.is_new:
             if bronze.records:
@@ -95,12 +94,6 @@ def run(
     return summary
 
 
-def _bronze() -> ReadBronze:
-    from kohort.fleet import bronze
-
-    return bronze.read
-
-
 def _findings() -> FindAll:
     from kohort.fleet import findings
 
@@ -109,7 +102,7 @@ def _findings() -> FindAll:
 
 def _derive(spark: SparkSession, run: Run, bronze: Bronze, stage: _Stages) -> None:
     """Make silver and gold of the records that this run stored."""
-    records = run.written(spark, RECORDS)
+    records = _with_outcomes(spark, run)
     states = run.frame(spark, STATE_GROUPS)
     with stage("fold"):
         names = names_of_topics(run.frame(spark, TOPICS))
@@ -132,6 +125,19 @@ def _derive(spark: SparkSession, run: Run, bronze: Bronze, stage: _Stages) -> No
         run.replace_days(GROUP_HOURS, gold.hours(parts, known, gold.lags_of_hours(lagged)))
         run.replace(GROUPS, gold.groups(run.written(spark, STATE_GROUPS), lagged))
         lagged.unpersist()
+
+
+def _with_outcomes(spark: SparkSession, run: Run) -> DataFrame:
+    """Return the new records, and commits that awaited their transaction's end in earlier runs and have it now."""
+    from kohort.fleet import bronze
+
+    records = run.written(spark, RECORDS)
+    pending = run.frame(spark, STATE_PENDING)
+    if pending.isEmpty() and records.where("transaction = 'open'").isEmpty():
+        return records
+    records = bronze.settled(records.unionByName(pending))
+    run.replace(STATE_PENDING, records.where("transaction = 'open'"))
+    return records
 
 
 def _folded(spark: SparkSession, run: Run, what: str) -> DataFrame:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BUCKETS = 32
+BUCKETS = 8
 
 
 def bucket_of(partition: int) -> int:
@@ -171,8 +171,48 @@ TOPICS = Table(
 )
 """What is known of topics besides the log: names of ids, and end offsets; each input gives what it can."""
 
+METRICS = Table(
+    "bronze",
+    "metrics",
+    (
+        "source string",
+        "file string",
+        "position bigint",
+        "at_ms bigint",  # as the line says, else when the file was written
+        "client_id string",
+        "group string",
+        "metric string",  # as the file spells it
+        "topic string",
+        "topic_partition int",
+        "labels string",  # JSON of whatever else told the metric apart; null where nothing did
+        "value double",
+    ),
+)
+"""What members measured of themselves, where somebody gave it: Prometheus' text, or JSON of `Consumer.metrics()`."""
+
+STATE_CHANGES = Table(
+    "bronze",
+    "state_changes",
+    (
+        "source string",
+        "file string",
+        "position bigint",
+        "at_ms bigint",  # the line's time, taken for UTC
+        "level string",
+        "group string",
+        "change string",  # what the line is about: `inputs/broker_log.py` has all of them
+        "epoch int",  # a generation, or an epoch of the group or member
+        "member string",
+        "instance string",
+        "state string",  # of the group, before the change
+        "reason string",
+        "text string",  # the message
+    ),
+)
+"""What a group coordinator of Kafka wrote into its own log about groups."""
+
 EVENT_NAMES = (
-    "joined",  # a member is there that was not; `detail` {rebalance_timeout_ms, session_timeout_ms} as it was stored
+    "joined",  # a member is there that was not; `detail` {rebalance_timeout_ms}
     "left",  # a member is gone and nothing says that it was put out
     "evicted",  # a member is gone that did not leave: no generation without it was asked for, or it was fenced
     "rejoined",  # a static member came back under a new member id; `detail` has the old one
@@ -352,5 +392,5 @@ FINDINGS = Table(
     ),
 )
 
-TABLES = (RECORDS, QUARANTINE, COUNTS, TOPICS, EVENTS, OWNERSHIP, GROUP_HOURS, GROUPS, FINDINGS)
+TABLES = (RECORDS, QUARANTINE, COUNTS, TOPICS, METRICS, STATE_CHANGES, EVENTS, OWNERSHIP, GROUP_HOURS, GROUPS, FINDINGS)
 """What people read."""

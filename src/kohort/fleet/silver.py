@@ -48,10 +48,10 @@ INPUT = Table(
 
 
 def is_commit() -> Column:
-    """Return whether a row of bronze is a commit, or the deletion of one, that took effect or may yet."""
+    """Return whether a row of bronze is a commit, or the deletion of one, that took effect."""
     from pyspark.sql import functions as f
 
-    return f.col("record_type").isin(0, 1) & (f.coalesce(f.col("transaction"), f.lit("")) != "aborted")
+    return f.col("record_type").isin(0, 1) & (f.coalesce(f.col("transaction"), f.lit("committed")) == "committed")
 
 
 def commits(records: DataFrame) -> DataFrame:

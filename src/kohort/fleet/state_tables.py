@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kohort.fleet.schema import OWNERSHIP, Table
+from kohort.fleet.schema import OWNERSHIP, RECORDS, Table
 
 STATE_GROUPS = Table(
     "state",
@@ -62,3 +62,6 @@ STATE_COMMITS = Table(
 
 STATE_OPEN = Table("state", "open_ownership", OWNERSHIP.columns)
 """Who owns what now: the rows of `ownership` that have not ended; `silver.ownership` reads both."""
+
+STATE_PENDING = Table("state", "pending_commits", RECORDS.columns)
+"""Commits of transactions whose end had not been read: they count once it is."""

@@ -42,16 +42,22 @@ class Tables:
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         """Open what is published in a directory, which need not exist yet. Raises TablesBroken."""
         self.directory = Path(directory).absolute()
-        manifest = self._read()
-        self.run: int = manifest["run"]
+        self.run = 0
         """The number of the last run that was published, 0 when none was."""
-        self.parts: dict[str, list[str]] = manifest["tables"]
+        self.parts: dict[str, list[str]] = {}
         """By the path of a table, the directories that count."""
-        self.positions: dict[str, dict[int, int]] = {
+        self.positions: dict[str, dict[int, int]] = {}
+        """By source and partition, the offset at which the next run begins."""
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Take what is published now. Raises TablesBroken."""
+        manifest = self._read()
+        self.run, self.parts = manifest["run"], manifest["tables"]
+        self.positions = {
             source: {int(partition): offset for partition, offset in offsets.items()}
             for source, offsets in manifest["positions"].items()
         }
-        """By source and partition, the offset at which the next run begins."""
 
     def _read(self) -> dict[str, Any]:
         path = self.directory / MANIFEST
@@ -80,7 +86,7 @@ class Tables:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 raise TablesBusy(f"another run works on {self.directory}: wait until it is done") from error
-            self.__init__(self.directory)  # type: ignore[misc]
+            self.refresh()
             self._remove_unnamed()
             yield Run(self)
 
@@ -141,11 +147,19 @@ class Run:
     def replace(self, table: Table, rows: DataFrame) -> None:
         """Let these rows be all of a table."""
         self.store(table, rows)
+        self.put(table)
+
+    def put(self, table: Table) -> None:
+        """Let the rows in this run's directory of a table be all of it."""
         self._parts[table.path] = [f"run={self.number}"]
 
     def replace_days(self, table: Table, rows: DataFrame) -> None:
         """Let these rows be all of their days in a table that is partitioned by day; other days stay as they are."""
         self.store(table, rows)
+        self.put_days(table)
+
+    def put_days(self, table: Table) -> None:
+        """Let the days in this run's directory of a table be all of those days."""
         written = sorted(part.name for part in self.directory(table).glob("day=*"))
         stay = [part for part in self._parts.get(table.path, []) if part.partition("/")[2] not in written]
         self._parts[table.path] = stay + [f"run={self.number}/{day}" for day in written]
