@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
-from kohort.fleet.inputs.pieces import Input, Piece, Since, packed, to_json
+from kohort.fleet.inputs.pieces import Input, Kind, Piece, Since, packed, to_json
 from kohort.fleet.schema import COUNTS, QUARANTINE, RECORDS, TOPICS
 
 if TYPE_CHECKING:
@@ -55,16 +55,37 @@ def read(spark: SparkSession, inputs: Sequence[Input], since: Since | None = Non
 
     Raises KafkaError when a cluster cannot say what it has; whatever else is wrong becomes rows of quarantine.
     """
+    pieces = plan(inputs, since or {})
+    return Bronze(_frame(spark, pieces, "records"), len(pieces), sum(piece.size for piece in pieces))
+
+
+def metrics(spark: SparkSession, inputs: Sequence[Input]) -> DataFrame:
+    """Return bronze `metrics` of the files that members' metrics were given in."""
+    return _of_kind(spark, inputs, "metrics")
+
+
+def state_changes(spark: SparkSession, inputs: Sequence[Input]) -> DataFrame:
+    """Return bronze `state_changes` of the logs of brokers that were given."""
+    return _of_kind(spark, inputs, "broker_log")
+
+
+def _of_kind(spark: SparkSession, inputs: Sequence[Input], kind: Kind) -> DataFrame:
+    from kohort.fleet.inputs import text_files
+
+    pieces = [piece for given in inputs if given.kind == kind for piece in text_files.plan(given, {})]
+    return _frame(spark, pieces, kind)
+
+
+def _frame(spark: SparkSession, pieces: Sequence[Piece], kind: str) -> DataFrame:
     from kohort.fleet.bronze_source import FORMAT, BronzeSource
 
-    pieces = plan(inputs, since or {})
-    size = sum(piece.size for piece in pieces)
     if spark not in _registered:
         spark.dataSource.register(BronzeSource)
         _registered.add(spark)
+    size = sum(piece.size for piece in pieces)
     cores = max(spark.sparkContext.defaultParallelism, _LEAST_TASKS)
     tasks = packed(pieces, max(min(TASK_BYTES, size // cores), 1 << 20))
-    return Bronze(spark.read.format(FORMAT).option("tasks", to_json(tasks)).load(), len(pieces), size)
+    return spark.read.format(FORMAT).option("kind", kind).option("tasks", to_json(tasks)).load()
 
 
 def records(rows: DataFrame) -> DataFrame:

@@ -1,7 +1,7 @@
 """The data source through which Spark's executors decode `__consumer_offsets`: one task reads some pieces of input.
 
 What the tasks are was decided in the driver (`bronze.read`), so that a wrong input is told before any job starts. The
-format is ours alone: its one option holds the tasks.
+format is ours alone: its options are the tasks, and which table of bronze they fill.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from kohort.fleet.inputs.pieces import Piece, from_json
+from kohort.fleet.schema import METRICS, STATE_CHANGES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,14 +22,16 @@ FORMAT = "kohort-bronze"
 
 
 def rows_of(piece: Piece) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a piece: of `decode_rows.DDL`."""
-    from kohort.fleet.inputs import cluster, exports, kafka_dump, segment_files
+    """Yield the rows of a piece: of `decode_rows.DDL`, or of the table that its kind fills."""
+    from kohort.fleet.inputs import broker_log, cluster, exports, kafka_dump, member_metrics, segment_files
 
     read: dict[str, Callable[[Piece], Iterator[pa.RecordBatch]]] = {
         "segment": segment_files.read,
         "cluster": cluster.read,
         "dump": kafka_dump.read,
         "export": exports.read,
+        "metrics": member_metrics.read,
+        "broker_log": broker_log.read,
     }
     return read[piece.kind](piece)
 
@@ -70,7 +73,7 @@ class BronzeSource(DataSource):  # type: ignore[misc]
         """Return the columns."""
         from kohort.fleet.decode_rows import DDL
 
-        return DDL
+        return {"metrics": METRICS.ddl, "broker_log": STATE_CHANGES.ddl}.get(self.options["kind"], DDL)
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
         """Return the batch reader."""

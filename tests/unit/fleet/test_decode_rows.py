@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.fleet.written_log import COMMIT_VALUE as COMMIT
 from tests.unit.fleet.written_log import (
     NOW_MS,
     batch_of,
@@ -48,7 +49,6 @@ from kohort.wire.records import (
 )
 
 TOPIC_ID = uuid.UUID("5197e33a-7b5b-4c34-ba63-fca79917a254").bytes
-COMMIT = value_of(OffsetCommitValue(offset=5, commit_timestamp=NOW_MS), 4)
 ALL_CODECS = list(Compression)
 
 

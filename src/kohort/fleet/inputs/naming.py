@@ -45,15 +45,15 @@ def parse_inputs(given: Iterable[str], properties: Mapping[str, str] | None = No
 
 def _parse(text: str, properties: Mapping[str, str]) -> Iterator[Input]:
     name, where = "", text
-    if not Path(text).exists() and (named := _NAMED.match(text)):
+    if not (text and Path(text).exists()) and (named := _NAMED.match(text)):
         name, where = named[1], named[2]
     path = Path(where)
-    if path.is_dir():
-        yield from _in_directory(path, name)
-    elif path.exists():
-        yield _file(path, name)
-    else:
+    if not where or not path.exists():
         yield _cluster(where, name, properties)
+    elif path.is_dir():
+        yield from _in_directory(path, name)
+    else:
+        yield _file(path, name)
 
 
 def _cluster(where: str, name: str, properties: Mapping[str, str]) -> Input:

@@ -1,0 +1,110 @@
+"""What members measured of themselves: Prometheus' text format, or lines of JSON with `Consumer.metrics()` in them.
+
+{"at_ms": 1790000000000, "client_id": "c", "group": "g", "metrics": {"rebalance-total": 3}, "lag": {"t-0": 5}}
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from kohort.fleet.inputs.exports import lines_of
+from kohort.fleet.inputs.pieces import Piece
+from kohort.fleet.quarantine import Fault
+from kohort.fleet.schema import METRICS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_SAMPLE = re.compile(r"(?P<name>[a-zA-Z_:][\w:]*)(?:\{(?P<labels>.*)\})?\s+(?P<value>\S+)(?:\s+(?P<at>-?\d+))?\s*$")
+_LABEL = re.compile(r'\s*([a-zA-Z_]\w*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(?:,|$)')
+_ESCAPED = re.compile(r"\\(.)")
+_PARTITION = re.compile(r"(.+)-(\d+)$")
+_COLUMNS: Final = {"client_id": "client_id", "group": "group", "group_id": "group", "topic": "topic"}
+_LARGEST_PARTITION: Final = (1 << 31) - 1
+
+
+def read(piece: Piece) -> Iterator[pa.RecordBatch]:
+    """Yield rows of bronze `metrics` from a file; lines that are no measurement are passed over."""
+    import pyarrow as pa
+
+    written_ms = int(Path(piece.where).stat().st_mtime * 1000)
+    rows: list[dict[str, Any]] = []
+    for position, line in lines_of(Path(piece.where)):
+        if isinstance(line, Fault):
+            continue
+        for row in measurements(line.decode("utf-8", "replace")):
+            at_ms = written_ms if row["at_ms"] is None else row["at_ms"]
+            rows.append({"source": piece.source, "file": piece.where, "position": position, **row, "at_ms": at_ms})
+        if len(rows) >= 10_000:
+            yield pa.RecordBatch.from_pylist(rows, schema=METRICS.arrow())
+            rows.clear()
+    yield pa.RecordBatch.from_pylist(rows, schema=METRICS.arrow())
+
+
+def measurements(line: str) -> Iterator[dict[str, Any]]:
+    """Yield what a line measures."""
+    line = line.strip()
+    if line.startswith("{"):
+        yield from _from_json(line)
+    elif line and not line.startswith("#") and (found := _SAMPLE.match(line)):
+        value = _number(found["value"])
+        labels = _labels(found["labels"] or "")
+        if value is not None and labels is not None:
+            yield _row(found["name"], value, labels, int(found["at"]) if found["at"] else None)
+
+
+def _from_json(line: str) -> Iterator[dict[str, Any]]:
+    try:
+        told = json.loads(line)
+    except ValueError:
+        return
+    at_ms = told.get("at_ms") if isinstance(told.get("at_ms"), int) else None
+    labels = {name: str(told[name]) for name in ("client_id", "group") if told.get(name) is not None}
+    for name, value in _numbers(told.get("metrics")):
+        yield _row(name, value, labels, at_ms)
+    for name, value in _numbers(told.get("lag")):
+        if found := _PARTITION.match(name):
+            yield _row("lag", value, {**labels, "topic": found[1], "partition": found[2]}, at_ms)
+
+
+def _numbers(told: Any) -> Iterator[tuple[str, float]]:
+    for name, value in told.items() if isinstance(told, dict) else ():
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            yield name, float(value)
+
+
+def _row(name: str, value: float, labels: Mapping[str, str], at_ms: int | None) -> dict[str, Any]:
+    row: dict[str, Any] = {"metric": name, "value": value, "at_ms": at_ms}
+    others = {}
+    for label, text in labels.items():
+        if label in _COLUMNS:
+            row[_COLUMNS[label]] = text
+        elif label == "partition" and text.isdecimal() and int(text) <= _LARGEST_PARTITION:
+            row["topic_partition"] = int(text)
+        else:
+            others[label] = text
+    row["labels"] = json.dumps(others, ensure_ascii=False, sort_keys=True) if others else None
+    return row
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)  # Prometheus writes NaN and +Inf as Python reads them
+    except ValueError:
+        return None
+
+
+def _labels(text: str) -> dict[str, str] | None:
+    """Return the labels of a sample, None when they are malformed."""
+    found, at = {}, 0
+    while at < len(text):
+        label = _LABEL.match(text, at)
+        if label is None:
+            return None
+        found[label[1]] = _ESCAPED.sub(lambda escape: "\n" if escape[1] == "n" else escape[1], label[2])
+        at = label.end()
+    return found

@@ -1,0 +1,123 @@
+"""Bronze by Spark: of a live broker, its segment files, an export; only what is new, and what could not be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.spark.cluster import Topic
+from tests.unit.fleet.written_log import COMMIT_VALUE, NOW_MS, batch_of, commit_key
+
+from kohort.fleet import bronze
+from kohort.fleet.inputs import parse_inputs
+from kohort.fleet.inputs.exports import export_lines
+from kohort.fleet.schema import COUNTS, QUARANTINE, RECORDS, TOPICS
+from kohort.model.ids import TopicPartition
+from kohort.sync import Admin, Consumer
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
+
+COMPARED = [name for name in RECORDS.names if name != "source"]
+
+
+def rows_of(frame) -> list[tuple]:
+    return sorted((tuple(row) for row in frame.collect()), key=repr)
+
+
+def kept(spark, inputs, since=None):
+    """Return the rows of inputs, decoded once."""
+    return bronze.read(spark, inputs, since).rows.cache()
+
+
+def commit_some(topic: Topic, group: str) -> None:
+    with Consumer(topic.name, bootstrap_servers=topic.bootstrap_servers, group_id=group) as consumer:
+        consumer.poll(timeout_ms=10_000)
+        consumer.commit({TopicPartition(topic.name, number): number + 1 for number in range(3)})
+
+
+def test_a_live_broker_and_its_files_give_the_same_rows(spark, broker, topic):
+    topic.fill(30)
+    commit_some(topic, "fleet-live")
+    live = kept(spark, parse_inputs([broker.bootstrap_servers]))
+    files = kept(spark, parse_inputs([broker.data_dir]))
+    assert live.schema == files.schema
+    told = bronze.records(live)
+    assert rows_of(told.select(*COMPARED)) == rows_of(bronze.records(files).select(*COMPARED))
+    assert told.schema.fieldNames() == list(RECORDS.names)
+    assert {
+        (row.topic_partition, row.committed_offset)
+        for row in told.where("`group` = 'fleet-live' and record_type = 1").collect()
+    } >= {(0, 1), (1, 2), (2, 3)}
+    assert rows_of(bronze.quarantine(live)) == []
+
+
+def test_what_was_read_is_not_read_again(spark, broker, topic):
+    inputs = parse_inputs([f"here={broker.bootstrap_servers}", f"files={broker.data_dir}"])
+    commit_some(topic, "fleet-before")
+    since: dict = {}
+    for row in bronze.ends(kept(spark, inputs)).collect():
+        since.setdefault(row.source, {})[row.partition] = row.next_offset
+    assert since["here"].items() >= since["files"].items()
+    assert bronze.records(bronze.read(spark, inputs, since).rows).count() == 0
+    commit_some(topic, "fleet-after")
+    news = kept(spark, inputs, since)
+    found = bronze.records(news).where("record_type is not null").select("source", "group").distinct()
+    assert rows_of(found) == [("files", "fleet-after"), ("here", "fleet-after")]
+
+
+def test_an_export_of_a_log_gives_the_rows_of_the_log(spark, tmp_path):
+    folder = tmp_path / "__consumer_offsets-3"
+    folder.mkdir()
+    content = batch_of([(commit_key("g", "t", number), COMMIT_VALUE) for number in range(9)])
+    (folder / f"{0:020}.log").write_bytes(content)
+    (tmp_path / "export.jsonl").write_text("".join(f"{line}\n" for line in export_lines(content, 3)))
+    log = bronze.records(kept(spark, parse_inputs([f"a={folder}"])))
+    export = bronze.records(kept(spark, parse_inputs([f"a={tmp_path / 'export.jsonl'}"])))
+    assert len(rows_of(log)) == 9
+    assert rows_of(log) == rows_of(export)
+
+
+def test_counts_are_by_type_and_what_is_broken_is_put_aside(spark, tmp_path):
+    content = batch_of([(commit_key("g", "t", 0), COMMIT_VALUE), (commit_key("g", "t", 0), None), (b"\x00\x63", b"")])
+    write(tmp_path, 3, content)
+    write(tmp_path, 4, content[:-1])
+    write(tmp_path, 5, b"\x89PNG of something else")
+    rows = kept(spark, parse_inputs([f"a={tmp_path}"]))
+    counted = bronze.counts(bronze.records(rows))
+    assert counted.schema.fieldNames() == list(COUNTS.names)
+    assert rows_of(counted) == [("a", 3, 1, "OffsetCommit", 2, 1, 1), ("a", 3, 99, "unknown", 1, 0, 2)]
+    faulty = bronze.quarantine(rows)
+    assert faulty.schema.fieldNames() == list(QUARANTINE.names)
+    assert [row.partition for row in faulty.orderBy("partition").collect()] == [4, 5]
+
+
+def write(folder: Path, partition: int, content: bytes, first_offset: int = 0) -> None:
+    path = folder / f"__consumer_offsets-{partition}"
+    path.mkdir(exist_ok=True)
+    (path / f"{first_offset:020}.log").write_bytes(content)
+
+
+def test_a_transaction_that_ends_in_a_later_segment_is_settled(spark, tmp_path):
+    from tests.unit.fleet.test_decode_rows import marker, transactional
+
+    from kohort.wire.records import ControlType
+
+    write(tmp_path, 0, transactional(0, producer=5) + transactional(1, producer=6))
+    write(tmp_path, 0, marker(2, ControlType.ABORT, producer=5) + transactional(3, producer=5), first_offset=2)
+    rows = bronze.records(kept(spark, parse_inputs([f"a={tmp_path}"])))
+    ended = {row.offset: row.transaction for row in bronze.settled(rows).where("record_type = 1").collect()}
+    assert ended == {0: "aborted", 1: "open", 3: "open"}
+    assert rows_of(bronze.settled(rows).select("offset")) == rows_of(rows.select("offset"))
+
+
+def test_topics_are_named_by_their_ids_and_have_their_ends(spark, broker, topic):
+    topic.fill(6)
+    commit_some(topic, "fleet-topics")
+    inputs = parse_inputs([f"here={broker.bootstrap_servers}"])
+    found = bronze.topics(spark, inputs, bronze.records(kept(spark, inputs)), NOW_MS)
+    assert found.schema.fieldNames() == list(TOPICS.names)
+    mine = [row for row in found.collect() if row.topic == topic.name]
+    assert len({row.topic_id for row in mine}) == 1
+    assert [row.end_offsets for row in mine if row.end_offsets] == [[2, 2, 2]]
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        assert admin.describe_topics([topic.name])[topic.name].partitions.keys() == {0, 1, 2}
