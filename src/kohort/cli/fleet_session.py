@@ -1,0 +1,129 @@
+"""What every verb of `kohort fleet` needs: tables, a Spark session, and that every failure is a sentence.
+
+Whatever can be wrong with a command line is found before Spark starts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kohort.cli import output
+from kohort.cli.failure import FAILED, INTERRUPTED, USAGE, CommandFailed, closed_pipe, sentence_of
+from kohort.cli.main import TRACEBACK_VARIABLE
+from kohort.model.errors import KafkaError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kohort.fleet.tables import Tables
+
+_RAISED = re.compile(r"^([a-z_]\w*\.)*([A-Z]\w+): (.+)$")
+
+
+def guarded(work: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """Let every failure of a verb be a sentence and an exit status."""
+
+    def run(args: argparse.Namespace) -> int:
+        try:
+            status = work(args)
+            output.flush()
+        except CommandFailed as failure:
+            output.remark(failure.sentence)
+            return failure.status
+        except output.OutputClosed:
+            return closed_pipe()
+        except KafkaError as error:
+            output.remark(sentence_of(error, "the cluster"))
+            return FAILED
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            output.remark(f"{where}{error.strerror or error}")
+            return FAILED
+        except KeyboardInterrupt:
+            output.remark("stopped; what was not published by then does not count")
+            return INTERRUPTED
+        return status
+
+    return run
+
+
+def needed(missing: ImportError) -> CommandFailed:
+    """Return the failure for a package that is not installed."""
+    return CommandFailed(f"kohort fleet needs more packages ({missing}): run: pip install 'kohort[spark]'", USAGE)
+
+
+def opened(directory: Path, *, must_hold: bool) -> Tables:
+    """Return the tables in a directory. Raises CommandFailed where there are none, or broken ones."""
+    from kohort.fleet.tables import Tables, TablesBroken
+
+    try:
+        tables = Tables(directory)
+    except TablesBroken as broken:
+        raise CommandFailed(str(broken)) from None
+    if must_hold and not tables.run:
+        first = f"make them with `kohort fleet run --tables {directory} INPUT`"
+        raise CommandFailed(f"{directory} holds no tables of a fleet: {first}", USAGE)
+    return tables
+
+
+def writable(path: Path | None) -> None:
+    """Raise CommandFailed where a file cannot be written: before an hour of work, not after it."""
+    if path is None:
+        return
+    parent = path.absolute().parent
+    if path.is_dir() or not parent.is_dir() or not os.access(parent, os.W_OK):
+        why = "it is a directory" if path.is_dir() else f"{parent} is no directory that can be written to"
+        raise CommandFailed(f"{path} cannot be written: {why}", USAGE)
+
+
+@contextmanager
+def started(args: argparse.Namespace) -> Iterator[SparkSession]:
+    """Hold a Spark session; what Spark or Java cannot do is one sentence."""
+    try:
+        from kohort.spark.java import JavaMissing
+        from kohort.spark.session import build, require_spark
+
+        require_spark()
+    except ImportError as missing:
+        raise needed(missing) from None
+    try:
+        session = build("kohort fleet", master=args.master, conf=dict(args.conf))
+    except JavaMissing as missing:
+        raise CommandFailed(str(missing), USAGE) from None
+    except Exception as error:  # Spark's own, which are of many kinds
+        if os.environ.get(TRACEBACK_VARIABLE):
+            raise
+        raise CommandFailed(f"Spark does not start with --master {args.master}: {first_line(error)}", USAGE) from None
+    try:
+        with spark_faults():
+            yield session
+    finally:
+        session.stop()
+
+
+@contextmanager
+def spark_faults() -> Iterator[None]:
+    """Let a failure inside of Spark be a sentence, unless a traceback is wanted."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JError, PySparkException) as error:
+        if os.environ.get(TRACEBACK_VARIABLE):
+            raise
+        told = f"Spark failed: {first_line(error)} (set {TRACEBACK_VARIABLE}=1 to see where)"
+        raise CommandFailed(told) from None
+
+
+def first_line(error: BaseException) -> str:
+    """Return what a failure says of itself: of one in an executor the last line of its traceback in Python."""
+    told = [line.strip() for line in str(error).splitlines() if line.strip()]
+    raised = [line for line in told if _RAISED.match(line) and not line.startswith(("org.", "java.", "py4j."))]
+    return (raised[-1] if raised else told[0] if told else type(error).__name__)[:500]
