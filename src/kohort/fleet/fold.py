@@ -68,7 +68,7 @@ def _fold_commits(group: Group, record: Record) -> None:
     if record.at_ms > group.clock_ms:  # those of a transaction that ended late are told late
         group.pass_time(record.at_ms)
     flush_departed(group)
-    hour = group.hours.at(record.at_ms, group.standing())
+    hour = group.hours.at(record.at_ms)
     hour.commits += record.commits
     if record.deletions and not group.members:
         group.tell("expired", at_ms=record.at_ms, offsets=record.deletions)

@@ -198,7 +198,10 @@ def _convert(group: Group, members: dict[str, Member], at_ms: int) -> None:
     for member_id, member in sorted(group.departed.items()):
         if member_id in members:
             group.add_member(member)
+        else:
+            _part(group, member, at_ms)
     group.departed.clear()
+    group.newcomers.clear()
     if group.members:
         group.tell("converted", at_ms=at_ms, epoch=group.epoch, to=CLASSIC, before=group.kind)
     for member in group.members.values():

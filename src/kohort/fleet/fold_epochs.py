@@ -274,9 +274,7 @@ def enter(group: Group, kind: str) -> None:
         group.target_epoch = 0
         group.begin(group.clock_ms)
     elif group.kind != kind:
-        group.epoch = group.target_epoch = 0
-        group.members.clear()
-        group.unsettled.clear()
+        group.forget(group.clock_ms)
     group.kind, group.is_deleted = kind, False
 
 

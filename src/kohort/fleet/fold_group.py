@@ -176,7 +176,7 @@ class Group:
             self.tell(
                 "joined", at_ms=at_ms, epoch=self.epoch, member=member, cause=cause, rebalance_timeout_ms=patience_ms
             )
-            self.hours.at(at_ms, self.standing()).joined += is_new
+            self.hours.at(at_ms).joined += is_new
 
     def drop_member(self, member_id: str) -> Member | None:
         """Forget a member and return what was known of it, or None."""
@@ -247,7 +247,7 @@ class Group:
                     self.running.before.setdefault(partition, owner[0])
                 elif partition not in self.ownership.unowned:
                     born += self.running.before.setdefault(partition, "") == ""
-            self.hours.add_unowned(self.running.since_ms, at_ms, born, self.standing())
+            self.hours.add_unowned(self.running.since_ms, at_ms, born, None)
         self.ownership.take(member_id, taken, at_ms, None)
 
     def disown(self, member_id: str, partitions: Iterable[TopicPartition], at_ms: int) -> list[TopicPartition]:
@@ -278,7 +278,7 @@ class Group:
         moved = sum(running.before[each] not in ("", owner) for each, owner in changed.items())
         kept = len(owners) - sum(running.before[each] != owner for each, owner in changed.items())
         took_ms = max(0, self.clock_ms - running.since_ms)
-        hour = self.hours.at(self.clock_ms, self.standing())
+        hour = self.hours.at(self.clock_ms)
         hour.rebalances += 1
         hour.rebalances_failed += running.failed
         hour.rebalance_ms_total += took_ms
@@ -298,11 +298,25 @@ class Group:
         self.tell(event, at_ms=at_ms, epoch=self.epoch, member=member, cause=cause)
         if owned:
             self.tell("lost", at_ms=at_ms, epoch=self.epoch, member=member, partitions=owned, cause=event)
-        hour = self.hours.at(self.clock_ms, self.standing())
+        hour = self.hours.at(self.clock_ms)
         if event == "evicted":
             hour.evicted += 1
         else:
             hour.left += 1
+
+    def forget(self, at_ms: int) -> None:
+        """Know of nobody and nothing any more: the name is that of another group now."""
+        for member_id in self.ownership.members():
+            self.ownership.give_up(member_id, sorted(self.ownership.owned_by(member_id)), at_ms)
+        for member_id in list(self.members):
+            self.drop_member(member_id)
+        self.departed.clear()
+        self.unsettled.clear()
+        self.newcomers.clear()
+        self.ownership.unowned.clear()
+        self.running = None
+        self.epoch = self.target_epoch = 0
+        self.awaits_sync, self.leader, self.strategy = False, None, None
 
     def empty(self, at_ms: int) -> None:
         """Tell that nobody is there any more; a rebalance that runs is over."""

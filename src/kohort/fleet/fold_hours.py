@@ -33,10 +33,11 @@ class Hour:
     """What one run saw of one hour of a group."""
 
     hour_ms: int
-    members_min: int
-    members_max: int
-    standing: Standing
-    last_at_ms: int = 0
+    members_min: int | None = None
+    members_max: int | None = None
+    standing: Standing | None = None
+    """What the group was last; None where nothing but time that passed without an owner is known of the hour."""
+    last_at_ms: int | None = None
     rebalances: int = 0
     rebalances_failed: int = 0
     rebalance_ms_total: int = 0
@@ -60,35 +61,34 @@ class Hours:
     def __init__(self) -> None:
         self._open: dict[int, Hour] = {}
 
-    def at(self, at_ms: int, standing: Standing) -> Hour:
-        """Return the hour of a moment; one that is new begins as the group is."""
+    def at(self, at_ms: int) -> Hour:
+        """Return the hour of a moment."""
         hour_ms = at_ms - at_ms % HOUR_MS
         hour = self._open.get(hour_ms)
         if hour is None:
-            hour = self._open[hour_ms] = Hour(hour_ms, standing.members, standing.members, standing, at_ms)
-            hour.protocols |= standing.protocols
-            hour.versions |= standing.versions
+            hour = self._open[hour_ms] = Hour(hour_ms)
         return hour
 
     def note(self, at_ms: int, standing: Standing) -> None:
         """Take what the group is at a moment."""
-        hour = self.at(at_ms, standing)
-        hour.members_min = min(hour.members_min, standing.members)
-        hour.members_max = max(hour.members_max, standing.members)
+        hour = self.at(at_ms)
+        members = standing.members
+        hour.members_min = members if hour.members_min is None else min(hour.members_min, members)
+        hour.members_max = members if hour.members_max is None else max(hour.members_max, members)
         hour.protocols |= standing.protocols
         hour.versions |= standing.versions
-        if at_ms >= hour.last_at_ms:
+        if hour.last_at_ms is None or at_ms >= hour.last_at_ms:
             hour.standing, hour.last_at_ms = standing, at_ms
 
-    def add_unowned(self, from_ms: int, until_ms: int, partitions: int, standing: Standing) -> None:
-        """Add the time for which partitions had no owner to the hours in which it passed."""
+    def add_unowned(self, from_ms: int, until_ms: int, partitions: int, standing: Standing | None) -> None:
+        """Add the time for which partitions had no owner to the hours in which it passed, with what the group was."""
         if partitions <= 0 or not 0 < until_ms - from_ms <= JUMP_MS:
             return
         while from_ms < until_ms:
             end_ms = min(until_ms, from_ms - from_ms % HOUR_MS + HOUR_MS)
-            hour = self.at(from_ms, standing)
-            hour.unowned_partition_ms += partitions * (end_ms - from_ms)
-            hour.last_at_ms = max(hour.last_at_ms, end_ms - 1)
+            self.at(from_ms).unowned_partition_ms += partitions * (end_ms - from_ms)
+            if standing is not None:
+                self.note(from_ms, standing)
             from_ms = end_ms
 
     def collect(self, *, all_of_them: bool) -> list[Hour]:

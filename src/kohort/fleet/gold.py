@@ -50,8 +50,8 @@ def hours(parts: DataFrame, known: DataFrame, lags: DataFrame) -> DataFrame:
                 "slowest_member"
             ),
             f.max("rebalance_ms_max").alias("rebalance_ms_max"),
-            f.min("members_min").alias("members_min"),
-            f.max("members_max").alias("members_max"),
+            f.coalesce(f.min("members_min"), f.lit(0)).alias("members_min"),
+            f.coalesce(f.max("members_max"), f.lit(0)).alias("members_max"),
             f.array_sort(f.array_distinct(f.flatten(f.collect_list("protocols")))).alias("protocols"),
             f.array_sort(f.array_distinct(f.flatten(f.collect_list("embedded_versions")))).alias("embedded_versions"),
             f.max("last_at_ms").alias("last_at_ms"),

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from kohort.fleet.fold import Folded, state_of
 from kohort.fleet.fold_group import Group, Record
-from kohort.fleet.fold_hours import Hour
+from kohort.fleet.fold_hours import Hour, Standing
 from kohort.fleet.ownership import Interval
 from kohort.fleet.schema import EVENTS, GROUP_HOURS, OWNERSHIP, Table, bucket_of
 from kohort.fleet.state import group_to_json
@@ -99,6 +99,7 @@ class Found:
             rows.clear()
 
 
+UNKNOWN = Standing()
 _DAY_MS = 86_400_000
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # of the years 1 and 9999, which is what a date can be
 _EPOCH = date(1970, 1, 1).toordinal()
@@ -125,12 +126,12 @@ def _interval_row(group: Group, each: Interval, day_ms: int | None) -> tuple[Any
 
 
 def _hour_row(group: Group, hour: Hour) -> tuple[Any, ...]:
-    standing = hour.standing
+    standing = hour.standing or UNKNOWN
     return (
         group.source,
         group.group,
         hour.hour_ms,
-        standing.kind,
+        standing.kind or None,
         standing.strategy,
         hour.rebalances,
         hour.rebalances_failed,

@@ -135,7 +135,7 @@ def _gather(
     found: dict[Any, list[TopicPartition]] = {}
     for partition, said in held.items():
         found.setdefault(said, []).append(partition)
-    return [(said, by_topic(partitions)) for said, partitions in found.items()]
+    return [(said, by_topic(found[said])) for said in sorted(found, key=str)]
 
 
 def _partitions(topics: dict[str, list[int]], name_of: Callable[[str], str]) -> Partitions:

@@ -116,7 +116,7 @@ def test_time_without_an_owner_is_split_where_the_hour_ends() -> None:
 def test_a_clock_that_was_set_forward_and_back_counts_nothing() -> None:
     written = Written().generation(1, {"a": (0,)}, strategy="cooperative-sticky").after(60)
     written.generation(2, {"a": (), "b": ()}, owned={"a": (0,)}, strategy="cooperative-sticky")
-    written.after(400 * 86_400).commit().after(-400 * 86_400).commit()
+    written.after(400 * 86_400).commit().after(-400 * 86_400).append(16, None, "{}")
     assert sum(hour.unowned_partition_ms for hour in written.all_hours()) == 0
     assert written.group.clock_ms == START + 60_000
 
