@@ -24,6 +24,8 @@ HALT_MS = 34 * HOUR_MS
 OVERLAP_MS = HOUR_MS
 """How long two commit for the same partitions."""
 EXPIRES_AFTER_MS = 10 * HOUR_MS
+OFTEN_MS = 4 * 60_000
+"""How often they do then."""
 SOON_MS = 60_000
 """Whoever has come commits this soon, and everything; then by turns one half of its partitions or the other."""
 
@@ -82,6 +84,8 @@ class Committer:
             while True:
                 wait_ms = min(self._interval_ms, SOON_MS) if is_first else self._interval_ms
                 at_ms += int(wait_ms / self._activity(at_ms) * (0.5 + self._random.random()))
+                if last_ms < zombie_from_ms + OVERLAP_MS and at_ms > zombie_from_ms:
+                    at_ms = max(last_ms, zombie_from_ms) + int(OFTEN_MS * (0.5 + self._random.random()))
                 if at_ms >= span.until_ms or (style is Commits.HALTED and at_ms > end_ms - HALT_MS):
                     break
                 if style is Commits.OFFICE and not OPENS_HOUR <= at_ms % DAY_MS // HOUR_MS < CLOSES_HOUR:
@@ -96,7 +100,7 @@ class Committer:
                 yield self._batch(at_ms, half, end_ms)
                 if zombie_from_ms <= at_ms < zombie_from_ms + OVERLAP_MS:
                     behind = 2_000 + (at_ms - zombie_from_ms) // 1000
-                    yield self._batch(at_ms + self._interval_ms // 4, half[:1], end_ms, behind)
+                    yield self._batch(at_ms + OFTEN_MS // 4, half[:1], end_ms, behind)
 
     def _activity(self, at_ms: int) -> float:
         """Return how busy it is at a time of day, around 1: most in the afternoon, least in the small hours."""

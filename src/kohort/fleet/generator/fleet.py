@@ -26,8 +26,8 @@ from kohort.log.config import LogConfig
 from kohort.log.partition_log import PartitionLog
 from kohort.model.ids import group_partition, topic_id_text
 
-BEGAN_MS = 1_790_812_800_000
-"""When the log of every fleet begins: 2026-10-01 00:00 UTC."""
+BEGAN_MS = 1_759_276_800_000
+"""When the log of every fleet begins: 2025-10-01 00:00 UTC."""
 TOPIC = "__consumer_offsets"
 TOPICS_FILE = "topics.json"
 LEAST_DAYS = 8

@@ -97,7 +97,7 @@ def crashed_once(scene: Scene) -> None:
     """A member dies a few times in one bad quarter of an hour."""
     start(scene, 4, "cooperative-java", session_timeout_ms=10_000)
     for _ in range(3):
-        crash(scene, 0, 20, "cooperative-java", session_timeout_ms=10_000)
+        crash(scene, 0, 20)
         scene.settle()
         scene.pass_s(120)
     scene.cut()

@@ -23,7 +23,7 @@ def storm(kind: str) -> Callable[[Scene], None]:
         start(scene, 4, kind, session_timeout_ms=10_000)
         until_ms = scene.now_ms + int(HOURS_OF_STORM * 3_600_000)
         while scene.now_ms < until_ms:
-            crash(scene, 1, 20, kind, session_timeout_ms=10_000)
+            crash(scene, 1, 20)
             scene.pass_s(60)
         scene.settle()
         scene.cut()
@@ -57,7 +57,12 @@ def two_of_one_name(scene: Scene) -> None:
     scene.settle()
     scene.cut()
     for turn in range(60):
-        scene.start(10 + turn % 2, kind, instance_id=instance_token(0))
+        number = 10 + turn % 2
+        peer = scene.peers.get(member_token(number))
+        if peer is None:
+            scene.start(number, kind, instance_id=instance_token(0))
+        elif peer.is_over:
+            scene.again(peer)
         scene.pass_s(45)
     scene.settle()
     scene.cut()

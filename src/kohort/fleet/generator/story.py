@@ -110,8 +110,9 @@ def scale(scene: Scene, kind: str | Kind, count: int, **config: object) -> None:
     scene.cut()
 
 
-def crash(scene: Scene, number: int, away_s: float, kind: str | Kind, **config: object) -> None:
-    """Kill a member, and start it again after a while."""
-    scene.peers[member_token(number)].kill()
+def crash(scene: Scene, number: int, away_s: float) -> None:
+    """Kill a member, and start it again after a while, where it was."""
+    peer = scene.peers[member_token(number)]
+    peer.kill()
     scene.pass_s(away_s)
-    scene.start(number, kind, **config)
+    scene.again(peer)

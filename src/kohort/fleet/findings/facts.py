@@ -1,0 +1,181 @@
+"""What the rules know of one group: its row of gold, its hours, its events of late, and what stands out in its commits.
+
+Plain values, made of rows by whoever runs the rules, in a Spark task or in a test. Lists are in the order of time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+
+class Evidence(NamedTuple):
+    """One row that proves a finding: where it stands in the log, when, and what it says."""
+
+    partition: int
+    offset: int
+    at_ms: int
+    what: str
+
+
+class Finding(NamedTuple):
+    """One finding, as the table has it."""
+
+    source: str
+    group: str
+    finding: str
+    severity: str
+    sentence: str
+    from_ms: int
+    until_ms: int
+    value: float | None
+    evidence: list[Evidence]
+    advice: str
+
+
+class HourOf(NamedTuple):
+    """One hour of the group."""
+
+    hour_ms: int
+    rebalances: int
+    commits: int
+    unowned_partition_seconds: float
+    partitions_moved: int
+    partitions_kept: int
+
+
+class EventOf(NamedTuple):
+    """One event of the group."""
+
+    partition: int
+    offset: int
+    at_ms: int
+    event: str
+    epoch: int | None
+    member: str | None
+    instance: str | None
+    client_id: str | None
+    host: str | None
+    cause: str | None
+    detail: str | None
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """Return what the event says besides."""
+        found: Mapping[str, Any] = json.loads(self.detail) if self.detail else {}
+        return found
+
+    def evidence(self, what: str | None = None) -> Evidence:
+        """Return the event as evidence."""
+        if what is None:
+            who = self.instance or self.client_id or self.member
+            what = self.event if self.epoch is None else f"{self.event} {self.epoch}"
+            what = f"{what}: {who}" if who else what
+        return Evidence(self.partition, self.offset, self.at_ms, what)
+
+
+class CommitOf(NamedTuple):
+    """One commit of a partition that stands out: `previous` is what was committed before it."""
+
+    partition: int
+    offset: int
+    at_ms: int
+    topic: str
+    topic_partition: int
+    committed_offset: int
+    previous: int
+    producer_id: int | None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """One group. `now_ms` is when its log ends: nothing is known of later."""
+
+    source: str
+    group: str
+    now_ms: int
+    kind: str = ""
+    state: str = ""
+    members: int = 0
+    partitions: int = 0
+    topics: Sequence[str] = ()
+    strategy: str | None = None
+    protocol: str | None = None
+    embedded_versions: Sequence[int] = ()
+    has_user_data: bool = False
+    largest_share: int = 0
+    smallest_share: int = 0
+    idle_members: int = 0
+    last_commit_ms: int | None = None
+    next_expiry_ms: int | None = None
+    emptied_ms: int | None = None
+    running_since_ms: int | None = None
+    first_seen_ms: int = 0
+    last_seen_ms: int = 0
+    committed_partitions: int = 0
+    partition: int = 0
+    last_offset: int = 0
+    hours: Sequence[HourOf] = ()
+    events: Sequence[EventOf] = ()
+    returns: Sequence[CommitOf] = ()
+    """Commits that lie before what was committed of their partition just then."""
+    last_record: str | None = None
+    """The last record of a classic group, as JSON."""
+    subscriptions: Sequence[str] = field(default=())
+    """What the members of another group subscribe to, each once, as JSON."""
+
+    @cached_property
+    def stored(self) -> Mapping[str, Any]:
+        """The last record of a classic group."""
+        found: Mapping[str, Any] = json.loads(self.last_record) if self.last_record else {}
+        return found
+
+    def of(self, *events: str) -> list[EventOf]:
+        """Return the events of some names."""
+        return [each for each in self.events if each.event in events]
+
+    def standing(self, what: str) -> Evidence:
+        """Return the last record of the group as evidence of how it stands."""
+        return Evidence(self.partition, self.last_offset, self.last_seen_ms, what)
+
+    def finding(
+        self,
+        name: str,
+        severity: str,
+        sentence: str,
+        advice: str,
+        *,
+        since_ms: int,
+        until_ms: int | None = None,
+        value: float | None = None,
+        evidence: Sequence[Evidence],
+    ) -> Finding:
+        """Return a finding about the group."""
+        until_ms = self.now_ms if until_ms is None else until_ms
+        return Finding(
+            self.source, self.group, name, severity, sentence, since_ms, until_ms, value, list(evidence), advice
+        )
+
+
+def picked(evidence: Sequence[Evidence], most: int) -> list[Evidence]:
+    """Return at most so many rows: the first ones and the last ones, where there are more."""
+    if len(evidence) <= most:
+        return list(evidence)
+    half = most // 2
+    return [*evidence[: most - half], *evidence[len(evidence) - half :]]
+
+
+_SIZES = ((1440, "day"), (60, "hour"))
+
+
+def told_ms(span_ms: float) -> str:
+    """Return a length of time in words."""
+    minutes = round(span_ms / 60_000)
+    if not minutes:
+        return "less than a minute"
+    size, word = next((each for each in _SIZES if minutes >= 2 * each[0]), (1, "minute"))
+    count = round(minutes / size)
+    return f"{count} {word}{'' if count == 1 else 's'}"

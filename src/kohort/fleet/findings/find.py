@@ -1,0 +1,256 @@
+"""Runs the rules over the tables of a fleet: what each of them looks at is brought together by group, then judged.
+
+Spark reduces: hours, events of late, and of commits only those that went back. What a rule sees is one row for each
+group, so rules are plain functions, and a group costs what happened to it of late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kohort.fleet.findings import unloadable_log
+from kohort.fleet.findings.facts import CommitOf, EventOf, Facts, Finding, HourOf
+from kohort.fleet.findings.rules import EVENTS as LOOKED_AT
+from kohort.fleet.findings.rules import judge
+from kohort.fleet.findings.thresholds import DAY_MS, DEFAULTS, HOUR_MS, Thresholds
+from kohort.fleet.schema import EVENTS, FINDINGS, GROUP_HOURS, GROUPS, RECORDS, Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+GROUP = ("source", "group")
+_OF_GROUPS = (
+    "kind",
+    "state",
+    "members",
+    "partitions",
+    "topics",
+    "strategy",
+    "protocol",
+    "embedded_versions",
+    "has_user_data",
+    "largest_share",
+    "smallest_share",
+    "idle_members",
+    "last_commit_ms",
+    "next_expiry_ms",
+    "emptied_ms",
+    "running_since_ms",
+    "first_seen_ms",
+    "last_seen_ms",
+    "committed_partitions",
+    "partition",
+    "last_offset",
+)
+_ROWS = 256
+"""Groups of one batch on its way to a Python worker."""
+
+
+class Frames(Protocol):
+    """The tables, as a run or whoever reads published ones gives them."""
+
+    def frame(self, spark: SparkSession, table: Table) -> DataFrame:
+        """Return one table."""
+
+
+def find_all(spark: SparkSession, tables: Frames, settings: Thresholds = DEFAULTS) -> DataFrame:
+    """Return the findings of all groups, as rows of the table `findings`."""
+    return about_groups(spark, tables, settings).unionByName(about_logs(spark, tables, settings))
+
+
+# -- about groups
+
+
+def about_groups(spark: SparkSession, tables: Frames, settings: Thresholds) -> DataFrame:
+    """Return what the rules find about each group."""
+    return facts_of(spark, tables, settings).mapInArrow(_judging(settings), FINDINGS.ddl)
+
+
+def facts_of(spark: SparkSession, tables: Frames, settings: Thresholds) -> DataFrame:
+    """Return one row for each group with all that rules look at."""
+    from pyspark.sql import functions as f
+
+    groups = tables.frame(spark, GROUPS)
+    ends = _ends(groups)
+    records = tables.frame(spark, RECORDS)
+    hours = _recent(tables.frame(spark, GROUP_HOURS), ends, "hour_ms", settings)
+    events = _recent(tables.frame(spark, EVENTS).where(f.col("event").isin(*LOOKED_AT)), ends, "at_ms", settings)
+    parts = (
+        _gathered(hours, "hours", HourOf._fields),
+        _gathered(events, "events", EventOf._fields),
+        _gathered(_returns(_recent(records, ends, "at_ms", settings)), "returns", CommitOf._fields),
+        _last_records(records),
+        _subscriptions(records),
+    )
+    rows = groups.join(f.broadcast(ends), "source").select(*GROUP, "now_ms", *_OF_GROUPS)
+    for part in parts:
+        rows = rows.join(part, [*GROUP], "left")
+    return rows
+
+
+def _ends(groups: DataFrame) -> DataFrame:
+    """Return when the log of each source ends: its last record whose clock was not ahead of ours."""
+    from pyspark.sql import functions as f
+
+    last = f.greatest("last_seen_ms", f.coalesce("last_commit_ms", "last_seen_ms"))
+    sane = f.when(last <= f.unix_millis(f.current_timestamp()) + DAY_MS, last)
+    return groups.groupBy("source").agg(f.coalesce(f.max(sane), f.max(last)).alias("now_ms"))
+
+
+def _recent(rows: DataFrame, ends: DataFrame, at: str, settings: Thresholds) -> DataFrame:
+    """Return the rows of late, without a look at the files of other days."""
+    from pyspark.sql import functions as f
+
+    near = f.col(at) > f.col("now_ms") - settings.look_back_ms
+    return rows.join(f.broadcast(ends), "source").where(near)
+
+
+def _gathered(rows: DataFrame, name: str, columns: Iterable[str]) -> DataFrame:
+    """Return the rows of each group as one list of their columns."""
+    from pyspark.sql import functions as f
+
+    return rows.groupBy(*GROUP).agg(f.collect_list(f.struct(*columns)).alias(name))
+
+
+def _returns(records: DataFrame) -> DataFrame:
+    """Return the commits that went back, each with what was committed before it.
+
+    Most partitions only go forward. An hour of one shows whether it did in its first, last, least and greatest offset,
+    so only hours that did not are put in order.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    partition = (*GROUP, "topic", "topic_partition")
+    counts = ~f.col("tombstone") & f.coalesce(f.col("transaction") == "committed", f.lit(True))
+    hour = f.floor(f.col("at_ms") / HOUR_MS).alias("hour")
+    commits = records.where(f.col("record_type").isin(0, 1) & counts).select(
+        *partition, hour, "partition", "offset", "at_ms", "committed_offset", "producer_id"
+    )
+    restless = (
+        commits.groupBy(*partition, "hour")
+        .agg(
+            f.min("committed_offset").alias("least"),
+            f.max("committed_offset").alias("greatest"),
+            f.min_by("committed_offset", "offset").alias("first"),
+            f.max_by("committed_offset", "offset").alias("last"),
+            f.count("*").alias("commits"),
+        )
+        .where((f.col("commits") > 1) & ((f.col("first") > f.col("least")) | (f.col("last") < f.col("greatest"))))
+        .select(*partition, "hour")
+    )
+    before = f.lag("committed_offset").over(Window.partitionBy(*partition).orderBy("offset"))
+    ordered = commits.join(restless, [*partition, "hour"], "left_semi").withColumn("previous", before)
+    return ordered.where(f.col("committed_offset") < f.col("previous"))
+
+
+def _last_records(records: DataFrame) -> DataFrame:
+    """Return what the last record of each classic group says."""
+    from pyspark.sql import functions as f
+
+    return (
+        records.where(f.col("record_type") == 2).groupBy(*GROUP).agg(f.max_by("fields", "offset").alias("last_record"))
+    )
+
+
+def _subscriptions(records: DataFrame) -> DataFrame:
+    """Return what the members of each consumer group subscribe to, each once."""
+    from pyspark.sql import functions as f
+
+    def said(name: str) -> Column:
+        return f.coalesce(f.get_json_object("fields", f"$.{name}"), f.lit(""))
+
+    wanted = f.concat_ws(" ", said("subscribedTopicNames"), said("subscribedTopicRegex"))
+    last = f.max_by(f.struct("tombstone", wanted.alias("wanted")), "offset").alias("last")
+    return (
+        records.where(f.col("record_type") == 5)
+        .groupBy(*GROUP, "member")
+        .agg(last)
+        .where(~f.col("last.tombstone"))
+        .groupBy(*GROUP)
+        .agg(f.collect_set("last.wanted").alias("subscriptions"))
+    )
+
+
+Judging = Callable[[Iterator["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
+
+
+def _judging(settings: Thresholds) -> Judging:
+    """Return the function that judges the groups of a task."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for first in range(0, batch.num_rows, _ROWS):
+                rows = batch.slice(first, _ROWS).to_pylist()
+                yield from _as_batches(finding for row in rows for finding in judge(facts_from(row), settings))
+
+    return run
+
+
+def facts_from(row: dict[str, Any]) -> Facts:
+    """Return the facts that a row of `facts_of` holds."""
+    values = {name: row[name] for name in ("source", "group", "now_ms", *_OF_GROUPS) if row[name] is not None}
+    return Facts(
+        **values,
+        hours=sorted(HourOf(**hour) for hour in row["hours"] or ()),
+        events=sorted(
+            (EventOf(**event) for event in row["events"] or ()), key=lambda event: (event.at_ms, event.offset)
+        ),
+        returns=sorted((CommitOf(**commit) for commit in row["returns"] or ()), key=lambda commit: commit.offset),
+        last_record=row["last_record"],
+        subscriptions=row["subscriptions"] or (),
+    )
+
+
+def _as_batches(findings: Iterable[Finding]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    rows = [
+        finding._asdict() | {"evidence": [evidence._asdict() for evidence in finding.evidence]} for finding in findings
+    ]
+    if rows:
+        yield from pa.Table.from_pylist(rows, schema=FINDINGS.arrow()).to_batches()
+
+
+# -- about logs
+
+
+def about_logs(spark: SparkSession, tables: Frames, settings: Thresholds) -> DataFrame:
+    """Return the groups at whose records some Kafka would stop."""
+    from pyspark.sql import functions as f
+
+    records = tables.frame(spark, RECORDS)
+    place = ("source", "partition")
+    fields = f.when((f.col("record_type") == 8), f.col("fields")).alias("fields")
+    others = records.where("record_type >= 2").select(*_columns(), fields)
+    first_commits = (
+        records.where(f.col("record_type").isin(0, 1) & ~f.col("tombstone"))
+        .groupBy(*GROUP, "partition")
+        .agg(f.min("offset").alias("offset"), f.min("at_ms").alias("at_ms"))
+        .withColumn("record_type", f.lit(1))
+        .withColumn("member", f.lit(None).cast("string"))
+        .withColumn("tombstone", f.lit(False))
+        .select(*_columns(), f.lit(None).cast("string").alias("fields"))
+    )
+    ordered = others.unionByName(first_commits).repartition(*place).sortWithinPartitions(*place, "offset")
+    return ordered.mapInArrow(_checking(settings), FINDINGS.ddl)
+
+
+def _columns() -> list[str]:
+    return [name for name in unloadable_log.Row._fields if name != "fields"]
+
+
+def _checking(settings: Thresholds) -> Judging:
+    def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[unloadable_log.Row]:
+        for batch in batches:
+            columns = [batch.column(name).to_pylist() for name in unloadable_log.Row._fields]
+            yield from map(unloadable_log.Row, *columns)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _, partition in groupby(rows(batches), key=lambda row: (row.source, row.partition)):
+            yield from _as_batches(unloadable_log.find(partition, settings))
+
+    return run

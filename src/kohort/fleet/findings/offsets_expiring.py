@@ -1,0 +1,42 @@
+"""Offsets that Kafka will forget soon: of groups without members, and those that say themselves when they expire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kohort.fleet.findings.facts import Facts, Finding, told_ms
+from kohort.fleet.findings.thresholds import Thresholds
+
+NAME = "offsets_expiring"
+
+
+def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
+    """Find a group whose offsets are about to go."""
+    if not facts.committed_partitions:
+        return
+    expiry_ms = _expiry_ms(facts, settings)
+    if expiry_ms is None or expiry_ms - facts.now_ms > settings.expiry_warning_ms:
+        return
+    left_ms = max(expiry_ms - facts.now_ms, 0)
+    since = f"; it has had no members for {told_ms(facts.now_ms - facts.emptied_ms)}" if facts.emptied_ms else ""
+    yield facts.finding(
+        NAME,
+        "critical",
+        f"the offsets of {facts.committed_partitions} partitions expire in {told_ms(left_ms)}{since}",
+        "start a member, or commit them again; else its next start begins by auto.offset.reset",
+        since_ms=facts.emptied_ms or facts.last_commit_ms or facts.last_seen_ms,
+        until_ms=expiry_ms,
+        value=left_ms / 1000,
+        evidence=[facts.standing("the last record of the group, from which the retention counts")],
+    )
+
+
+def _expiry_ms(facts: Facts, settings: Thresholds) -> int | None:
+    """Return when the first offsets expire, None where none do (KIP-211)."""
+    if facts.next_expiry_ms is not None:
+        return facts.next_expiry_ms
+    if facts.members or facts.last_commit_ms is None:
+        return None
+    # Of a classic group that is empty it counts from then on; of all others from the commit.
+    base_ms = facts.emptied_ms if facts.kind == "classic" and facts.emptied_ms else facts.last_commit_ms
+    return base_ms + settings.retention_ms

@@ -1,0 +1,92 @@
+"""A member that leaves when its poll interval is over, comes back, and leaves again: its work takes longer than that.
+
+A log does not say why a member left. But a consumer stores its `max.poll.interval.ms` as its rebalance timeout, and who
+misses a poll is in the group for one such interval after its last poll, which comes right after it joined. So stays of
+that length, of the same client on the same host, again and again, can hardly be anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kohort.fleet.findings.facts import EventOf, Facts, Finding, picked, told_ms
+from kohort.fleet.findings.thresholds import Thresholds
+
+NAME = "poll_timeout_loop"
+LEAST_STAY = 0.95
+"""Clocks and heartbeats make a stay a little shorter than the interval."""
+
+
+class Stay(NamedTuple):
+    """One time of a client in the group."""
+
+    joined: EventOf
+    left: EventOf
+    interval_ms: int
+
+    @property
+    def length_ms(self) -> int:
+        """How long it was there."""
+        return self.left.at_ms - self.joined.at_ms
+
+
+def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
+    """Find clients whose stays are of one poll interval."""
+    for (client_id, host), stays in sorted(_stays(facts).items()):
+        run: list[Stay] = []
+        longest: list[Stay] = []
+        for stay in stays:
+            if run and not _follows(run[-1], stay, settings):
+                run = []
+            run = [*run, stay] if _is_timeout(stay, settings) else []
+            longest = max(longest, run, key=len)
+        if not _is_loop(longest, settings):
+            continue
+        interval_ms = longest[-1].interval_ms
+        yield facts.finding(
+            NAME,
+            "warning",
+            f"{client_id} on {host} left {len(longest)} times when its max.poll.interval.ms of "
+            f"{told_ms(interval_ms)} was over, and joined again each time",
+            "what one poll hands out takes too long: a smaller max.poll.records, or a longer max.poll.interval.ms",
+            since_ms=longest[0].joined.at_ms,
+            until_ms=longest[-1].left.at_ms,
+            value=float(len(longest)),
+            evidence=picked(
+                [each.evidence() for stay in longest for each in (stay.joined, stay.left)], settings.evidence_rows
+            ),
+        )
+
+
+def _stays(facts: Facts) -> dict[tuple[str, str], list[Stay]]:
+    """Return the finished stays of each client on each host."""
+    joined: dict[str, EventOf] = {}
+    found: dict[tuple[str, str], list[Stay]] = {}
+    for event in facts.of("joined", "left", "evicted"):
+        member = event.member or ""
+        if event.event == "joined":
+            joined[member] = event
+            continue
+        began = joined.pop(member, None)
+        interval_ms = began.details.get("rebalance_timeout_ms") if began is not None else None
+        if began is not None and interval_ms:
+            who = began.client_id or "", began.host or ""
+            found.setdefault(who, []).append(Stay(began, event, int(interval_ms)))
+    return found
+
+
+def _is_timeout(stay: Stay, settings: Thresholds) -> bool:
+    return LEAST_STAY * stay.interval_ms <= stay.length_ms <= settings.loop_stay_most * stay.interval_ms
+
+
+def _follows(before: Stay, stay: Stay, settings: Thresholds) -> bool:
+    return stay.joined.at_ms - before.left.at_ms <= settings.loop_absence_most * stay.interval_ms
+
+
+def _is_loop(stays: list[Stay], settings: Thresholds) -> bool:
+    last = settings.loop_stays - 1
+    return any(
+        later.left.at_ms - first.joined.at_ms <= settings.loop_within_ms
+        for first, later in zip(stays, stays[last:], strict=False)
+    )

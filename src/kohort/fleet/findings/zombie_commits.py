@@ -1,0 +1,49 @@
+"""Somebody commits for a partition that another one reads: offsets that go back and forth.
+
+The coordinator fences members, so it is a producer's old transaction, or a program that commits without being a member
+while the group is empty. Whoever resets offsets sets each partition back once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kohort.fleet.findings.facts import CommitOf, Evidence, Facts, Finding, picked
+from kohort.fleet.findings.thresholds import HOUR_MS, Thresholds
+
+NAME = "zombie_commits"
+
+
+def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
+    """Find partitions whose offsets went back again and again within an hour."""
+    returns: dict[tuple[str, int], list[CommitOf]] = {}
+    for commit in facts.returns:
+        returns.setdefault((commit.topic, commit.topic_partition), []).append(commit)
+    last = settings.zombie_returns - 1
+    found = {
+        partition: commits
+        for partition, commits in sorted(returns.items())
+        if any(later.at_ms - first.at_ms <= HOUR_MS for first, later in zip(commits, commits[last:], strict=False))
+    }
+    if not found:
+        return
+    commits = sorted(commit for each in found.values() for commit in each)
+    names = ", ".join(f"{topic}-{number}" for topic, number in list(found)[:3])
+    farthest = max(commit.previous - commit.committed_offset for commit in commits)
+    yield facts.finding(
+        NAME,
+        "critical",
+        f"offsets of {names} went back {len(commits)} times, by up to {farthest} records, and forward again between",
+        "find who else commits for this group: an instance that was thought dead, or a producer without group metadata",
+        since_ms=commits[0].at_ms,
+        until_ms=max(commit.at_ms for commit in commits),
+        value=float(len(commits)),
+        evidence=picked([_evidence(commit) for commit in commits], settings.evidence_rows),
+    )
+
+
+def _evidence(commit: CommitOf) -> Evidence:
+    what = f"{commit.topic}-{commit.topic_partition} from {commit.previous} back to {commit.committed_offset}"
+    if commit.producer_id is not None:
+        what += f" by producer {commit.producer_id}"
+    return Evidence(commit.partition, commit.offset, commit.at_ms, what)

@@ -1,0 +1,149 @@
+"""The facts of each group of a generated fleet, folded without Spark: what its queries do, in plain loops.
+
+A test with Spark holds the queries themselves to the same findings.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kohort.fleet.decode_fields import fields_of
+from kohort.fleet.findings.facts import CommitOf, EventOf, Facts, Finding, HourOf
+from kohort.fleet.findings.find import facts_from
+from kohort.fleet.findings.rules import EVENTS, judge
+from kohort.fleet.findings.thresholds import DEFAULTS, HOUR_MS, Thresholds
+from kohort.fleet.findings.unloadable_log import Row, find
+from kohort.fleet.fold import COMMITS, fold
+from kohort.fleet.fold_group import Group
+from kohort.fleet.fold_group import Record as Folded
+from kohort.fleet.log_check_files import segments_of
+from kohort.fleet.log_check_steps import step_of
+from kohort.fleet.silver_rows import Found
+from kohort.group.events import OffsetCommitted
+from kohort.log.offsets_topic import Replay
+from kohort.wire.records import ControlType, Record, control_type, decode_batch, iter_batches
+
+SOURCE = "fleet"
+
+
+class Story:
+    """What the log says of one group."""
+
+    def __init__(self) -> None:
+        self.records: list[Folded] = []
+        self.commits: list[tuple[int, int, OffsetCommitted, int]] = []
+        self.last_record: str | None = None
+        self.subscriptions: dict[str, str] = {}
+
+
+def findings_of(directory: Path, now_ms: int, settings: Thresholds = DEFAULTS) -> Iterator[Finding]:
+    """Yield everything that the rules find."""
+    for partition, files in segments_of([directory]).items():
+        stories: dict[str, Story] = {}
+        rows: list[Row] = []
+        for record, producer_id in _effective(b"".join(file.read_bytes() for file in files)):
+            _tell(partition, record, producer_id, stories, rows)
+        for group_id, story in stories.items():
+            yield from judge(_facts(partition, group_id, story, now_ms, settings), settings)
+        yield from find(rows, settings)
+
+
+def _effective(content: bytes) -> Iterator[tuple[Record, int]]:
+    """Yield records but for those of transactions that were aborted."""
+    held: dict[int, list[Record]] = {}
+    for header, batch in iter_batches(content):
+        records = decode_batch(batch)
+        if header.is_control:
+            ended = held.pop(header.producer_id, [])
+            if control_type(records[0]) is ControlType.COMMIT:
+                yield from ((record, header.producer_id) for record in ended)
+        elif header.is_transactional:
+            held.setdefault(header.producer_id, []).extend(records)
+        else:
+            yield from ((record, -1) for record in records)
+
+
+def _tell(partition: int, record: Record, producer_id: int, stories: dict[str, Story], rows: list[Row]) -> None:
+    key, value = record.key or b"", record.value
+    step = step_of(record.offset, record.timestamp_ms, key, value)
+    is_first = step.group not in stories
+    story = stories.setdefault(step.group, Story())
+    fields = None
+    if step.record_type >= 2:
+        fields = None if value is None else fields_of(step.record_type, value)
+        member = step.member or None
+        story.records.append(
+            Folded(partition, step.offset, step.at_ms, step.record_type, value is None, member, fields, 0, 0)
+        )
+        if step.record_type == 2:
+            story.last_record = fields or story.last_record
+        if step.record_type == 5:
+            story.subscriptions[step.member] = fields or ""
+    else:
+        event = Replay().event_of(record)
+        assert isinstance(event, OffsetCommitted)
+        story.commits.append((step.offset, step.at_ms, event, producer_id))
+    if step.record_type >= 2 or is_first:
+        at = step.offset, step.at_ms, step.record_type, step.group, step.member or None, value is None, fields
+        rows.append(Row(SOURCE, partition, *at))
+
+
+def _facts(partition: int, group_id: str, story: Story, now_ms: int, settings: Thresholds) -> Facts:
+    group, found = Group(SOURCE, group_id), Found()
+    hours = Counter(at_ms - at_ms % HOUR_MS for _, at_ms, _, _ in story.commits)
+    last = {at_ms - at_ms % HOUR_MS: (offset, at_ms) for offset, at_ms, _, _ in story.commits}
+    counted = [
+        Folded(partition, *last[hour_ms], COMMITS, False, None, None, count, 0) for hour_ms, count in hours.items()
+    ]
+    for record in sorted([*story.records, *counted], key=lambda record: record.offset):
+        found.take(group, record, fold(group, record))
+    found.finish(group)
+    tables: dict[str, list[dict[str, Any]]] = {}
+    for batch in found.batches():
+        for row in batch.to_pylist():
+            tables.setdefault(row["what"], []).append(row[row["what"]])
+    (state,) = tables["state"]
+    recent = now_ms - settings.look_back_ms
+    events = [each for each in tables.get("event", ()) if each["event"] in EVENTS and each["at_ms"] > recent]
+    committed = {(event.topic, event.partition): event for _, _, event, _ in story.commits}
+    expiries = [event.expire_ms for event in committed.values() if event.expire_ms >= 0]
+    row = state | {
+        "now_ms": now_ms,
+        "last_commit_ms": max((at_ms for _, at_ms, _, _ in story.commits), default=None),
+        "next_expiry_ms": min(expiries, default=None),
+        "committed_partitions": len(committed),
+        "hours": [{name: each[name] for name in HourOf._fields} for each in _merged(tables.get("hour", ()), recent)],
+        "events": [{name: each[name] for name in EventOf._fields} for each in events],
+        "returns": [each._asdict() for each in _returns(partition, story)],
+        "last_record": story.last_record,
+        "subscriptions": sorted({_wanted(said) for said in story.subscriptions.values() if said}),
+    }
+    return facts_from(row)
+
+
+def _merged(hours: Any, recent: int) -> list[dict[str, Any]]:
+    merged: dict[int, dict[str, Any]] = {}
+    for hour in hours:
+        known = merged.setdefault(hour["hour_ms"], dict.fromkeys(HourOf._fields, 0) | {"hour_ms": hour["hour_ms"]})
+        for name in HourOf._fields[1:]:
+            known[name] += hour[name]
+    return [hour for hour_ms, hour in sorted(merged.items()) if hour_ms > recent]
+
+
+def _returns(partition: int, story: Story) -> Iterator[CommitOf]:
+    before: dict[tuple[str, int], int] = {}
+    for offset, at_ms, event, producer_id in story.commits:
+        previous = before.get((event.topic, event.partition), -1)
+        before[event.topic, event.partition] = event.offset
+        if event.offset < previous:
+            yield CommitOf(partition, offset, at_ms, event.topic, event.partition, event.offset, previous, producer_id)
+
+
+def _wanted(fields: str) -> str:
+    import json
+
+    said = json.loads(fields)
+    return f"{sorted(said['subscribedTopicNames'])} {said.get('subscribedTopicRegex') or ''}"
