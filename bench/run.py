@@ -21,6 +21,7 @@ from interop.jars import Unavailable
 from bench.assignors import assignors
 from bench.codec_row import codec
 from bench.coordinator import coordinator
+from bench.fleet_decode import fleet_decode
 from bench.group_stream import group_stream
 from bench.large_group import large_group
 from bench.rebalance import rebalance
@@ -45,6 +46,7 @@ ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     "server-assignors": server_rows,
     "spark": spark_read,
     "group-stream": group_stream,
+    "fleet-decode": fleet_decode,
 }
 RESULTS = Path(__file__).resolve().parent.parent / "build" / "bench" / "results.json"
 
