@@ -84,10 +84,6 @@ class Topic:
         """Delete the group, as retention does with one that is not used."""
         self.run(self._delete_group())
 
-    def delete_records(self, before: int) -> None:
-        """Delete what is before an offset in each partition, as retention does."""
-        self.run(self._delete_records(before))
-
     def members(self) -> int:
         """How many members the group has."""
         return self.run(self._members())

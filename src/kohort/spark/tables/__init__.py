@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from kohort.spark.tables.claims import Claim, Fenced, Held, Step
     from kohort.spark.tables.contract import SchemaMismatch, Table, TableBroken
     from kohort.spark.tables.manifest import ManifestTable
+    from kohort.spark.tables.postgres import PostgresTable
 
 __all__ = [
     "Claim",
     "Fenced",
     "Held",
     "ManifestTable",
+    "PostgresTable",
     "SchemaMismatch",
     "Step",
     "Table",
@@ -30,6 +32,7 @@ _HOMES = {
     "Fenced": "kohort.spark.tables.claims",
     "Held": "kohort.spark.tables.claims",
     "ManifestTable": "kohort.spark.tables.manifest",
+    "PostgresTable": "kohort.spark.tables.postgres",
     "SchemaMismatch": "kohort.spark.tables.contract",
     "Step": "kohort.spark.tables.claims",
     "Table": "kohort.spark.tables.contract",

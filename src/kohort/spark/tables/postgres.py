@@ -1,0 +1,369 @@
+"""`PostgresTable`: a table in PostgreSQL that takes a round's rows and its offsets in one transaction.
+
+Rows come into a staging table first, from the driver for a small round and from Spark's tasks for a large one; then
+one short transaction locks the offsets, compares them, moves the rows and the offsets, and commits. Offsets are in
+`kohort_offsets` beside the table. Whoever dies before that transaction leaves a staging table that `vacuum` drops.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from kohort.model.ids import TopicPartition
+from kohort.spark.tables import claims
+from kohort.spark.tables.claims import Claim, Held, Step
+from kohort.spark.tables.contract import TableBroken
+from kohort.spark.tables.manifest_state import Holdings
+from kohort.spark.tables.postgres_columns import Column, columns_of, ddl_of, require_room, to_csv
+from kohort.spark.tables.postgres_connection import (
+    Connection,
+    connect,
+    copy_in,
+    is_open,
+    literal,
+    lost_connection,
+    missing_table,
+    quoted,
+    require_psycopg,
+)
+from kohort.spark.tables.postgres_staging import ATTEMPT, REPORT, Attempts, reader, writer
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+ROWS_ON_DRIVER = 20_000
+"""Rounds of up to this many offsets go through the application: below it, that is faster than a job's tasks."""
+
+VACUUM_AFTER_S = 3600.0
+"""Age from which a staging table is taken for a dead writer's."""
+
+BLOCKS_PER_TASK = 8192
+"""Blocks (of 8 KiB) that one task reads."""
+
+LAST_BLOCK = (1 << 32) - 1
+
+_TRIES = 3
+_STAGING = "kohort_staging_"
+
+_OFFSETS = """CREATE TABLE IF NOT EXISTS {offsets} (
+    table_name text, group_id text, topic text, partition integer,
+    next_offset bigint, generation integer NOT NULL, owner text NOT NULL,
+    PRIMARY KEY (table_name, group_id, topic, partition))"""
+
+
+class PostgresTable:
+    """The table `name` (or `schema.name`) of the database that `conninfo` (libpq's) leads to.
+
+    The first round makes it where it does not exist; one that exists must have a place for every column of the rows.
+    Rounds of more than `rows_on_driver` offsets are written by Spark's tasks, which then connect by `conninfo` too.
+    Raises PsycopgMissing without psycopg.
+    """
+
+    def __init__(self, conninfo: str, name: str, *, rows_on_driver: int = ROWS_ON_DRIVER) -> None:
+        require_psycopg()
+        self.name = name
+        self._schema, _, self._plain = name.rpartition(".")
+        self._conninfo = conninfo
+        self._rows_on_driver = rows_on_driver
+        self._connection: Connection | None = None
+        self._is_prepared = False
+        self._round_columns: tuple[str, ...] = ()
+        self._lock = threading.RLock()
+
+    def __repr__(self) -> str:
+        return f"PostgresTable({self.name!r})"
+
+    def close(self) -> None:
+        """Close the connection; the next use opens another."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    # What `exactly_once` needs
+
+    def held(self, group: str) -> Holdings:
+        """Return what the table holds of a group's partitions, as it is now."""
+        with self._connected() as connection:
+            return self._holdings(connection, group)
+
+    def claim(
+        self, group: str, wanted: Claim, partitions: Iterable[TopicPartition], *, is_renewed: bool = False
+    ) -> Holdings:
+        """Take partitions over, all or none, and return them as they are from now on. Raises Superseded."""
+
+        def decide(partition: TopicPartition, held: Held) -> Held:
+            return claims.claim(partition, held, wanted, is_renewed=is_renewed)
+
+        return self._change(group, dict.fromkeys(partitions, decide))
+
+    def place(self, group: str, owner: Claim, offsets: Mapping[TopicPartition, int]) -> None:
+        """Move claimed partitions to offsets without adding rows, all or none. Raises Fenced."""
+
+        def decide(partition: TopicPartition, held: Held) -> Held:
+            return claims.place(partition, held, owner, offsets[partition])
+
+        self._change(group, dict.fromkeys(offsets, decide))
+
+    def append(self, frame: DataFrame, group: str, steps: Mapping[TopicPartition, Step]) -> None:
+        """Add a frame's rows and take the steps, all or nothing. Raises Fenced, SchemaMismatch, TableBroken."""
+        columns = columns_of(frame.schema)
+        with self._connected() as connection:
+            _advanced(self._holdings(connection, group), steps)  # refused at once where that is clear already
+            self._make(connection, columns)
+            size = sum(step.stop - (step.start or 0) for step in steps.values())
+            if size <= self._rows_on_driver:
+                self._append_from_driver(connection, frame, columns, group, steps)
+            else:
+                self._append_from_tasks(connection, frame, columns, group, steps)
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """Return the rows of the table, read by Spark's tasks when an action runs.
+
+        A round that is stored meanwhile may be among them in part.
+        """
+        from pyspark.sql.pandas.types import to_arrow_schema
+        from pyspark.sql.types import StructType
+
+        with self._connected() as connection:
+            columns = self._columns(connection)
+            if not columns:
+                raise TableBroken(f"{self!r} does not exist: nothing was written to it")
+            size = connection.execute(f"SELECT pg_relation_size({literal(self._table)})").fetchone()[0]
+        ddl = ddl_of(columns)
+        tasks = size // 8192 // BLOCKS_PER_TASK + 1
+        frame = spark.range(0, tasks, 1, tasks).selectExpr(
+            f"id * {BLOCKS_PER_TASK} AS first",
+            # What is added from now on is behind the last block.
+            f"if(id = {tasks - 1}, {LAST_BLOCK}, (id + 1) * {BLOCKS_PER_TASK}) AS last",
+        )
+        schema = to_arrow_schema(StructType.fromDDL(ddl), timezone="UTC")
+        task = reader(self._conninfo, self._table, [each.name for each in columns], schema)
+        return frame.mapInArrow(task, ddl)
+
+    def vacuum(self, *, older_than_s: float = VACUUM_AFTER_S) -> int:
+        """Drop staging tables that dead writers left, and return how many; a slow writer's round is written again."""
+        before_ms = int((time.time() - older_than_s) * 1000)
+        with self._connected() as connection:
+            found = connection.execute(
+                "SELECT tablename FROM pg_tables WHERE schemaname = %s AND tablename LIKE %s",
+                (self._schema, f"{_STAGING}%"),
+            ).fetchall()
+            old = [name for (name,) in found if int(name.removeprefix(_STAGING).partition("_")[0]) <= before_ms]
+            for name in old:
+                connection.execute(f"DROP TABLE IF EXISTS {self._beside(name)}")
+        return len(old)
+
+    # The two ways in
+
+    def _append_from_driver(
+        self,
+        connection: Connection,
+        frame: DataFrame,
+        columns: Sequence[Column],
+        group: str,
+        steps: Mapping[TopicPartition, Step],
+    ) -> None:
+        rows = frame.toArrow()
+        names = [each.name for each in columns]
+        self._make_round(connection, tuple(names))
+        with self._transaction(connection, group, steps):
+            # Into a table of this session: the offsets are not locked while rows travel.
+            copy_in(connection, "pg_temp.kohort_round", names, (to_csv(each) for each in rows.to_batches()))
+            self._step(connection, group, steps)
+            connection.execute(f"INSERT INTO {self._table} ({_listed(names)}) SELECT * FROM pg_temp.kohort_round")
+
+    def _make_round(self, connection: Connection, names: tuple[str, ...]) -> None:
+        """See that this session has its empty table for a round; once, since each new one costs the catalogue."""
+        if names != self._round_columns:
+            connection.execute("DROP TABLE IF EXISTS pg_temp.kohort_round")
+            connection.execute(
+                f"CREATE TEMPORARY TABLE kohort_round ON COMMIT DELETE ROWS AS {self._select(names)} WITH NO DATA"
+            )
+            self._round_columns = names
+
+    def _append_from_tasks(
+        self,
+        connection: Connection,
+        frame: DataFrame,
+        columns: Sequence[Column],
+        group: str,
+        steps: Mapping[TopicPartition, Step],
+    ) -> None:
+        names = [each.name for each in columns]
+        gone: tuple[type[Exception], ...] = (_StagingLost, *missing_table())
+        for _ in range(_TRIES):
+            staging = self._beside(f"{_STAGING}{time.time_ns() // 1_000_000}_{uuid.uuid4().hex[:12]}")
+            # Not logged: twice the work for rows that a crash of the server may take, because they are counted below.
+            connection.execute(f"CREATE UNLOGGED TABLE {staging} AS {self._select(names)} WITH NO DATA")
+            connection.execute(f"ALTER TABLE {staging} ADD COLUMN {ATTEMPT} text")
+            try:
+                reported = frame.mapInArrow(writer(self._conninfo, staging, names), REPORT).collect()
+                attempts = Attempts([row.attempt for row in reported], sum(row.rows for row in reported))
+                with self._transaction(connection, group, steps):
+                    self._step(connection, group, steps)
+                    self._move(connection, staging, names, attempts)
+            except gone:
+                log.warning("group %s: rows in %s are gone before they were stored: written again", group, staging)
+                continue
+            finally:
+                if is_open(connection):
+                    connection.execute(f"DROP TABLE IF EXISTS {staging}")
+            return
+        raise TableBroken(
+            f"{self!r}: the staging table of a round was lost {_TRIES} times: let vacuums wait longer than the longest"
+            " round (older_than_s), and see whether the server restarts"
+        )
+
+    def _move(self, connection: Connection, staging: str, names: Sequence[str], attempts: Attempts) -> None:
+        moved = connection.execute(
+            f"INSERT INTO {self._table} ({_listed(names)}) SELECT {_listed(names)} FROM {staging}"
+            f" WHERE {ATTEMPT} = ANY (%s)",
+            (attempts.marks,),
+        ).rowcount
+        if moved != attempts.rows:
+            raise _StagingLost
+
+    # The inside
+
+    @property
+    def _table(self) -> str:
+        return self._beside(self._plain)
+
+    @property
+    def _offsets(self) -> str:
+        return self._beside("kohort_offsets")
+
+    def _beside(self, name: str) -> str:
+        return quoted(self._schema, name)
+
+    def _select(self, names: Sequence[str]) -> str:
+        return f"SELECT {_listed(names)} FROM {self._table}"
+
+    @contextmanager
+    def _connected(self) -> Iterator[Connection]:
+        with self._lock:
+            if not is_open(self._connection):
+                self._connection = connect(self._conninfo)
+                self._round_columns = ()
+            if not self._is_prepared:
+                self._prepare(self._connection)
+            yield self._connection
+
+    def _prepare(self, connection: Connection) -> None:
+        """Find the schema of the table, so that its offsets have one place however it is named, and make them."""
+        if not self._schema:
+            (self._schema,) = connection.execute(
+                "SELECT coalesce((SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+                " WHERE c.oid = to_regclass(%s)), current_schema())",
+                (quoted(self._plain),),
+            ).fetchone()
+        self._alone(connection, _OFFSETS.format(offsets=self._offsets))
+        self._is_prepared = True
+
+    def _alone(self, connection: Connection, statement: str) -> None:
+        """Create something where it is missing; at once with others, PostgreSQL would refuse one of them."""
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(hashtext('kohort'))")
+            connection.execute(statement)
+
+    def _make(self, connection: Connection, wanted: Sequence[Column]) -> None:
+        """See that the table has a place for the columns; make it where it does not exist."""
+        if not (columns := self._columns(connection)):
+            declared = ", ".join(f"{quoted(each.name)} {each.declaration}" for each in wanted)
+            self._alone(connection, f"CREATE TABLE IF NOT EXISTS {self._table} ({declared})")
+            columns = self._columns(connection)
+        require_room(columns, wanted, repr(self))
+
+    def _columns(self, connection: Connection) -> tuple[Column, ...]:
+        found = connection.execute(
+            "SELECT column_name, data_type, numeric_precision, numeric_scale FROM information_schema.columns"
+            " WHERE (table_schema, table_name) = (SELECT n.nspname, c.relname FROM pg_class c"
+            " JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass(%s)) ORDER BY ordinal_position",
+            (self._table,),
+        ).fetchall()
+        return tuple(Column(*row) for row in found)
+
+    def _holdings(self, connection: Connection, group: str, locked: Iterable[TopicPartition] | None = None) -> Holdings:
+        """Return what is held of a group; with `locked`, of these alone, and nobody else changes them until the end."""
+        query = f"SELECT topic, partition, next_offset, generation, owner FROM {self._offsets}"
+        query += " WHERE table_name = %s AND group_id = %s"
+        values: list[object] = [self._plain, group]
+        if locked is not None:
+            # In one order, so that two who need the same wait for each other, and not each for the other.
+            query += " AND (topic, partition) IN (SELECT * FROM unnest(%s::text[], %s::int[]))"
+            query += " ORDER BY topic, partition FOR UPDATE"
+            asked = sorted(locked)
+            values += [[each.topic for each in asked], [each.partition for each in asked]]
+        return {
+            TopicPartition(topic, partition): Held(offset, Claim(generation, owner))
+            for topic, partition, offset, generation, owner in connection.execute(query, values)
+        }
+
+    def _change(self, group: str, changes: Mapping[TopicPartition, Callable[..., Held]]) -> Holdings:
+        with self._connected() as connection, connection.transaction():
+            return self._changed(connection, group, changes)
+
+    def _changed(
+        self, connection: Connection, group: str, changes: Mapping[TopicPartition, Callable[..., Held]]
+    ) -> Holdings:
+        """Change holdings under their locks, in the transaction that is open."""
+        order = sorted(changes)
+        places = [(self._plain, group, *each) for each in order]
+        with connection.cursor() as cursor:
+            # Rows that are not there cannot be locked: they are made first, as nobody's.
+            cursor.executemany(
+                f"INSERT INTO {self._offsets} VALUES (%s, %s, %s, %s, NULL, -1, '') ON CONFLICT DO NOTHING", places
+            )
+            held = self._holdings(connection, group, order)
+            after = {each: changes[each](each, held[each]) for each in order}
+            cursor.executemany(
+                f"UPDATE {self._offsets} SET next_offset = %s, generation = %s, owner = %s"
+                " WHERE table_name = %s AND group_id = %s AND topic = %s AND partition = %s",
+                [(after[each].offset, *after[each].claim, *place) for each, place in zip(order, places, strict=True)],
+            )
+        return after
+
+    def _step(self, connection: Connection, group: str, steps: Mapping[TopicPartition, Step]) -> None:
+        def decide(partition: TopicPartition, held: Held) -> Held:
+            return claims.advance(partition, held, steps[partition])
+
+        self._changed(connection, group, dict.fromkeys(steps, decide))
+
+    @contextmanager
+    def _transaction(self, connection: Connection, group: str, steps: Mapping[TopicPartition, Step]) -> Iterator[None]:
+        """A transaction in which the steps are taken; where its end is not heard of, the table is asked for it."""
+        try:
+            with connection.transaction():
+                yield
+        except lost_connection():
+            if is_open(connection) or not self._was_taken(group, steps):
+                raise
+            log.warning("group %s: the connection was lost, and the table has the round", group)
+
+    def _was_taken(self, group: str, steps: Mapping[TopicPartition, Step]) -> bool:
+        """Return whether the table is where the steps lead to, or beyond; waits for a transaction that is not over."""
+        with self._connected() as connection, connection.transaction():
+            held = self._holdings(connection, group, steps)
+        # Whoever took a step beyond has stored its rows, and only one has.
+        return all(each in held and (held[each].offset or 0) >= step.stop for each, step in steps.items())
+
+
+class _StagingLost(Exception):
+    """Fewer rows are in a staging table than tasks have written."""
+
+
+def _advanced(held: Holdings, steps: Mapping[TopicPartition, Step]) -> Holdings:
+    return {each: claims.advance(each, held.get(each, Held()), step) for each, step in steps.items()}
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(quoted(name) for name in names)

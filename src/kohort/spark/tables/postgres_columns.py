@@ -1,0 +1,175 @@
+"""Columns of Spark in PostgreSQL: the types they get, those they fit into, and rows as the CSV that COPY reads.
+
+A null is nothing between commas; an empty text is two quotes. Pure: it asks no server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from io import BytesIO
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+
+from kohort.spark.tables.contract import SchemaMismatch
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructType
+
+_TYPES = {
+    "tinyint": "smallint",
+    "smallint": "smallint",
+    "int": "integer",
+    "bigint": "bigint",
+    "float": "real",
+    "double": "double precision",
+    "string": "text",
+    "binary": "bytea",
+    "boolean": "boolean",
+    "date": "date",
+    "timestamp": "timestamp with time zone",
+    "timestamp_ntz": "timestamp without time zone",
+}
+"""What a column of Spark becomes in a table that is made for it."""
+
+_WHOLE = ("smallint", "integer", "bigint", "numeric")
+_ALSO = {
+    "smallint": _WHOLE,
+    "integer": _WHOLE,
+    "bigint": _WHOLE,
+    "real": ("double precision", "numeric"),
+    "double precision": ("real", "numeric"),
+    "text": ("character varying", "character", "json", "jsonb", "uuid", "inet", "USER-DEFINED"),
+    "timestamp with time zone": ("timestamp without time zone",),
+}
+"""Other types of an existing table that take the same text; a value that does not fit is refused by the server."""
+
+_READ = {
+    "smallint": "smallint",
+    "integer": "int",
+    "bigint": "bigint",
+    "real": "float",
+    "double precision": "double",
+    "boolean": "boolean",
+    "bytea": "binary",
+    "date": "date",
+    "timestamp with time zone": "timestamp",
+    "timestamp without time zone": "timestamp_ntz",
+}
+"""What a column of a table is in Spark; anything else is read as a string."""
+
+
+class Column(NamedTuple):
+    """A column of a table, with its type as the information schema says it."""
+
+    name: str
+    kind: str
+    precision: int | None = None
+    scale: int | None = None
+
+    @property
+    def declaration(self) -> str:
+        """The type as a CREATE TABLE says it."""
+        return f"numeric({self.precision}, {self.scale})" if self.kind == "numeric" and self.precision else self.kind
+
+
+def columns_of(schema: StructType) -> tuple[Column, ...]:
+    """Return the columns of a table for a frame. Raises SchemaMismatch for a type that has no place there."""
+    return tuple(Column(field.name, *_kind(field.name, field.dataType)) for field in schema.fields)
+
+
+def require_room(table: Sequence[Column], wanted: Sequence[Column], name: str) -> None:
+    """Raise SchemaMismatch, naming what differs, unless a table has a place for each of a frame's columns."""
+    here = {each.name: each for each in table}
+    faults = [f"it has no column {each.name} {each.kind}" for each in wanted if each.name not in here]
+    faults += [
+        f"its column {each.name} is {here[each.name].kind}, the rows' would be {each.kind}"
+        for each in wanted
+        if each.name in here and here[each.name].kind not in (each.kind, *_ALSO.get(each.kind, ()))
+    ]
+    if faults:
+        raise SchemaMismatch(f"{name} does not take these rows: {'; '.join(faults)}")
+
+
+def ddl_of(columns: Iterable[Column]) -> str:
+    """Return a table's columns as Spark's DDL."""
+    return ", ".join(f"`{each.name}` {_spark(each)}" for each in columns)
+
+
+def to_csv(batch: pa.RecordBatch) -> bytes:
+    """Return rows as lines of CSV for COPY."""
+    sink = BytesIO()
+    columns = [_as_text(batch.column(number)) for number in range(batch.num_columns)]
+    rows = pa.RecordBatch.from_arrays(columns, names=[str(number) for number in range(batch.num_columns)])
+    arrow_csv.write_csv(rows, sink, arrow_csv.WriteOptions(include_header=False))
+    return sink.getvalue()
+
+
+def from_csv(text: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the lines that COPY wrote as rows of a schema."""
+    if not text:
+        return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+    options = arrow_csv.ConvertOptions(
+        column_types={field.name: _readable(field.type) for field in schema},
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+        true_values=["t"],
+        false_values=["f"],
+    )
+    table = arrow_csv.read_csv(
+        BytesIO(text),
+        arrow_csv.ReadOptions(column_names=schema.names, block_size=max(1 << 20, len(text))),
+        arrow_csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+        options,
+    )
+    columns = [
+        _as_typed(column.combine_chunks(), field.type) for column, field in zip(table.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _kind(name: str, kind: DataType) -> tuple[str, int | None, int | None]:
+    from pyspark.sql.types import DecimalType
+
+    if isinstance(kind, DecimalType):
+        return "numeric", kind.precision, kind.scale
+    said = kind.simpleString().partition("(")[0]
+    if said in ("char", "varchar"):
+        return "text", None, None
+    if said not in _TYPES:
+        raise SchemaMismatch(
+            f"column {name} is {kind.simpleString()}, for which a table in PostgreSQL has no place:"
+            f" store it as text, with to_json({name}) for example"
+        )
+    return _TYPES[said], None, None
+
+
+def _spark(column: Column) -> str:
+    if column.kind == "numeric" and column.precision and column.precision <= 38 and (column.scale or 0) >= 0:
+        return f"decimal({column.precision}, {column.scale})"
+    return _READ.get(column.kind, "string")
+
+
+def _as_text(column: pa.Array) -> pa.Array:
+    """Return a column in a type that CSV can say."""
+    kind = column.type
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return pa.array([None if each is None else "\\x" + each.hex() for each in column.to_pylist()], pa.string())
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return column.cast(pa.timestamp("us", "UTC"))
+    return column
+
+
+def _readable(kind: pa.DataType) -> pa.DataType:
+    """Return the type that the CSV reader is asked for."""
+    if pa.types.is_binary(kind) or pa.types.is_timestamp(kind):
+        return pa.string()
+    return kind
+
+
+def _as_typed(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_binary(kind):
+        return pa.array([None if each is None else bytes.fromhex(each[2:]) for each in column.to_pylist()], kind)
+    return column.cast(kind)

@@ -1,0 +1,84 @@
+"""Connections to PostgreSQL by psycopg, and COPY in and out of it, as bytes.
+
+The one module that knows psycopg; it knows no Spark and no group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+try:
+    import psycopg
+    from psycopg import sql
+except ImportError:
+    psycopg = None  # type: ignore[assignment]
+
+Connection = Any
+"""A `psycopg.Connection`."""
+
+STALLED_S = 60
+"""How long a transaction that holds offsets may wait for its client, before the server ends it."""
+
+
+class PsycopgMissing(ImportError):
+    """psycopg is not installed; the text says the command that installs it."""
+
+
+def require_psycopg() -> None:
+    """Raise PsycopgMissing, naming the command to run, unless psycopg is installed."""
+    if psycopg is None:
+        raise PsycopgMissing("psycopg is not installed: run: pip install 'kohort[postgres]'")
+
+
+def connect(conninfo: str) -> Connection:
+    """Return a new connection in autocommit mode. Raises psycopg's error where there is none."""
+    require_psycopg()
+    connection = psycopg.connect(conninfo, autocommit=True, application_name="kohort")
+    # A client that is stopped, or whose machine is gone, would hold its offsets' locks against whoever takes over.
+    connection.execute(f"SET idle_in_transaction_session_timeout = '{STALLED_S}s'")
+    return connection
+
+
+def is_open(connection: Connection | None) -> bool:
+    """Return whether a connection is usable, as far as is known."""
+    return connection is not None and not connection.closed and not connection.broken
+
+
+def lost_connection() -> tuple[type[Exception], ...]:
+    """Return the errors after which nobody knows whether the server did what it was told."""
+    return (psycopg.OperationalError,)
+
+
+def missing_table() -> tuple[type[Exception], ...]:
+    """Return the error for a table that does not exist."""
+    return (psycopg.errors.UndefinedTable,)
+
+
+def quoted(*names: str) -> str:
+    """Return a name, with its schema if that comes first, as SQL."""
+    require_psycopg()
+    return sql.Identifier(*names).as_string(None)
+
+
+def literal(text: str) -> str:
+    """Return a text as SQL."""
+    require_psycopg()
+    return sql.Literal(text).as_string(None)
+
+
+def copy_in(connection: Connection, table: str, columns: Sequence[str], chunks: Iterable[bytes]) -> int:
+    """Append lines of CSV to a table, and return how many there were."""
+    names = ", ".join(quoted(name) for name in columns)
+    with connection.cursor() as cursor:
+        with cursor.copy(f"COPY {table} ({names}) FROM STDIN (FORMAT csv)") as copy:
+            for chunk in chunks:
+                copy.write(chunk)
+        return int(cursor.rowcount)
+
+
+def copy_out(connection: Connection, query: str) -> Iterator[bytes]:
+    """Yield the rows of a query as lines of CSV, every value that is not null in quotes."""
+    with connection.cursor() as cursor, cursor.copy(f"COPY ({query}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)") as copy:
+        for chunk in copy:
+            yield bytes(chunk)

@@ -1,0 +1,313 @@
+"""`exactly_once(PostgresTable(…))` in a real PostgreSQL: one transaction, fenced owners, crashes of either side."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from interop.brokers import Broker
+from interop.group import Group, keyed
+from interop.postgres import Postgres
+from interop.producers import produce
+from tests.spark.killing import kill_often
+
+from kohort.model.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kohort.spark.tables import PostgresTable
+
+pytestmark = [pytest.mark.timeout(180), pytest.mark.spark]
+
+P, Q = TopicPartition("flights", 0), TopicPartition("flights", 1)
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    """One Spark session for this file."""
+    pytest.importorskip("pyspark")
+    pytest.importorskip("pyarrow")
+    from kohort.spark import build
+
+    session = build("kohort interop", java_options="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Postgres]:
+    """One server for this file."""
+    with Postgres() as running:
+        yield running
+
+
+@pytest.fixture(params=[20_000, 0], ids=["driver", "tasks"])
+def table(request: pytest.FixtureRequest, postgres: Postgres) -> Iterator[PostgresTable]:
+    """A table that does not exist yet, filled from the driver or by tasks."""
+    with opened(postgres, f"t_{uuid.uuid4().hex[:8]}", request.param) as made:
+        yield made
+
+
+@contextmanager
+def opened(postgres: Postgres, name: str, rows_on_driver: int = 20_000) -> Iterator[PostgresTable]:
+    """A table, closed at the end."""
+    from kohort.spark.tables import PostgresTable
+
+    table = PostgresTable(postgres.conninfo, name, rows_on_driver=rows_on_driver)
+    try:
+        yield table
+    finally:
+        table.close()
+
+
+def tables_of(postgres: Postgres) -> list[str]:
+    return [name for (name,) in query(postgres, "SELECT tablename FROM pg_tables WHERE schemaname = 'public'")]
+
+
+def query(postgres: Postgres, text: str) -> list[Any]:
+    import psycopg
+
+    with psycopg.connect(postgres.conninfo, autocommit=True) as connection:
+        cursor = connection.execute(text)
+        return cursor.fetchall() if cursor.description else []
+
+
+def test_rows_and_offsets_come_together_and_the_same_step_is_refused_a_second_time(
+    spark: SparkSession, postgres: Postgres, table: PostgresTable
+) -> None:
+    from kohort.spark.tables import Claim, Fenced, Step
+
+    mine = Claim(3, "m")
+    table.claim("g", mine, [P, Q])
+    table.place("g", mine, {P: 0, Q: 5})
+    steps = {P: Step(0, 100, mine), Q: Step(5, 6, mine)}
+    table.append(spark.range(100).selectExpr("id", "string(id) name"), "g", steps)
+    with pytest.raises(Fenced):
+        table.append(spark.range(100).selectExpr("id", "string(id) name"), "g", steps)
+    assert query(postgres, f"SELECT count(*), sum(id) FROM {table.name}") == [(100, 4950)]
+    assert {each: held.offset for each, held in table.held("g").items()} == {P: 100, Q: 6}
+    assert table.held("another") == {}
+    assert not [name for name in tables_of(postgres) if name.startswith("kohort_staging")]
+
+
+def test_every_type_comes_back_as_it_was(spark: SparkSession, table: PostgresTable) -> None:
+    from kohort.spark.tables import Step
+
+    rows = [
+        (1, 2, 3, 4, 1.5, 2.5, 'a,"b"\nc', b"\x00\xff,\n", True, date(1, 1, 1), datetime(2020, 1, 1, 3, 4, 5, 678)),
+        (*([None] * 6), "", b"", False, date(9999, 12, 31), datetime(1901, 1, 1)),
+        tuple([None] * 11),
+        (-1, -2, -3, -(1 << 63), float("inf"), float("-inf"), "\\N", b"\\x", None, None, None),
+    ]
+    names = "byte tinyint, short smallint, i int, l bigint, f float, d double, s string, b binary, t boolean, da date"
+    frame = spark.createDataFrame(rows, f"{names}, ts timestamp").selectExpr(
+        "*", "cast(ts AS timestamp_ntz) ntz", "cast(d AS decimal(20, 4)) de"
+    )
+    frame = frame.selectExpr("*", "cast('-1234567890.1234' AS decimal(20, 4)) big")
+    table.append(frame, "g", {P: Step(None, 4)})
+    back = table.read(spark)
+    wanted = {field.name: field.dataType.simpleString() for field in frame.schema} | {"byte": "smallint"}
+    assert {field.name: field.dataType.simpleString() for field in back.schema} == wanted
+    assert Counter(map(tuple, back.collect())) == Counter(map(tuple, frame.collect()))
+    assert {row.big for row in back.collect()} == {Decimal("-1234567890.1234")}
+
+
+def test_rows_without_a_place_are_refused_before_anything_is_written(
+    spark: SparkSession, postgres: Postgres, table: PostgresTable
+) -> None:
+    from kohort.spark.tables import SchemaMismatch, Step
+
+    query(postgres, f"CREATE TABLE {table.name} (id numeric, name varchar(3), made timestamptz DEFAULT now())")
+    table.append(spark.range(2).selectExpr("id", "'abc' name"), "g", {P: Step(None, 2)})
+    for wrong, said in (
+        ("id, 1 x", "it has no column x integer"),
+        ("'a' id", "its column id is numeric, the rows' would be text"),
+        ("id, array(id) name", r"to_json\(name\)"),
+    ):
+        with pytest.raises(SchemaMismatch, match=said):
+            table.append(spark.range(2).selectExpr(*wrong.split(", ", 1)), "g", {P: Step(2, 4)})
+    with pytest.raises(Exception, match="too long"):
+        table.append(spark.range(2).selectExpr("id", "'abcdef' name"), "g", {P: Step(2, 4)})
+    assert table.read(spark).count() == 2
+    assert table.held("g")[P].offset == 2
+
+
+def test_a_table_has_one_row_of_offsets_however_it_is_named(spark: SparkSession, postgres: Postgres) -> None:
+    from kohort.spark.tables import Fenced, Step
+
+    name = f"t_{uuid.uuid4().hex[:8]}"
+    with opened(postgres, name) as short, opened(postgres, f"public.{name}") as full:
+        short.append(spark.range(2), "g", {P: Step(None, 2)})
+        with pytest.raises(Fenced):
+            full.append(spark.range(2), "g", {P: Step(None, 2)})
+        assert full.held("g") == short.held("g")
+
+
+def test_a_late_owner_waits_for_nobody_and_is_refused(spark: SparkSession, table: PostgresTable) -> None:
+    from kohort.spark.tables import Claim, Fenced, Step
+    from kohort.spark.tables.claims import Superseded
+
+    late, owner = Claim(3, "late"), Claim(4, "owner")
+    table.claim("g", late, [P])
+    table.place("g", late, {P: 0})
+    assert table.claim("g", owner, [P])[P].offset == 0
+    with pytest.raises(Fenced):
+        table.append(spark.range(3), "g", {P: Step(0, 3, late)})
+    with pytest.raises(Fenced):
+        table.place("g", late, {P: 7})
+    with pytest.raises(Superseded):
+        table.claim("g", late, [P])
+    table.append(spark.range(3), "g", {P: Step(0, 3, owner)})
+    assert table.claim("g", late, [P], is_renewed=True)[P].offset == 3
+
+
+def test_jobs_that_store_at_once_take_each_step_once(spark: SparkSession, postgres: Postgres) -> None:
+    """Without claims: each tries every step, and one of them gets it."""
+    from kohort.spark.tables import Fenced, Step
+
+    name = f"t_{uuid.uuid4().hex[:8]}"
+    taken: list[int] = []
+
+    def store() -> None:
+        with opened(postgres, name) as table:
+            for offset in range(5):
+                try:
+                    table.append(spark.range(offset, offset + 1), "g", {P: Step(offset or None, offset + 1)})
+                except Fenced:
+                    continue
+                taken.append(offset)
+
+    jobs = [threading.Thread(target=store) for _ in range(3)]
+    for job in jobs:
+        job.start()
+    for job in jobs:
+        job.join()
+    stored = [row for (row,) in query(postgres, f"SELECT id FROM {name} ORDER BY id")]
+    assert stored == sorted(taken) == list(range(5))
+
+
+def test_a_server_that_crashes_in_a_round_has_all_of_it_or_nothing(
+    spark: SparkSession, table: PostgresTable, postgres: Postgres
+) -> None:
+    from kohort.spark.tables import Step
+
+    table.append(spark.range(10), "g", {P: Step(None, 10)})
+
+    class Crashing:
+        """A frame that is read just as the server dies and comes back."""
+
+        schema = spark.range(1).schema
+
+        def __getattr__(self, name: str) -> Any:
+            postgres.crash()
+            postgres.start()
+            return getattr(spark.range(10, 20), name)
+
+    with pytest.raises(Exception, match=r"(?i)connection|terminat"):
+        table.append(Crashing(), "g", {P: Step(10, 20)})  # type: ignore[arg-type]
+    offset = table.held("g")[P].offset
+    assert table.read(spark).count() == offset == 10
+    table.append(spark.range(10, 20), "g", {P: Step(10, 20)})
+    assert table.read(spark).count() == 20
+
+
+def test_a_commit_whose_answer_is_lost_is_found_in_the_table(
+    spark: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection breaks after the server committed: the round is not read again."""
+    import psycopg
+
+    from kohort.spark.tables import Step
+
+    with opened(postgres, f"t_{uuid.uuid4().hex[:8]}") as table:
+        table.append(spark.range(10), "g", {P: Step(None, 10)})
+        leave = psycopg.Transaction.__exit__
+
+        def cut(transaction: Any, *error: Any) -> Any:
+            answer = leave(transaction, *error)
+            monkeypatch.undo()
+            transaction.connection.close()
+            if error[0] is None:
+                raise psycopg.OperationalError("the connection is lost")
+            return answer
+
+        monkeypatch.setattr(psycopg.Transaction, "__exit__", cut)
+        table.append(spark.range(10, 20), "g", {P: Step(10, 20)})
+        assert table.read(spark).count() == 20
+
+
+def test_jobs_that_fence_and_are_killed_leave_each_number_once(postgres: Postgres) -> None:
+    name = f"t_{uuid.uuid4().hex[:8]}"
+    with opened(postgres, name) as table:
+
+        def numbers() -> list[int]:
+            return [number for (number,) in query(postgres, f"SELECT id FROM {name}")]
+
+        assert kill_often("postgres", postgres.conninfo, name, table, 8, numbers) > 8
+
+
+def test_a_vacuum_drops_what_dead_writers_left(spark: SparkSession, postgres: Postgres) -> None:
+    from kohort.spark.tables import Step
+
+    with opened(postgres, f"t_{uuid.uuid4().hex[:8]}") as table:
+        table.append(spark.range(1), "g", {P: Step(None, 1)})
+        query(postgres, "CREATE UNLOGGED TABLE kohort_staging_1000_dead (id bigint)")
+        assert table.vacuum() == 1
+        assert "kohort_staging_1000_dead" not in tables_of(postgres)
+
+
+def test_a_writer_whose_staging_table_was_dropped_writes_its_rows_again(
+    spark: SparkSession, postgres: Postgres
+) -> None:
+    from kohort.spark.tables import Step
+
+    with (
+        opened(postgres, f"t_{uuid.uuid4().hex[:8]}", rows_on_driver=0) as table,
+        opened(postgres, table.name) as other,
+    ):
+        vacuums = iter([1])
+
+        class Slow:
+            """A frame that a vacuum comes after, the first time."""
+
+            schema = spark.range(1).schema
+
+            def mapInArrow(self, *of: Any) -> Any:  # noqa: N802
+                rows = spark.range(10).mapInArrow(*of).collect()
+                if next(vacuums, None):
+                    other.vacuum(older_than_s=-60)
+                return spark.createDataFrame(rows)
+
+        table.append(Slow(), "g", {P: Step(None, 10)})  # type: ignore[arg-type]
+        assert table.read(spark).count() == 10
+
+
+def test_streams_store_what_a_topic_holds_in_any_broker(
+    spark: SparkSession, broker: Broker, group: Group, table: PostgresTable
+) -> None:
+    from kohort.spark import GroupStream, exactly_once
+
+    written: list[tuple[int, int]] = []
+    for first in (0, 300):
+        written += produce("librdkafka", broker.bootstrap, group.topic, keyed(300, 30, first))
+        stream = GroupStream(
+            spark,
+            group.topic,
+            bootstrap_servers=group.bootstrap,
+            group_id=group.name,
+            auto_offset_reset="earliest",
+            max_rows_per_round=100,
+        )
+        with stream:
+            store = exactly_once(table, lambda frame: frame.select("partition", "offset", "value"))
+            stream.run(store, until=lambda each: each.is_caught_up, timeout_s=60)
+    stored = Counter((row.partition, row.offset) for row in table.read(spark).collect())
+    assert stored == Counter(written)
