@@ -144,11 +144,11 @@ class ConsumerStory:
             )
 
 
-def batches(records: int, seed: int = 1) -> Iterator[tuple[str, int, bytes]]:
-    """Yield the group, the number of records and the bytes of each batch of the log."""
+def batches(records: int, seed: int = 1, groups: int = 0) -> Iterator[tuple[str, int, bytes]]:
+    """Yield the group, the number of records and the bytes of each batch of the log; by default of 500 to a group."""
     random = Random(seed)
     stories: list[ClassicStory | ConsumerStory] = []
-    for n in range(max(10, records // 500)):
+    for n in range(groups or max(10, records // 500)):
         kind = ClassicStory if n % 2 else ConsumerStory
         stories.append(kind(f"{'service' if n % 2 else 'worker'}-{n:05d}", random))
     written = 0
@@ -160,13 +160,13 @@ def batches(records: int, seed: int = 1) -> Iterator[tuple[str, int, bytes]]:
         yield story._name, len(events), encode_events(events, now_ms)
 
 
-def write(directory: Path, records: int, partitions: int = 1) -> int:
+def write(directory: Path, records: int, partitions: int = 1, groups: int = 0) -> int:
     """Write the log of so many records below a folder, and return its bytes."""
     config = LogConfig(segment_bytes=SEGMENT_BYTES, cleanup_policy="compact", retention_ms=-1)
     disk = OsDisk(directory)
     directory.mkdir(parents=True, exist_ok=True)
     logs = [PartitionLog.open(disk, f"__consumer_offsets-{index}", config, NOW_MS) for index in range(partitions)]
-    for group_id, _, batch in batches(records):
+    for group_id, _, batch in batches(records, groups=groups):
         logs[group_partition(group_id, partitions)].append([batch], leader_epoch=0, now_ms=NOW_MS)
     size = sum(log.size for log in logs)
     for log in logs:

@@ -22,6 +22,7 @@ from bench.assignors import assignors
 from bench.codec_row import codec
 from bench.coordinator import coordinator
 from bench.fleet_decode import fleet_decode
+from bench.fleet_pipeline import fleet_pipeline
 from bench.group_stream import group_stream
 from bench.large_group import large_group
 from bench.rebalance import rebalance
@@ -47,6 +48,7 @@ ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     "spark": spark_read,
     "group-stream": group_stream,
     "fleet-decode": fleet_decode,
+    "fleet-pipeline": fleet_pipeline,
 }
 RESULTS = Path(__file__).resolve().parent.parent / "build" / "bench" / "results.json"
 

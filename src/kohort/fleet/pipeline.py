@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kohort.fleet import gold, silver
-from kohort.fleet.pipeline_bronze import Bronze, Positions, Read, names_of_topics, read_inputs, write_bronze
+from kohort.fleet.pipeline_bronze import READ, Bronze, Positions, Read, names_of_topics, read_inputs, write_bronze
 from kohort.fleet.schema import EVENTS, FINDINGS, GROUP_HOURS, GROUPS, OWNERSHIP, RECORDS, TOPICS, Table
 from kohort.fleet.silver_rows import PARTS, struct_ddl
 from kohort.fleet.state_tables import STATE_COMMITS, STATE_GROUPS, STATE_OPEN, STATE_PENDING
@@ -49,6 +49,8 @@ class RunSummary:
     """Its number; that of the run before it where nothing was new."""
     records: int = 0
     quarantined: int = 0
+    told: int = 0
+    """Rows of metrics and of brokers' logs."""
     findings: int = 0
     positions: dict[str, dict[int, int]] = field(default_factory=dict)
     """By source and partition, how far has been read."""
@@ -58,7 +60,7 @@ class RunSummary:
     @property
     def is_new(self) -> bool:
         """Whether anything was new."""
-        return bool(self.records or self.quarantined)
+        return bool(self.records or self.quarantined or self.told)
 
 
 def run(
@@ -81,7 +83,7 @@ def run(
         stage = _Stages(summary, progress)
         with stage("bronze"):
             bronze = write_bronze(spark, writing, (read or read_inputs)(spark, inputs, published.positions))
-        summary.records, summary.quarantined = bronze.records, bronze.quarantined
+        summary.records, summary.quarantined, summary.told = bronze.records, bronze.quarantined, bronze.told
         if summary.is_new:
             if bronze.records:
                 _derive(spark, writing, bronze, stage)
@@ -90,6 +92,8 @@ def run(
                 summary.findings = writing.written(spark, FINDINGS).count()
             with stage("publish"):
                 writing.publish(bronze.positions)
+        for passing in (READ, FOLDED):
+            writing.discard(passing)
         summary.run, summary.positions = published.run, published.positions
     return summary
 
@@ -102,10 +106,10 @@ def _findings() -> FindAll:
 
 def _derive(spark: SparkSession, run: Run, bronze: Bronze, stage: _Stages) -> None:
     """Make silver and gold of the records that this run stored."""
-    records = _with_outcomes(spark, run)
+    records = _with_outcomes(spark, run, has_open=bronze.has_open)
     states = run.frame(spark, STATE_GROUPS)
     with stage("fold"):
-        names = names_of_topics(run.frame(spark, TOPICS))
+        names = names_of_topics(run)
         tasks = spark.sparkContext.defaultParallelism * TASKS_PER_CORE
         run.store(FOLDED, silver.folded(records, states, names, bronze.dense, tasks))
     with stage("silver"):
@@ -127,13 +131,13 @@ def _derive(spark: SparkSession, run: Run, bronze: Bronze, stage: _Stages) -> No
         lagged.unpersist()
 
 
-def _with_outcomes(spark: SparkSession, run: Run) -> DataFrame:
+def _with_outcomes(spark: SparkSession, run: Run, *, has_open: bool) -> DataFrame:
     """Return the new records, and commits that awaited their transaction's end in earlier runs and have it now."""
     from kohort.fleet import bronze
 
     records = run.written(spark, RECORDS)
     pending = run.frame(spark, STATE_PENDING)
-    if pending.isEmpty() and records.where("transaction = 'open'").isEmpty():
+    if not has_open and pending.isEmpty():
         return records
     records = bronze.settled(records.unionByName(pending))
     run.replace(STATE_PENDING, records.where("transaction = 'open'"))

@@ -7,11 +7,12 @@ to their place. What stands in quarantine already does not come there again, how
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kohort.fleet.schema import COUNTS, QUARANTINE, RECORDS, TOPICS, Table
-from kohort.fleet.tables import Run, read_parts
+from kohort.fleet.schema import COUNTS, METRICS, QUARANTINE, RECORDS, STATE_CHANGES, TOPICS, Table
+from kohort.fleet.tables import Run, small_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,6 +41,8 @@ class Read(NamedTuple):
 
     rows: DataFrame
     topics: Callable[[DataFrame], DataFrame] | None = None
+    told: tuple[tuple[Table, DataFrame], ...] = ()
+    """What others say of the groups: tables whose rows stand at a position of a file, and are taken up once."""
 
 
 class Bronze(NamedTuple):
@@ -47,17 +50,27 @@ class Bronze(NamedTuple):
 
     records: int
     quarantined: int
+    told: int
+    """Rows of metrics and of brokers' logs."""
     positions: dict[str, dict[int, int]]
     dense: frozenset[tuple[str, int]]
     """Partitions of which every offset from the last run's end to this one's is there: nothing has vanished."""
+    has_open: bool
+    """Whether there are commits of a transaction whose end was not read."""
 
 
 def read_inputs(spark: SparkSession, inputs: Sequence[Any], positions: Positions) -> Read:
     """Return what is new in files and clusters. Raises KafkaError when a cluster cannot say what it has."""
     from kohort.fleet import bronze
 
+    kinds = {given.kind for given in inputs}
+    told = []
+    if "metrics" in kinds:
+        told.append((METRICS, bronze.metrics(spark, inputs)))
+    if "broker_log" in kinds:
+        told.append((STATE_CHANGES, bronze.state_changes(spark, inputs)))
     rows = bronze.read(spark, inputs, positions).rows
-    return Read(rows, lambda records: bronze.topics(spark, inputs, records, int(time.time() * 1000)))
+    return Read(rows, lambda records: bronze.topics(spark, inputs, records, int(time.time() * 1000)), tuple(told))
 
 
 def write_bronze(spark: SparkSession, run: Run, read: Read) -> Bronze:
@@ -66,100 +79,117 @@ def write_bronze(spark: SparkSession, run: Run, read: Read) -> Bronze:
 
     what = f.when(f.col("reason").isNotNull(), "quarantine").when(f.col("next_offset").isNotNull(), "position")
     run.store(READ, read.rows.withColumn("what", what.otherwise("records")))
-    directory = run.directory(READ)
-    read_back = read_parts(spark, directory, READ, [directory])
-    positions = _positions(read_back)
-    refused = _new_in_quarantine(spark, run, read_back.where("what = 'quarantine'"))
-    records = _move_records(spark, run)
-    if not records:
-        return Bronze(0, refused, positions, frozenset())
+    positions = _positions(run)
+    refused = _put_into_quarantine(run)
+    told = sum(_take_up(spark, run, table, rows) for table, rows in read.told)
+    if not _move_records(run):
+        return Bronze(0, refused, told, positions, frozenset(), False)
     written = run.written(spark, RECORDS)
-    run.replace(COUNTS, _counts(written, run.frame(spark, COUNTS)).coalesce(1))
-    known = run.frame(spark, TOPICS)
-    run.replace(TOPICS, _topics(known if read.topics is None else known.unionByName(read.topics(written))).coalesce(1))
-    return Bronze(records, refused, positions, _dense(written, run, positions))
+    counts = _count(written, run)
+    if read.topics is not None:
+        _put_topics(run, read.topics(written).collect())
+    dense = _dense(counts, run, positions)
+    return Bronze(sum(counts.values()), refused, told, positions, dense, _has_open(written))
 
 
-def _positions(rows: DataFrame) -> dict[str, dict[int, int]]:
-    from kohort.fleet import bronze
+def _read(run: Run, what: str, *columns: str) -> list[tuple[Any, ...]]:
+    """Return the few rows of what was read that are not records."""
+    rows = small_rows(run.directory(READ) / f"what={what}", READ)
+    return [tuple(row[name] for name in columns) for row in rows]
 
+
+def _positions(run: Run) -> dict[str, dict[int, int]]:
     found: dict[str, dict[int, int]] = {}
-    for source, partition, offset in bronze.ends(rows.where("what = 'position'")).collect():
+    for source, partition, offset in sorted(_read(run, "position", "source", "partition", "next_offset")):
         found.setdefault(source, {})[partition] = offset
     return found
 
 
-def _new_in_quarantine(spark: SparkSession, run: Run, rows: DataFrame) -> int:
-    from pyspark.sql import functions as f
-
-    from kohort.fleet import bronze
-
+def _put_into_quarantine(run: Run) -> int:
+    names = [name for name in QUARANTINE.names if name != "day"]
     place = ("source", "file", "partition", "position", "offset", "reason")
-    new = bronze.quarantine(rows).dropDuplicates(list(place)).alias("new")
-    known = run.frame(spark, QUARANTINE).select(*place).alias("known")
-    is_same = f.lit(True)
-    for name in place:
-        is_same &= f.col(f"new.{name}").eqNullSafe(f.col(f"known.{name}"))
-    fresh = new.join(known, is_same, "left_anti").coalesce(1).cache()
-    count = int(fresh.count())
-    if count:
-        run.append(QUARANTINE, fresh)
-    fresh.unpersist()
-    return count
+    known = {tuple(row[name] for name in place) for row in run.small_rows(QUARANTINE)}
+    today = datetime.now(UTC).date()
+    new = []
+    for row in _read(run, "quarantine", *names):
+        said = dict(zip(names, row, strict=True))
+        at = tuple(said[name] for name in place)
+        if at not in known:
+            known.add(at)
+            new.append((*row, today))
+    if new:
+        run.store_small(QUARANTINE, new)
+        run.adopt(QUARANTINE)
+    return len(new)
 
 
-def _move_records(spark: SparkSession, run: Run) -> int:
-    """Move the records to their table and return how many they are."""
+def _take_up(spark: SparkSession, run: Run, table: Table, rows: DataFrame) -> int:
+    """Add those rows to a table that are not in it; return how many they are."""
+    place = ["source", "file", "position"]
+    run.append(table, rows.join(run.frame(spark, table).select(*place), place, "left_anti"))
+    return run.written(spark, table).count()  # type: ignore[no-any-return]
+
+
+def _move_records(run: Run) -> bool:
+    """Move the records to their table; return whether there are any."""
     stored = run.directory(READ) / "what=records"
     if not stored.exists():
-        return 0
+        return False
     place = run.directory(RECORDS)
     place.parent.mkdir(parents=True, exist_ok=True)
     stored.rename(place)
     run.adopt(RECORDS)
-    return int(run.written(spark, RECORDS).count())
+    return True
 
 
-def _counts(records: DataFrame, known: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as f
-
+def _count(records: DataFrame, run: Run) -> dict[tuple[str, int], int]:
+    """Add the new records to what is counted; return how many there are of each partition."""
     from kohort.fleet import bronze
 
-    merged = bronze.counts(records).unionByName(known).groupBy("source", "partition", "record_type", "kind")
-    return merged.agg(
-        f.sum("records").alias("records"),
-        f.sum("tombstones").alias("tombstones"),
-        f.max("last_offset").alias("last_offset"),
-    ).select(*COUNTS.names)
+    found: dict[tuple[str, int], int] = {}
+    counts = {_key_of_count(row): row for row in run.small_rows(COUNTS)}
+    for row in (each.asDict() for each in bronze.counts(records).collect()):
+        place = row["source"], row["partition"]
+        found[place] = found.get(place, 0) + row["records"]
+        known = counts.get(_key_of_count(row))
+        if known is not None:
+            row["records"] += known["records"]
+            row["tombstones"] += known["tombstones"]
+            row["last_offset"] = max(row["last_offset"], known["last_offset"])
+        counts[_key_of_count(row)] = row
+    run.store_small(COUNTS, [tuple(row[name] for name in COUNTS.names) for _, row in sorted(counts.items())])
+    run.put(COUNTS)
+    return found
 
 
-def _topics(rows: DataFrame) -> DataFrame:
-    """Return one row for each topic, with the latest that anybody said of it."""
-    from pyspark.sql import functions as f
-
-    def latest(name: str) -> Any:
-        when = f.when(f.col(name).isNotNull(), f.coalesce("read_at_ms", f.lit(0)))
-        return f.max_by(name, when).alias(name)
-
-    return (
-        rows.groupBy("source", "topic_id", "topic")
-        .agg(latest("partitions"), latest("end_offsets"), f.max("read_at_ms").alias("read_at_ms"))
-        .select(*TOPICS.names)
-    )
+def _key_of_count(row: Mapping[str, Any]) -> tuple[str, int, int]:
+    return row["source"], row["partition"], -1 if row["record_type"] is None else row["record_type"]
 
 
-def names_of_topics(topics: DataFrame) -> dict[tuple[str, str], str]:
+def _put_topics(run: Run, told: Iterable[Any]) -> None:
+    """Keep one row for each topic, with the latest that anybody said of it."""
+    topics: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for row in (*run.small_rows(TOPICS), *(each.asDict() for each in told)):
+        key = row["source"], row["topic_id"] or "", row["topic"] or ""
+        known = topics.setdefault(key, dict(row))
+        if (row["read_at_ms"] or 0) >= (known["read_at_ms"] or 0):
+            known.update({name: value for name, value in row.items() if value is not None})
+    run.store_small(TOPICS, [tuple(row[name] for name in TOPICS.names) for _, row in sorted(topics.items())])
+    run.put(TOPICS)
+
+
+def _has_open(records: DataFrame) -> bool:
+    return not records.where("transaction = 'open'").isEmpty()
+
+
+def names_of_topics(run: Run) -> dict[tuple[str, str], str]:
     """Return the names of topic ids, by source and id."""
-    from pyspark.sql import functions as f
-
-    named = topics.where("topic_id IS NOT NULL").groupBy("source", "topic_id").agg(f.max("topic"))
-    return {(source, topic_id): topic for source, topic_id, topic in named.collect()}
+    rows = run.small_rows(TOPICS)
+    return {(row["source"], row["topic_id"]): row["topic"] for row in rows if row["topic_id"] and row["topic"]}
 
 
-def _dense(records: DataFrame, run: Run, positions: Positions) -> frozenset[tuple[str, int]]:
+def _dense(counts: Mapping[tuple[str, int], int], run: Run, positions: Positions) -> frozenset[tuple[str, int]]:
     known = run.tables.positions
-    rows = records.groupBy("source", "partition").count().collect()
-    counts = {(source, partition): count for source, partition, count in rows}
     return frozenset(
         (source, partition)
         for source, ends in positions.items()

@@ -135,6 +135,29 @@ class Run:
             writer = writer.partitionBy(*table.partitioned_by)
         writer.parquet(str(self.directory(table)))
 
+    def discard(self, table: Table) -> None:
+        """Remove what this run wrote into its directory of a table."""
+        shutil.rmtree(self.directory(table), ignore_errors=True)
+
+    def store_small(self, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Write a few rows into this run's directory of a table, without Spark; they are no part of it."""
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        directory = self.directory(table)
+        directory.mkdir(parents=True)
+        schema = table.arrow()
+        columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+        arrays = [pa.array(column, kind.type) for column, kind in zip(columns, schema, strict=True)]
+        parquet.write_table(
+            pa.Table.from_arrays(arrays, schema=schema), directory / "part-0.parquet", compression="zstd"
+        )
+
+    def small_rows(self, table: Table) -> list[dict[str, Any]]:
+        """Return a small table as it will be once this run is published, without Spark."""
+        base = self.tables.directory / table.path
+        return [row for part in self._parts.get(table.path, ()) for row in small_rows(base / part, table)]
+
     def append(self, table: Table, rows: DataFrame) -> None:
         """Add rows to a table."""
         self.store(table, rows)
@@ -181,6 +204,18 @@ def _frame(spark: SparkSession, directory: Path, parts: Mapping[str, Sequence[st
     if table is OWNERSHIP:
         rows = rows.unionByName(_frame(spark, directory, parts, STATE_OPEN))
     return rows
+
+
+def small_rows(directory: Path, table: Table) -> list[dict[str, Any]]:
+    """Return the rows in a directory of a table, those columns that are in its files."""
+    from pyarrow import parquet
+
+    found: list[dict[str, Any]] = []
+    for file in sorted(directory.rglob("*.parquet")):
+        stored = parquet.ParquetFile(file)
+        names = [name for name in table.names if name in stored.schema_arrow.names]
+        found += stored.read(columns=names).to_pylist()
+    return found
 
 
 def read_parts(spark: SparkSession, base: Path, table: Table, paths: Iterable[Path]) -> DataFrame:

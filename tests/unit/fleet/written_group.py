@@ -43,6 +43,7 @@ class Written:
         self.group.name_of = {topic_id_text(TOPIC): "flights"}.get  # type: ignore[assignment]
         self.now_ms = START
         self.offset = 0
+        self.records: list[Record] = []
         self.events: list[Told] = []
         self.ended: list[Interval] = []
         self.hours: list[Hour] = []
@@ -65,6 +66,7 @@ class Written:
     def append(self, kind: int, member_id: str | None, fields: str | None, *, is_gap: bool = False) -> Written:
         """Append a record as bronze has it."""
         record = Record(7, self.offset, self.now_ms, kind, fields is None, member_id, fields)
+        self.records.append(record)
         return self._take(record, is_gap=is_gap)
 
     def commit(self, count: int = 1, deletions: int = 0) -> Written:
