@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SETS = {
     "demo": ["--extra", "demo"],
     "dev": ["--extra", "demo", "--group", "check"],
-    "interop": ["--extra", "demo", "--group", "check", "--group", "interop"],
+    "interop": ["--extra", "demo", "--extra", "postgres", "--group", "check", "--group", "interop"],
 }
 
 OPTIONS = ["--universal", "--generate-hashes", "--no-header", "--no-emit-index-url", "--no-emit-find-links", "--quiet"]

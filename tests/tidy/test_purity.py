@@ -28,6 +28,7 @@ OPTIONAL_HOMES = {
     "re2": "src/kohort/node/expressions.py",
     "uvloop": "src/kohort/net/loop.py",
     "rich": "src/kohort/cli/output.py",
+    "psycopg": "src/kohort/spark/tables/postgres_connection.py",
     "prometheus_client": "src/kohort/client/prometheus.py",
 }
 """The one module that may name an optional package."""
@@ -36,8 +37,11 @@ OF_AN_EXTRA = (
     "src/kohort/demo/",
     "src/kohort/spark/",
     "src/kohort/testing/",
+    "src/kohort/client/decode_headers.py",
     "src/kohort/client/decode_numba.py",
     "src/kohort/client/decode_plain.py",
+    "src/kohort/client/memory.py",
+    "src/kohort/client/numba_bytes.py",
     "src/kohort/client/prometheus.py",
 )
 """What is imported only where its extra (or pytest) is installed."""
