@@ -35,6 +35,7 @@ OPTIONAL_HOMES = {
 
 OF_AN_EXTRA = (
     "src/kohort/demo/",
+    "src/kohort/fleet/",
     "src/kohort/spark/",
     "src/kohort/testing/",
     "src/kohort/client/decode_headers.py",

@@ -1,95 +1,40 @@
 """Records to Arrow columns, compiled by numba: eleven million records a second on one core.
 
 Nothing checks bounds for us: every read is guarded by the end of its record or batch, and every write by
-sizes that the spans promise. Bytes are reached through bare pointers, because numba counts references
-whenever an array is handed on, which costs more than a record. Faults are `record_spans.FAULTS`.
+sizes that the spans promise. Faults are `record_spans.FAULTS`.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
-import numba
-import numba.extending
 import numpy
 import pyarrow as pa
 
-from kohort.client.decode_plain import TIMESTAMP, headers_column
+from kohort.client.decode_headers import decode_headers
+from kohort.client.decode_plain import TIMESTAMP
+from kohort.client.memory import ALIGNED, Memory
+from kohort.client.numba_bytes import bytes_at, compiled, ends_at, varint
 from kohort.client.record_spans import NO_APPEND_TIME, SPAN_FIELDS, BrokenRecord
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 np: Any = numpy
 _LARGEST_MS = (1 << 63) // 1000 - 1
-_63_BITS = (1 << 63) - 1
-
-
-def compiled(inline: str = "never") -> Callable[[_Function], _Function]:
-    """Return numba's decorator, with a cache on disk where one can be written."""
-
-    def decorate(function: _Function) -> _Function:
-        try:
-            return numba.njit(nogil=True, cache=True, inline=inline)(function)  # type: ignore[no-any-return]
-        except RuntimeError:  # neither beside this file nor in the user's directory can a cache be written
-            return numba.njit(nogil=True, inline=inline)(function)  # type: ignore[no-any-return]
-
-    return decorate
-
-
-@numba.extending.intrinsic  # type: ignore[untyped-decorator]
-def _bytes_at(context: Any, address: Any) -> Any:  # noqa: ARG001
-    """Return the pointer to the bytes at an address."""
-    return _pointer(numba.types.uint8)
-
-
-@numba.extending.intrinsic  # type: ignore[untyped-decorator]
-def _ends_at(context: Any, address: Any) -> Any:  # noqa: ARG001
-    """Return the pointer to the int32 at an address."""
-    return _pointer(numba.types.int32)
-
-
-def _pointer(kind: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
-
-    return numba.types.CPointer(kind)(numba.types.int64), generate
-
-
-@compiled(inline="always")
-def _varint(source: Any, at: int, end: int) -> tuple[int, int]:
-    """Return a zigzag varint and the position behind it, which is -1 when the bytes end before it does."""
-    if at >= end:
-        return 0, -1
-    byte = np.int64(source[at])
-    if byte < 128:
-        return (byte >> 1) ^ -(byte & 1), at + 1
-    value = byte & 127
-    shift = 7
-    while shift < 70:
-        at += 1
-        if at >= end:
-            return 0, -1
-        byte = np.int64(source[at])
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return ((value >> 1) & _63_BITS) ^ -(value & 1), at + 1
-        shift += 7
-    return 0, -1
+_memory = Memory()
 
 
 @compiled()
 def _skip_headers(source: Any, at: int, end: int) -> tuple[int, int]:
     """Return the position behind a record's headers and 0, or a fault."""
-    count, at = _varint(source, at, end)
+    count, at = varint(source, at, end)
     if at < 0:
         return at, 2
     if count < 0:
         return at, 6
     for _ in range(count):
         for nullable in range(2):
-            length, at = _varint(source, at, end)
+            length, at = varint(source, at, end)
             if at < 0:
                 return at, 2
             if length > end - at or (length < 0 and nullable == 0):
@@ -102,7 +47,7 @@ def _skip_headers(source: Any, at: int, end: int) -> tuple[int, int]:
 @compiled(inline="always")
 def _bytes(source: Any, at: int, end: int) -> tuple[int, int]:
     """Return a nullable byte string's length, and where it starts: -1 for a broken varint, -2 when it is cut off."""
-    length, at = _varint(source, at, end)
+    length, at = varint(source, at, end)
     if at >= 0 and length > end - at:
         return 0, -2
     return length, at
@@ -115,16 +60,16 @@ def _record(source: Any, at: int, span_end: int, last_delta: int) -> tuple[int, 
     Returns timestamp delta, offset delta, key length and start, value length and start, headers' start, the record's
     end, and the number of its fault or 0.
     """
-    length, at = _varint(source, at, span_end)
+    length, at = varint(source, at, span_end)
     if at < 0:
         return 0, 0, 0, 0, 0, 0, 0, 0, 2
     if length < 1 or length > span_end - at:
         return 0, 0, 0, 0, 0, 0, 0, 0, 1
     end = at + length
-    timestamp_delta, at = _varint(source, at + 1, end)
+    timestamp_delta, at = varint(source, at + 1, end)
     if at < 0:
         return 0, 0, 0, 0, 0, 0, 0, 0, 2
-    offset_delta, at = _varint(source, at, end)
+    offset_delta, at = varint(source, at, end)
     if at < 0:
         return 0, 0, 0, 0, 0, 0, 0, 0, 2
     if offset_delta < 0 or offset_delta > last_delta:
@@ -166,9 +111,9 @@ def _decode(
 ) -> tuple[int, int, int, int, int, int]:
     """Fill the columns; return rows, null keys, null values, and on a fault its span, record and number."""
     offsets, timestamps, types, headers_at = fixed
-    source = _bytes_at(source_at)
-    key_ends, key_bytes, key_valid = _ends_at(keys[0]), _bytes_at(keys[1]), _bytes_at(keys[2])
-    value_ends, value_bytes, value_valid = _ends_at(values[0]), _bytes_at(values[1]), _bytes_at(values[2])
+    source = bytes_at(source_at)
+    key_ends, key_bytes, key_valid = ends_at(keys[0]), bytes_at(keys[1]), bytes_at(keys[2])
+    value_ends, value_bytes, value_valid = ends_at(values[0]), bytes_at(values[1]), bytes_at(values[2])
     row, null_keys, null_values = 0, 0, 0
     key_ends[0] = 0
     value_ends[0] = 0
@@ -209,10 +154,11 @@ def decode(
     """
     table = np.frombuffer(spans, np.int64).reshape(-1, SPAN_FIELDS)
     most = int(table[:, 2].sum())
-    room = int((table[:, 1] - table[:, 0]).sum())
-    offsets, timestamps, types = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int32)
+    size = int((table[:, 1] - table[:, 0]).sum())
+    take = _memory.room(20 * most + 2 * (size + 5 * most) + 16 * ALIGNED)
+    offsets, timestamps, types = take(8 * most, np.int64), take(8 * most, np.int64), take(4 * most, np.int32)
+    keys, values = _column(take, most, size), _column(take, most, size)
     headers_at = np.empty(most if headers else 0, np.int64)
-    keys, values = _room(most, room), _room(most, room)
     rows, null_keys, null_values, span, record, fault = _decode(
         np.frombuffer(source, np.uint8).ctypes.data,
         table,
@@ -231,11 +177,14 @@ def decode(
         _binary(rows, null_values, *values),
         pa.Array.from_buffers(pa.int32(), rows, [None, pa.py_buffer(types[:rows])]),
     ]
-    return [*columns, headers_column(source, headers_at[:rows].tolist())] if headers else columns
+    return [*columns, decode_headers(source, headers_at[:rows])] if headers else columns
 
 
-def _room(rows: int, size: int) -> tuple[Any, Any, Any]:
-    return np.empty(rows + 1, np.int32), np.empty(size, np.uint8), np.zeros((rows + 7) // 8, np.uint8)
+def _column(take: Callable[..., Any], rows: int, size: int) -> tuple[Any, Any, Any]:
+    """Return room for the ends, bytes and validity of a binary column."""
+    ends, content, valid = take(4 * (rows + 1), np.int32), take(size, np.uint8), take((rows + 7) // 8, np.uint8)
+    valid[:] = 0
+    return ends, content, valid
 
 
 def _binary(rows: int, nulls: int, ends: Any, content: Any, valid: Any) -> pa.Array:

@@ -1,19 +1,21 @@
 """Reads ranges of offsets with a plain blocking socket: what a Spark executor needs, without a loop or a group.
 
-One Fetch is always under way while the caller works on the answer before it. Record batches come as views of the
-memory they were received into: nothing is copied or decoded here. Leaders are followed when they move.
+One Fetch is always under way while the caller works on the answer before it, and nothing more is held. Record batches
+come as views of the memory they were received into: nothing is decoded here. Leaders are followed when they move.
 """
 
 from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from random import random
 from typing import TypeVar
 
 from kohort.client.addresses import parse_addresses
+from kohort.client.batch import visible_batches
 from kohort.client.errors import BrokerUnreachable, UnknownPartition, UnknownTopic
+from kohort.client.list_offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from kohort.client.retry import Waits, is_worth_a_retry
 from kohort.client.view import Broker, ClusterView, read_view
 from kohort.model.errors import ErrorCode, KafkaError, error_for
@@ -27,7 +29,9 @@ T = TypeVar("T")
 
 _NEWEST_BY_NAME = 12
 _MAX_WAIT_MS = 500
-EARLIEST, LATEST = -2, -1
+
+Lost = Callable[[TopicPartition, int, int, str], None]
+"""Told of offsets that are gone: partition, first, the one after the last, and why."""
 
 
 def read_ranges(
@@ -39,18 +43,23 @@ def read_ranges(
     timeout_ms: int = 60_000,
     tls: ssl.SSLContext | None = None,
     sasl: Sasl | None = None,
-) -> Iterator[tuple[TopicPartition, memoryview, int]]:
+    isolation: int = READ_UNCOMMITTED,
+    rack: str = "",
+    lost: Lost | None = None,
+) -> Generator[tuple[TopicPartition, memoryview, int]]:
     """Yield (partition, whole record batches, the offset asked for) until every range (partition, start, stop) is read.
 
     The first batch may begin before the offset asked for and the last one end after `stop`: the records outside are
     the caller's to skip. `max_bytes` bounds one answer, but one batch always comes. `timeout_ms` is how long the
-    cluster may take to get any further.
+    cluster may take to get any further. With `isolation` READ_COMMITTED, batches of aborted transactions are left out.
+    `rack` lets brokers send the reader to a replica nearby (KIP-392).
 
     Raises `KafkaError`: OFFSET_OUT_OF_RANGE where retention was faster or the topic is not the one it was,
-    `UnknownTopic`, `BrokerUnreachable`, or whatever kept failing until the time was up.
+    `UnknownTopic`, `BrokerUnreachable`, or whatever kept failing until the time was up. With `lost`, offsets and
+    topics that are gone are told to it and left out instead.
     """
     wanted = [_Range(partition, start, stop) for partition, start, stop in ranges if start < stop]
-    reader = _Reader(bootstrap_servers, max_bytes, client_id, timeout_ms, tls, sasl)
+    reader = _Reader(bootstrap_servers, max_bytes, client_id, timeout_ms, tls, sasl, isolation, rack, lost)
     try:
         yield from reader.read(wanted)
     finally:
@@ -58,12 +67,13 @@ def read_ranges(
 
 
 class _Range:
-    __slots__ = ("partition", "position", "stop")
+    __slots__ = ("partition", "position", "replica", "stop")
 
     def __init__(self, partition: TopicPartition, start: int, stop: int) -> None:
         self.partition = partition
         self.position = start
         self.stop = stop
+        self.replica = -1
 
 
 class _Reader:
@@ -77,6 +87,9 @@ class _Reader:
         timeout_ms: int,
         tls: ssl.SSLContext | None,
         sasl: Sasl | None,
+        isolation: int,
+        rack: str,
+        lost: Lost | None,
     ) -> None:
         self._bootstrap = parse_addresses(bootstrap_servers)
         self._max_bytes = max_bytes
@@ -84,6 +97,9 @@ class _Reader:
         self._timeout_ms = timeout_ms
         self._tls = tls
         self._sasl = sasl
+        self._isolation = isolation
+        self._rack = rack
+        self._lost = lost
         self._view = ClusterView()
         self._connections: dict[tuple[str, int], BlockingConnection] = {}
         self._waits = Waits(random)
@@ -96,6 +112,9 @@ class _Reader:
         self._progressed()
         while at < len(wanted):
             now = wanted[at]
+            if now.position >= now.stop:
+                at += 1
+                continue
             asked_for = now.position
             try:
                 connection = ahead or self._ask(now)
@@ -103,7 +122,8 @@ class _Reader:
                 records, next_offset = self._take(connection, now)
             except KafkaError as error:
                 ahead = None
-                self._wait_or_raise(error, now)
+                if not self._skipped(error, now):
+                    self._wait_or_raise(error, now)
                 continue
             now.position = next_offset
             if next_offset > asked_for:
@@ -119,9 +139,12 @@ class _Reader:
                 try:
                     ahead = self._ask(wanted[at])
                 except KafkaError as error:
-                    self._wait_or_raise(error, wanted[at])
+                    if not self._skipped(error, wanted[at]):
+                        self._wait_or_raise(error, wanted[at])
             if records is not None:
                 yield now.partition, records, asked_for
+                # However long the caller took: that is no time in which the cluster got no further.
+                self._progressed()
 
     def close(self) -> None:
         """Close every connection."""
@@ -130,9 +153,10 @@ class _Reader:
         self._connections.clear()
 
     def _ask(self, wanted: _Range) -> BlockingConnection:
-        """Send a Fetch to the leader."""
+        """Send a Fetch to the leader, or to the replica that it named."""
         topic, partition = wanted.partition
-        connection = self._connection(self._leader(wanted.partition))
+        leader = self._leader(wanted.partition)
+        connection = self._connection(self._view.brokers.get(wanted.replica, leader))
         fetch = FetchRequest.Topic.Partition(
             partition=partition, fetch_offset=wanted.position, partition_max_bytes=self._max_bytes
         )
@@ -141,7 +165,9 @@ class _Reader:
                 max_wait_ms=_MAX_WAIT_MS,
                 min_bytes=1,
                 max_bytes=self._max_bytes,
+                isolation_level=self._isolation,
                 topics=[FetchRequest.Topic(topic=topic, partitions=[fetch])],
+                rack_id=self._rack,
             ),
             highest=_NEWEST_BY_NAME,
         )
@@ -154,16 +180,36 @@ class _Reader:
             raise KafkaError(error_for(answer.error_code))
         found = answer.responses[0].partitions[0]
         code = error_for(found.error_code)
-        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
-            raise KafkaError(code, _out_of_range(wanted, *self._held(connection, wanted.partition)))
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE and wanted.replica < 0:
+            raise _OutOfRange(wanted, *self._held(connection, wanted.partition))
         if code is not ErrorCode.NONE:
-            raise KafkaError(code, f"{wanted.partition}: {code.text}")
+            # A replica that is behind does not know the offset yet; the leader does.
+            is_behind = code is ErrorCode.OFFSET_OUT_OF_RANGE
+            wanted.replica = -1
+            raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE if is_behind else code, f"{wanted.partition}: {code.text}")
+        if found.preferred_read_replica >= 0:
+            wanted.replica = found.preferred_read_replica
+            return None, wanted.position
         records = memoryview(found.records if found.records is not None else b"")
+        if self._isolation == READ_COMMITTED and found.aborted_transactions:
+            return _committed(records, wanted, found.aborted_transactions)
         size, next_offset = 0, wanted.position
         for header, batch in iter_batches(records):
             size += len(batch)
             next_offset = max(next_offset, header.last_offset + 1)
         return (records[:size] if size else None), next_offset
+
+    def _skipped(self, error: KafkaError, wanted: _Range) -> bool:
+        """Move on behind offsets that are gone, where that is asked for, and return whether they were."""
+        if self._lost is None or not isinstance(error, _OutOfRange | UnknownTopic | UnknownPartition):
+            return False
+        first = wanted.stop
+        if isinstance(error, _OutOfRange) and error.start > wanted.position:
+            first = min(error.start, wanted.stop)
+        self._lost(wanted.partition, wanted.position, first, error.text)
+        wanted.position = first
+        self._progressed()
+        return True
 
     def _held(self, connection: BlockingConnection, partition: TopicPartition) -> tuple[int, int]:
         """Return the first offset that the leader holds and the next one it will give out."""
@@ -226,9 +272,26 @@ class _Reader:
         return self._connections[key]
 
 
-def _out_of_range(wanted: _Range, start: int, end: int) -> str:
-    return (
-        f"offset {wanted.position} of {wanted.partition} is out of range, the broker holds {start} to {end}: retention"
-        " deleted the records, or the topic was deleted and created again; start from an offset that exists, or keep"
-        " records longer (retention.ms)"
-    )
+class _OutOfRange(KafkaError):
+    """The broker does not hold the offset asked for, only those from `start` up to `end`."""
+
+    def __init__(self, wanted: _Range, start: int, end: int) -> None:
+        super().__init__(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"offset {wanted.position} of {wanted.partition} is out of range, the broker holds {start} to {end}:"
+            " retention deleted the records, or the topic was deleted and created again; start from an offset that"
+            " exists, or keep records longer (retention.ms)",
+        )
+        self.start = start
+        self.end = end
+
+
+def _committed(
+    records: memoryview, wanted: _Range, aborted: Sequence[FetchResponse.Response.Partition.AbortedTransaction]
+) -> tuple[memoryview | None, int]:
+    """Return the batches that no transaction took back, in one piece, and the offset after all of them."""
+    visible = visible_batches(records, wanted.position, [(entry.producer_id, entry.first_offset) for entry in aborted])
+    if not visible.raw:
+        return None, visible.next_offset
+    whole = visible.whole
+    return (memoryview(b"".join([raw.view for raw in visible.raw])) if whole is None else whole), visible.next_offset

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy
 
-from kohort.client.decode_numba import compiled
+from kohort.client.numba_bytes import compiled
 from kohort.fleet.pointers import bytes_at
 
 np: Any = numpy

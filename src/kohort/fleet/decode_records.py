@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy
 
-from kohort.client.decode_numba import compiled
+from kohort.client.numba_bytes import compiled
 from kohort.fleet.decode_batches import (
     APPEND_MS,
     ATTRIBUTES,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kohort.client.decode_plain import TIMESTAMP
+from kohort.client.decode_plain import HEADERS, TIMESTAMP
 from kohort.model.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -31,26 +31,36 @@ SPARK_SCHEMA = (
 )
 
 
+HEADERS_COLUMN = "headers array<struct<key: string, value: binary>>"
+"""The column that `includeHeaders` adds; a record without headers has null there."""
+
+
+def arrow_schema(include_headers: bool = False) -> pa.Schema:
+    """Return `ARROW_SCHEMA`, with headers if they are read too."""
+    return _SCHEMA_WITH_HEADERS if include_headers else ARROW_SCHEMA
+
+
+def spark_columns(include_headers: bool = False) -> str:
+    """Return `SPARK_SCHEMA`, with headers if they are read too."""
+    return f"{SPARK_SCHEMA}, {HEADERS_COLUMN}" if include_headers else SPARK_SCHEMA
+
+
 @cache
-def spark_schema() -> StructType:
-    """Return `SPARK_SCHEMA` as a Spark type; the topic, partition and offset of a row are never null."""
+def spark_schema(include_headers: bool = False) -> StructType:
+    """Return `spark_columns` as a Spark type."""
     from pyspark.sql.types import StructType
 
-    return StructType.fromDDL(SPARK_SCHEMA)
+    return StructType.fromDDL(spark_columns(include_headers))
 
 
 def with_place(records: pa.RecordBatch, partition: TopicPartition) -> pa.RecordBatch:
-    """Return decoded records (with their timestamp type) as a batch of `ARROW_SCHEMA`."""
+    """Return decoded records (with their timestamp type, maybe headers) as a batch of `arrow_schema`."""
     rows = records.num_rows
     topic = pa.repeat(pa.scalar(partition.topic, pa.string()), rows)
     number = pa.repeat(pa.scalar(partition.partition, pa.int32()), rows)
-    columns = {
-        "key": records["key"],
-        "value": records["value"],
-        "topic": topic,
-        "partition": number,
-        "offset": records["offset"],
-        "timestamp": records["timestamp"],
-        "timestampType": records["timestamp_type"],
-    }
-    return pa.RecordBatch.from_arrays(list(columns.values()), schema=ARROW_SCHEMA)
+    offset, timestamp, key, value, timestamp_type, *headers = records.columns
+    columns = [key, value, topic, number, offset, timestamp, timestamp_type, *headers]
+    return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(bool(headers)))
+
+
+_SCHEMA_WITH_HEADERS = ARROW_SCHEMA.append(pa.field("headers", HEADERS))

@@ -8,7 +8,8 @@ commits it, is the caller's matter.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -16,7 +17,10 @@ import pyarrow as pa
 
 from kohort.client.config_file import reach
 from kohort.client.decode_arrow import iter_arrow
+from kohort.client.list_offsets import READ_COMMITTED, READ_UNCOMMITTED
 from kohort.client.range_reader import read_ranges
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.ids import TopicPartition
 from kohort.spark.columns import with_place
 from kohort.spark.rounds import OffsetRange
 
@@ -26,6 +30,9 @@ Isolation = Literal["read_uncommitted", "read_committed"]
 
 FETCH_BYTES = 1 << 20
 """Bytes per fetch: the decoder is fastest on chunks that fit the processor's cache."""
+
+_UNPACKED_BYTES = 4 << 20
+"""Bytes of unpacked records after which a batch of rows ends: what was fetched may unpack to many times its size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,37 +54,58 @@ class ReadSettings:
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_rows(settings: ReadSettings, ranges: Iterable[OffsetRange]) -> Iterator[pa.RecordBatch]:
+def read_rows(settings: ReadSettings, ranges: Iterable[OffsetRange]) -> Generator[pa.RecordBatch]:
     """Yield the rows of ranges, one range after the other; each batch has rows of one partition, in order of offsets.
 
     The columns are `columns.arrow_schema(settings.include_headers)`, exactly. Raises CorruptBatch, and KafkaError
     where a range is no longer there to be read.
     """
-    for _, rows in read_rows_by_range(settings, ranges):
-        yield rows
+    with closing(read_rows_by_range(settings, ranges)) as found:
+        for _, rows in found:
+            yield rows
 
 
 def read_rows_by_range(
     settings: ReadSettings, ranges: Iterable[OffsetRange]
-) -> Iterator[tuple[OffsetRange, pa.RecordBatch]]:
+) -> Generator[tuple[OffsetRange, pa.RecordBatch]]:
     """Yield what `read_rows` does, with the range that the rows are of; a partition is in one range."""
     ranges = list(ranges)
     wanted = {each.partition: each for each in ranges}
     assert len(wanted) == len(ranges), "a partition is in one range"
-    asked = [(each.partition, each.start, each.stop) for each in ranges]
     secured = reach(settings.properties)
-    for partition, buffer, _ in read_ranges(
+    fetched = read_ranges(
         settings.bootstrap_servers,
-        asked,
+        [(each.partition, each.start, each.stop) for each in ranges],
         settings.fetch_bytes,
         client_id=settings.client_id,
         timeout_ms=settings.timeout_ms,
         tls=secured.get("tls"),
         sasl=secured.get("sasl"),
-    ):
-        each = wanted[partition]
-        for records in iter_arrow(
-            buffer, *partition, first_offset=each.start, stop_offset=each.stop, timestamp_type=True
-        ):
-            if records.num_rows:
-                yield each, with_place(records, partition)
+        isolation=READ_COMMITTED if settings.isolation == "read_committed" else READ_UNCOMMITTED,
+        rack=settings.client_rack,
+        lost=None if settings.fail_on_data_loss else _warn,
+    )
+    try:
+        for partition, buffer, asked_for in fetched:
+            each = wanted[partition]
+            for records in iter_arrow(
+                buffer,
+                *partition,
+                first_offset=max(each.start, asked_for),
+                stop_offset=each.stop,
+                timestamp_type=True,
+                headers=settings.include_headers,
+                limit=max(_UNPACKED_BYTES, settings.fetch_bytes),
+            ):
+                if records.num_rows:
+                    yield each, with_place(records, partition)
+    except KafkaError as error:
+        if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise
+        raise KafkaError(error.code, f"{error.text}; failOnDataLoss=false goes on with what is left") from None
+    finally:
+        fetched.close()
+
+
+def _warn(partition: TopicPartition, first: int, stop: int, why: str) -> None:
+    log.warning("offsets %d to %d of %s are lost, and are left out: %s", first, stop - 1, partition, why)

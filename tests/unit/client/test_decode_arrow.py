@@ -49,6 +49,22 @@ def test_every_field_of_a_record_arrives(decoder):
     assert batch["headers"].to_pylist() == [None, trace, None, None]
 
 
+def test_headers_of_a_part_of_a_batch_are_those_of_its_rows(decoder):
+    some = [Record(0, 0, None, b"%d" % n, tuple((f"h{each}", b"%d" % n) for each in range(n))) for n in range(40)]
+    batch = to_arrow(encode_batch(some), "t", 0, first_offset=9, stop_offset=31, headers=True, decoder=decoder)
+    expected = [[{"key": f"h{each}", "value": b"%d" % n} for each in range(n)] for n in range(9, 31)]
+    assert batch["headers"].to_pylist() == expected
+    batch.validate(full=True)
+
+
+def test_a_headers_key_that_is_no_utf8_is_shown_with_replacements(decoder):
+    packed = bytearray(encode_batch([Record(0, 0, None, b"v", (("ab", b"1"),)), Record(0, 0, None, b"w")]))
+    at = packed.index(b"ab")
+    packed[at : at + 2] = b"a\xff"
+    batch = to_arrow(resealed(packed), "t", 0, headers=True, decoder=decoder)
+    assert batch["headers"].to_pylist() == [[{"key": "a\ufffd", "value": b"1"}], None]
+
+
 def test_columns_have_the_types_that_spark_compares(decoder):
     schema = to_arrow(encode_batch(RECORDS), "t", 0, decoder=decoder).schema
     assert schema == pa.schema(
