@@ -12,6 +12,7 @@ from kohort.fleet.report.document import document
 from kohort.fleet.report.gather import Frames, gather
 from kohort.fleet.report.model import HOUR_MS, FleetReport, GroupKey, Limits, Span
 from kohort.fleet.report.page import page
+from kohort.fleet.report.summary import headline, points
 from kohort.fleet.schema import COUNTS, EVENTS, FINDINGS, GROUP_HOURS, GROUPS, OWNERSHIP, QUARANTINE, Table
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -212,3 +213,37 @@ def test_what_was_read_and_put_aside_is_said(spark: SparkSession) -> None:
     assert report.read.sources == ("a", "b")
     assert (report.read.records, report.read.tombstones) == (7, 1)
     assert "2 × CRC does not match" in page(report)
+
+
+def test_a_partition_that_nobody_had_in_all_that_hour_is_drawn_empty(spark: SparkSession) -> None:
+    report = gathered(
+        spark,
+        groups=[group("a")],
+        group_hours=[hour("a", 1, rebalances=1, unowned_partition_seconds=3600.0, partitions=2)],
+        ownership=[
+            owned(0, "m1", -5, None),
+            owned(1, "m1", 70, None),
+            owned(2, "m1", 700, None),
+            owned(3, "m1", -90, -80),
+        ],
+    )
+    (drawn,) = report.timelines
+    assert [(row.partition, len(row.spans)) for row in drawn.rows] == [("t-0", 1), ("t-1", 0)]
+    assert "01:00:00 for 1 h" in page(report)
+
+
+def test_a_classic_group_that_is_not_ready_can_wait(spark: SparkSession) -> None:
+    report = gathered(
+        spark,
+        groups=[group("a"), group("b"), group("c"), group("d", kind="consumer")],
+        findings=[
+            found("a", "not_ready_for_consumer", "warning", sentence="its assignor is its own", advice="take Kafka's"),
+            found("b", "not_ready_for_consumer", "warning", sentence="another", advice="take Kafka's"),
+            found("c", "ready_for_consumer", "info"),
+        ],
+    )
+    ready = report.readiness
+    assert (ready.moved, ready.ready, ready.not_ready, ready.unknown) == (1, 1, 2, 0)
+    assert [(why.advice, why.groups, len(why.shown)) for why in ready.reasons] == [("take Kafka's", 2, 2)]
+    assert headline(report) == "Nothing is wrong with the 4 groups that were read."
+    assert points(report) == ([], 0)

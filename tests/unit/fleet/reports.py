@@ -87,7 +87,7 @@ def report(groups: int = 60, seed: int = 7, hours: int = 72, hostile: bool = Tru
         timelines=tuple(_timeline(draw, key) for key, _ in ranked[: min(limits.timelines, groups)]),
         readiness=Readiness(
             groups // 4, groups // 2, groups // 8, groups - groups // 4 - groups // 2 - groups // 8,
-            (Reason("its assignor range-by-hand is not known to the coordinator", groups // 8, tuple(keys[:3])),), 0,
+            (_reason(keys, groups // 8),), 0,
         ),
         groups=tuple(lines[: limits.groups]),
         read=Read(
@@ -136,6 +136,12 @@ def _rule(draw: Random, rule: tuple[str, str, str, str], lines: list[GroupLine],
             )
         )
     return RuleFindings(name, ((severity, len(concerned)),), len(concerned), tuple(shown))
+
+
+def _reason(keys: list[GroupKey], groups: int) -> Reason:
+    return Reason(
+        "move it to Kafka's assignors first", "its assignor range-by-hand sends bytes", groups, tuple(keys[:3])
+    )
 
 
 def _timeline(draw: Random, key: GroupKey) -> Timeline:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kohort.fleet.tables import Tables
 
 DAY_MS = 24 * HOUR_MS
+MOST_COUNTS = 10_000
 MOST_DAYS = 20_000
 """Days that are looked at for the report's time; a log with more of them has clocks that were wrong."""
 
@@ -68,20 +69,21 @@ def gather(frames: Frames, *, now_ms: int, limits: Limits | None = None) -> Flee
     hours = frames.group_hours.where((f.col("hour_ms") >= from_ms) & (f.col("hour_ms") < until_ms))
     lines = lines_of(frames.groups, frames.findings, hours).persist()
     try:
-        ranking = _keyed(lines.where("unowned_s > 0").orderBy(f.desc("unowned_s"), *KEY), limits.ranked_groups)
-        busiest = _keyed(lines.where("rebalances > 0").orderBy(f.desc("rebalances"), *KEY), limits.heat_groups)
-        listed = lines.orderBy("rank", f.desc("unowned_s"), f.desc("rebalances"), *KEY).limit(limits.groups).collect()
         standing = standing_of(lines)
         totals = totals_of(standing)
+        shown = _shown(lines, limits)
+        listed = [row for row in shown if row["by_worst"] <= limits.groups]
+        ranking = _first(shown, "by_unowned", "unowned_s", limits.ranked_groups)
+        busiest = _first(shown, "by_rebalances", "rebalances", limits.heat_groups)
         active = [key_of(row) for row in listed[: limits.active_groups]]
-        cells = _cells(hours, columns, [*active, *(key_of(row) for row in busiest)])
+        fleet, cells = _cells(hours, columns, [*active, *(key_of(row) for row in busiest)])
         drawn = list(dict.fromkeys([key_of(row) for row in [*ranking, *busiest]]))
         return FleetReport(
             made_at_ms=now_ms,
             columns=columns,
             totals=totals,
             rules=_rules(frames.findings, limits),
-            fleet_rebalances=_fleet(hours, columns),
+            fleet_rebalances=fleet,
             heat=tuple(_heat_row(key_of(row), columns, cells) for row in busiest),
             heat_left_out=(
                 standing.sum("with_rebalances") - len(busiest),
@@ -95,15 +97,33 @@ def gather(frames: Frames, *, now_ms: int, limits: Limits | None = None) -> Flee
             timelines=timelines_of(frames.ownership, frames.events, hours, drawn, limits),
             readiness=readiness_of(standing, frames.findings, limits),
             groups=tuple(line_of(row, cells) for row in listed),
-            read=_read(frames, lines, outside),
+            read=_read(frames, outside),
             limits=limits,
         )
     finally:
         lines.unpersist()
 
 
-def _keyed(frame: DataFrame, most: int) -> list[Any]:
-    return list(frame.select(*KEY, "rebalances", "unowned_s").limit(most).collect())
+def _shown(lines: DataFrame, limits: Limits) -> list[Any]:
+    """Return the groups that stand in any list, the worst first, each with its place in every order."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    worst = ["rank", f.desc("unowned_s"), f.desc("rebalances"), *KEY]
+    placed = (
+        lines.withColumn("by_worst", f.row_number().over(Window.orderBy(*worst)))
+        .withColumn("by_unowned", f.row_number().over(Window.orderBy(f.desc("unowned_s"), *KEY)))
+        .withColumn("by_rebalances", f.row_number().over(Window.orderBy(f.desc("rebalances"), *KEY)))
+    )
+    is_listed = f.col("by_worst") <= limits.groups
+    is_ranked = f.col("by_unowned") <= limits.ranked_groups
+    is_busy = f.col("by_rebalances") <= limits.heat_groups
+    return sorted(placed.where(is_listed | is_ranked | is_busy).collect(), key=lambda row: row["by_worst"])
+
+
+def _first(rows: list[Any], order: str, figure: str, most: int) -> list[Any]:
+    """Return the first rows of an order, but for those that have nothing of what it is by."""
+    return sorted((row for row in rows if row[order] <= most and row[figure] > 0), key=lambda row: row[order])
 
 
 # -- the time of the report
@@ -147,28 +167,24 @@ def _column(columns: Columns) -> Column:
     return f.floor((f.col("hour_ms") - columns.from_ms) / columns.step_ms).cast("int").alias("column")
 
 
-def _fleet(hours: DataFrame, columns: Columns) -> tuple[int, ...]:
+def _cells(
+    hours: DataFrame, columns: Columns, keys: Iterable[GroupKey]
+) -> tuple[tuple[int, ...], dict[GroupKey, dict[int, int]]]:
+    """Return the rebalances by column: of the whole fleet, and of some groups."""
     from pyspark.sql import functions as f
 
-    rows = hours.groupBy(_column(columns)).agg(f.sum("rebalances").alias("rebalances")).collect()
-    counts = {row["column"]: row["rebalances"] for row in rows}
-    return tuple(counts.get(place) or 0 for place in range(columns.count))
-
-
-def _cells(hours: DataFrame, columns: Columns, keys: Iterable[GroupKey]) -> dict[GroupKey, dict[int, int]]:
-    """Return the rebalances of some groups by column."""
-    from pyspark.sql import functions as f
-
-    wanted = list(dict.fromkeys(keys))
-    if not wanted:
-        return {}
-    chosen = hours.sparkSession.createDataFrame(wanted, "source string, group string")
-    rebalanced = hours.where("rebalances > 0").join(f.broadcast(chosen), KEY, "left_semi")
-    rows = rebalanced.groupBy(*KEY, _column(columns)).agg(f.sum("rebalances").alias("rebalances")).collect()
+    wanted = [(*key, True) for key in dict.fromkeys(keys)]
+    chosen = hours.sparkSession.createDataFrame(wanted, "source string, group string, is_shown boolean")
+    rebalanced = hours.where("rebalances > 0").join(f.broadcast(chosen), KEY, "left")
+    of = [f.when(f.col("is_shown"), f.col(name)).alias(name) for name in KEY]
+    rows = rebalanced.groupBy(*of, _column(columns)).agg(f.sum("rebalances").alias("rebalances")).collect()
+    fleet = [0] * columns.count
     cells: dict[GroupKey, dict[int, int]] = {}
     for row in rows:
-        cells.setdefault(key_of(row), {})[row["column"]] = row["rebalances"]
-    return cells
+        fleet[row["column"]] += row["rebalances"]
+        if row["source"] is not None:
+            cells.setdefault(key_of(row), {})[row["column"]] = row["rebalances"]
+    return tuple(fleet), cells
 
 
 def _heat_row(key: GroupKey, columns: Columns, cells: Mapping[GroupKey, Mapping[int, int]]) -> HeatRow:
@@ -225,21 +241,20 @@ def _finding(row: Any) -> Finding:
 # -- what was read
 
 
-def _read(frames: Frames, lines: DataFrame, hours_outside: int) -> Read:
+def _read(frames: Frames, hours_outside: int) -> Read:
     from pyspark.sql import functions as f
 
-    kinds = frames.counts.groupBy("kind").agg(
-        f.sum("records").alias("records"), f.sum("tombstones").alias("tombstones")
-    )
-    rows = kinds.orderBy(f.desc("records"), "kind").limit(64).collect()
-    both = frames.counts.select("source").union(lines.select("source"))
-    sources = both.distinct().orderBy("source").limit(50).collect()
+    summed = [f.sum(name).alias(name) for name in ("records", "tombstones")]
+    rows = frames.counts.groupBy("source", "kind").agg(*summed).limit(MOST_COUNTS).collect()
+    kinds: dict[str, int] = {}
+    for row in rows:
+        kinds[row["kind"]] = kinds.get(row["kind"], 0) + row["records"]
     reasons = frames.quarantine.groupBy("reason").count().orderBy(f.desc("count"), "reason").limit(12).collect()
     return Read(
-        sources=tuple(row["source"] for row in sources),
+        sources=tuple(sorted({row["source"] for row in rows})),
         records=sum(row["records"] for row in rows),
         tombstones=sum(row["tombstones"] for row in rows),
-        kinds=tuple((row["kind"], row["records"]) for row in rows),
+        kinds=tuple(sorted(kinds.items(), key=lambda each: (-each[1], each[0]))),
         quarantined=tuple((row["reason"] or "", row["count"]) for row in reasons),
         hours_outside=hours_outside,
     )

@@ -39,46 +39,54 @@ def timelines_of(
 
 
 def _worst_hours(hours: DataFrame, keys: Sequence[GroupKey]) -> DataFrame:
-    """Return (source, group, from_ms, until_ms) of each key's worst hour."""
+    """Return each key's worst hour, and how many partitions the group had to own at its end."""
     from pyspark.sql import functions as f
 
     chosen = hours.sparkSession.createDataFrame(list(keys), "source string, group string")
     badness = f.struct("unowned_partition_seconds", "rebalances", "hour_ms")
-    found = (
-        hours.join(f.broadcast(chosen), KEY, "left_semi")
-        .groupBy(*KEY)
-        .agg(f.max_by("hour_ms", badness).alias("from_ms"))
-    )
-    return found.withColumn("until_ms", f.col("from_ms") + HOUR_MS).withColumnsRenamed(
-        {"from_ms": "hour_from_ms", "until_ms": "hour_until_ms"}
+    worst = f.max_by(f.struct("hour_ms", "partitions"), badness).alias("worst")
+    found = hours.join(f.broadcast(chosen), KEY, "left_semi").groupBy(*KEY).agg(worst)
+    return found.select(
+        *KEY,
+        f.col("worst.hour_ms").alias("hour_from_ms"),
+        (f.col("worst.hour_ms") + HOUR_MS).alias("hour_until_ms"),
+        f.coalesce("worst.partitions", f.lit(0)).alias("to_own"),
     )
 
 
 def _spans(ownership: DataFrame, worst: DataFrame, limits: Limits) -> DataFrame:
-    """Return the intervals of the worst hours, of the partitions that changed hands most, and how much is left out."""
+    """Return the intervals of the worst hours, of the partitions with most of them, and how much is left out.
+
+    A partition that nobody had in all that hour comes with one row without a member. Which partitions these are is
+    told by who had them nearest to it: as many as the group had to own and did not.
+    """
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    inside = (
-        ownership.join(f.broadcast(worst), KEY)
-        .where(f.col("from_ms") < f.col("hour_until_ms"))
-        .where(f.coalesce("until_ms", f.col("hour_until_ms")) > f.col("hour_from_ms"))
+    until = f.coalesce("until_ms", "hour_until_ms")
+    inside = (f.col("from_ms") < f.col("hour_until_ms")) & (until > f.col("hour_from_ms"))
+    near = ownership.join(f.broadcast(worst), KEY).withColumn("is_inside", inside)
+    distance = f.greatest(f.col("from_ms") - f.col("hour_until_ms"), f.col("hour_from_ms") - until)
+    partitions = near.groupBy(*KEY, "topic", "topic_partition", "hour_from_ms", "hour_until_ms", "to_own").agg(
+        f.count_if("is_inside").alias("changes"), f.min(distance).alias("distance")
     )
-    partition = [*KEY, "topic", "topic_partition"]
-    changes = inside.groupBy(*partition).agg(f.count("*").alias("changes"))
-    by_changes = Window.partitionBy(*KEY).orderBy(f.desc("changes"), "topic", "topic_partition")
     of_key = Window.partitionBy(*KEY)
+    place = f.struct(f.col("changes") > 0, "distance", "topic", "topic_partition")
+    missing = f.col("to_own") - f.count_if(f.col("changes") > 0).over(of_key)
+    wanted = partitions.withColumn("place", f.row_number().over(of_key.orderBy(place))).withColumn("missing", missing)
+    drawn = wanted.where((f.col("changes") > 0) | (f.col("place") <= f.col("missing")))
+    order = of_key.orderBy(f.col("changes") > 0, f.desc("changes"), "topic", "topic_partition")
     ranked = (
-        changes.withColumn("partition_place", f.row_number().over(by_changes))
+        drawn.withColumn("partition_place", f.row_number().over(order))
         .withColumn("partition_count", f.count("*").over(of_key))
         .where(f.col("partition_place") <= limits.timeline_partitions)
     )
-    kept = inside.join(f.broadcast(ranked), partition)
-    by_time = Window.partitionBy(*KEY).orderBy("from_ms", "topic", "topic_partition", "member")
-    numbered = kept.withColumn("span_place", f.row_number().over(by_time)).withColumn(
-        "span_count", f.count("*").over(of_key)
-    )
-    return numbered.where(f.col("span_place") <= limits.timeline_spans).orderBy(*KEY, "span_place")
+    partition = [*KEY, "topic", "topic_partition"]
+    spans = near.where("is_inside").select(*partition, "member", "client_id", "from_ms", "until_ms")
+    kept = f.broadcast(ranked).join(spans, partition, "left").withColumn("span_count", f.count("*").over(of_key))
+    in_time = of_key.orderBy("from_ms", "topic", "topic_partition", "member")
+    counted = kept.withColumn("span_place", f.row_number().over(in_time))
+    return counted.where(f.col("span_place") <= limits.timeline_spans).orderBy(*KEY, "span_place")
 
 
 def _empty_times(
@@ -115,9 +123,10 @@ def _timeline(key: GroupKey, rows: list[Any], empty: tuple[tuple[int, int], ...]
     from_ms, until_ms = first["hour_from_ms"], first["hour_until_ms"]
     spans: dict[tuple[str, int], list[Span]] = {}
     for row in rows:
-        ended_ms = until_ms if row["until_ms"] is None else min(row["until_ms"], until_ms)
-        span = Span(row["member"], max(row["from_ms"], from_ms), ended_ms)
-        spans.setdefault((row["topic"], row["topic_partition"]), []).append(span)
+        mine = spans.setdefault((row["topic"], row["topic_partition"]), [])
+        if row["from_ms"] is not None:
+            ended_ms = until_ms if row["until_ms"] is None else min(row["until_ms"], until_ms)
+            mine.append(Span(_called(row), max(row["from_ms"], from_ms), ended_ms))
     return Timeline(
         key=key,
         from_ms=from_ms,
@@ -127,3 +136,9 @@ def _timeline(key: GroupKey, rows: list[Any], empty: tuple[tuple[int, int], ...]
         spans_left_out=first["span_count"] - len(rows),
         empty=empty,
     )
+
+
+def _called(row: Any) -> str:
+    """Return what a member is called: by its client id too, which members of new protocols do not have in theirs."""
+    member, client = row["member"] or "", row["client_id"] or ""
+    return member if member.startswith(client) else f"{client} {member}"

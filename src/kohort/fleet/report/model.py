@@ -14,6 +14,9 @@ HOUR_MS = 3_600_000
 SEVERITIES = ("critical", "warning", "info")
 """The worst comes first."""
 
+READY, NOT_READY = "ready_for_consumer", "not_ready_for_consumer"
+"""What a rule says of every classic group with members: a part of the page for itself, and no reason to get up."""
+
 
 class GroupKey(NamedTuple):
     """A group of one cluster or log."""
@@ -200,9 +203,10 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why groups are not ready for the consumer protocol, or what they would gain."""
+    """What stands between groups and the consumer protocol, and what to do about it."""
 
-    sentence: str
+    advice: str
+    example: str
     groups: int
     shown: tuple[GroupKey, ...]
 

@@ -253,7 +253,8 @@ def _timeline_lane(of: Timeline, row: TimelineRow, members: Sequence[str], mark:
     drawn += [bar(span) for span in row.spans]
     drawn += [_rect(x(start), 0, max(x(end) - x(start), 2), _TALL, "gap") for start, end in unowned]
     total_s = sum(end - start for start, end in unowned) / 1000
-    said = f"{shown_name(row.partition)}: {counted(len(row.spans), 'owner')}, {duration(total_s)} without one"
+    owners = len({span.member for span in row.spans})
+    said = f"{shown_name(row.partition)}: {counted(owners, 'owner')}, {duration(total_s)} without one"
     svg = strip(_WIDE, drawn, kind="spans", label=said, tabindex=0, data_spans=mark)
     return tag("div", tag("span", tag("bdi", shown_name(row.partition)), class_="who"), svg, class_="lane")
 

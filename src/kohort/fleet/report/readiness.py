@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kohort.fleet.report.model import GroupKey, Limits, Readiness, Reason
-from kohort.fleet.report.standing import KEY, NOT_READY, Standing
+from kohort.fleet.report.model import NOT_READY, GroupKey, Limits, Readiness, Reason
+from kohort.fleet.report.standing import KEY, Standing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+MOST_REASONS = 1_000
+"""Reasons that are counted; a rule that gives more of them gives one for each group."""
 
 
 def readiness_of(standing: Standing, findings: DataFrame, limits: Limits) -> Readiness:
@@ -32,12 +36,13 @@ def readiness_of(standing: Standing, findings: DataFrame, limits: Limits) -> Rea
 def _reasons(findings: DataFrame, limits: Limits) -> tuple[tuple[Reason, ...], int]:
     from pyspark.sql import functions as f
 
-    why = f.when(f.length("advice") > 0, f.col("advice")).otherwise(f.col("sentence")).alias("why")
+    why = f.when(f.length("advice") > 0, f.col("advice")).otherwise(f.col("sentence")).alias("advice")
     keys = f.slice(f.array_sort(f.collect_set(f.struct(*KEY))), 1, limits.reason_groups).alias("keys")
-    counted = findings.groupBy(why).agg(f.count("*").alias("groups"), keys)
-    total = counted.count()
-    rows = counted.orderBy(f.desc("groups"), "why").limit(limits.reasons).collect()
+    example = f.min_by("sentence", f.struct(*KEY)).alias("example")
+    counted = findings.select(*KEY, "sentence", why).groupBy("advice").agg(f.count("*").alias("groups"), example, keys)
+    rows = counted.orderBy(f.desc("groups"), "advice").limit(MOST_REASONS).collect()
     reasons = tuple(
-        Reason(row["why"] or "", row["groups"], tuple(GroupKey(*key) for key in row["keys"])) for row in rows
+        Reason(row["advice"] or "", row["example"] or "", row["groups"], tuple(GroupKey(*key) for key in row["keys"]))
+        for row in rows[: limits.reasons]
     )
-    return reasons, max(0, total - len(rows))
+    return reasons, max(0, len(rows) - len(reasons))

@@ -184,14 +184,12 @@ def migration(report: FleetReport, named: Names) -> Markup:
     rows: list[list[Content]] = []
     for reason in ready.reasons:
         more = reason.groups - len(reason.shown)
-        names: list[Content] = [[named(key), " "] for key in reason.shown]
-        rows.append(
-            [shown_sentence(reason.sentence), f"{reason.groups:,}", [names, f"and {more:,} more" if more else ""]]
-        )
+        names: list[Content] = [[", " if place else "", named(key)] for place, key in enumerate(reason.shown)]
+        which: list[Content] = [names, f" and {more:,} more" if more else None]
+        rows.append([shown_sentence(reason.example), shown_sentence(reason.advice), f"{reason.groups:,}", which])
     left = f"{counted(ready.reasons_left_out, 'rarer reason')} left out." if ready.reasons_left_out else None
-    shown = (
-        [tag("h3", "What is in the way"), plots.table(("why", "groups", "which"), rows, frozenset({1}))] if rows else []
-    )
+    headings = ("for example", "what to do", "groups", "which")
+    shown = [tag("h3", "What is in the way"), plots.table(headings, rows, frozenset({2}))] if rows else []
     return section(
         "migration",
         "Ready for the new protocol?",

@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kohort.fleet.report.model import SEVERITIES, GroupKey, GroupLine, Totals
+from kohort.fleet.report.model import NOT_READY, READY, SEVERITIES, GroupKey, GroupLine, Totals
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 KEY = ["source", "group"]
-READY = "ready_for_consumer"
-NOT_READY = "not_ready_for_consumer"
 
 
 def key_of(row: Any) -> GroupKey:
@@ -44,8 +42,9 @@ def lines_of(groups: DataFrame, findings: DataFrame, hours: DataFrame) -> DataFr
         f.sum("commits").alias("commits"),
         f.max_by("static_share", "hour_ms").alias("static_share"),
     )
+    can_wait = f.col("finding").isin(READY, NOT_READY)
     found = findings.groupBy(*KEY).agg(
-        f.min(severity_place()).alias("rank"),
+        f.min(f.when(can_wait, SEVERITIES.index("info")).otherwise(severity_place())).alias("rank"),
         f.count("*").alias("findings"),
         f.max(f.col("finding") == READY).alias("is_ready"),
         f.max(f.col("finding") == NOT_READY).alias("is_not_ready"),

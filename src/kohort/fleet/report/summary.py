@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kohort.fleet.report.model import FleetReport, GroupKey, RuleFindings, severity_rank
+from kohort.fleet.report.model import NOT_READY, READY, FleetReport, GroupKey, RuleFindings, severity_rank
 from kohort.fleet.report.wording import counted, duration, rule_title, shown_sentence
 
 POINTS = 7
@@ -50,14 +50,18 @@ def lead(report: FleetReport) -> str:
     totals = report.totals
     if not totals.rebalances and not totals.unowned_s:
         return "There was no rebalance in that time."
-    unowned = f"partitions were without an owner for {duration(totals.unowned_s)} in all"
+    unowned = f"partitions were without an owner for {duration(totals.unowned_s)} of partition time"
     failed = f" ({totals.rebalances_failed:,} of them failed)" if totals.rebalances_failed else ""
     return f"There were {counted(totals.rebalances, 'rebalance')}{failed}; {unowned}."
 
 
 def points(report: FleetReport) -> tuple[list[Point], int]:
     """Return what to do, the worst first, and how many further rules found something that is not good."""
-    wrong = [rule for rule in report.rules if severity_rank(rule.severity) < severity_rank("info")]
+    wrong = [
+        rule
+        for rule in report.rules
+        if severity_rank(rule.severity) < severity_rank("info") and rule.rule not in (READY, NOT_READY)
+    ]
     wrong.sort(key=lambda rule: (severity_rank(rule.severity), -rule.groups, rule.rule))
     return [_point(rule) for rule in wrong[:POINTS]], max(0, len(wrong) - POINTS)
 
