@@ -23,6 +23,7 @@ from kohort.model.ids import TopicPartition
 Partitions = frozenset[TopicPartition]
 NOTHING: Partitions = frozenset()
 STREAMS = "streams"
+_to_json = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
 LOG_BEGINS = "log_begins"
 """The cause of what is seen first because the log before it is gone, and not because it happened."""
 
@@ -184,11 +185,10 @@ class Group:
         if member is None:
             return None
         self.static_members -= member.instance is not None
-        self.protocols.subtract(member.protocols)
-        self.protocols += Counter()
+        for name in member.protocols:
+            _take_one(self.protocols, name)
         if member.version is not None:
-            self.versions[member.version] -= 1
-            self.versions += Counter()
+            _take_one(self.versions, member.version)
         self.unsettled.discard(member_id)
         return member
 
@@ -206,27 +206,28 @@ class Group:
         **detail: Any,
     ) -> None:
         """Note one event of silver."""
-        said = {name: value for name, value in detail.items() if value is not None}
+        said = {name: value for name, value in detail.items() if value is not None} if detail else None
+        texts = None if partitions is None else [self.text_of(each) for each in sorted(partitions)]
+        who = (None, None, None, None)
+        if member is not None:
+            who = (member.member_id, member.instance, member.client_id, member.host)  # type: ignore[assignment]
         self.told.append(
             Told(
-                at_ms=self.clock_ms if at_ms is None else at_ms,
-                event=event,
-                epoch=epoch,
-                member=None if member is None else member.member_id,
-                instance=None if member is None else member.instance,
-                client_id=None if member is None else member.client_id,
-                host=None if member is None else member.host,
-                partitions=None if partitions is None else [self.text_of(each) for each in sorted(partitions)],
-                protocol=self.protocol,
-                strategy=self.strategy,
-                cause=cause,
-                detail=json.dumps(said, separators=(",", ":"), sort_keys=True) if said else None,
+                self.clock_ms if at_ms is None else at_ms,
+                event,
+                epoch,
+                *who,
+                texts,
+                self.protocol,
+                self.strategy,
+                cause,
+                _to_json(said) if said else None,
             )
         )
 
     def text_of(self, partition: TopicPartition) -> str:
         """Return how a partition, or a task of a streams group, is written."""
-        return f"{partition.topic}_{partition.partition}" if self.kind == STREAMS else str(partition)
+        return f"{partition[0]}{'_' if self.kind == STREAMS else '-'}{partition[1]}"
 
     # -- the rebalance
 
@@ -325,3 +326,10 @@ class Group:
             self.tell("emptied", at_ms=at_ms, epoch=self.epoch)
         self.settle()
         self.ownership.unowned.clear()
+
+
+def _take_one(counts: Counter[Any], key: Any) -> None:
+    if counts[key] > 1:
+        counts[key] -= 1
+    else:
+        counts.pop(key, None)

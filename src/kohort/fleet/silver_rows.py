@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import date
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -106,8 +106,12 @@ _EPOCH = date(1970, 1, 1).toordinal()
 
 
 def _when(at_ms: int | None, partition: int) -> tuple[date, int]:
-    day = min(max((at_ms or 0) // _DAY_MS, _FIRST_DAY), _LAST_DAY)
-    return date.fromordinal(_EPOCH + day), bucket_of(partition)
+    return _day((at_ms or 0) // _DAY_MS), bucket_of(partition)
+
+
+@lru_cache(maxsize=4096)
+def _day(day: int) -> date:
+    return date.fromordinal(_EPOCH + min(max(day, _FIRST_DAY), _LAST_DAY))
 
 
 def _interval_row(group: Group, each: Interval, day_ms: int | None) -> tuple[Any, ...]:
