@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +66,7 @@ def session(chosen: Options) -> SparkSession:
         "spark.executor.cores": 1,
         "spark.executor.memory": "500m",
         "spark.executor.extraJavaOptions": SHORT_LIVED,
+        "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
     }
     spark = build(f"{chosen.group}", master=master, conf=conf, java_options=SHORT_LIVED)
     cores = spark.sparkContext.defaultParallelism

@@ -1,0 +1,47 @@
+"""Rows and offsets in one step: a round that is repeated, whoever repeats it and why, is in the table once."""
+
+import tempfile
+from pathlib import Path
+
+from kohort.broker.embedded import EmbeddedBroker
+from kohort.spark import GroupStream, build, exactly_once
+from kohort.spark.into_table import ExactlyOnce
+from kohort.spark.tables import ManifestTable
+from kohort.sync import Admin, Producer
+
+with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as broker, tempfile.TemporaryDirectory() as folder:
+    address = broker.bootstrap_servers
+    with Admin(address) as admin:
+        admin.create_topic("orders", partitions=3)
+    with Producer(address) as producer:
+        for number in range(90):
+            producer.send("orders", b"order %d" % number, key=b"customer %d" % (number % 10))
+
+    spark = build("orders", master="local[1]")
+    table = ManifestTable(Path(folder) / "orders")
+
+    class PowerCut(Exception):
+        """What ends an application between its table's step and its group's commit."""
+
+    class Doomed(ExactlyOnce):
+        def __call__(self, frame, batch) -> None:
+            super().__call__(frame, batch)
+            raise PowerCut
+
+    def texts(frame):
+        return frame.selectExpr("cast(value AS string) AS text", "partition", "offset")
+
+    settings = {"bootstrap_servers": address, "group_id": "orders", "auto_offset_reset": "earliest"}
+    try:
+        with GroupStream(spark, "orders", max_rows_per_round=40, **settings) as stream:
+            stream.run(Doomed(table, texts), timeout_s=60)
+    except PowerCut:
+        with Admin(address) as admin:
+            committed = sum(entry.offset for entry in admin.group_offsets("orders").values())
+        print(f"killed: {table.read(spark).count()} orders in the table, {committed} committed in the group")
+
+    with GroupStream(spark, "orders", max_rows_per_round=40, **settings) as stream:
+        stream.run(exactly_once(table, texts), until=lambda stream: stream.is_caught_up, timeout_s=60)
+    rows = table.read(spark)
+    print(f"in the end: {rows.count()} orders, {rows.select('text').distinct().count()} of them different")
+    spark.stop()
