@@ -74,7 +74,8 @@ class StreamMember:
         self._last_batch_s = time.monotonic()
         self._is_aiming = False
         self._is_first = True
-        self._is_over = False
+        self.is_over = False
+        """Whether the member has left."""
         self._settling = asyncio.Lock()
 
     async def start(self) -> None:
@@ -91,7 +92,7 @@ class StreamMember:
 
         Raises KafkaError: OffsetMismatch, NoOffset, what ended the membership, or a cluster that does not answer.
         """
-        if self._is_over:
+        if self.is_over:
             return start
         if self._is_first:
             last = StreamOffset(start.group, start.batch, start.generation, start.places)
@@ -134,9 +135,9 @@ class StreamMember:
 
     async def leave(self, reason: str) -> None:
         """Leave the group; a batch that is open was not finished, and is not committed."""
-        if self._is_over:
+        if self.is_over:
             return
-        self._is_over = True
+        self.is_over = True
         if self._batch is not None:
             self._gate.close(self._batch.round, is_committed=False)
             self._batch = None

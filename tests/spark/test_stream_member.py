@@ -1,0 +1,406 @@
+"""A streaming query's membership without Spark: which batches it plans, what it commits, and what a rebalance does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from tests.spark.cluster import Topic
+
+from kohort.client import Admin
+from kohort.model.errors import KafkaError
+from kohort.model.ids import TopicPartition
+from kohort.spark.checkpoint import MARK
+from kohort.spark.options import SourceOptions, TriggerLimits
+from kohort.spark.stream_member import StreamMember
+from kohort.spark.stream_offset import StreamOffset
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
+
+PROTOCOLS = ["eager", "cooperative", "consumer", "auto"]
+
+
+class Job:
+    """A query that reads nothing: it takes the ends of batches, as Spark does, and keeps the last as its checkpoint."""
+
+    def __init__(self, topic: Topic, checkpoint: StreamOffset | None = None, **options: str) -> None:
+        given = {
+            "kafka.bootstrap.servers": topic.bootstrap_servers,
+            "subscribe": topic.name,
+            "group.id": topic.group_id,
+            "startingOffsets": "earliest",
+            "kafka.heartbeat.interval.ms": "100",
+        }
+        if options.get("protocol") == "consumer":
+            del given["kafka.heartbeat.interval.ms"]
+        self.options = SourceOptions.parse({name: value for name, value in (given | options).items() if value})
+        self.member = StreamMember(self.options, cores=2)
+        self.checkpoint = checkpoint or StreamOffset(topic.group_id)
+        self.read: list[tuple[int, int, int]] = []
+
+    async def __aenter__(self) -> Job:
+        await self.member.start()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.member.leave("the test is over")
+
+    async def batch(self) -> dict[int, tuple[int, int]]:
+        """Ask until there is a batch; return what it reads by partition, and nothing where that takes too long."""
+        async with asyncio.timeout(60):
+            while not await self.look():
+                assert not self.member.is_over, "a member that has left gets no batches"
+        return {each.partition.partition: (each.start, each.stop) for each in self.checkpoint.ranges}
+
+    async def look(self) -> bool:
+        """Ask once, which commits the last batch; return whether there is another one."""
+        end = await self.member.next(self.checkpoint, self.options.limits)
+        found, self.checkpoint = end != self.checkpoint, end
+        return found
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Go on asking, as Spark does where nothing is new, until something holds."""
+        async with asyncio.timeout(60):
+            while not condition():
+                assert not self.member.is_over, "a member that has left is given nothing"
+                await self.look()
+
+    @property
+    def owned(self) -> int:
+        return len(self.member._gate.owned)
+
+
+async def committed(topic: Topic) -> dict[int, int]:
+    return await topic._committed()
+
+
+async def reset(topic: Topic, offset: int) -> None:
+    async with Admin(topic.bootstrap_servers) as admin:
+        await admin.reset_offsets(topic.group_id, dict.fromkeys(topic.partitions, offset))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_batch_is_committed_when_the_next_is_asked_for_in_every_protocol(topic: Topic, protocol: str) -> None:
+    topic.fill(30)
+
+    async def scenario() -> None:
+        async with Job(topic, protocol=protocol) as job:
+            assert await job.batch() == {0: (0, 10), 1: (0, 10), 2: (0, 10)}
+            assert await committed(topic) == {0: 0, 1: 0, 2: 0}
+            assert not await job.look()
+            assert await committed(topic) == {0: 10, 1: 10, 2: 10}
+            assert await topic._members() == 1
+        assert await topic._members() == 0
+
+    topic.run(scenario())
+
+
+def test_a_batch_that_is_asked_for_twice_is_the_same_batch(topic: Topic) -> None:
+    topic.fill(9)
+
+    async def scenario() -> None:
+        async with Job(topic) as job:
+            start = job.checkpoint
+            await job.batch()
+            topic.fill(9)
+            assert await job.member.next(start) == job.checkpoint
+
+    topic.run(scenario())
+
+
+def test_batches_are_as_large_as_the_options_allow(topic: Topic) -> None:
+    topic.fill(30)
+
+    async def scenario() -> None:
+        async with Job(topic, maxOffsetsPerTrigger="12") as job:
+            sizes = [sum(stop - start for start, stop in (await job.batch()).values()) for _ in range(3)]
+            assert sizes == [12, 12, 6]
+            topic.fill(30)
+            assert len((await job.member.next(job.checkpoint, TriggerLimits())).ranges) == 3
+
+    topic.run(scenario())
+
+
+def test_few_offsets_are_left_for_later_until_there_are_enough(topic: Topic) -> None:
+    topic.fill(3)
+
+    async def scenario() -> None:
+        async with Job(topic, minOffsetsPerTrigger="6") as job:
+            assert not await job.look()
+            topic.fill(3)
+            assert await job.batch() == {0: (0, 2), 1: (0, 2), 2: (0, 2)}
+
+    topic.run(scenario())
+
+
+def test_available_now_ends_where_the_topics_ended_with_all_committed_and_the_member_gone(topic: Topic) -> None:
+    topic.fill(30)
+
+    async def scenario() -> None:
+        async with Job(topic, maxOffsetsPerTrigger="20") as job:
+            await job.member.aim()
+            topic.fill(30)
+            sizes = []
+            while await job.look():
+                sizes.append(sum(each.size for each in job.checkpoint.ranges))
+            assert sizes == [20, 10]
+            assert await committed(topic) == {0: 10, 1: 10, 2: 10}
+            assert await topic._members() == 0
+            assert not await job.look()
+
+    topic.run(scenario())
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_revocation_waits_for_the_batch_and_its_commit(topic: Topic, protocol: str) -> None:
+    topic.fill(30)
+
+    async def scenario() -> None:
+        async with Job(topic, protocol=protocol) as first:
+            assert len(await first.batch()) == 3
+            async with Job(topic, protocol=protocol) as second:
+                begun = asyncio.create_task(second.batch())
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(asyncio.shield(begun), 0.5)
+                assert await committed(topic) == {0: 0, 1: 0, 2: 0}
+                await first.until(lambda: first.owned < 3)
+                topic.fill(30)
+                taken = await begun
+                assert all(start == 10 for start, _ in taken.values())
+
+    topic.run(scenario())
+
+
+@pytest.mark.parametrize("protocol", ["cooperative", "consumer"])
+def test_batches_on_what_stays_go_on_while_another_is_waited_for(topic: Topic, protocol: str) -> None:
+    """The first job's revocation is held up by its batch; the second one's batches are not held up by the first."""
+    topic.fill(30)
+
+    async def scenario() -> None:
+        async with Job(topic, protocol=protocol) as first, Job(topic, protocol=protocol) as second:
+            asked = asyncio.create_task(second.until(lambda: 0 < second.owned < 3))
+            await first.until(lambda: asked.done() and 0 < first.owned < 3)
+            await asked
+            topic.fill(300)
+            held = await first.batch()
+            async with Job(topic, protocol=protocol) as third:
+                wanted = asyncio.create_task(third.batch())
+                for _ in range(3):
+                    await second.batch()
+                    topic.fill(300)
+                found = await committed(topic)
+                assert {each: found[each] for each in held} == {each: start for each, (start, _) in held.items()}
+                assert not wanted.done()
+                wanted.cancel()
+
+    topic.run(scenario())
+
+
+def test_a_lost_batch_is_not_committed_and_its_rows_are_read_again(topic: Topic) -> None:
+    topic.fill(30)
+
+    async def scenario() -> None:
+        async with Job(topic, protocol="cooperative") as job:
+            before = await job.batch()
+            topic.remove_member(job.member._gate.member_id)
+            assert await job.batch() == before
+            await job.look()
+            assert await committed(topic) == {0: 10, 1: 10, 2: 10}
+
+    topic.run(scenario())
+
+
+@pytest.mark.parametrize("protocol", ["cooperative", "consumer"])
+def test_a_batch_that_was_done_and_not_committed_is_not_read_again_after_a_kill(topic: Topic, protocol: str) -> None:
+    topic.fill(30)
+
+    async def scenario() -> None:
+        async with Job(topic, protocol=protocol) as job:
+            await job.batch()
+        assert await committed(topic) == {0: 0, 1: 0, 2: 0}
+        topic.fill(3)
+        async with Job(topic, job.checkpoint, protocol=protocol) as again:
+            assert await again.batch() == {0: (10, 11), 1: (10, 11), 2: (10, 11)}
+            assert await committed(topic) == {0: 10, 1: 10, 2: 10}
+
+    topic.run(scenario())
+
+
+def test_the_group_is_right_where_another_job_has_read_on(topic: Topic) -> None:
+    topic.fill(30)
+
+    async def scenario() -> None:
+        async with Job(topic) as job:
+            await job.batch()
+        topic.fill(30)
+        async with Job(topic) as other:
+            assert (await other.batch())[0] == (0, 20)
+            await other.look()
+        topic.fill(3)
+        async with Job(topic, job.checkpoint) as again:
+            assert (await again.batch())[0] == (20, 21)
+
+    topic.run(scenario())
+
+
+def test_offsets_that_were_reset_end_the_query_unless_it_is_told_who_is_right(topic: Topic) -> None:
+    topic.fill(30)
+
+    async def scenario() -> None:
+        async with Job(topic) as job:
+            await job.batch()
+            await job.look()
+        await reset(topic, 4)
+        topic.fill(3)
+        async with Job(topic, job.checkpoint) as refused:
+            with pytest.raises(KafkaError, match=r"is at offset 4, which no Spark job.*last batch.* is 0 to 10"):
+                await refused.batch()
+        async with Job(topic, job.checkpoint, onOffsetMismatch="group") as obedient:
+            assert (await obedient.batch())[0] == (4, 11)
+        await reset(topic, 4)
+        async with Job(topic, job.checkpoint, onOffsetMismatch="checkpoint") as stubborn:
+            assert (await stubborn.batch())[0] == (10, 11)
+
+    topic.run(scenario())
+
+
+def test_a_checkpoint_of_another_group_ends_the_query_with_both_names(topic: Topic) -> None:
+    topic.fill(30)
+
+    async def scenario() -> None:
+        other = StreamOffset("another", 3, 4, StreamOffset.from_json(_checkpoint(topic)).places)
+        async with Job(topic, other) as job:
+            with pytest.raises(KafkaError, match=r"of the group 'another', and group\.id is"):
+                await job.batch()
+
+    topic.run(scenario())
+
+
+def _checkpoint(topic: Topic) -> dict[str, object]:
+    return {
+        "version": 1,
+        "group": topic.group_id,
+        "batch": 0,
+        "generation": 1,
+        "from": {},
+        "topics": {topic.name: {"0": 5}},
+    }
+
+
+def test_every_commit_of_a_job_bears_its_mark(topic: Topic) -> None:
+    topic.fill(30)
+
+    async def scenario() -> None:
+        async with Job(topic) as job:
+            await job.batch()
+            await job.look()
+        async with Admin(topic.bootstrap_servers) as admin:
+            found = await admin.group_offsets(topic.group_id)
+        assert {entry.metadata for entry in found.values()} == {MARK}
+
+    topic.run(scenario())
+
+
+def test_a_query_that_starts_at_the_latest_offsets_and_finds_nothing_starts_there_again(topic: Topic) -> None:
+    topic.fill(30)
+
+    async def scenario() -> None:
+        async with Job(topic, startingOffsets="latest") as job:
+            assert not await job.look()
+        topic.fill(3)
+        async with Job(topic, startingOffsets="latest") as again:
+            assert await again.batch() == {0: (10, 11), 1: (10, 11), 2: (10, 11)}
+
+    topic.run(scenario())
+
+
+def test_a_partition_that_comes_later_is_read_from_its_first_record_on(topic: Topic) -> None:
+    async def scenario() -> None:
+        async with Job(topic, startingOffsets="latest", protocol="cooperative") as job:
+            assert not await job.look()
+            async with Admin(topic.bootstrap_servers) as admin:
+                await admin.create_partitions(topic.name, 4)
+            topic.partitions.append(TopicPartition(topic.name, 3))
+            topic.fill(4)
+            job.member._gate._cluster.want_refresh()
+            read = await job.batch()
+            while 3 not in read:
+                read |= await job.batch()
+            assert read[3] == (0, 1)
+
+    topic.run(scenario())
+
+
+def test_starting_offsets_are_for_partitions_that_the_group_has_none_of(topic: Topic) -> None:
+    topic.fill(30)
+    chosen = f'{{"{topic.name}": {{"0": 3, "1": -2, "2": -1}}}}'
+
+    async def scenario() -> None:
+        async with Job(topic, startingOffsets=chosen) as job:
+            assert await job.batch() == {0: (3, 10), 1: (0, 10)}
+            await job.look()
+        topic.fill(3)
+        async with Job(topic, startingOffsets=chosen) as again:
+            assert await again.batch() == {0: (10, 11), 1: (10, 11), 2: (10, 11)}
+
+    topic.run(scenario())
+
+
+@pytest.mark.parametrize("fails", ["true", "false"])
+def test_offsets_that_retention_has_overtaken_end_the_query_or_are_skipped(topic: Topic, fails: str) -> None:
+    topic.fill(30)
+
+    async def scenario() -> None:
+        async with Job(topic) as job:
+            await job.batch()
+        async with Admin(topic.bootstrap_servers) as admin:
+            await admin.delete_records(dict.fromkeys(topic.partitions, 7))
+        async with Job(topic, failOnDataLoss=fails) as again:
+            if fails == "false":
+                assert (await again.batch())[0] == (7, 10)
+            else:
+                with pytest.raises(KafkaError, match=r"has the committed offset 0, the log holds 7 to 10.*failOnData"):
+                    await again.batch()
+
+    topic.run(scenario())
+
+
+def test_a_pattern_finds_topics_also_those_that_come_later(topic: Topic) -> None:
+    topic.fill(3)
+
+    async def scenario() -> None:
+        async with Job(topic, subscribePattern=f"{topic.name}.*", subscribe="") as job:
+            assert len(await job.batch()) == 3
+            async with Admin(topic.bootstrap_servers) as admin:
+                await admin.create_topic(f"{topic.name}-new", partitions=1)
+            job.member._gate._cluster.want_refresh()
+            await job.until(lambda: job.owned == 4)
+
+    topic.run(scenario())
+
+
+def test_two_jobs_share_by_their_cores(topic: Topic) -> None:
+    async def scenario() -> None:
+        async with (
+            Job(topic, assignor="capacity", **{"assignor.weight": "1"}) as small,
+            Job(topic, assignor="capacity", **{"assignor.weight": "2"}) as large,
+        ):
+            asked = asyncio.create_task(large.until(lambda: large.owned == 2))
+            await small.until(asked.done)
+            await asked
+            assert small.owned == 1
+
+    topic.run(scenario())
+
+
+def test_a_neighbour_of_another_client_shares_the_topic(topic: Topic) -> None:
+    topic.fill(30)
+
+    async def scenario() -> None:
+        async with Job(topic, protocol="eager") as job:
+            await job.batch()
+            neighbour = await topic._join()
+            await job.until(lambda: 0 < job.owned < 3 and job.owned + len(neighbour.assignment) == 3)
+
+    topic.run(scenario())
