@@ -16,6 +16,7 @@
   const number = (value) => value.toLocaleString("en-US");
   const counted = (count, one) => `${number(count)} ${one}${count === 1 ? "" : "s"}`;
   const duration = (seconds) => {
+    if (seconds > 0 && seconds < 0.05) return "under 0.1 s";
     if (seconds < 10) return `${Math.round(seconds * 10) / 10} s`;
     const whole = Math.round(seconds);
     for (const [unit, name, lower, lowerName] of [[86400, "d", 3600, "h"], [3600, "h", 60, "min"], [60, "min", 1, "s"]]) {

@@ -60,6 +60,8 @@ def counted(count: int, one: str, many: str | None = None) -> str:
 
 def duration(seconds: float) -> str:
     """Return a duration in its two largest units: "0.4 s", "12 s", "3 min 20 s", "2 h 5 min", "3 d 4 h"."""
+    if 0 < seconds < 0.05:
+        return "under 0.1 s"
     if seconds < 10:
         return f"{seconds:.1f} s" if seconds and seconds != round(seconds) else f"{seconds:.0f} s"
     whole = round(seconds)
