@@ -43,6 +43,12 @@ def ends_at(context: Any, address: Any) -> Any:  # noqa: ARG001
     return _pointer(numba.types.int32)
 
 
+@numba.extending.intrinsic  # type: ignore[untyped-decorator]
+def numbers_at(context: Any, address: Any) -> Any:  # noqa: ARG001
+    """Return the pointer to the int64 at an address."""
+    return _pointer(numba.types.int64)
+
+
 def _pointer(kind: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))

@@ -12,8 +12,7 @@ from typing import Any, Final
 
 import numpy
 
-from kohort.client.numba_bytes import compiled
-from kohort.fleet.pointers import bytes_at
+from kohort.client.numba_bytes import bytes_at, compiled, varint
 
 np: Any = numpy
 
@@ -109,20 +108,6 @@ def i32_at(source: Any, at: int) -> int:
 def i64_at(source: Any, at: int) -> int:
     """Return a big-endian int64."""
     return i32_at(source, at) << 32 | (i32_at(source, at + 4) & 0xFFFFFFFF)
-
-
-@compiled()
-def varint(source: Any, at: int, end: int) -> tuple[int, int]:
-    """Return a zigzag varint and the position behind it, which is -1 when the bytes end before it does."""
-    number, shift = np.int64(0), np.int64(0)
-    while at < end and shift < 70:
-        byte = np.int64(source[at])
-        number |= (byte & 127) << shift
-        at += 1
-        if byte < 128:
-            return (number >> 1 & 0x7FFFFFFFFFFFFFFF) ^ -(number & 1), at
-        shift += 7
-    return np.int64(0), np.int64(-1)
 
 
 @compiled()

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy
 
-from kohort.client.numba_bytes import compiled
+from kohort.client.numba_bytes import bytes_at, compiled, ends_at, numbers_at, varint
 from kohort.fleet.decode_batches import (
     APPEND_MS,
     ATTRIBUTES,
@@ -27,11 +27,9 @@ from kohort.fleet.decode_batches import (
     i16_at,
     i32_at,
     i64_at,
-    varint,
 )
 from kohort.fleet.decode_batches import PRODUCER as PRODUCER_OF_BATCH
 from kohort.fleet.decode_batches import TRANSACTIONAL as TRANSACTIONAL_BIT
-from kohort.fleet.pointers import bytes_at, ends_at, numbers_at
 
 np: Any = numpy
 

@@ -329,3 +329,15 @@ def test_files_of_metrics_and_logs_fill_tables_of_their_own(tmp_path):
         pieces = text_files.plan(given, {})
         (row,) = pa.Table.from_batches([batch for piece in pieces for batch in rows_of(piece)]).to_pylist()
         assert (row["source"], row["group"]) == ("a", "g")
+
+
+def test_segments_that_came_since_a_directory_was_named_are_read_too(tmp_path):
+    write(tmp_path, 1, COMMITS)
+    inputs = parse_inputs([f"a={tmp_path}"])
+    write(tmp_path, 2, COMMITS)
+    write(tmp_path, 1, COMMITS, first_offset=3)
+    assert [(piece.partition, Path(piece.where).stem[-1]) for piece in bronze.plan(inputs, {})] == [
+        (1, "0"),
+        (1, "3"),
+        (2, "0"),
+    ]

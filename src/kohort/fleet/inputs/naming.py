@@ -47,7 +47,7 @@ def _parse(text: str, properties: Mapping[str, str]) -> Iterator[Input]:
     name, where = "", text
     if not (text and Path(text).exists()) and (named := _NAMED.match(text)):
         name, where = named[1], named[2]
-    path = Path(where)
+    path = Path(where).absolute()  # executors may work in another directory
     if not where or not path.exists():
         yield _cluster(where, name, properties)
     elif path.is_dir():
@@ -69,13 +69,11 @@ def _cluster(where: str, name: str, properties: Mapping[str, str]) -> Input:
 def _in_directory(path: Path, name: str) -> Iterator[Input]:
     source = name or segment_files.cluster_id(path) or path.resolve().name
     folders = segment_files.partition_folders(path)
-    segments = [file for folder in folders for file in segment_files.segment_files(folder)]
-    if segments:
-        yield Input("segment", source, tuple(map(str, segments)))
-    elif folders:
-        raise WrongInput(f"{path} has directories of __consumer_offsets and no segment file in any of them")
-    if folders:
+    if any(segment_files.segment_files(folder) for folder in folders):
+        yield Input("segment", source, (str(path),))
         return
+    if folders:
+        raise WrongInput(f"{path} has directories of __consumer_offsets and no segment file in any of them")
     by_kind: dict[Kind, list[str]] = {}
     for file in sorted(path.iterdir()):
         if file.is_file() and file.stat().st_size:

@@ -26,7 +26,12 @@ def partition_of(folder: Path) -> int | None:
 
 
 def partition_folders(folder: Path) -> list[Path]:
-    """Return the directories of `__consumer_offsets` in a data directory, in the order of their partitions."""
+    """Return the directories of `__consumer_offsets` in a data directory, in the order of their partitions.
+
+    The directory of one partition stands for itself.
+    """
+    if folder.name.startswith(f"{OFFSETS_TOPIC}-") and partition_of(folder) is not None:
+        return [folder]
     found = [each for each in folder.glob(f"{OFFSETS_TOPIC}-*") if each.is_dir() and partition_of(each) is not None]
     return sorted(found, key=lambda each: partition_of(each) or 0)
 
@@ -52,9 +57,10 @@ def cluster_id(folder: Path) -> str | None:
 def plan(given: Input, since: Since) -> list[Piece]:
     """Return a piece for each file that may hold records that are wanted."""
     by_partition: dict[int, list[Path]] = {}
-    for where in given.where:
-        path = Path(where)
-        by_partition.setdefault(partition_of(path.parent) or 0, []).append(path)
+    for where in map(Path, given.where):
+        folders = partition_folders(where) if where.is_dir() else []
+        for path in [file for folder in folders for file in segment_files(folder)] if folders else [where]:
+            by_partition.setdefault(partition_of(path.resolve().parent) or 0, []).append(path)
     pieces: list[Piece] = []
     for partition, files in sorted(by_partition.items()):
         start = since.get(given.source, {}).get(partition, 0)
