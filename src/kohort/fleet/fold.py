@@ -70,6 +70,7 @@ def _fold_commits(group: Group, record: Record) -> None:
     flush_departed(group)
     hour = group.hours.at(record.at_ms)
     hour.commits += record.commits
+    group.has_commits |= record.commits > 0
     if record.deletions and not group.members:
         group.tell("expired", at_ms=record.at_ms, offsets=record.deletions)
 
@@ -77,7 +78,7 @@ def _fold_commits(group: Group, record: Record) -> None:
 def state_of(group: Group) -> str:
     """Return the group's state in Kafka's words, as far as the log knows it."""
     if not group.kind:
-        return "Simple"
+        return "Simple" if group.has_commits else "Dead"
     if group.is_deleted and not group.members:
         return "Dead"
     if not group.members:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kohort.fleet.fold_group import NOTHING, Group, Member, Partitions
+from kohort.fleet.fold_group import LOG_BEGINS, NOTHING, Group, Member, Partitions
 from kohort.fleet.fold_hours import HOUR_MS
 from kohort.model.ids import TopicPartition
 
@@ -52,6 +52,8 @@ def fold_group_metadata(group: Group, value: Fields | None, at_ms: int, *, is_ga
         group.awaits_sync = False
         if generation:
             group.empty(at_ms)
+        elif group.emptied_ms is None:
+            group.emptied_ms = at_ms
         return
     if value.get("leader") != group.leader and group.leader is not None:
         leader = members.get(str(value.get("leader")))
@@ -92,7 +94,7 @@ def _claims(said: Fields) -> Partitions:
 def partitions_of(topics: Any, name_of: Any) -> Partitions:
     """Return partitions that a record tells by topic; an id of a topic is named by `name_of`."""
     return frozenset(
-        TopicPartition(name_of(topic["topicId"]) if "topicId" in topic else topic["topic"], number)
+        TopicPartition(name_of(topic["topicId"]) if "topicId" in topic else str(topic["topic"]), int(number))
         for topic in topics or ()
         for number in topic["partitions"]
     )
@@ -186,7 +188,8 @@ def _synchronize(group: Group, value: Fields, at_ms: int) -> None:
         if member.target - held:
             group.tell("revoked", epoch=group.epoch, member=member, partitions=member.target - held)
         if held - member.target:
-            group.tell("assigned", epoch=group.epoch, member=member, partitions=held - member.target)
+            cause = LOG_BEGINS if group.knew_nothing_of(member_id) else None
+            group.tell("assigned", epoch=group.epoch, member=member, partitions=held - member.target, cause=cause)
         member.target = held
     # What a cooperative member gives up goes to its next owner in the round that follows: the same rebalance.
     if not revoked or not group.ownership.unowned:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kohort.fleet.fold_classic import CLASSIC, partitions_of
-from kohort.fleet.fold_group import NOTHING, STREAMS, Group, Member, Partitions, Record
+from kohort.fleet.fold_group import LOG_BEGINS, NOTHING, STREAMS, Group, Member, Partitions, Record
 from kohort.group.consumer.commands import LEAVE_STATIC_EPOCH
 from kohort.group.consumer.events import MemberState
 from kohort.model.ids import TopicPartition
@@ -46,6 +46,9 @@ def fold_epoch(group: Group, value: Fields | None, _: Record) -> None:
     group.epoch = epoch
     newcomers = [group.members[each] for each in group.newcomers if each in group.members]
     group.newcomers.clear()
+    # Whoever has something already was there, though its record was written anew after the epoch that let it in.
+    group.welcome((each for each in newcomers if each.state_ms), at_ms, is_new=False)
+    newcomers = [each for each in newcomers if not each.state_ms]
     group.welcome(newcomers, at_ms, is_new=is_new)
     if is_new:
         cause = "members_gone" if departed else "members_came" if newcomers else None
@@ -66,7 +69,7 @@ def fold_member(group: Group, value: Fields | None, record: Record) -> None:
     known = group.members.get(member_id) or group.departed.pop(member_id, None)
     member = _member(member_id, value, known)
     group.add_member(member)
-    if known is None:
+    if known is None or not known.is_told:
         old = _departed_instance(group, member)
         if old is not None:
             _replace(group, old, member)
@@ -139,14 +142,27 @@ def fold_target(group: Group, value: Fields | None, _: Record) -> None:
 
 def fold_member_target(group: Group, value: Fields | None, record: Record) -> None:
     """Take what a member should have (types 7, 13 and 21)."""
-    member = group.members.get(str(record.member))
+    member = _whose(group, value, record)
     if member is not None:
         member.target = NOTHING if value is None else held_in(group, value, "topicPartitions", "activeTasks")
 
 
+def _whose(group: Group, value: Fields | None, record: Record) -> Member | None:
+    """Return the member that a record is about; in a cleaned log it may be the first that is read of it."""
+    member_id = str(record.member)
+    member = group.members.get(member_id)
+    if member is None and value is not None and member_id not in group.departed:
+        member = Member(member_id, is_told=False)
+        group.add_member(member)
+    elif member is not None and value is None and not member.is_told:
+        group.disown(member_id, sorted(group.ownership.owned_by(member_id)), group.clock_ms)
+        group.drop_member(member_id)
+    return member
+
+
 def fold_assignment(group: Group, value: Fields | None, record: Record) -> None:
     """Take what a member was granted and was asked to give up (types 8, 14 and 22)."""
-    member = group.members.get(str(record.member))
+    member = _whose(group, value, record)
     if member is None or value is None:
         return
     at_ms = group.clock_ms
@@ -178,7 +194,9 @@ def held_in(group: Group, value: Fields, *names: str) -> Partitions:
             continue
         if group.kind == STREAMS:
             return frozenset(
-                TopicPartition(str(task["subtopologyId"]), number) for task in topics for number in task["partitions"]
+                TopicPartition(str(task["subtopologyId"]), int(number))
+                for task in topics
+                for number in task["partitions"]
             )
         return partitions_of(topics, group.name_of)
     return NOTHING
@@ -190,13 +208,15 @@ def _own(group: Group, member: Member, assigned: Partitions, was_pending: Partit
     given = owned - assigned - member.pending
     taken = assigned - owned
     asked = member.pending - was_pending
-    if (given or taken or asked) and group.epoch:
+    is_old = not group.epoch or not member.is_told or group.knew_nothing_of(member.member_id)
+    if (given or taken or asked) and not is_old:
         group.begin(at_ms)
     group.disown(member.member_id, sorted(given), at_ms)
     group.own(member.member_id, sorted(taken), at_ms)
     for event, partitions in (("revoking", asked), ("revoked", given), ("assigned", taken)):
-        if partitions and group.epoch:
-            group.tell(event, epoch=member.epoch, member=member, partitions=partitions)
+        if partitions and group.epoch and member.is_told:
+            cause = LOG_BEGINS if is_old else None
+            group.tell(event, epoch=member.epoch, member=member, partitions=partitions, cause=cause)
 
 
 def _tell_shared(group: Group, member: Member, assigned: Partitions) -> None:

@@ -79,6 +79,8 @@ class Member:
     """Since when it is in that state."""
     target: Partitions = NOTHING
     pending: Partitions = NOTHING
+    is_told: bool = True
+    """Whether its own record was read, and not only what it has: a cleaned log may have that first."""
 
 
 @dataclass(slots=True)
@@ -106,6 +108,7 @@ class Group:
         self.awaits_sync = False
         self.has_user_data = False
         self.is_deleted = False
+        self.has_commits = False
         self.members: dict[str, Member] = {}
         self.departed: dict[str, Member] = {}
         """Members whose tombstone was read and of whom the next record tells why they went."""
@@ -122,6 +125,8 @@ class Group:
         self.last_offset = -1
         self.newcomers: list[str] = []
         """Members of whom it is not known yet whether they came or were there before the log begins."""
+        self.strangers: list[str] = []
+        """Members that were there before the log begins, and of whom it is not known yet what they have."""
         self.static_members = 0
         self.protocols: Counter[str] = Counter()
         self.versions: Counter[int] = Counter()
@@ -178,6 +183,15 @@ class Group:
                 "joined", at_ms=at_ms, epoch=self.epoch, member=member, cause=cause, rebalance_timeout_ms=patience_ms
             )
             self.hours.at(at_ms).joined += is_new
+            if not is_new and not member.state_ms:
+                self.strangers.append(member.member_id)
+
+    def knew_nothing_of(self, member_id: str) -> bool:
+        """Return whether this is the first that is told of what a member has that was there before the log begins."""
+        if member_id in self.strangers:
+            self.strangers.remove(member_id)
+            return True
+        return False
 
     def drop_member(self, member_id: str) -> Member | None:
         """Forget a member and return what was known of it, or None."""
@@ -314,6 +328,7 @@ class Group:
         self.departed.clear()
         self.unsettled.clear()
         self.newcomers.clear()
+        self.strangers.clear()
         self.ownership.unowned.clear()
         self.running = None
         self.epoch = self.target_epoch = 0

@@ -27,6 +27,7 @@ _PLAIN = (
     "awaits_sync",
     "has_user_data",
     "is_deleted",
+    "has_commits",
     "departed_ms",
     "rebalances",
     "clock_ms",
@@ -37,6 +38,7 @@ _PLAIN = (
     "partition",
     "last_offset",
     "newcomers",
+    "strangers",
 )
 _OF_MEMBER = (
     "member_id",
@@ -51,6 +53,7 @@ _OF_MEMBER = (
     "epoch",
     "state",
     "state_ms",
+    "is_told",
 )
 
 

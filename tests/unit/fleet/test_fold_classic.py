@@ -133,3 +133,9 @@ def test_a_group_that_was_never_more_than_offsets_is_simple() -> None:
     assert state_of(written.group) == "Simple"
     assert [hour.commits for hour in written.all_hours()] == [7]
     assert written.told() == [("expired", None, None, ())]
+
+
+def test_a_group_of_which_only_tombstones_are_left_is_dead() -> None:
+    written = Written().append(5, "a", None).append(3, None, None).commit(0, deletions=3)
+    assert state_of(written.group) == "Dead"
+    assert written.told() == [("expired", None, None, ())]
