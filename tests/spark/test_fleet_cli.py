@@ -31,7 +31,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def demo(out: Path) -> dict[str, Any]:
     """What the demo of a small fleet says."""
     outcome = typed("demo", "--groups", "60", "--seed", "3", "--out", out, "--json", "--master", "local[2]")
-    for stage in ("making 60 groups", "read the records", "looked for what is wrong", "gathered the report"):
+    for stage in ("made 60 groups", "read the records", "looked for what is wrong", "gathered the report"):
         assert f"kohort: {stage}" in outcome.stderr
     return dict(json.loads(outcome.stdout))
 

@@ -36,12 +36,13 @@ def generated(directory: Path, args: argparse.Namespace) -> Truth:
     """Write the log of a fleet, and tell how long it took. Raises CommandFailed where the directory is not empty."""
     from kohort.fleet.generator import generate
 
+    output.remark(f"making the log of {args.groups:,} groups, each a copy of a story that is played first")
     began = time.monotonic()
     try:
         truth = generate(directory, groups=args.groups, seed=args.seed, days=args.days)
     except ValueError as wrong:
         raise CommandFailed(str(wrong), USAGE) from None
-    output.remark(f"making {len(truth.groups):,} groups: {time.monotonic() - began:.1f} s")
+    output.remark(f"made {len(truth.groups):,} groups: {time.monotonic() - began:.1f} s")
     return truth
 
 
