@@ -32,6 +32,7 @@ from bench.server_assignors import server_rows
 from bench.settle import settle
 from bench.spark_read import spark_read
 from bench.startup import startup
+from bench.takeover import takeover
 from bench.throughput import throughput
 
 ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
@@ -47,6 +48,7 @@ ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     "server-assignors": server_rows,
     "spark": spark_read,
     "group-stream": group_stream,
+    "takeover": takeover,
     "fleet-decode": fleet_decode,
     "fleet-pipeline": fleet_pipeline,
 }
