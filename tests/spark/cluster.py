@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Coroutine
 from typing import Any
@@ -72,6 +73,10 @@ class Topic:
                 self.produce(number, mine)
         return values
 
+    def delete_records(self, before: int) -> None:
+        """Delete what is before an offset in each partition, as retention does."""
+        self.run(self._delete_records(before))
+
     def committed(self) -> dict[int, int]:
         """The group's committed offsets by partition."""
         return self.run(self._committed())
@@ -87,6 +92,10 @@ class Topic:
     def members(self) -> int:
         """How many members the group has."""
         return self.run(self._members())
+
+    def wait_until_empty(self) -> None:
+        """Wait until the group has no members."""
+        self.run(self._wait_until_empty())
 
     def remove_member(self, member_id: str) -> None:
         """Take a member out of the group behind its back, as an admin would."""
@@ -123,6 +132,11 @@ class Topic:
         async with Admin(self.bootstrap_servers) as admin:
             described = await admin.describe_groups([self.group_id])
         return len(described[self.group_id].members)
+
+    async def _wait_until_empty(self) -> None:
+        async with asyncio.timeout(60):
+            while await self._members():
+                pass
 
     async def _join(self) -> Membership:
         cluster = Cluster(self.bootstrap_servers)

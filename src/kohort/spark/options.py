@@ -41,7 +41,8 @@ KNOWN: dict[Kind, tuple[str, ...]] = {
         *("group.id", "protocol", "assignor", "assignor.weight", "instance.id", "onOffsetMismatch"),
     ),
     "batch": (*_READ, "assign", "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp", "ranges"),
-    "write": (*_EVERYWHERE, "topic"),
+    # Spark hands a streaming query's own option to its sink.
+    "write": (*_EVERYWHERE, "topic", "checkpointLocation"),
 }
 """The options of each kind of use, beside `kafka.*`."""
 
@@ -171,6 +172,14 @@ class SourceOptions:
         if self.kind == "batch" and (self.ending.end == EARLIEST or EARLIEST in self.ending.offsets.values()):
             raise ValueError(f"{self.ending.option} is earliest: it takes latest, -1 or offsets per partition")
         return self
+
+
+def check(options: Mapping[str, str]) -> None:
+    """Refuse what is wrong where a query is written, when Spark has not said what it is. Raises ValueError."""
+    given = Given(options)
+    is_batch = any(name in given for name in set(KNOWN["batch"]) - set(KNOWN["stream"]))
+    is_stream = any(name in given for name in ("group.id", "protocol", "assignor", "instance.id", "onOffsetMismatch"))
+    SourceOptions.parse(options, "stream" if is_stream and not is_batch else "batch")
 
 
 def _refuse(given: Given, kind: Kind) -> None:

@@ -15,7 +15,7 @@ from kohort.spark.batch_source import RangeReader
 from kohort.spark.columns import spark_columns
 from kohort.spark.group_reader import GroupReader
 from kohort.spark.option_values import Given
-from kohort.spark.options import SourceOptions
+from kohort.spark.options import SourceOptions, check
 from kohort.spark.rounds import OffsetRange, ranges_to_json
 from kohort.spark.writer import SinkSettings, StreamWriter, Writer
 
@@ -37,7 +37,8 @@ class KohortSource(DataSource):  # type: ignore[misc]
         return "kohort"
 
     def schema(self) -> str:
-        """Return the columns of Spark's own Kafka source."""
+        """Return the columns of Spark's own Kafka source; wrong options are refused here, before anything starts."""
+        check(self.options)
         return spark_columns(Given(self.options).truth("includeHeaders", default=False))
 
     def reader(self, schema: StructType) -> RangeReader:  # noqa: ARG002

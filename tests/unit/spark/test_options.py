@@ -8,7 +8,7 @@ from kohort.assign import CapacityAssignor, RebalanceProtocol
 from kohort.client.list_offsets import EARLIEST, LATEST
 from kohort.model.ids import TopicPartition
 from kohort.spark.member_options import MemberOptions
-from kohort.spark.options import Kind, SourceOptions
+from kohort.spark.options import Kind, SourceOptions, check
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 STREAM = SERVERS | {"subscribe": "flights", "group.id": "g"}
@@ -169,3 +169,12 @@ def test_capacity_of_an_eager_member_is_eager() -> None:
 def test_a_sink_takes_no_topics_to_read_and_a_topic_to_write() -> None:
     options = SourceOptions.parse(SERVERS | {"topic": "flights", "includeHeaders": "true"}, "write")
     assert (options.topic, options.include_headers) == ("flights", True)
+
+
+def test_where_a_query_is_written_its_options_say_whether_it_is_a_stream() -> None:
+    check(SERVERS | {"subscribe": "flights", "kafka.group.id": "g"})
+    check(STREAM | {"endingOffsets": "latest"})
+    with pytest.raises(ValueError, match="protocol is 'x'"):
+        check(STREAM | {"protocol": "x"})
+    with pytest.raises(ValueError, match="startingOffsets is meant"):
+        check(SERVERS | {"subscribe": "flights", "startingOffset": "earliest"})
