@@ -12,6 +12,7 @@ from kohort.client import Admin
 from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.spark.checkpoint import MARK
+from kohort.spark.door import place, tell_done, tell_ended
 from kohort.spark.options import SourceOptions, TriggerLimits
 from kohort.spark.stream_member import StreamMember
 from kohort.spark.stream_offset import StreamOffset
@@ -105,6 +106,39 @@ def test_a_batch_that_is_asked_for_twice_is_the_same_batch(topic: Topic) -> None
             await job.batch()
             topic.fill(9)
             assert await job.member.next(start) == job.checkpoint
+
+    topic.run(scenario())
+
+
+@pytest.mark.parametrize("protocol", ["cooperative", "consumer"])
+def test_a_batch_that_the_application_says_is_done_is_committed_before_the_next_is_asked_for(
+    topic: Topic, protocol: str
+) -> None:
+    """So a rebalance does not wait for the next trigger."""
+    topic.fill(30)
+
+    async def scenario() -> None:
+        async with Job(topic, protocol=protocol) as first:
+            await first.batch()
+            end = first.checkpoint.to_json()
+            assert await asyncio.to_thread(tell_done, end["reader"], end)
+            assert await committed(topic) == {0: 10, 1: 10, 2: 10}
+            async with Job(topic, protocol=protocol) as second:
+                await second.until(lambda: second.owned > 0)
+
+    topic.run(scenario())
+
+
+def test_a_reader_that_the_application_says_has_ended_leaves_without_a_commit(topic: Topic) -> None:
+    topic.fill(30)
+
+    async def scenario() -> None:
+        async with Job(topic) as job:
+            await job.batch()
+            assert await asyncio.to_thread(tell_ended, job.checkpoint.reader)
+            assert (await topic._members(), await committed(topic)) == (0, {0: 0, 1: 0, 2: 0})
+            assert not place(job.checkpoint.reader).exists()
+            assert not await asyncio.to_thread(tell_ended, job.checkpoint.reader)
 
     topic.run(scenario())
 

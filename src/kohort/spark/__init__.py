@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kohort.spark.java import JavaMissing
     from kohort.spark.rounds import OffsetRange, Round
     from kohort.spark.session import SparkMissing, build
+    from kohort.spark.source import register
 
 __all__ = [
     "GroupStream",
@@ -25,6 +26,7 @@ __all__ = [
     "build",
     "exactly_once",
     "for_each_batch",
+    "register",
 ]
 
 _HOMES = {
@@ -36,6 +38,7 @@ _HOMES = {
     "build": "kohort.spark.session",
     "exactly_once": "kohort.spark.into_table",
     "for_each_batch": "kohort.spark.into_table",
+    "register": "kohort.spark.source",
 }
 
 __getattr__ = lazy_exports(__name__, _HOMES)

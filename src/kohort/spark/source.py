@@ -16,6 +16,7 @@ from kohort.spark.columns import spark_columns
 from kohort.spark.group_reader import GroupReader
 from kohort.spark.option_values import Given
 from kohort.spark.options import SourceOptions, check
+from kohort.spark.query_listener import listen
 from kohort.spark.rounds import OffsetRange, ranges_to_json
 from kohort.spark.writer import SinkSettings, StreamWriter, Writer
 
@@ -61,6 +62,12 @@ class KohortSource(DataSource):  # type: ignore[misc]
 
 
 def register(spark: SparkSession) -> None:
+    """Make `format("kohort")` known to a session, and let readers know what it says of its queries."""
+    make_known(spark)
+    listen(spark)
+
+
+def make_known(spark: SparkSession) -> None:
     """Make `format("kohort")` known to a session; a second time does nothing."""
     if spark in _registered:
         return
@@ -74,6 +81,6 @@ def read_ranges_as_frame(
     spark: SparkSession, bootstrap_servers: str, ranges: Sequence[OffsetRange], least_pieces: int
 ) -> DataFrame:
     """Return the rows of `ranges` as a DataFrame that executors read in `least_pieces` tasks or more."""
-    register(spark)
+    make_known(spark)
     reader = spark.read.format("kohort").option("kafka.bootstrap.servers", bootstrap_servers)
     return reader.option("ranges", ranges_to_json(ranges)).option("minPartitions", least_pieces).load()

@@ -19,6 +19,7 @@ from kohort.client.listener import RebalanceListener
 from kohort.client.protocol_settings import ISOLATION
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.spark.checkpoint import Checkpoint
+from kohort.spark.door import Door
 from kohort.spark.group_settings import GroupSettings
 from kohort.spark.member_options import MemberOptions
 from kohort.spark.options import SourceOptions, TriggerLimits
@@ -70,6 +71,7 @@ class StreamMember:
             ),
         )
         self._finished = finished
+        self._door = Door()
         self._batch: _Batch | None = None
         self._last_batch_s = time.monotonic()
         self._is_aiming = False
@@ -81,6 +83,7 @@ class StreamMember:
     async def start(self) -> None:
         """Reach the cluster and begin to join. Raises KafkaError."""
         await self._gate.start()
+        await self._door.open(self)
 
     async def aim(self) -> None:
         """Read as far as the topics reach now, and then leave. Raises KafkaError."""
@@ -95,15 +98,14 @@ class StreamMember:
         if self.is_over:
             return start
         if self._is_first:
-            last = StreamOffset(start.group, start.batch, start.generation, start.places)
-            self._gate.starting.restart_from(Checkpoint(last, self._member.group_id, self._member.on_offset_mismatch))
+            self._gate.starting.restart_from(Checkpoint(start, self._member.group_id, self._member.on_offset_mismatch))
         if self._batch is not None and self._batch.end != start:
             return self._batch.end
         await self.finish(start)
         begun = await self._begin(limits)
         self._is_first = False
         if begun is None:
-            if self._is_aiming:
+            if self._is_aiming and not self.is_over:
                 await self.leave("all that was there has been read")
             return start
         return self._opened(begun, start)
@@ -131,13 +133,14 @@ class StreamMember:
         if not (ends := self._gate.ends):
             return None
         places = tuple(OffsetRange(partition, end, end) for partition, end in sorted(ends.items()))
-        return StreamOffset(self._member.group_id, -1, self._gate.generation, places)
+        return StreamOffset(self._member.group_id, -1, self._gate.generation, places, self._door.name)
 
     async def leave(self, reason: str) -> None:
         """Leave the group; a batch that is open was not finished, and is not committed."""
         if self.is_over:
             return
         self.is_over = True
+        self._door.close()
         if self._batch is not None:
             self._gate.close(self._batch.round, is_committed=False)
             self._batch = None
@@ -156,6 +159,8 @@ class StreamMember:
         while True:
             if (begun := await self._gate.begin(planned, timeout_s=_LOOK_S)) is not None:
                 return begun
+            if self.is_over:
+                return None
             waited_s = loop.time() - began
             is_given = bool(self._gate.owned)
             if self._is_aiming:
@@ -183,7 +188,8 @@ class StreamMember:
         read = {each.partition: each for each in begun.ranges}
         idle = {each: OffsetRange(each, at, at) for each, at in self._gate.positions.items() if each not in read}
         places = tuple(each for _, each in sorted((read | idle).items()))
-        self._batch = _Batch(begun, StreamOffset(self._member.group_id, start.batch + 1, begun.generation, places))
+        number, group_id = start.batch + 1, self._member.group_id
+        self._batch = _Batch(begun, StreamOffset(group_id, number, begun.generation, places, self._door.name))
         return self._batch.end
 
 

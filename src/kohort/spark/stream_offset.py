@@ -20,13 +20,15 @@ VERSION = 1
 class StreamOffset:
     """One batch of a query in a group; `batch` is -1 before the first.
 
-    `places` has a range for every partition that the job owned; those without new records are empty.
+    `places` has a range for every partition that the job owned; those without new records are empty. `reader` is the
+    door of the process that planned it.
     """
 
     group: str
     batch: int = -1
     generation: int = -1
     places: tuple[OffsetRange, ...] = ()
+    reader: str = ""
 
     @property
     def ranges(self) -> tuple[OffsetRange, ...]:
@@ -35,7 +37,7 @@ class StreamOffset:
 
     def to_json(self) -> dict[str, Any]:
         """Return what Spark keeps: `topics` is where the batch ends, `from` where it begins if not there."""
-        return {
+        found = {
             "version": VERSION,
             "group": self.group,
             "batch": self.batch,
@@ -43,6 +45,7 @@ class StreamOffset:
             "from": _nested((each.partition, each.start) for each in self.ranges),
             "topics": _nested((each.partition, each.stop) for each in self.places),
         }
+        return found | ({"reader": self.reader} if self.reader else {})
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> StreamOffset:
@@ -59,7 +62,7 @@ class StreamOffset:
             numbers = (version, found["batch"], found["generation"])
             if not all(type(each) is int for each in numbers) or starts.keys() - stops.keys():
                 raise ValueError
-            return cls(str(found["group"]), found["batch"], found["generation"], places)
+            return cls(str(found["group"]), found["batch"], found["generation"], places, str(found.get("reader", "")))
         except (AttributeError, KeyError, TypeError, ValueError):
             raise ValueError(
                 f"this checkpoint was not written by format('kohort'), its offset is {dict(found)}: a query that moves"

@@ -1,0 +1,105 @@
+"""A door into the process in which a query is a member: a socket for this user's processes on this host alone.
+
+Through it the application says what Spark tells it and not the reader: that a batch is done, long before the next one
+is asked for, and that the query has ended. Whoever finds no door has nothing to say: a reader that is gone has left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import secrets
+import socket
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from kohort.spark.stream_offset import StreamOffset
+
+log = logging.getLogger(__name__)
+
+_LONGEST = 1 << 26
+_PATIENCE_S = 10.0
+
+
+class Visited(Protocol):
+    """The member behind a door."""
+
+    async def finish(self, end: StreamOffset) -> None:
+        """Commit the batch that ends there, if it is open."""
+        ...
+
+    async def leave(self, reason: str) -> None:
+        """Leave the group."""
+        ...
+
+
+class Door:
+    """One reader's door; its `name` is in every offset that the reader gives to Spark."""
+
+    def __init__(self) -> None:
+        self.name = secrets.token_hex(8)
+        self._server: asyncio.Server | None = None
+
+    async def open(self, member: Visited) -> None:
+        """Let the application in. Where a socket cannot be made, the reader does without."""
+
+        async def received(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(OSError, ValueError, asyncio.IncompleteReadError):
+                await _obey(member, json.loads(await reader.readline()))
+                writer.write(b"\n")
+            writer.close()
+
+        try:
+            path = place(self.name)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._server = await asyncio.start_unix_server(received, path, limit=_LONGEST)
+        except (OSError, NotImplementedError) as error:
+            log.warning("batches are only committed when the next one is asked for: %s", error)
+
+    def close(self) -> None:
+        """Let nobody in any more."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+            place(self.name).unlink(missing_ok=True)
+
+
+def place(name: str) -> Path:
+    """Return where a door is."""
+    return Path(tempfile.gettempdir()) / f"kohort-{os.getuid()}" / f"{name}.door"
+
+
+def tell_done(name: str, end: Mapping[str, Any]) -> bool:
+    """Say that Spark is done with the batch that ends at `end`; return whether the reader heard it."""
+    return _say(name, {"done": dict(end)})
+
+
+def tell_ended(name: str) -> bool:
+    """Say that the query has ended; return whether the reader was still there."""
+    return _say(name, {"ended": True})
+
+
+async def _obey(member: Visited, said: Mapping[str, Any]) -> None:
+    if "done" in said:
+        await member.finish(StreamOffset.from_json(said["done"]))
+    elif "ended" in said:
+        await member.leave("the query has ended")
+
+
+def _say(name: str, what: Mapping[str, Any]) -> bool:
+    if not name or not place(name).exists():
+        return False
+    with socket.socket(socket.AF_UNIX) as door:
+        door.settimeout(_PATIENCE_S)
+        try:
+            door.connect(str(place(name)))
+            door.sendall(json.dumps(what).encode() + b"\n")
+            return door.recv(1) == b"\n"
+        except OSError as error:
+            log.info("the reader %s does not listen: %s", name, error)
+            return False

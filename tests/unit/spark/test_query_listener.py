@@ -1,0 +1,37 @@
+"""What the listener passes on of what Spark says: ends of batches and of queries, to readers of ours alone."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from kohort.spark.query_listener import MemberListener
+
+END = {"version": 1, "group": "g", "batch": 3, "reader": "ab"}
+
+
+def progress(*offsets: str | None, run: str = "run") -> Any:
+    sources = [SimpleNamespace(endOffset=each) for each in offsets]
+    return SimpleNamespace(progress=SimpleNamespace(runId=run, sources=sources))
+
+
+def test_a_reader_hears_of_its_batch_and_other_sources_of_the_query_of_nothing() -> None:
+    heard: list[tuple[str, dict[str, Any]]] = []
+    listener = MemberListener(lambda reader, end: bool(heard.append((reader, end))))
+    listener.onQueryProgress(progress(json.dumps(END), "17", None, '{"flights": {"0": 3}}', "no json"))
+    assert heard == [("ab", END)]
+
+
+def test_the_readers_of_a_query_that_ended_hear_of_it_once() -> None:
+    heard: list[str] = []
+    listener = MemberListener(lambda *_: True, lambda reader: bool(heard.append(reader)))
+    listener.onQueryProgress(progress(json.dumps(END)))
+    listener.onQueryProgress(progress(json.dumps(END | {"reader": "cd"}), run="another"))
+    for _ in range(2):
+        listener.onQueryTerminated(SimpleNamespace(runId="run"))
+    assert heard == ["ab"]
