@@ -1,0 +1,95 @@
+"""The fold of a group's log beside `explain`, which was told by the coordinator itself: in played scenes both agree.
+
+Of a consumer group the log has everything: the same rebalances, moves, durations and time without an owner. Of a
+classic one it lacks the JoinGroups: the same rebalances and moves, and never more time than there was.
+"""
+
+from __future__ import annotations
+
+import json
+from random import Random
+
+import pytest
+
+from kohort.fleet.decode_fields import fields_of
+from kohort.fleet.fold import fold
+from kohort.fleet.fold_group import Group, Record
+from kohort.fleet.fold_hours import Hour
+from kohort.fleet.generator.scene import GROUP, Scene, topic_token
+from kohort.group.explain.explain import explain
+from kohort.group.explain.explained import Rebalance, Told
+from kohort.log.config import LogConfig
+from kohort.log.partition_log import PartitionLog
+from kohort.log.record_parts import read_text
+from kohort.log.replaying import records_of
+from kohort.model.ids import topic_id_text
+from kohort.node.event_topic import EVENT_TOPIC
+
+
+def played(kind: str, seed: int) -> Scene:
+    """Play members that come, go and die, each after the other has settled."""
+    random, scene = Random(seed), Scene(seed, {topic_token(1): 6})
+    scene.start(0, kind)
+    scene.settle()
+    for number in range(1, 6):
+        living = sorted(name for name, peer in scene.peers.items() if not peer.is_over)
+        what = random.choice(["start", "start", "close", "kill"]) if len(living) > 1 else "start"
+        if what == "start":
+            scene.start(number, kind)
+        elif what == "close":
+            scene.close(scene.peers[random.choice(living)])
+        else:
+            scene.peers[random.choice(living)].host.kill()
+            scene.pass_s(60)
+        scene.settle()
+    scene.pass_s(400)
+    return scene
+
+
+def folded(scene: Scene) -> list[Hour]:
+    """Return the hours that the log of a scene tells."""
+    names = {topic_id_text(topic_id): name for name, topic_id in scene.topic_ids.items()}
+    group = Group("cluster", GROUP)
+    group.name_of = names.__getitem__
+    records = (record for piece in scene.pieces(as_kafka=False) for record in piece.records)
+    for offset, record in enumerate(records):
+        assert record.key is not None
+        kind = int.from_bytes(record.key[:2], "big")
+        _, end = read_text(record.key, 2)
+        member = read_text(record.key, end)[0] if kind in (5, 7, 8) else None
+        fields = None if record.value is None else fields_of(kind, record.value)
+        fold(group, Record(0, offset, record.timestamp_ms, kind, record.value is None, member, fields))
+    return group.hours.collect(all_of_them=True)
+
+
+def explained(scene: Scene) -> Told:
+    """Return what the coordinator's own events tell."""
+    log = PartitionLog.open(scene._node.disk.clone(), f"{EVENT_TOPIC}-0", LogConfig(), scene.now_ms)
+    events = [json.loads(record.value) for record in records_of(log) if record.value]
+    told = explain(events, GROUP, scene.now_ms)
+    assert told.running is None, "the scene has come to rest"
+    return told
+
+
+def moved(rebalances: list[Rebalance]) -> int:
+    return sum(len(each.moved()) for each in rebalances)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_consumer_groups_log_tells_what_its_coordinator_tells(seed: int) -> None:
+    scene = played("consumer", seed)
+    hours, told = folded(scene), explained(scene)
+    assert sum(hour.rebalances for hour in hours) == told.total
+    assert sum(hour.partitions_moved for hour in hours) == moved(told.rebalances)
+    assert sum(hour.rebalance_ms_total for hour in hours) == sum(each.duration_ms() for each in told.rebalances)
+    assert sum(hour.unowned_partition_ms for hour in hours) / 1000 == pytest.approx(told.unowned_partition_s, abs=0.01)
+
+
+@pytest.mark.parametrize("kind", ["eager-range", "cooperative"])
+def test_a_classic_groups_log_tells_the_same_rebalances_and_never_more_than_they_cost(kind: str) -> None:
+    scene = played(kind, 1)
+    hours, told = folded(scene), explained(scene)
+    assert sum(hour.rebalances for hour in hours) == told.total
+    assert sum(hour.partitions_moved for hour in hours) == moved(told.rebalances)
+    cost_s = sum(hour.unowned_partition_ms for hour in hours) / 1000
+    assert 0 < cost_s <= told.unowned_partition_s
