@@ -34,13 +34,17 @@ class Sample:
     cpu_s_per_gib: float
 
 
-def load(broker: Broker, topic: str, records: int, size: int, partitions: int = PARTITIONS) -> str:
+def load(broker: Broker, topic: str, records: int, size: int, partitions: int = PARTITIONS, codec: str = "none") -> str:
     """Create a topic, fill it with ProducerPerformance, and return what that printed."""
     where = ("--bootstrap-server", broker.bootstrap, "--topic", topic)
     jars.run(f"{TOOLS}.TopicCommand", *where, "--create", "--partitions", str(partitions))
     sizes = ("--num-records", str(records), "--record-size", str(size), "--throughput", "-1")
     return jars.run(
-        f"{TOOLS}.ProducerPerformance", *where, *sizes, "--command-property", *PRODUCER, timeout_s=300, heap=HEAP
+        f"{TOOLS}.ProducerPerformance",
+        *(*where, *sizes),
+        *("--command-property", *PRODUCER, f"compression.type={codec}"),
+        timeout_s=300,
+        heap=HEAP,
     )
 
 

@@ -13,7 +13,7 @@ from kohort.spark.source import register
 from kohort.wire.compression import Compression
 from kohort.wire.records import Record
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 NOON = 1_700_000_000_000
 

@@ -14,12 +14,12 @@ from kohort.spark.source import register
 
 ROWS = "key string, value binary, partition int, headers array<struct<key: string, value: binary>>"
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 
-def write(frame: DataFrame, topic: Topic, **options: str) -> None:
+def write(frame: DataFrame, where: Topic, **options: str) -> None:
     register(frame.sparkSession)
-    given = {"kafka.bootstrap.servers": topic.bootstrap_servers, "topic": topic.name, **options}
+    given = {"kafka.bootstrap.servers": where.bootstrap_servers, "topic": where.name, **options}
     frame.write.format("kohort").options(**given).mode("append").save()
 
 
