@@ -8,14 +8,14 @@ import pytest
 from tests.spark.cluster import Topic
 from tests.unit.fleet.written_log import COMMIT_VALUE, NOW_MS, batch_of, commit_key
 
-from kohort.fleet import bronze
+from kohort.fleet import bronze, silver
 from kohort.fleet.inputs import parse_inputs
 from kohort.fleet.inputs.exports import export_lines
 from kohort.fleet.schema import COUNTS, QUARANTINE, RECORDS, TOPICS
 from kohort.model.ids import TopicPartition
 from kohort.sync import Admin, Consumer
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
 
 COMPARED = [name for name in RECORDS.names if name != "source"]
 
@@ -86,6 +86,7 @@ def test_counts_are_by_type_and_what_is_broken_is_put_aside(spark, tmp_path):
     counted = bronze.counts(bronze.records(rows))
     assert counted.schema.fieldNames() == list(COUNTS.names)
     assert rows_of(counted) == [("a", 3, 1, "OffsetCommit", 2, 1, 1), ("a", 3, 99, "unknown", 1, 0, 2)]
+    assert silver.group_records(bronze.records(rows)).count() == 0
     faulty = bronze.quarantine(rows)
     assert faulty.schema.fieldNames() == list(QUARANTINE.names)
     assert [row.partition for row in faulty.orderBy("partition").collect()] == [4, 5]

@@ -10,7 +10,7 @@ from tests.spark.cluster import Topic
 from tests.unit.fleet.written_group import START, TOPIC, Written
 
 from kohort.fleet import pipeline
-from kohort.fleet.decode_rows import schema
+from kohort.fleet.bronze_columns import schema
 from kohort.fleet.inputs import parse_inputs
 from kohort.fleet.pipeline_bronze import Read
 from kohort.fleet.schema import COUNTS, EVENTS, FINDINGS, GROUP_HOURS, GROUPS, OWNERSHIP, QUARANTINE, TOPICS

@@ -1,7 +1,8 @@
 """The data source through which Spark's executors decode `__consumer_offsets`: one task reads some pieces of input.
 
 What the tasks are was decided in the driver (`bronze.read`), so that a wrong input is told before any job starts. The
-format is ours alone: its options are the tasks, and which table of bronze they fill.
+format is ours alone: its options are the tasks, and which table of bronze they fill. Spark imports this module in a new
+process whenever it plans a query, so it imports little.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from kohort.fleet.bronze_columns import DDL
 from kohort.fleet.inputs.pieces import Piece, from_json
 from kohort.fleet.schema import METRICS, STATE_CHANGES
 
@@ -22,7 +24,7 @@ FORMAT = "kohort-bronze"
 
 
 def rows_of(piece: Piece) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a piece: of `decode_rows.DDL`, or of the table that its kind fills."""
+    """Yield the rows of a piece: of `bronze_columns.DDL`, or of the table that its kind fills."""
     from kohort.fleet.inputs import broker_log, cluster, exports, kafka_dump, member_metrics, segment_files
 
     read: dict[str, Callable[[Piece], Iterator[pa.RecordBatch]]] = {
@@ -71,8 +73,6 @@ class BronzeSource(DataSource):  # type: ignore[misc]
 
     def schema(self) -> str:
         """Return the columns."""
-        from kohort.fleet.decode_rows import DDL
-
         return {"metrics": METRICS.ddl, "broker_log": STATE_CHANGES.ddl}.get(self.options["kind"], DDL)
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002

@@ -1,34 +1,29 @@
 """A stretch of `__consumer_offsets` as Arrow: rows of bronze `records`, and what could not be read.
 
-The columns of a row are those of `schema.RECORDS` and five more, by which one frame holds three tables: a row with a
-`reason` is of the quarantine, one with a `next_offset` says how far a partition was read. A transaction's marker is a
-row without a record type, for those who meet its commits in another stretch.
+The columns are those of `bronze_columns`. What numba gives as numbers and places of texts becomes Arrow here, values
+that it leaves alone are decoded, and texts are held to be UTF-8.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final
 
 import numpy
 import pyarrow as pa
 
 from kohort.fleet import decode_records as records
+from kohort.fleet.bronze_columns import schema
 from kohort.fleet.decode_batches import AT, ATTRIBUTES, BASE, BASE_MS, CONTROL, EPOCH, PRODUCER
 from kohort.fleet.decode_cuts import Chunk, Cutter, Outcomes, producers
 from kohort.fleet.decode_fields import fields_of
 from kohort.fleet.quarantine import MOST_OF_A_REASON, Fault, Quarantine
-from kohort.fleet.schema import RECORDS, bucket_of
+from kohort.fleet.schema import bucket_of
 from kohort.wire.codec import MalformedMessage
 
 np: Any = numpy
 
-MORE: Final = ("file string", "position bigint", "reason string", "sample string", "next_offset bigint")
-"""The columns behind those of bronze `records`."""
-
-DDL: Final = ", ".join((*RECORDS.columns, *MORE))
 ROWS_OF_A_BATCH: Final = 10_000
 
 _DAY_MS: Final = 86_400_000
@@ -43,13 +38,6 @@ class Place:
     source: str
     partition: int
     file: str
-
-
-@cache
-def schema() -> pa.Schema:
-    """Return the columns as Arrow has them."""
-    more = [("file", pa.string()), ("position", pa.int64()), ("reason", pa.string()), ("sample", pa.string())]
-    return pa.schema([*RECORDS.arrow(), *[pa.field(*each) for each in more], pa.field("next_offset", pa.int64())])
 
 
 class Reader:

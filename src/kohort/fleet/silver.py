@@ -80,8 +80,8 @@ def commit_hours(records: DataFrame) -> DataFrame:
 
 
 def group_records(records: DataFrame) -> DataFrame:
-    """Return the records that are no commits, as rows of `INPUT`."""
-    return _as_input(records.where("record_type >= 2"))
+    """Return the records that are no commits, as rows of `INPUT`; a type that nobody knows names no group."""
+    return _as_input(records.where("record_type >= 2 AND `group` IS NOT NULL"))
 
 
 def _as_input(rows: DataFrame, *, record_type: int | None = None) -> DataFrame:

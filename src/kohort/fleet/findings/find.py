@@ -225,7 +225,7 @@ def about_logs(spark: SparkSession, tables: Frames, settings: Thresholds) -> Dat
     records = tables.frame(spark, RECORDS)
     place = ("source", "partition")
     fields = f.when((f.col("record_type") == 8), f.col("fields")).alias("fields")
-    others = records.where("record_type >= 2").select(*_columns(), fields)
+    others = records.where("record_type >= 2 AND `group` IS NOT NULL").select(*_columns(), fields)
     first_commits = (
         records.where(f.col("record_type").isin(0, 1) & ~f.col("tombstone"))
         .groupBy(*GROUP, "partition")

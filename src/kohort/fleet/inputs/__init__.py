@@ -1,6 +1,25 @@
-"""What the history of a fleet is read from: a live cluster, segment files, dumps, metrics, the log of a broker."""
+"""What the history of a fleet is read from: a live cluster, segment files, dumps, metrics, the log of a broker.
 
-from kohort.fleet.inputs.naming import parse_inputs
-from kohort.fleet.inputs.pieces import Input, Since, WrongInput
+Names are loaded on first use: Spark plans with `pieces` alone, in a process that should start soon.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kohort.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from kohort.fleet.inputs.naming import parse_inputs
+    from kohort.fleet.inputs.pieces import Input, Since, WrongInput
 
 __all__ = ["Input", "Since", "WrongInput", "parse_inputs"]
+
+_HOMES = {
+    "Input": "kohort.fleet.inputs.pieces",
+    "Since": "kohort.fleet.inputs.pieces",
+    "WrongInput": "kohort.fleet.inputs.pieces",
+    "parse_inputs": "kohort.fleet.inputs.naming",
+}
+
+__getattr__ = lazy_exports(__name__, _HOMES)
