@@ -58,7 +58,7 @@ def theirs(folder: Path) -> float:
 
 def fleet_decode(quick: bool) -> Iterator[Outcome]:
     """Decode the log of a busy coordinator with both."""
-    many, few = (200_000, 20_000) if quick else (2_000_000, 20_000)
+    many, few = (200_000, 20_000) if quick else (1_000_000, 20_000)
     with tempfile.TemporaryDirectory(prefix="kohort-fleet-decode.") as folder:
         long, short = Path(folder, "long"), Path(folder, "short")
         size = write(long, many)
@@ -67,7 +67,7 @@ def fleet_decode(quick: bool) -> Iterator[Outcome]:
         our_samples, their_samples = interleave(
             lambda: (many - few) / (ours(long, many) - ours(short, few)),
             lambda: (many - few) / (theirs(long) - theirs(short)),
-            2 if quick else 5,
+            2 if quick else 3,
         )
     note = f"per second of CPU; {many} records of {size / many:.0f} B, a sixth of them no commits; start-up taken off"
     aim = Aim(10, of_ratio=True)
