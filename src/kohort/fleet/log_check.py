@@ -48,9 +48,9 @@ class Demand:
 
 KAFKA_17306 = Demand(
     "KAFKA-17306",
-    "3.7 and 3.8, where consumer groups were a preview",
+    "3.7 to 3.9, where consumer groups were a preview",
     (3, 7, 0),
-    ((3, 9, 0),),
+    ((4, 0, 0),),
     "a record of a consumer group asks for something that the cleaner has taken away",
 )
 KAFKA_19862 = Demand(
@@ -179,7 +179,7 @@ class LogCheck:
     def _of_another_type(self, step: Step, group: _Group, wanted: Type) -> Iterator[Violation]:
         if group.type is Type.SIMPLE:
             if step.is_tombstone and wanted is Type.CONSUMER:
-                return  # the group is made and unmade; no version since 3.9 minds, and those before say so of the next
+                return  # the group is made and unmade; no version since 4.0 minds, and those before say so of the next
             if wanted is Type.CONSUMER:
                 yield Violation(KAFKA_17306, step, f"group {step.group} has offsets before it is a consumer group")
             elif wanted is Type.STREAMS and not step.is_tombstone:

@@ -111,7 +111,7 @@ def test_records_of_unknown_types_are_skipped() -> None:
 @pytest.mark.parametrize(
     ("version", "tickets"),
     [
-        ((3, 8, 0), {"KAFKA-17306", "KAFKA-19862", "KAFKA-21117", "KAFKA-21102", "KAFKA-16147"}),
+        ((3, 9, 2), {"KAFKA-17306", "KAFKA-19862", "KAFKA-21117", "KAFKA-21102", "KAFKA-16147"}),
         ((4, 0, 1), {"KAFKA-19862", "KAFKA-21117", "KAFKA-21102", "KAFKA-16147"}),
         ((4, 0, 2), {"KAFKA-21117", "KAFKA-21102", "KAFKA-16147"}),
         ((4, 1, 1), {"KAFKA-19862", "KAFKA-20254", "KAFKA-21117", "KAFKA-21102", "KAFKA-16147"}),

@@ -81,7 +81,9 @@ def _is_timeout(stay: Stay, settings: Thresholds) -> bool:
 
 
 def _follows(before: Stay, stay: Stay, settings: Thresholds) -> bool:
-    return stay.joined.at_ms - before.left.at_ms <= settings.loop_absence_most * stay.interval_ms
+    """Whether a client left and then came back: one that died was still a member when the next process joined."""
+    absence_ms = stay.joined.at_ms - before.left.at_ms
+    return settings.loop_absence_least_ms <= absence_ms <= settings.loop_absence_most * stay.interval_ms
 
 
 def _is_loop(stays: list[Stay], settings: Thresholds) -> bool:

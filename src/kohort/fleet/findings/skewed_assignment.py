@@ -27,13 +27,14 @@ def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
     if facts.now_ms - since_ms < settings.skew_ms:
         return
     ratio = facts.largest_share / average
+    by = f", by {facts.strategy}" if facts.strategy else ""
     idle = f"; {facts.idle_members} have nothing" if facts.idle_members else ""
     evidence = [each.evidence() for each in facts.of(*CHANGES)[-3:]]
     yield facts.finding(
         NAME,
         "warning",
         f"one of {facts.members} members has {facts.largest_share} of {facts.partitions} partitions, "
-        f"{ratio:.1f} times the average, by {facts.strategy}{idle}",
+        f"{ratio:.1f} times the average{by}{idle}",
         "a sticky assignor (cooperative-sticky, or uniform in the consumer protocol) deals out all topics together",
         since_ms=since_ms,
         value=ratio,

@@ -31,6 +31,8 @@ class Thresholds:
     loop_stay_most: float = 2.0
     """A stay that ends by a poll timeout takes one poll interval from the last poll on, which comes soon after the
     join; up to so many intervals it is taken for one."""
+    loop_absence_least_ms: int = 1_000
+    """Less than that between the end of one member and the next of the same client is a process that died."""
     loop_absence_most: float = 3.0
     """Whoever missed a poll joins again at the next one: within so many intervals, or it was down."""
 

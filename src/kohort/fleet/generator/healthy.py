@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
-from kohort.fleet.generator.scene import Scene, instance_token
+from kohort.fleet.generator.scene import Scene, instance_token, member_token
 from kohort.fleet.generator.story import Commits, Story, crash, roll, scale, start, stop, topics
 
 READY = frozenset({"ready_for_consumer"})
 NIGHTS = 7
+RARELY_MS = 10_000
+"""How often members send heartbeats in stories that last for hours: three times as rarely as by default."""
 
 
 def deployed(kind: str, members: int, deploys: int) -> Callable[[Scene], None]:
@@ -103,6 +106,61 @@ def crashed_once(scene: Scene) -> None:
     scene.cut()
 
 
+def crashing(kind: str, times: int, every_s: int) -> Callable[[Scene], None]:
+    """A member that is killed and started again, where it was, every so often."""
+
+    def script(scene: Scene) -> None:
+        start(scene, 4, kind, heartbeat_interval_ms=RARELY_MS)
+        for _ in range(times):
+            crash(scene, 1, 15)
+            scene.pass_s(every_s)
+        scene.settle()
+        scene.cut()
+
+    return script
+
+
+def restarted(scene: Scene) -> None:
+    """A static member that is restarted four times within an hour, until somebody has found the right setting."""
+    for number in range(3):
+        scene.start(number, "cooperative-java", instance_id=instance_token(number))
+    scene.settle()
+    scene.cut()
+    for _ in range(4):
+        peer = scene.peers[member_token(1)]
+        peer.close(leave=False)
+        while not peer.is_over:
+            scene.pass_s(0.5)
+        scene.pass_s(6)
+        scene.again(peer)
+        scene.pass_s(600)
+    scene.settle()
+    scene.cut()
+
+
+def surplus(scene: Scene) -> None:
+    """More members than partitions, since less than an hour."""
+    start(scene, 3, "consumer-java")
+    scale(scene, "consumer-java", 6)
+
+
+def pausing(scene: Scene) -> None:
+    """A member that takes its time to give up what it was asked for."""
+    patient = {"max_poll_interval_ms": 12 * 3_600_000}
+    start(scene, 2, "consumer-java", **patient)
+    for peer in scene.peers.values():
+        peer.config = replace(peer.config, callback_us=40 * 3_600_000_000)
+    scene.start(2, "consumer-java", **patient)
+    scene.pass_s(60)
+    scene.cut()
+
+
+def ended(scene: Scene) -> None:
+    """Stopped over the weekend."""
+    start(scene, 2, "cooperative-java")
+    stop(scene)
+
+
 def emptied_for_a_reset(scene: Scene) -> None:
     """Stopped, set back by an admin, and started again."""
     start(scene, 3, "eager-java")
@@ -178,3 +236,12 @@ def nearly_ill() -> Iterator[Story]:
         rests={1: (0.2, 0.5)},
     )
     yield Story("grown", grown, topics(4))
+    yield Story("calm eager", scaled("eager-java", 20), topics(8), READY, near=frozenset({"eager_group"}))
+    yield Story("restarted static", restarted, topics(6), READY, near=frozenset({"flapping_instance"}))
+    yield Story("surplus of late", surplus, topics(4), near=even, rests={-1: (0.4, 0.8)})
+    yield Story("takes its time", pausing, topics(8), near=office, rests={-1: (0.2, 0.4)})
+    off = frozenset({"abandoned_group", "offsets_expiring"})
+    yield Story("weekend", ended, topics(4), near=off, rests={-1: (26, 44)})
+    crashes = crashing("cooperative-java", 9, 330)
+    yield Story("killed every five minutes", crashes, topics(8), READY, permitted=storm, near=slow)
+    yield Story("crashes now and then", crashing("eager-java", 20, 840), topics(8), READY, near=storm | slow)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from kohort.fleet.generator.healthy import READY, deployed, scaled
+from kohort.fleet.generator.healthy import RARELY_MS, READY, deployed, scaled
 from kohort.fleet.generator.scene import Edit, Scene, instance_token, member_token
 from kohort.fleet.generator.story import Commits, Story, crash, roll, scale, start, stop, topics
 from kohort.group.events import GroupStored, HardEvent
 from kohort.model.assignment import Assignment
 from kohort.wire.consumer_protocol import decode_assignment, encode_assignment
 
-HOURS_OF_STORM = 2.5
+HOURS_OF_STORM = 2.0
 NOT_READY = frozenset({"not_ready_for_consumer"})
 
 
@@ -20,7 +20,7 @@ def storm(kind: str) -> Callable[[Scene], None]:
     """A member that crashes and is started again, all day long."""
 
     def script(scene: Scene) -> None:
-        start(scene, 4, kind, session_timeout_ms=10_000)
+        start(scene, 4, kind, heartbeat_interval_ms=RARELY_MS)
         until_ms = scene.now_ms + int(HOURS_OF_STORM * 3_600_000)
         while scene.now_ms < until_ms:
             crash(scene, 1, 20)
@@ -35,12 +35,12 @@ def poll_timeouts(kind: str, poll_s: int) -> Callable[[Scene], None]:
     """A member whose work takes longer than max.poll.interval.ms: it leaves, comes back, and takes the same again."""
 
     def script(scene: Scene) -> None:
-        start(scene, 3, kind, max_poll_interval_ms=poll_s * 1000)
+        start(scene, 3, kind, max_poll_interval_ms=poll_s * 1000, heartbeat_interval_ms=RARELY_MS)
         peer = scene.peers[member_token(0)]
         peer.config = replace(peer.config, overrun=1.0)
-        for _ in range(150):
+        for _ in range(50):
             scene.feed(120)
-            scene.pass_s(60)
+            scene.pass_s(180)
         peer.config = replace(peer.config, overrun=0.0)
         scene.pass_s(1800)
         scene.settle()
