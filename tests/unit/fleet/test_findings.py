@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from typing import Any
 
-from kohort.fleet.findings import DEFAULTS, Facts, judge
+from tests.tidy.tree import ROOT
+
+from kohort.fleet.findings import DEFAULTS, NAMES, Facts, judge
 from kohort.fleet.findings.facts import CommitOf, EventOf, HourOf, told_ms
 from kohort.fleet.findings.unloadable_log import Row, find
 
@@ -341,3 +344,10 @@ def test_lengths_of_time_are_told_in_words() -> None:
     assert [told_ms(each * MINUTE) for each in (0.2, 1, 90, 150, 60 * 49)] == [
         "less than a minute", "1 minute", "90 minutes", "2 hours", "2 days"
     ]  # fmt: skip
+
+
+def test_every_finding_and_every_threshold_stands_in_the_documentation() -> None:
+    text = (ROOT / "docs/findings.md").read_text(encoding="utf-8")
+    assert [name for name in NAMES if f"| `{name}` |" not in text] == []
+    defaults = {each.name: getattr(DEFAULTS, each.name) for each in fields(DEFAULTS)}
+    assert [name for name, value in defaults.items() if f"`{name}` | {value} |" not in text] == []
