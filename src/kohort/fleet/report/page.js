@@ -177,7 +177,7 @@
   };
   const found = (place) =>
     (figures.findings[place] || []).map(([level, rule, sentence, advice]) => {
-      const article = make("article", { class: "finding" }, make("h4", {}, badge(level), rule), make("p", {}, bdi(sentence)));
+      const article = make("article", { class: "finding" }, make("h4", {}, badge(level), rule), make("p", {}, make("bdi", { dir: "ltr" }, sentence)));
       if (advice) article.append(make("p", { class: "advice" }, make("b", {}, "To do: "), advice));
       return article;
     });

@@ -134,7 +134,7 @@ def _point(point: Point, named: sections.Names) -> Markup:
         "li",
         tag("h3", sections.badge(point.severity), point.title, tag("small", WORDS[point.severity])),
         tag("p", tag("b", "Where: "), where),
-        tag("p", tag("bdi", point.sentence)),
+        tag("p", tag("bdi", point.sentence, dir="ltr")),
         tag("p", tag("b", "To do: "), point.advice, class_="advice") if point.advice else None,
         class_=point.severity,
     )

@@ -203,7 +203,7 @@ def timeline(place: int, of: Timeline, named: Named) -> Markup:
         legend.append(tag("span", tag("i", class_="key empty"), "the group had no members"))
     if len(members) > COLOURS_OF_MEMBERS:
         legend.append(tag("span", f"and {len(members) - COLOURS_OF_MEMBERS:,} more members, in the same colours again"))
-    heading = tag("h3", named(of.key), tag("small", f"{hour(of.from_ms)} to {hour(of.until_ms)} UTC"))
+    heading = tag("h3", named(of.key), tag("small", f"{hour(of.from_ms)} to {_clock(of.until_ms)[:5]} UTC"))
     return tag(
         "article",
         heading,

@@ -103,7 +103,7 @@ def _finding(finding: Finding, named: Names) -> Markup:
     return tag(
         "article",
         tag("h4", badge(finding.severity), named(finding.key), tag("small", _lasted(finding))),
-        tag("p", tag("bdi", shown_sentence(finding.sentence))),
+        tag("p", tag("bdi", shown_sentence(finding.sentence), dir="ltr")),
         advice,
         _evidence(finding),
         class_="finding",
@@ -122,15 +122,15 @@ def _evidence(finding: Finding) -> Markup | None:
     if not finding.evidence:
         return None
     rows = [_proof(each) for each in finding.evidence]
-    shown = plots.table(("partition", "offset", "time", "what the record says"), rows, frozenset({0, 1}))
+    shown = plots.table(("partition:offset", "time", "what the record says"), rows, frozenset({0}))
     left = f"and {finding.evidence_left_out:,} more" if finding.evidence_left_out else None
     count = len(finding.evidence) + finding.evidence_left_out
     return tag("details", tag("summary", f"Evidence: {counted(count, 'record')}"), shown, tag("p", left, class_="note"))
 
 
 def _proof(record: Evidence) -> list[Content]:
-    place = ["–" if each is None else f"{each}" for each in (record.partition, record.offset)]
-    return [*place, moment(record.at_ms), tag("bdi", shown_sentence(record.what))]
+    place = ":".join("–" if each is None else f"{each}" for each in (record.partition, record.offset))
+    return [place, moment(record.at_ms), tag("bdi", shown_sentence(record.what), dir="ltr")]
 
 
 # -- plots
