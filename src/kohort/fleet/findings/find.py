@@ -7,6 +7,8 @@ group, so rules are plain functions, and a group costs what happened to it of la
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from datetime import date, timedelta
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -75,13 +77,15 @@ def facts_of(spark: SparkSession, tables: Frames, settings: Thresholds) -> DataF
 
     groups = tables.frame(spark, GROUPS)
     ends = _ends(groups)
+    since_ms = min((row["now_ms"] for row in ends.collect()), default=0) - settings.look_back_ms
+    recent = partial(_recent, ends=ends, since_ms=since_ms, settings=settings)
     records = tables.frame(spark, RECORDS)
-    hours = _recent(tables.frame(spark, GROUP_HOURS), ends, "hour_ms", settings)
-    events = _recent(tables.frame(spark, EVENTS).where(f.col("event").isin(*LOOKED_AT)), ends, "at_ms", settings)
+    hours = recent(tables.frame(spark, GROUP_HOURS), "hour_ms")
+    events = recent(tables.frame(spark, EVENTS).where(f.col("event").isin(*LOOKED_AT)), "at_ms")
     parts = (
         _gathered(hours, "hours", HourOf._fields),
         _gathered(events, "events", EventOf._fields),
-        _gathered(_returns(_recent(records, ends, "at_ms", settings)), "returns", CommitOf._fields),
+        _gathered(_returns(recent(records, "at_ms")), "returns", CommitOf._fields),
         _last_records(records),
         _subscriptions(records),
     )
@@ -97,15 +101,20 @@ def _ends(groups: DataFrame) -> DataFrame:
 
     last = f.greatest("last_seen_ms", f.coalesce("last_commit_ms", "last_seen_ms"))
     sane = f.when(last <= f.unix_millis(f.current_timestamp()) + DAY_MS, last)
-    return groups.groupBy("source").agg(f.coalesce(f.max(sane), f.max(last)).alias("now_ms"))
+    ends = groups.groupBy("source").agg(f.coalesce(f.max(sane), f.max(last)).alias("now_ms"))
+    return ends.where(f.col("now_ms").isNotNull())
 
 
-def _recent(rows: DataFrame, ends: DataFrame, at: str, settings: Thresholds) -> DataFrame:
-    """Return the rows of late, without a look at the files of other days."""
+def _recent(rows: DataFrame, at: str, ends: DataFrame, since_ms: int, settings: Thresholds) -> DataFrame:
+    """Return the rows of late; files of days before the first moment that counts are not opened."""
     from pyspark.sql import functions as f
 
-    near = f.col(at) > f.col("now_ms") - settings.look_back_ms
-    return rows.join(f.broadcast(ends), "source").where(near)
+    some = rows.where(f.col("day") >= f.lit(_day_of(since_ms)))
+    return some.join(f.broadcast(ends), "source").where(f.col(at) > f.col("now_ms") - settings.look_back_ms)
+
+
+def _day_of(at_ms: int) -> date:
+    return date(1970, 1, 1) + timedelta(days=max(at_ms, 0) // DAY_MS)
 
 
 def _gathered(rows: DataFrame, name: str, columns: Iterable[str]) -> DataFrame:
