@@ -16,7 +16,8 @@ from interop.brokers import Broker
 from interop.group import Group, keyed
 from interop.postgres import Postgres
 from interop.producers import produce
-from tests.spark.killing import kill_often
+from tests.spark.cluster import Topic
+from tests.spark.killing import kill_often, kill_streams
 
 from kohort.model.ids import TopicPartition
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from kohort.spark.tables import PostgresTable
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.spark]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.spark]
 
 P, Q = TopicPartition("flights", 0), TopicPartition("flights", 1)
 
@@ -252,6 +253,18 @@ def test_jobs_that_fence_and_are_killed_leave_each_number_once(postgres: Postgre
             return [number for (number,) in query(postgres, f"SELECT id FROM {name}")]
 
         assert kill_often("postgres", postgres.conninfo, name, table, 8, numbers) > 8
+
+
+def test_spark_applications_that_share_a_group_and_are_killed_leave_each_record_once(
+    postgres: Postgres, broker: Broker
+) -> None:
+    name = f"t_{uuid.uuid4().hex[:8]}"
+    with opened(postgres, name) as table, Topic(broker.bootstrap, name, partitions=3) as topic:
+        written = kill_streams(topic, "postgres", postgres.conninfo, name, table, 2)
+        ends = {partition.partition: held.offset or 0 for partition, held in table.held(topic.group_id).items()}
+    places = Counter(query(postgres, f'SELECT partition, "offset" FROM {name}'))
+    assert places == Counter((partition, offset) for partition, end in ends.items() for offset in range(end))
+    assert places.total() == written
 
 
 def test_a_vacuum_drops_what_dead_writers_left(spark: SparkSession, postgres: Postgres) -> None:

@@ -1,13 +1,16 @@
-"""Two storing jobs that are killed at any moment and started again, and what must be in their table then."""
+"""Two storing programs that are killed at any moment and started again, and what must be in their table then."""
 
 from __future__ import annotations
 
+import os
 import random
+import select
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from tests.spark.cluster import Topic
 from tests.spark.storing_job import GROUP, PLACE
 
 from kohort.spark.tables import Table
@@ -41,3 +44,46 @@ def kill_often(kind: str, where: str, name: str, table: Table, kills: int, numbe
     reached = table.held(GROUP)[PLACE].offset or 0
     assert sorted(numbers()) == list(range(reached))
     return reached
+
+
+def kill_streams(topic: Topic, kind: str, where: str, name: str, table: Table, kills: int) -> int:
+    """Kill one of two Spark applications `kills` times in the midst of its rounds, each time another one of the two.
+
+    Returns how many records the topic holds, all of which the table has reached.
+    """
+    chance = random.Random(7)
+    command = [topic.bootstrap_servers, topic.name, topic.group_id, kind, where, name]
+    jobs = [start_stream(command) for _ in range(2)]
+    written = 0
+    try:
+        for number in range(kills + 1):
+            victim = number % 2
+            for each in jobs if number == 0 else jobs[1 - victim :][:1]:
+                await_line(each, "owns")  # the one that was started last
+            written += len(topic.fill(240))
+            if number < kills:
+                for _ in range(chance.randrange(1, 4)):
+                    await_line(jobs[victim], "round")
+                jobs[victim].kill()
+                jobs[victim].communicate()
+                jobs[victim] = start_stream(command)
+        while sum(each.offset or 0 for each in table.held(topic.group_id).values()) < written:
+            for pipe in select.select([each.stdout for each in jobs], [], [], 1)[0]:
+                assert os.read(pipe.fileno(), 4096), "only a kill ends a job"
+    finally:
+        for each in jobs:
+            each.kill()
+            each.communicate()
+    return written
+
+
+def start_stream(arguments: list[str]) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tests.spark.storing_stream", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT)
+
+
+def await_line(job: subprocess.Popen[bytes], wanted: str) -> None:
+    """Read what a job says up to a line."""
+    assert job.stdout is not None
+    while (line := job.stdout.readline().decode().strip()) != wanted:
+        assert line, "only a kill ends a job"

@@ -12,7 +12,7 @@ from kohort.model.ids import TopicPartition
 from kohort.spark import GroupStream, exactly_once, for_each_batch
 from kohort.spark.tables import Claim, Fenced, ManifestTable, SchemaMismatch, Step, TableBroken
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 
 def stream_of(spark, topic: Topic, **settings) -> GroupStream:
