@@ -78,7 +78,7 @@ def test_a_stream_is_written_and_a_restart_goes_on_where_it_stopped(
             **{"kafka.bootstrap.servers": topic.bootstrap_servers, "topic": topic.name}
         )
         query = written.option("checkpointLocation", str(tmp_path / "state")).trigger(availableNow=True).start()
-        assert query.awaitTermination(60)
+        assert query.awaitTermination(240)
     assert sorted(int(row.value) for row in read(spark, topic).collect()) == list(range(20))
 
 
