@@ -12,7 +12,7 @@ try:
     import psycopg
     from psycopg import sql
 except ImportError:
-    psycopg = None  # type: ignore[assignment]
+    psycopg = None
 
 Connection = Any
 """A `psycopg.Connection`."""
@@ -58,13 +58,13 @@ def missing_table() -> tuple[type[Exception], ...]:
 def quoted(*names: str) -> str:
     """Return a name, with its schema if that comes first, as SQL."""
     require_psycopg()
-    return sql.Identifier(*names).as_string(None)
+    return str(sql.Identifier(*names).as_string(None))
 
 
 def literal(text: str) -> str:
     """Return a text as SQL."""
     require_psycopg()
-    return sql.Literal(text).as_string(None)
+    return str(sql.Literal(text).as_string(None))
 
 
 def copy_in(connection: Connection, table: str, columns: Sequence[str], chunks: Iterable[bytes]) -> int:
