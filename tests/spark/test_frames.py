@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kohort.spark.frames import frame_on_driver, frame_on_executors
+from kohort.spark.read_rows import ReadSettings
 from kohort.spark.rounds import OffsetRange
 from kohort.wire.compression import Compression
 from kohort.wire.records import Record
@@ -35,15 +36,15 @@ def ranges(topic):
 
 
 def test_both_ways_give_the_same_rows(spark, topic, ranges):
-    small, done = frame_on_driver(spark, topic.bootstrap_servers, ranges, 1 << 30)
-    large = frame_on_executors(spark, topic.bootstrap_servers, ranges)
+    small, done = frame_on_driver(spark, ReadSettings(topic.bootstrap_servers), ranges, 1 << 30)
+    large = frame_on_executors(spark, ReadSettings(topic.bootstrap_servers), ranges)
     assert done == tuple(ranges)
     assert rows_of(small) == rows_of(large)
     assert small.schema == large.schema
 
 
 def test_rows_are_the_records_inside_the_ranges(spark, topic, ranges):
-    rows = rows_of(frame_on_driver(spark, topic.bootstrap_servers, ranges, 1 << 30)[0])
+    rows = rows_of(frame_on_driver(spark, ReadSettings(topic.bootstrap_servers), ranges, 1 << 30)[0])
     mine = [row for row in rows if row["partition"] == 0]
     assert [row["offset"] for row in mine] == list(range(1, 24))
     expected = (EDGES * len(Compression))[1:24]
@@ -54,7 +55,7 @@ def test_rows_are_the_records_inside_the_ranges(spark, topic, ranges):
 
 
 def test_columns_are_those_of_sparks_own_kafka_source(spark, topic, ranges):
-    frame = frame_on_executors(spark, topic.bootstrap_servers, ranges)
+    frame = frame_on_executors(spark, ReadSettings(topic.bootstrap_servers), ranges)
     assert [f"{name} {kind}" for name, kind in frame.dtypes] == [
         "key binary",
         "value binary",
@@ -68,18 +69,20 @@ def test_columns_are_those_of_sparks_own_kafka_source(spark, topic, ranges):
 
 def test_large_ranges_are_cut_into_tasks(spark, topic):
     topic.produce(1, [Record(0, 5, None, b"x")] * 25_000)
-    frame = frame_on_executors(spark, topic.bootstrap_servers, [OffsetRange(topic.partitions[1], 0, 25_000)])
+    frame = frame_on_executors(
+        spark, ReadSettings(topic.bootstrap_servers), [OffsetRange(topic.partitions[1], 0, 25_000)]
+    )
     assert frame.rdd.getNumPartitions() == 2
     assert frame.count() == 25_000
 
 
 def test_no_ranges_are_no_rows(spark, topic):
-    assert frame_on_executors(spark, topic.bootstrap_servers, []).count() == 0
+    assert frame_on_executors(spark, ReadSettings(topic.bootstrap_servers), []).count() == 0
 
 
 def test_a_wrong_option_names_itself(spark, topic):
     reader = spark.read.format("kohort").option("kafka.bootstrap.servers", topic.bootstrap_servers)
-    with pytest.raises(Exception, match="needs the option ranges"):
+    with pytest.raises(Exception, match=r"one option of .* says what is read"):
         reader.load().count()
     with pytest.raises(Exception, match=r"ranges are a JSON list"):
         reader.option("ranges", "everything").load().count()

@@ -212,6 +212,25 @@ def test_offsets_that_retention_has_overtaken_start_by_the_policy(spark, topic):
     assert not set(values) & set(late)
 
 
+def test_in_the_consumer_protocol_a_stream_reads_what_matches_a_pattern_headers_and_all(spark, topic):
+    topic.produce(0, [Record(0, 0, b"k", b"v", (("trace", b"1"),))])
+    stream = GroupStream(
+        spark,
+        bootstrap_servers=topic.bootstrap_servers,
+        group_id=topic.group_id,
+        pattern=f"{topic.name}.*",
+        protocol="consumer",
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+        include_headers=True,
+    )
+    found: list = []
+    with stream:
+        stream.run(lambda frame, _: found.extend(frame.collect()), until=is_caught_up, timeout_s=60)
+    assert [[tuple(header) for header in row.headers] for row in found] == [[("trace", b"1")]]
+    assert topic.committed() == {0: 1}
+
+
 def test_an_unreachable_broker_is_an_error_that_names_it(spark):
     with pytest.raises(KafkaError, match=r"127\.0\.0\.1:1"):
         GroupStream(spark, "t", bootstrap_servers="127.0.0.1:1", group_id="g").start()

@@ -16,6 +16,7 @@ from kohort.spark.door import place, tell_done, tell_ended
 from kohort.spark.options import SourceOptions, TriggerLimits
 from kohort.spark.stream_member import StreamMember
 from kohort.spark.stream_offset import StreamOffset
+from kohort.wire.records import Record
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
 
@@ -152,6 +153,18 @@ def test_batches_are_as_large_as_the_options_allow(topic: Topic) -> None:
             assert sizes == [12, 12, 6]
             topic.fill(30)
             assert len((await job.member.next(job.checkpoint, TriggerLimits())).ranges) == 3
+
+    topic.run(scenario())
+
+
+def test_batches_are_as_heavy_as_the_options_allow(topic: Topic) -> None:
+    for _ in range(10):
+        topic.produce(0, [Record(0, 0, None, bytes(50_000))])
+
+    async def scenario() -> None:
+        async with Job(topic, maxBytesPerTrigger="210000") as job:
+            sizes = [sum(stop - start for start, stop in (await job.batch()).values()) for _ in range(3)]
+            assert sizes == [4, 4, 2]
 
     topic.run(scenario())
 

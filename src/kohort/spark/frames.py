@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kohort.spark.columns import ARROW_SCHEMA, spark_schema
+from kohort.spark.columns import arrow_schema, spark_schema
 from kohort.spark.read_rows import ReadSettings, read_rows_by_range
 from kohort.spark.rounds import OffsetRange
 from kohort.spark.source import read_ranges_as_frame
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def frame_on_driver(
-    spark: SparkSession, bootstrap_servers: str, ranges: Sequence[OffsetRange], most_bytes: int
+    spark: SparkSession, settings: ReadSettings, ranges: Sequence[OffsetRange], most_bytes: int
 ) -> tuple[DataFrame, tuple[OffsetRange, ...]]:
     """Read ranges in this process and return their rows, with the ranges as far as `most_bytes` let them be read.
 
@@ -29,7 +29,7 @@ def frame_on_driver(
     batches: list[pa.RecordBatch] = []
     held = 0
     done = tuple(ranges)
-    for each, rows in read_rows_by_range(ReadSettings(bootstrap_servers), ranges):
+    for each, rows in read_rows_by_range(settings, ranges):
         batches.append(rows)
         held += rows.nbytes
         if held >= most_bytes:
@@ -37,10 +37,10 @@ def frame_on_driver(
             done = (*ranges[: ranges.index(each)], cut)
             break
     # One chunk, so that Spark makes one task of a small round and not one for every batch that was fetched.
-    table = pa.Table.from_batches(batches, ARROW_SCHEMA).combine_chunks()
-    return spark.createDataFrame(table, schema=spark_schema()), done
+    table = pa.Table.from_batches(batches, arrow_schema(settings.include_headers)).combine_chunks()
+    return spark.createDataFrame(table, schema=spark_schema(settings.include_headers)), done
 
 
-def frame_on_executors(spark: SparkSession, bootstrap_servers: str, ranges: Sequence[OffsetRange]) -> DataFrame:
+def frame_on_executors(spark: SparkSession, settings: ReadSettings, ranges: Sequence[OffsetRange]) -> DataFrame:
     """Return the rows of ranges, read by Spark's tasks when an action runs, in parallel."""
-    return read_ranges_as_frame(spark, bootstrap_servers, ranges, spark.sparkContext.defaultParallelism)
+    return read_ranges_as_frame(spark, settings, ranges, spark.sparkContext.defaultParallelism)

@@ -26,9 +26,9 @@ from kohort.client.switching import GroupProtocol
 from kohort.client.view import ClusterView
 from kohort.client.wanted import Wanted
 from kohort.member.strategy import strategy_for
+from kohort.spark.read_rows import Isolation, ReadSettings
 
 Reset = Literal["earliest", "latest", "none"]
-IsolationLevel = Literal["read_uncommitted", "read_committed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class GroupSettings:
     protocol: GroupProtocol = "classic"
     assignor: str | None = None
     pattern: str | None = None
-    isolation_level: IsolationLevel = "read_uncommitted"
+    isolation_level: Isolation = "read_uncommitted"
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -63,6 +63,17 @@ class GroupSettings:
         native: NativeSettings = {"assignor": self.assignor} if self.assignor else {}
         check_protocol(self.protocol, self.assignors, self.session_timeout_ms, self.heartbeat_interval_ms, native)
         strategy_for(self.assignors)  # refuses what does not go together
+
+    @property
+    def read_settings(self) -> ReadSettings:
+        """How executors read ranges; where the log has moved on, the member decides."""
+        return ReadSettings(
+            self.bootstrap_servers,
+            isolation=self.isolation_level,
+            client_id=self.client_id,
+            client_rack=self.client_rack or "",
+            properties=self.properties,
+        )
 
     @property
     def isolation(self) -> int:

@@ -12,6 +12,7 @@ import signal
 import time
 from collections.abc import Callable, Generator
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -46,9 +47,10 @@ class GroupStream:
     """Rounds of rows from topics, shared with the other members of a group.
 
     `max_rows_per_round` bounds a round; `rows_on_driver` is the size up to which the application decodes a round
-    itself instead of having the executors read it. `group` are fields of `GroupSettings`: `auto_offset_reset`
-    ("latest", "earliest", "none"), `session_timeout_ms`, `rebalance_timeout_ms`, `heartbeat_interval_ms`,
-    `group_instance_id`, `client_id`, `client_rack`, `assignors`. `listener` hears of rebalances; its callbacks run in
+    itself instead of having the executors read it. `include_headers` adds the column `headers`. `group` are fields of
+    `GroupSettings`: `protocol` ("classic", "consumer", "auto"), `assignors`, `assignor`, `auto_offset_reset`
+    ("latest", "earliest", "none"), `isolation_level`, `group_instance_id`, timeouts, `pattern` instead of topics, and
+    `properties`, how to be let into a secured cluster. `listener` hears of rebalances; its callbacks run in
     another thread, after a running round has been committed. `finished(round, is_committed)` is called after each
     round; one that is not committed was lost to a rebalance, and its rows are read again by their next owner. Joins
     the group when entered or first used.
@@ -65,19 +67,20 @@ class GroupStream:
         bytes_on_driver: int = BYTES_ON_DRIVER,
         listener: RebalanceListener | None = None,
         finished: Callable[[Round, bool], object] | None = None,
+        include_headers: bool = False,
         **group: Any,
     ) -> None:
-        if not topics:
-            raise ValueError("a GroupStream reads at least one topic")
+        if bool(topics) == bool(group.get("pattern")):
+            raise ValueError("a GroupStream reads topics by name, at least one, or those that match a pattern")
         if max_rows_per_round < 1:
             raise ValueError(f"max_rows_per_round is {max_rows_per_round}: a round reads at least one row")
         self.metrics = StreamMetrics()
         self._spark = spark
-        self._bootstrap_servers = bootstrap_servers
         self._most_rows = max_rows_per_round
         self._rows_on_driver = rows_on_driver
         self._bytes_on_driver = bytes_on_driver
         self._settings = GroupSettings(bootstrap_servers, group_id, topics, **group)
+        self._read_settings = replace(self._settings.read_settings, include_headers=include_headers)
         self._listener = listener
         self._finished = finished
         self._gate: RoundGate | None = None
@@ -252,8 +255,8 @@ class GroupStream:
 
     def _frame(self, planned: Round) -> tuple[DataFrame, Round]:
         if planned.size > self._rows_on_driver:
-            return frame_on_executors(self._spark, self._bootstrap_servers, planned.ranges), planned
-        frame, ranges = frame_on_driver(self._spark, self._bootstrap_servers, planned.ranges, self._bytes_on_driver)
+            return frame_on_executors(self._spark, self._read_settings, planned.ranges), planned
+        frame, ranges = frame_on_driver(self._spark, self._read_settings, planned.ranges, self._bytes_on_driver)
         return frame, Round(planned.number, planned.generation, ranges)
 
 

@@ -17,6 +17,7 @@ from kohort.spark.group_reader import GroupReader
 from kohort.spark.option_values import Given
 from kohort.spark.options import SourceOptions, check
 from kohort.spark.query_listener import listen
+from kohort.spark.read_rows import ReadSettings
 from kohort.spark.rounds import OffsetRange, ranges_to_json
 from kohort.spark.writer import SinkSettings, StreamWriter, Writer
 
@@ -78,9 +79,20 @@ def make_known(spark: SparkSession) -> None:
 
 
 def read_ranges_as_frame(
-    spark: SparkSession, bootstrap_servers: str, ranges: Sequence[OffsetRange], least_pieces: int
+    spark: SparkSession, settings: ReadSettings, ranges: Sequence[OffsetRange], least_pieces: int
 ) -> DataFrame:
     """Return the rows of `ranges` as a DataFrame that executors read in `least_pieces` tasks or more."""
     make_known(spark)
-    reader = spark.read.format("kohort").option("kafka.bootstrap.servers", bootstrap_servers)
-    return reader.option("ranges", ranges_to_json(ranges)).option("minPartitions", least_pieces).load()
+    options: dict[str, str | int | bool] = {
+        "kafka.bootstrap.servers": settings.bootstrap_servers,
+        "kafka.client.id": settings.client_id,
+        "kafka.client.rack": settings.client_rack,
+        "ranges": ranges_to_json(ranges),
+        "minPartitions": least_pieces,
+        "fetchBytes": settings.fetch_bytes,
+        "isolationLevel": settings.isolation,
+        "includeHeaders": settings.include_headers,
+        "failOnDataLoss": settings.fail_on_data_loss,
+    }
+    secured = {f"kafka.{name}": value for name, value in settings.properties.items()}
+    return spark.read.format("kohort").options(**options, **secured).load()

@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from kohort.client.errors import CommitFailed
 from kohort.client.listener import RebalanceListener
@@ -27,6 +28,7 @@ from kohort.spark.round_gate import Available, RoundGate
 from kohort.spark.rounds import OffsetRange, Round, plan
 from kohort.spark.starting_points import ChoicePolicy
 from kohort.spark.stream_offset import StreamOffset
+from kohort.spark.weight import bytes_per_offset
 
 log = logging.getLogger(__name__)
 
@@ -152,12 +154,9 @@ class StreamMember:
         loop = asyncio.get_running_loop()
         began = loop.time()
         patience_s = _FIRST_LOOK_S if self._is_first else _LOOK_S
-
-        def planned(available: Available) -> tuple[OffsetRange, ...]:
-            return self._plan(available, limits)
-
         while True:
-            if (begun := await self._gate.begin(planned, timeout_s=_LOOK_S)) is not None:
+            weighed = await self._weighed(limits)
+            if (begun := await self._gate.begin(partial(self._plan, weighed), timeout_s=_LOOK_S)) is not None:
                 return begun
             if self.is_over:
                 return None
@@ -170,13 +169,36 @@ class StreamMember:
             elif waited_s >= patience_s or (is_given and self._gate.is_caught_up):
                 return None
 
+    async def _weighed(self, limits: TriggerLimits) -> TriggerLimits | None:
+        """Return limits in offsets alone, or None while there is nothing to weigh.
+
+        A batch is taken to be as heavy as where its fullest partition begins.
+        """
+        if limits.max_bytes is None:
+            return limits
+        seen: list[OffsetRange] = []
+
+        def look(available: Available) -> tuple[OffsetRange, ...]:
+            seen[:] = [OffsetRange(each, *place) for each, place in available.items()]
+            return ()
+
+        await self._gate.begin(look, timeout_s=0)
+        fullest = max(seen, key=lambda each: each.size, default=None)
+        if fullest is None or fullest.size <= 0:
+            return None
+        weight = await asyncio.to_thread(bytes_per_offset, self._options.read_settings, fullest)
+        most = max(1, int(limits.max_bytes / weight)) if weight else fullest.size
+        return replace(limits, max_offsets=min(most, limits.max_offsets or most))
+
     def _check_patience(self, waited_s: float) -> None:
         settings = self._gate.settings
         if waited_s * 1000 > settings.rebalance_timeout_ms + settings.session_timeout_ms:
             text = f"the group {settings.group_id!r} gave this member no assignment in {waited_s:.0f} s"
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, f"{text}: see with kohort groups who holds it up")
 
-    def _plan(self, available: Available, limits: TriggerLimits) -> tuple[OffsetRange, ...]:
+    def _plan(self, limits: TriggerLimits | None, available: Available) -> tuple[OffsetRange, ...]:
+        if limits is None:
+            return ()
         total = sum(max(0, end - position) for position, end in available.values())
         is_waiting_for_more = total < (limits.min_offsets or 0) and not self._is_aiming
         if is_waiting_for_more and (time.monotonic() - self._last_batch_s) * 1000 < limits.max_delay_ms:
