@@ -36,12 +36,13 @@ def hours(parts: DataFrame, known: DataFrame, lags: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
     def latest(name: str) -> Column:
-        return f.max_by(f.struct(name), "last_at_ms")[name].alias(name)
+        # Of two parts that end in the same instant the new one is later.
+        return f.max_by(f.struct(name), f.struct("last_at_ms", "is_new"))[name].alias(name)
 
     sums = [f.sum(name).alias(name) for name in _SUMS]
     merged = (
-        parts.select(*GROUP_HOURS.names)
-        .unionByName(known.select(*GROUP_HOURS.names))
+        parts.select(*GROUP_HOURS.names, f.lit(True).alias("is_new"))
+        .unionByName(known.select(*GROUP_HOURS.names, f.lit(False).alias("is_new")))
         .groupBy("source", "group", "hour_ms", "day", "bucket")
         .agg(
             *sums,

@@ -100,7 +100,7 @@ class Written:
         """A member's metadata."""
         return self.write(
             ConsumerMemberStored(
-                self.group.group, member_id, instance, None, f"client-{member_id}", "/10.0.0.1", ("flights",), "",
+                self.group.group, member_id, instance, None, f"client-{member_id}", "/192.0.2.1", ("flights",), "",
                 60_000, None, None, LOADED,
             )
         )  # fmt: skip
@@ -173,4 +173,4 @@ def classic(member_id: str, held: tuple[int, ...], owned: tuple[int, ...], insta
     subscription = Subscription(("flights",), owned=tuple(TopicPartition("flights", each) for each in owned))
     assigned = Assignment(frozenset(TopicPartition("flights", each) for each in held))
     blobs = encode_subscription(subscription), encode_assignment(assigned)
-    return StoredMember(member_id, instance, f"client-{member_id}", "/10.0.0.1", 300_000, 45_000, *blobs)
+    return StoredMember(member_id, instance, f"client-{member_id}", "/192.0.2.1", 300_000, 45_000, *blobs)
