@@ -40,6 +40,9 @@ _NEWEST_COMMIT: Final = 4
 GROUP, MEMBER, TOPIC, METADATA, TOPIC_ID = range(5)
 """The text columns."""
 
+MOST_FAULTS: Final = 4096
+"""Faults that are kept of some batches; more are only counted."""
+
 FAULT_FIELDS: Final = 5
 """The index of a batch, the record's offset or -1, the fault, and where the bytes in question begin and end."""
 
@@ -79,7 +82,7 @@ class Room:
         self.numbers = np.empty((NUMBERS, rows), np.int64)
         self.ends = np.zeros((TEXTS, rows + 1), np.int32)
         self.content = np.empty((TEXTS - 1) * size + _ID_LETTERS * rows, np.uint8)
-        self.faults = np.empty((rows, FAULT_FIELDS), np.int64)
+        self.faults = np.empty((MOST_FAULTS, FAULT_FIELDS), np.int64)
 
     @property
     def addresses(self) -> tuple[int, int, int, int]:
@@ -357,6 +360,8 @@ def _decode(source_at: int, batches: Any, wanted: Any, addresses: Any, shape: An
 
 @compiled()
 def _add_fault(faults: Any, row: int, fault: Any) -> None:
+    if row >= MOST_FAULTS:
+        return
     for column in range(FAULT_FIELDS):
         faults[row * FAULT_FIELDS + column] = fault[column]
 

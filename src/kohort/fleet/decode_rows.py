@@ -18,7 +18,7 @@ from kohort.fleet.bronze_columns import schema
 from kohort.fleet.decode_batches import AT, ATTRIBUTES, BASE, BASE_MS, CONTROL, EPOCH, PRODUCER
 from kohort.fleet.decode_cuts import Chunk, Cutter, Outcomes, producers
 from kohort.fleet.decode_fields import fields_of
-from kohort.fleet.quarantine import MOST_OF_A_REASON, Fault, Quarantine
+from kohort.fleet.quarantine import Fault, Quarantine
 from kohort.fleet.schema import bucket_of
 from kohort.wire.codec import MalformedMessage
 
@@ -117,14 +117,12 @@ class Reader:
         return keep
 
     def _note_faults(self, chunk: Chunk, room: records.Room, faulty: int) -> None:
-        told: dict[int, int] = {}
-        for index, offset, kind, at, end in room.faults[:faulty].tolist():
-            told[kind] = told.get(kind, 0) + 1
-            if told[kind] <= MOST_OF_A_REASON + 1:
-                sample = chunk.source[at : min(end, at + 64)].tobytes()
-                self._add(chunk, index, None if offset < 0 else offset, records.FAULTS[kind], sample)
-            else:
-                self._quarantine.count(records.FAULTS[kind])
+        kind = 0
+        for index, offset, kind, at, end in room.faults[: min(faulty, records.MOST_FAULTS)].tolist():
+            sample = chunk.source[at : min(end, at + 64)].tobytes()
+            self._add(chunk, index, None if offset < 0 else offset, records.FAULTS[kind], sample)
+        if faulty > records.MOST_FAULTS:  # of more it is not known what they are: taken for what the last one is
+            self._quarantine.count(records.FAULTS[kind], faulty - records.MOST_FAULTS)
 
     def _add(self, chunk: Chunk, index: int, offset: int | None, reason: str, sample: bytes) -> None:
         batch = chunk.batches[index]

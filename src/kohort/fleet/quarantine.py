@@ -41,9 +41,9 @@ class Quarantine:
         else:
             self._last[kind] = fault
 
-    def count(self, kind: str) -> None:
-        """Count one more of a kind of which there were enough."""
-        self._seen[kind] += 1
+    def count(self, kind: str, more: int) -> None:
+        """Count more of a kind of which there were enough."""
+        self._seen[kind] += more
 
     def take(self) -> list[Fault]:
         """Return the faults that were kept since the last time."""

@@ -326,6 +326,15 @@ def test_a_record_that_cannot_be_read_is_put_aside_alone(key, value, reason):
     assert (fault["reason"], fault["offset"], fault["position"]) == (reason, 11, 0)
 
 
+def test_a_batch_of_nothing_but_broken_records_does_not_fill_the_quarantine():
+    broken = 10_000
+    content = batch_of([(b"", None)] * broken + [(commit_key("g", "t", 0), COMMIT)])
+    assert [row["offset"] for row in records_of(content)] == [broken]
+    faults = quarantine_of(content)
+    assert len(faults) == MOST_OF_A_REASON + 1
+    assert faults[-1]["reason"] == f"and {broken - MOST_OF_A_REASON} more: it has no key that says what it is"
+
+
 def test_metadata_that_is_no_text_is_kept_as_hex():
     values = [COMMIT[:14] + bytes([len(text) + 1]) + text + COMMIT[15:] for text in (b"\xff\x00", "é".encode(), b"ok")]
     rows = records_of(batch_of([(commit_key("gr\u00fcn", "t", 0), value) for value in values]))
