@@ -258,6 +258,19 @@ def test_a_lost_batch_is_not_committed_and_its_rows_are_read_again(topic: Topic)
     topic.run(scenario())
 
 
+def test_what_stayed_is_committed_where_only_some_of_a_batch_is_lost(topic: Topic) -> None:
+    topic.fill(30)
+
+    async def scenario() -> None:
+        async with Job(topic) as job:
+            await job.batch()
+            await job.member._gate.on_partitions_lost(frozenset({topic.partitions[1]}))
+            await job.look()
+            assert await committed(topic) == {0: 10, 1: 0, 2: 10}
+
+    topic.run(scenario())
+
+
 @pytest.mark.parametrize("protocol", ["cooperative", "consumer"])
 def test_a_batch_that_was_done_and_not_committed_is_not_read_again_after_a_kill(topic: Topic, protocol: str) -> None:
     topic.fill(30)
@@ -375,6 +388,22 @@ def test_a_partition_that_comes_later_is_read_from_its_first_record_on(topic: To
             while 3 not in read:
                 read |= await job.batch()
             assert read[3] == (0, 1)
+
+    topic.run(scenario())
+
+
+def test_a_partition_that_came_while_the_job_was_down_is_read_from_its_first_record_on(topic: Topic) -> None:
+    async def scenario() -> None:
+        async with Job(topic, startingOffsets="latest") as job:
+            assert not await job.look()
+            topic.fill(3)
+            await job.batch()
+        async with Admin(topic.bootstrap_servers) as admin:
+            await admin.create_partitions(topic.name, 4)
+        topic.partitions.append(TopicPartition(topic.name, 3))
+        topic.fill(4)
+        async with Job(topic, job.checkpoint, startingOffsets="latest") as again:
+            assert (await again.batch())[3] == (0, 1)
 
     topic.run(scenario())
 

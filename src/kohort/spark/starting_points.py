@@ -139,13 +139,14 @@ class StartingPoints:
         self._is_first = True
 
     def restart_from(self, checkpoint: Checkpoint) -> None:
-        """Let a query's last batch have a say, once in each of its partitions."""
+        """Let a query's last batch have a say, once in each of its partitions; what it knows nothing of came later."""
         self._checkpoint = checkpoint
+        if checkpoint.last.places:
+            self.policy.see(())
 
     def see(self, partitions: Iterable[TopicPartition]) -> None:
-        """See which partitions there are when the job starts; a restarted query has been at all that are old."""
-        is_restart = self._checkpoint is not None and bool(self._checkpoint.last.places)
-        self.policy.see(() if is_restart else partitions)
+        """See which partitions there are when the job starts."""
+        self.policy.see(partitions)
 
     async def find(self, member: Membership, partitions: Partitions) -> dict[TopicPartition, int]:
         """Return where to read on in partitions that the member owns.
