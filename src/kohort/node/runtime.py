@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kohort.node")
 
-RELOAD_MS = 1_000
-"""How long after a failed flush a partition is replayed from what the disk holds."""
-
 GATHERED = 256
 """How many commits are appended together at most."""
 
@@ -348,11 +345,14 @@ class Runtime:
             self._give_up(hosted, self._node.now_ms)
 
     def _give_up(self, hosted: OffsetsPartition, now_ms: int) -> None:
-        """Forget a partition's groups, and replay what the disk holds a little later."""
+        """Forget a partition's groups until the broker starts again.
+
+        Its log takes no more appends, and what may be read of it now the disk need not hold: a generation that
+        members were told from there would come again after a loss of power.
+        """
         for group_id in sorted(hosted.shard.groups):
             self.run(hosted, Unload(group_id), None, now_ms)
-        hosted.fail("a flush failed")
-        self._node.timers.arm(("reload", hosted.partition.index), now_ms + RELOAD_MS, partial(self.load, hosted))
+        hosted.fail("a flush failed; start the broker again when the disk is sound")
 
     def _fire(self, timer: Timer, now_ms: int) -> None:
         if timer.kind is TimerKind.SESSION:

@@ -284,7 +284,7 @@ def test_reply_waits_for_the_flush_that_was_promised() -> None:
     assert committed(desk.restart(clean=False).connect()) == 7
 
 
-def test_failed_flush_answers_an_error_and_what_the_disk_holds_is_believed_again() -> None:
+def test_failed_flush_answers_an_error_and_nothing_is_said_of_the_groups_before_a_restart() -> None:
     desk = group_desk(log_flush_interval_messages=1)
     desk.flushes_by_hand = True
     member = GroupMember(desk)
@@ -302,8 +302,12 @@ def test_failed_flush_answers_an_error_and_what_the_disk_holds_is_believed_again
     assert answer.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
     desk.disk.fault = None
     assert coordinator(desk).load_error("g") is ErrorCode.NOT_COORDINATOR
-    desk.advance(1_000)
-    assert coordinator(desk).load_error("g") is ErrorCode.NONE
+    desk.advance(60_000)
+    assert coordinator(desk).load_error("g") is ErrorCode.NOT_COORDINATOR
+    desk.disk.lose_unflushed()
+    twin = desk.restart(clean=False)
+    assert coordinator(twin).load_error("g") is ErrorCode.NONE
+    assert committed(twin.connect()) == -1
 
 
 # -- group events
