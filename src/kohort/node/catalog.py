@@ -62,6 +62,11 @@ class Catalog:
         self.topics.remove_leftovers()
         self.shorten(now_ms)
 
+    @property
+    def failure(self) -> StorageError | None:
+        """The failed flush since which nothing here changes any more."""
+        return None if self._log is None else self._log.failure
+
     def stop(self) -> None:
         """Flush and close every log."""
         self.topics.close()

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kohort.log.config import LogConfig
-from kohort.log.disk import Disk
+from kohort.log.disk import Disk, StorageError
 from kohort.log.partition_log import PartitionLog
 from kohort.wire.records import Record, decode_batch, encode_batch, iter_batches
 
@@ -71,6 +71,11 @@ class MetadataLog:
         self._log.flush()
         self._log.delete_records(start)
         self.length = len(entries)
+
+    @property
+    def failure(self) -> StorageError | None:
+        """The failed flush since which the log takes no more entries."""
+        return self._log.failure
 
     def close(self) -> None:
         """Flush and close."""

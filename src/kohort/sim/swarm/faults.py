@@ -228,14 +228,14 @@ class Faults:
         return True
 
     def _has_given_up(self) -> bool:
-        """Whether the node serves some partition no more because its log failed."""
+        """Whether the node serves some partition no more, or makes no topics, because a log failed."""
         node = self._stage.node_host.node
         if node is None:
             return False
         logs = [partition.log for topic in node.topics for partition in topic.partitions]
         groups = self._stage.plan.groups
         is_lost = any(node.coordinator.load_error(group) is ErrorCode.NOT_COORDINATOR for group in groups)
-        return is_lost or any(log.failure is not None for log in logs)
+        return is_lost or node.catalog.failure is not None or any(log.failure is not None for log in logs)
 
     # -- network
 
