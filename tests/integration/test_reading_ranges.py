@@ -178,6 +178,19 @@ def test_a_replica_nearby_is_read_when_the_leader_names_it_and_the_leader_when_i
     assert {request.rack_id for request in leader.asked} == {"a"}
 
 
+def test_a_replica_that_is_gone_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = ScriptedBroker._metadata
+
+    def with_another(broker: ScriptedBroker, request: object) -> MetadataResponse:
+        found = known(broker, request)
+        found.brokers.append(MetadataResponse.Broker(node_id=1, host="127.0.0.1", port=1))
+        return found
+
+    monkeypatch.setattr(ScriptedBroker, "_metadata", with_another)
+    leader = Leader(lambda _: FETCHED(records=b"", preferred_read_replica=1), held)
+    assert leader.read(5, 25, client_rack="a") == list(range(5, 25))
+
+
 def test_one_answer_is_fetched_ahead_and_no_more() -> None:
     leader = Leader(held)
 

@@ -185,7 +185,6 @@ class _Reader:
         if code is not ErrorCode.NONE:
             # A replica that is behind does not know the offset yet; the leader does.
             is_behind = code is ErrorCode.OFFSET_OUT_OF_RANGE
-            wanted.replica = -1
             raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE if is_behind else code, f"{wanted.partition}: {code.text}")
         if found.preferred_read_replica >= 0:
             wanted.replica = found.preferred_read_replica
@@ -228,6 +227,7 @@ class _Reader:
         if is_final or time.monotonic() + wait_s > self._deadline_s:
             raise error
         self.close()
+        wanted.replica = -1
         self._view = self._view.without(wanted.partition.topic)
         time.sleep(wait_s)
 
