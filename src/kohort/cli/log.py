@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kohort.cli import output
+from kohort.cli import log_export, output
 from kohort.cli.failure import FAILED, USAGE
 from kohort.cli.lines import iso_time
 from kohort.cli.options import add_json, verb
@@ -31,14 +31,16 @@ _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `log` and its verb to the command line."""
-    parser = verbs.add_parser("log", help="check the log of a coordinator's groups")
+    """Add `log` and its verbs to the command line."""
+    parser = verbs.add_parser("log", help="check the log of a coordinator's groups, or export it")
     inner = parser.add_subparsers(metavar="VERB", required=True)
     summary = "say whether Apache Kafka can load a log of groups (__consumer_offsets), and where it would stop"
     check = verb(inner, "check", summary, run=run_check, examples=EXAMPLES)
     check.add_argument("paths", metavar="PATH", nargs="+", type=Path, help="a data directory, a partition's, a segment")
     check.add_argument("--kafka", metavar="VERSION", type=version, help="only what this version would not load")
     add_json(check)
+    summary = "print the records of a log of groups as lines of JSON, key and value as hex, for `kohort fleet`"
+    log_export.add_arguments(verb(inner, "export", summary, run=log_export.run_export, examples=log_export.EXAMPLES))
 
 
 def version(text: str) -> Version:

@@ -17,7 +17,7 @@ from kohort.fleet.inputs.naming import opened
 from kohort.fleet.inputs.pieces import Piece
 from kohort.fleet.inputs.told_records import Partitions, Told
 from kohort.fleet.quarantine import Fault
-from kohort.wire.records import Buffer, CorruptBatch, decode_batch, iter_batches
+from kohort.wire.records import Buffer, iter_batches, sound_records
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,9 +26,12 @@ LONGEST_LINE: Final = 64 << 20
 
 
 def export_lines(batches: Buffer, partition: int) -> Iterator[str]:
-    """Yield the lines for the records of whole batches. Raises CorruptBatch."""
-    for header, batch in iter_batches(batches, strict=True):
-        for record in decode_batch(batch):
+    """Yield the lines for the records of whole, sound batches; one that is cut off at the end is left out.
+
+    Raises CorruptBatch.
+    """
+    for header, batch in iter_batches(batches):
+        for record in sound_records(header, batch):
             line: dict[str, Any] = {
                 "partition": partition,
                 "offset": record.offset,
@@ -101,6 +104,3 @@ def _record(line: dict[str, Any]) -> Told:
         bool(line.get("isTransactional", False)),
         bool(line.get("isControl", False)),
     )
-
-
-__all__ = ["CorruptBatch", "export_lines", "lines_of", "read"]
