@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 DEMO = [sys.executable, "-m", "kohort.cli", "demo"]
 EXPLAIN = [sys.executable, "-m", "kohort.cli", "explain"]
@@ -41,7 +41,7 @@ def test_no_row_is_lost_when_a_worker_is_killed(tmp_path: Path) -> None:
     figures = ("sentence", "duration_ms", "unowned_partition_s", "silent_partition_s")
     shown = [[each[name] for name in figures] for each in json.loads(told.stdout)["rebalances"]]
     assert [[each[name] for name in figures] for each in found["rebalances"]] == shown
-    assert 5.5 < found["takeover_s"] < 60
+    assert 5.5 < found["takeover_s"] < 120
     report = (tmp_path / "out" / "report.html").read_text()
     assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!#)[^"']+|url\((?!#)|@import""", report)
     assert "session timeout" in report

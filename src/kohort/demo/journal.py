@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from kohort.model.assignment import by_topic
+from kohort.client.listener import RebalanceListener
+from kohort.model.assignment import Partitions, by_topic
 from kohort.model.ids import TopicPartition
 from kohort.spark.rounds import OffsetRange, Round
 
@@ -59,6 +60,29 @@ class Journal:
         line = {"at_ms": time.time_ns() // 1_000_000, "worker": self.worker, "run": self.run, "kind": kind}
         line |= {"generation": generation} | more
         os.write(self._file, json.dumps(line, separators=(",", ":")).encode() + b"\n")
+
+
+class Notes(RebalanceListener):
+    """Writes what happens to a worker's partitions and rounds into its journal."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    async def on_partitions_revoked(self, partitions: Partitions) -> None:
+        """Note a revocation; the running round has been committed by now."""
+        self._journal.note("revoked", partitions=partitions)
+
+    async def on_partitions_assigned(self, partitions: Partitions) -> None:
+        """Note an assignment."""
+        self._journal.note("assigned", partitions=partitions)
+
+    async def on_partitions_lost(self, partitions: Partitions) -> None:
+        """Note a loss."""
+        self._journal.note("lost", partitions=partitions)
+
+    def finished(self, each: Round, is_committed: bool) -> None:
+        """Note whether the group took a round's commit."""
+        self._journal.note_round("committed" if is_committed else "refused", each)
 
 
 def read_journals(directory: Path) -> list[Entry]:

@@ -31,6 +31,8 @@ GROUP = "delays"
 TOPIC = "flights"
 WORKERS = ("a", "b")
 VICTIM = "a"
+QUERIES = ("b",)
+"""Workers that are queries of Structured Streaming; the others are loops of rounds."""
 
 _LOOK_S = 0.05
 _SAMPLE_S = 0.25
@@ -49,7 +51,7 @@ class Script:
     max_rows_per_round: int = 8_000
     session_timeout_ms: int = 6_000
     heartbeat_interval_ms: int = 1_000
-    patience_s: float = 120
+    patience_s: float = 300
     """How long any single step may take."""
 
 
@@ -249,7 +251,7 @@ class Play:
     # What the acts use
 
     def _clear(self) -> None:
-        for name in ("broker", "result", "journal", "logs"):
+        for name in ("broker", "result", "journal", "logs", "checkpoint"):
             shutil.rmtree(self.script.out / name, ignore_errors=True)
             (self.script.out / name).mkdir(parents=True)
 
@@ -271,6 +273,8 @@ class Play:
             max_rows_per_round=self.script.max_rows_per_round,
             session_timeout_ms=self.script.session_timeout_ms,
             heartbeat_interval_ms=self.script.heartbeat_interval_ms,
+            checkpoint=str(self.script.out / "checkpoint" / f"{worker}-{self.runs[worker]}"),
+            is_query=worker in QUERIES,
         )
         self._spawn(f"worker-{worker}-{task.run}", ["kohort.demo.worker", task.to_json()])
 

@@ -10,15 +10,16 @@ import json
 import logging
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kohort.client.listener import RebalanceListener
+from kohort.assign import RangeAssignor
 from kohort.demo.flights import Totals, encode, read_flights
-from kohort.demo.journal import Journal
+from kohort.demo.journal import Journal, Notes
+from kohort.demo.query import run_query
 from kohort.demo.result import GROUP_COLUMNS, Part, write_part
-from kohort.model.assignment import Partitions
 from kohort.spark.columns import ARROW_SCHEMA, spark_schema
 from kohort.spark.group_stream import GroupStream
 from kohort.spark.rounds import Round
@@ -26,7 +27,7 @@ from kohort.spark.session import build
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Java options for an application of a minute: no time goes into optimizing what ends before it pays."""
@@ -48,29 +49,13 @@ class Task:
     max_rows_per_round: int
     session_timeout_ms: int
     heartbeat_interval_ms: int
+    checkpoint: str
+    is_query: bool
+    """Whether it is a query of Structured Streaming; else it is a loop of rounds."""
 
     def to_json(self) -> str:
         """Return the argument for `python -m kohort.demo.worker`."""
         return json.dumps(asdict(self))
-
-
-class Notes(RebalanceListener):
-    """Writes what happens to the worker's partitions into its journal."""
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
-
-    async def on_partitions_revoked(self, partitions: Partitions) -> None:
-        """Note a revocation; the running round has been committed by now."""
-        self._journal.note("revoked", partitions=partitions)
-
-    async def on_partitions_assigned(self, partitions: Partitions) -> None:
-        """Note an assignment."""
-        self._journal.note("assigned", partitions=partitions)
-
-    async def on_partitions_lost(self, partitions: Partitions) -> None:
-        """Note a loss."""
-        self._journal.note("lost", partitions=partitions)
 
 
 def delays(frame: DataFrame) -> pa.Table:
@@ -129,6 +114,16 @@ def work(task: Task) -> None:
         write_round(result, each, delays(frame))
         journal.note_round("written", each)
 
+    if task.is_query:
+        run_query(spark, task, add_up)
+    else:
+        run_rounds(spark, task, add_up, Notes(journal))
+    journal.note("stopped")
+    spark.stop()
+
+
+def run_rounds(spark: SparkSession, task: Task, each_round: Callable[[DataFrame, Round], object], notes: Notes) -> None:
+    """Hand each round to a function, until SIGTERM or SIGINT."""
     stream = GroupStream(
         spark,
         task.topic,
@@ -139,13 +134,12 @@ def work(task: Task) -> None:
         max_rows_per_round=task.max_rows_per_round,
         session_timeout_ms=task.session_timeout_ms,
         heartbeat_interval_ms=task.heartbeat_interval_ms,
-        listener=Notes(journal),
-        finished=lambda each, is_committed: journal.note_round("committed" if is_committed else "refused", each),
+        assignors=(RangeAssignor(),),
+        listener=notes,
+        finished=notes.finished,
     )
     with stream.stop_on(signal.SIGTERM, signal.SIGINT):
-        stream.run(add_up)
-    journal.note("stopped")
-    spark.stop()
+        stream.run(each_round)
 
 
 def main() -> None:

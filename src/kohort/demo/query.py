@@ -1,0 +1,81 @@
+"""The other kind of worker: the same rounds as a query of Structured Streaming, by `readStream.format("kohort")`.
+
+The member lives in the process in which Spark keeps the source; that one notes what the group gives and takes, and
+what was committed. Batches are noted where their rows are; what a batch reads is in the checkpoint before it runs.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kohort.demo.journal import Journal, Notes
+from kohort.spark.group_reader import GroupReader
+from kohort.spark.options import SourceOptions
+from kohort.spark.rounds import Round
+from kohort.spark.source import KohortSource
+from kohort.spark.stream_offset import StreamOffset
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from kohort.demo.worker import Task
+
+_LOOK_S = 0.1
+
+
+class JournaledSource(KohortSource):
+    """The source, whose member writes into the journal of a worker's run."""
+
+    journal: tuple[str, str, int]
+
+    def streamReader(self, schema: StructType) -> GroupReader:  # noqa: ARG002, N802
+        """Return the reader that Spark would be given, with somebody who takes notes."""
+        directory, worker, run = self.journal
+        notes = Notes(Journal(Path(directory), worker, run))
+        return GroupReader(SourceOptions.parse(self.options, "stream"), self.cores, notes, notes.finished)
+
+
+def run_query(spark: SparkSession, task: Task, each_round: Callable[[DataFrame, Round], object]) -> None:
+    """Hand each batch to a function, until SIGTERM or SIGINT."""
+    is_over = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: is_over.set())
+    place = (task.journal, task.worker, task.run)
+    spark.dataSource.register(type("JournaledSource", (JournaledSource,), {"journal": place}))
+    checkpoint = Path(task.checkpoint)
+
+    def batch(frame: DataFrame, number: int) -> None:
+        logged = logged_batch(checkpoint / "offsets" / str(number))
+        if logged.ranges:
+            each_round(frame, logged)
+
+    stream = spark.readStream.format("kohort").options(
+        **{
+            "kafka.bootstrap.servers": task.bootstrap_servers,
+            "kafka.client.id": f"worker-{task.worker}",
+            "kafka.session.timeout.ms": str(task.session_timeout_ms),
+            "kafka.heartbeat.interval.ms": str(task.heartbeat_interval_ms),
+            "subscribe": task.topic,
+            "group.id": task.group_id,
+            "protocol": "eager",
+            "startingOffsets": "earliest",
+            "maxOffsetsPerTrigger": str(task.max_rows_per_round),
+        }
+    )
+    query = stream.load().writeStream.foreachBatch(batch).option("checkpointLocation", str(checkpoint)).start()
+    while not is_over.is_set():
+        query.awaitTermination(_LOOK_S)  # raises what ended the query
+    query.stop()
+
+
+def logged_batch(entry: Path) -> Round:
+    """Return what an entry of the query's log of offsets says that its batch reads."""
+    # A version, Spark's own settings, then one line for each source.
+    end = StreamOffset.from_json(json.loads(entry.read_text().splitlines()[2]))
+    return Round(end.batch, end.generation, end.ranges)
