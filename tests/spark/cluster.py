@@ -134,7 +134,7 @@ class Topic:
         return len(described[self.group_id].members)
 
     async def _wait_until_empty(self) -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(40):  # less than the session timeout
             while await self._members():
                 pass
 

@@ -231,6 +231,15 @@ def test_in_the_consumer_protocol_a_stream_reads_what_matches_a_pattern_headers_
     assert topic.committed() == {0: 1}
 
 
+def test_a_stream_that_is_closed_in_the_middle_of_a_round_leaves_at_once_and_commits_nothing(spark, topic):
+    topic.fill(9)
+    stream = stream_of(spark, topic)
+    rounds = stream.rounds(timeout_s=60)
+    next(rounds)
+    stream.close()
+    assert (topic.members(), topic.committed()) == (0, {})
+
+
 def test_an_unreachable_broker_is_an_error_that_names_it(spark):
     with pytest.raises(KafkaError, match=r"127\.0\.0\.1:1"):
         GroupStream(spark, "t", bootstrap_servers="127.0.0.1:1", group_id="g").start()

@@ -92,8 +92,10 @@ class RoundGate(RebalanceListener):
         await self._membership.start()
 
     async def stop(self, reason: str) -> None:
-        """Leave the group and close every connection."""
+        """Leave the group and close every connection. A round that is open is not committed."""
         self.interrupt()
+        if self._open is not None:
+            self.close(self._open.round, is_committed=False)
         try:
             if self._membership is not None:
                 await self._membership.stop(reason)
@@ -189,7 +191,9 @@ class RoundGate(RebalanceListener):
         Raises CommitFailed when some did not, after the others' commit; the next owner reads their rows again.
         """
         opened, member = self._open, self._member
-        assert opened is not None, "a round is committed before it is closed"
+        if opened is None or opened.round.number != done.number:
+            text = "the member has left the group: the rows of its last round are read again by whoever owns them now"
+            raise CommitFailed(ErrorCode.UNKNOWN_MEMBER_ID, member.member_id, member.generation, text)
         deadline_s = asyncio.get_running_loop().time() + self.settings.rebalance_timeout_ms / 1000
         while True:
             # Whoever joined again may own the same partitions: what it read before is another tenure's.

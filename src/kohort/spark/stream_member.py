@@ -143,9 +143,7 @@ class StreamMember:
             return
         self.is_over = True
         self._door.close()
-        if self._batch is not None:
-            self._gate.close(self._batch.round, is_committed=False)
-            self._batch = None
+        self._batch = None
         await self._gate.stop(reason)
 
     # The inside
