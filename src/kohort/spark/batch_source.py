@@ -22,7 +22,7 @@ from kohort.model.ids import TopicPartition
 from kohort.spark.offsets import resolve
 from kohort.spark.options import SourceOptions
 from kohort.spark.read_rows import read_rows
-from kohort.spark.rounds import OffsetRange, pieces
+from kohort.spark.rounds import OffsetRange, pieces, tasks
 from kohort.wire.messages import MetadataRequest
 
 if TYPE_CHECKING:
@@ -33,11 +33,11 @@ _SMALLEST_PIECE = 10_000
 
 
 class RangePiece(InputPartition):  # type: ignore[misc]
-    """One Spark task: one range of one partition."""
+    """One Spark task: ranges of partitions, of each at most one."""
 
-    def __init__(self, offsets: OffsetRange) -> None:
-        super().__init__(offsets)
-        self.offsets = offsets
+    def __init__(self, ranges: tuple[OffsetRange, ...]) -> None:
+        super().__init__(ranges)
+        self.ranges = ranges
 
 
 class RangeReader(DataSourceReader):  # type: ignore[misc]
@@ -56,12 +56,14 @@ class RangeReader(DataSourceReader):  # type: ignore[misc]
             for each in pieces([each for each in ranges if each.size > 0], options.min_partitions or 1, smallest)
             for part in pieces([each], -(-each.size // (options.max_records_per_partition or each.size)), smallest=1)
         ]
-        return [RangePiece(each) for each in cut]
+        if options.ranges is not None:  # a round, of which small ranges share a task
+            return [RangePiece(each) for each in tasks(cut, options.min_partitions or 1)]
+        return [RangePiece((each,)) for each in cut]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield one piece's rows. Raises KafkaError where they are no longer there to be read."""
         if isinstance(partition, RangePiece):  # Spark plans one nameless partition where there is nothing to read
-            yield from read_rows(self.options.read_settings, [partition.offsets])
+            yield from read_rows(self.options.read_settings, partition.ranges)
 
 
 async def find_ranges(options: SourceOptions) -> list[OffsetRange]:

@@ -29,7 +29,7 @@ from kohort.client.listener import RebalanceListener
 from kohort.spark.loop_thread import LoopThread
 from kohort.spark.options import SourceOptions
 from kohort.spark.read_rows import read_rows
-from kohort.spark.rounds import OffsetRange, pieces
+from kohort.spark.rounds import OffsetRange, pieces, tasks
 from kohort.spark.stream_member import NO_LIMITS, Finished, StreamMember
 from kohort.spark.stream_offset import StreamOffset
 
@@ -42,11 +42,11 @@ Answer = TypeVar("Answer")
 
 
 class StreamPiece(InputPartition):  # type: ignore[misc]
-    """One Spark task: one range of one partition."""
+    """One Spark task: ranges of partitions, of each at most one."""
 
-    def __init__(self, offsets: OffsetRange) -> None:
-        super().__init__(offsets)
-        self.offsets = offsets
+    def __init__(self, ranges: tuple[OffsetRange, ...]) -> None:
+        super().__init__(ranges)
+        self.ranges = ranges
 
 
 class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
@@ -113,7 +113,8 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         if start == end:
             return []
         least = self.options.min_partitions or self.cores
-        return [StreamPiece(each) for each in pieces(StreamOffset.from_json(end).ranges, least)]
+        cut = pieces(StreamOffset.from_json(end).ranges, least)
+        return [StreamPiece(each) for each in tasks(cut, least)]
 
     def commit(self, end: dict[str, Any]) -> None:
         """Do nothing: Spark says this a batch late, and `latestOffset` has committed by then."""
@@ -127,7 +128,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield one piece's rows. Raises KafkaError where they are no longer there to be read."""
         if isinstance(partition, StreamPiece):
-            yield from read_rows(self.options.read_settings, [partition.offsets])
+            yield from read_rows(self.options.read_settings, partition.ranges)
 
     # The inside
 

@@ -84,6 +84,28 @@ def pieces(ranges: Sequence[OffsetRange], least: int, smallest: int = 10_000) ->
     return cut
 
 
+def tasks(cut: Sequence[OffsetRange], least: int, smallest: int = 10_000) -> list[tuple[OffsetRange, ...]]:
+    """Return pieces put together into tasks: `least` of them or more, and one for each `smallest` offsets.
+
+    A task costs more than the few rows of a partition without much news. A task reads a partition once.
+    """
+    wanted = max(least, -(-sum(each.size for each in cut) // smallest))
+    found: list[list[OffsetRange]] = [[] for _ in range(min(wanted, len(cut)))]
+    sizes = [0] * len(found)
+    for each in sorted(cut, key=lambda each: (-each.size, each)):
+        open_to = [
+            number for number, held in enumerate(found) if all(other.partition != each.partition for other in held)
+        ]
+        if not open_to:
+            found.append([])
+            sizes.append(0)
+            open_to = [len(found) - 1]
+        number = min(open_to, key=lambda number: sizes[number])
+        found[number].append(each)
+        sizes[number] += each.size
+    return [tuple(sorted(held)) for held in found]
+
+
 def ranges_to_json(ranges: Iterable[OffsetRange]) -> str:
     """Return ranges as the text that a Spark option carries."""
     return json.dumps([[each.partition.topic, each.partition.partition, each.start, each.stop] for each in ranges])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.rounds import OffsetRange, Round, pieces, plan, ranges_from_json, ranges_to_json
+from kohort.spark.rounds import OffsetRange, Round, pieces, plan, ranges_from_json, ranges_to_json, tasks
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
 
@@ -49,6 +49,21 @@ def test_pieces_cover_their_ranges_without_gap_or_overlap():
 
 def test_small_ranges_are_not_cut():
     assert pieces([OffsetRange(A, 0, 9_000)], 8) == [OffsetRange(A, 0, 9_000)]
+
+
+def test_small_ranges_share_a_task():
+    ranges = [OffsetRange(A, 0, 300), OffsetRange(B, 0, 200), OffsetRange(C, 5, 105)]
+    assert tasks(ranges, 2) == [(ranges[0],), (ranges[1], ranges[2])]
+    assert tasks(ranges, 1) == [tuple(ranges)]
+    assert tasks([], 4) == []
+
+
+def test_a_task_reads_a_partition_once_and_there_are_as_many_as_asked_for():
+    cut = pieces([OffsetRange(A, 0, 40_000), OffsetRange(B, 0, 500)], 4)
+    made = tasks(cut, 4)
+    assert len(made) >= 4
+    assert sorted(each for ranges in made for each in ranges) == sorted(cut)
+    assert all(len({each.partition for each in ranges}) == len(ranges) for ranges in made)
 
 
 def test_ranges_survive_their_text():

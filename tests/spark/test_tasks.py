@@ -1,0 +1,31 @@
+"""What a task of Spark reads: a batch of many small partitions is few tasks, because each costs more than some rows."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from tests.spark.cluster import Topic
+
+from kohort.spark.rounds import OffsetRange
+from kohort.spark.source import KohortSource
+from kohort.spark.stream_offset import StreamOffset
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
+
+
+def test_partitions_with_few_rows_share_a_task_that_reads_them_all(topic: Topic) -> None:
+    topic.fill(90)
+    options = {
+        "kafka.bootstrap.servers": topic.bootstrap_servers,
+        "subscribe": topic.name,
+        "group.id": topic.group_id,
+    }
+    reader = KohortSource(options).streamReader(None)
+    end = StreamOffset(topic.group_id, 0, 1, tuple(OffsetRange(each, 10, 30) for each in topic.partitions))
+    (task,) = reader.partitions(StreamOffset(topic.group_id).to_json(), end.to_json())
+    reader, task = pickle.loads(pickle.dumps((reader, task)))  # as they travel to an executor
+    rows = [row for batch in reader.read(task) for row in batch.select(["partition", "offset"]).to_pylist()]
+    assert [(row["partition"], row["offset"]) for row in rows] == [
+        (each.partition, offset) for each in topic.partitions for offset in range(10, 30)
+    ]
