@@ -113,6 +113,7 @@ def test_groups_with_the_worst_findings_come_first_and_the_rest_is_counted(spark
     worst = report.rules[1].shown[0]
     assert (worst.key.group, worst.evidence_left_out) == ("c", 5)
     assert [record.offset for record in worst.evidence] == [0, 1, 2, 3]
+    assert [(finding.key.group, finding.rule, finding.evidence) for finding in report.further] == [("b", "idle", ())]
     assert dict(report.totals.severities) == {"critical": 1, "warning": 1, "info": 0}
     text = page(report)
     assert "1 of 3 groups needs somebody now, and 1 should be looked into." in text

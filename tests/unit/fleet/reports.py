@@ -79,6 +79,7 @@ def report(groups: int = 60, seed: int = 7, hours: int = 72, hostile: bool = Tru
             tuple((name, sum(line.severity == name for line in lines)) for name in ("critical", "warning", "info")),
         ),
         rules=tuple(_rule(draw, rule, lines, limits) for rule in _RULES) if lines else (),
+        further=(),
         fleet_rebalances=fleet,
         heat=tuple(busy[: limits.heat_groups]),
         heat_left_out=(len(busy[limits.heat_groups :]), sum(sum(row.rebalances) for row in busy[limits.heat_groups :])),

@@ -77,12 +77,14 @@ def gather(frames: Frames, *, now_ms: int, limits: Limits | None = None) -> Flee
         busiest = _first(shown, "by_rebalances", "rebalances", limits.heat_groups)
         active = [key_of(row) for row in listed[: limits.active_groups]]
         fleet, cells = _cells(hours, columns, [*active, *(key_of(row) for row in busiest)])
+        rules, further = _rules(frames.findings, active, limits)
         drawn = list(dict.fromkeys([key_of(row) for row in [*ranking, *busiest]]))
         return FleetReport(
             made_at_ms=now_ms,
             columns=columns,
             totals=totals,
-            rules=_rules(frames.findings, limits),
+            rules=rules,
+            further=further,
             fleet_rebalances=fleet,
             heat=tuple(_heat_row(key_of(row), columns, cells) for row in busiest),
             heat_left_out=(
@@ -195,29 +197,46 @@ def _heat_row(key: GroupKey, columns: Columns, cells: Mapping[GroupKey, Mapping[
 # -- findings
 
 
-def _rules(findings: DataFrame, limits: Limits) -> tuple[RuleFindings, ...]:
+def _rules(
+    findings: DataFrame, active: Iterable[GroupKey], limits: Limits
+) -> tuple[tuple[RuleFindings, ...], tuple[Finding, ...]]:
+    """Return what each rule found, and what else was found of the groups that need somebody most."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
     severities = [f.count_if(f.col("severity") == name).alias(name) for name in SEVERITIES]
     groups = f.count_distinct(f.struct(*KEY)).alias("groups")
     counted = {row["finding"]: row for row in findings.groupBy("finding").agg(groups, *severities).collect()}
-    order = [f.col("rank"), f.col("value").desc_nulls_last(), *map(f.col, KEY), f.col("from_ms")]
-    numbered = findings.withColumn("rank", severity_place()).withColumn(
-        "place", f.row_number().over(Window.partitionBy("finding").orderBy(*order))
+    keys = findings.sparkSession.createDataFrame(
+        [(*key, True) for key in active], "source string, group string, is_active boolean"
     )
-    worst = numbered.where(f.col("place") <= limits.findings_of_a_rule).withColumn("records", f.size("evidence"))
+    order = [f.col("rank"), f.col("value").desc_nulls_last(), *map(f.col, KEY), f.col("from_ms"), f.col("finding")]
+    placed = (
+        findings.withColumn("rank", severity_place())
+        .withColumn("place", f.row_number().over(Window.partitionBy("finding").orderBy(*order)))
+        .withColumn("place_in_group", f.row_number().over(Window.partitionBy(*KEY).orderBy(*order)))
+        .join(f.broadcast(keys), KEY, "left")
+    )
+    is_worst = f.col("place") <= limits.findings_of_a_rule
+    is_of_active = f.col("is_active") & (f.col("place_in_group") <= limits.findings_of_a_group)
+    rows = (
+        placed.where(is_worst | is_of_active)
+        .withColumn("records", f.size("evidence"))
+        .withColumn("evidence", f.when(is_worst, f.slice("evidence", 1, limits.evidence)))
+        .orderBy("finding", "place")
+        .collect()
+    )
     shown: dict[str, list[Finding]] = {}
-    for row in (
-        worst.withColumn("evidence", f.slice("evidence", 1, limits.evidence)).orderBy("finding", "place").collect()
-    ):
-        shown.setdefault(row["finding"], []).append(_finding(row))
+    further: list[Finding] = []
+    for row in rows:
+        is_shown = row["place"] <= limits.findings_of_a_rule
+        (shown.setdefault(row["finding"], []) if is_shown else further).append(_finding(row))
     rules = []
-    for rule in shown:
+    for rule, worst in shown.items():
         by_severity = tuple((name, counted[rule][name]) for name in SEVERITIES if counted[rule][name])
-        rules.append(RuleFindings(rule, by_severity, counted[rule]["groups"], tuple(shown[rule])))
+        rules.append(RuleFindings(rule, by_severity, counted[rule]["groups"], tuple(worst)))
     rules.sort(key=lambda rule: (severity_rank(rule.severity), -rule.groups, rule.rule))
-    return tuple(rules)
+    return tuple(rules), tuple(further)
 
 
 def _finding(row: Any) -> Finding:

@@ -32,6 +32,7 @@ class Limits:
     groups: int = 4_000
     active_groups: int = 400
     findings_of_a_rule: int = 25
+    findings_of_a_group: int = 5
     evidence: int = 6
     heat_groups: int = 30
     ranked_groups: int = 20
@@ -104,7 +105,7 @@ class RuleFindings:
     @property
     def severity(self) -> str:
         """The worst severity among them."""
-        return min((name for name, _ in self.severities), key=severity_rank)
+        return min((name for name, _ in self.severities), key=severity_rank, default="info")
 
     @property
     def left_out(self) -> int:
@@ -243,6 +244,8 @@ class FleetReport:
     columns: Columns
     totals: Totals
     rules: tuple[RuleFindings, ...]
+    further: tuple[Finding, ...]
+    """What else was found of the first `Limits.active_groups` groups, without its evidence."""
     fleet_rebalances: tuple[int, ...]
     heat: tuple[HeatRow, ...]
     heat_left_out: tuple[int, int]

@@ -71,7 +71,7 @@ def findings(report: FleetReport, named: Names) -> Markup:
         return section("findings", "Findings", tag("p", "No rule found anything.", class_="note"))
     note = (
         f"Each rule shows its {report.limits.findings_of_a_rule} worst findings at most, each with the records of "
-        "__consumer_offsets that prove it: their partition and offset there, and their time (UTC). "
+        "__consumer_offsets that prove it, by partition:offset there and time (UTC). "
         "All of them are in the table of findings, and `kohort fleet findings` prints them."
     )
     rules = [_rule(rule, named) for rule in report.rules]
@@ -122,7 +122,7 @@ def _evidence(finding: Finding) -> Markup | None:
     if not finding.evidence:
         return None
     rows = [_proof(each) for each in finding.evidence]
-    shown = plots.table(("partition:offset", "time", "what the record says"), rows, frozenset({0}))
+    shown = plots.table(("place", "time", "what it says"), rows, frozenset({0}))
     left = f"and {finding.evidence_left_out:,} more" if finding.evidence_left_out else None
     count = len(finding.evidence) + finding.evidence_left_out
     return tag("details", tag("summary", f"Evidence: {counted(count, 'record')}"), shown, tag("p", left, class_="note"))
@@ -249,8 +249,8 @@ def _group(place: int, line: GroupLine) -> Markup:
 def listed_groups(report: FleetReport) -> dict[str, Any]:
     """Return the groups and what was found of them, for the page's script."""
     by_key: dict[GroupKey, list[list[str]]] = {}
-    for rule in report.rules:
-        for finding in rule.shown:
+    for findings_of in (*(rule.shown for rule in report.rules), report.further):
+        for finding in findings_of:
             said = [
                 finding.severity,
                 rule_title(finding.rule),
