@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -150,21 +151,20 @@ class ManifestTable:
         and its rows are written again. Readers of an older state need what is younger than `older_than_s`.
         """
         before_ms = int(now_ms() - older_than_s * 1000)
-        found = {f"rows/{path.name}": path for path in _directories(self.path / "rows")}
+        found = dict(_ages_ms(self.path / "rows"))
 
         def decide(state: TableState) -> Entry | None:
             used = {each.staged for each in state.files.values()}
             idle = [
                 name
-                for name, path in sorted(found.items())
-                if name not in used | state.condemned
-                and state.retired.get(name, path.stat().st_mtime_ns // 1_000_000) <= before_ms
+                for name, at_ms in sorted(found.items())
+                if name not in used | state.condemned and state.retired.get(name, at_ms) <= before_ms
             ]
             return Entry(new_entry_id(), "vacuum", now_ms(), condemned=tuple(idle)) if idle else None
 
         self._log.append(decide)
-        gone = [path for name, path in found.items() if name in self._log.state.condemned]
-        size = sum(file.stat().st_size for path in gone for file in path.rglob("*") if file.is_file())
+        gone = [self.path / name for name in found if name in self._log.state.condemned]
+        size = sum(_size(path) for path in gone)
         for path in gone:
             shutil.rmtree(path, ignore_errors=True)
         self._log.forget(before_ms)
@@ -242,8 +242,19 @@ def _advanced(state: TableState, group: str, steps: Mapping[TopicPartition, Step
     return {each: claims.advance(each, held.get(each, Held()), step) for each, step in steps.items()}
 
 
-def _directories(path: Path) -> Iterator[Path]:
-    return (each for each in path.iterdir() if each.is_dir()) if path.is_dir() else iter(())
+def _ages_ms(folder: Path) -> Iterator[tuple[str, int]]:
+    """Yield the directories of rows, with when they were written; others may remove some meanwhile."""
+    for path in folder.iterdir() if folder.is_dir() else ():
+        with suppress(FileNotFoundError):
+            yield f"{folder.name}/{path.name}", path.stat().st_mtime_ns // 1_000_000
+
+
+def _size(path: Path) -> int:
+    size = 0
+    for file in path.rglob("*"):
+        with suppress(FileNotFoundError):
+            size += file.stat().st_size
+    return size
 
 
 def _sync(path: Path) -> None:
