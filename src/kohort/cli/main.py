@@ -13,7 +13,20 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
 
-VERBS = ("broker", "topics", "produce", "consume", "groups", "explain", "log", "migrate", "what-if", "fleet", "sim", "demo")
+VERBS = (
+    "broker",
+    "topics",
+    "produce",
+    "consume",
+    "groups",
+    "explain",
+    "log",
+    "migrate",
+    "what-if",
+    "fleet",
+    "sim",
+    "demo",
+)
 """The verbs in the order of the help, each named as its module, but for hyphens. One without a module is left out."""
 
 TRACEBACK_VARIABLE = "KOHORT_TRACEBACK"

@@ -130,11 +130,13 @@ def _point(point: Point, named: sections.Names) -> Markup:
     if point.more_groups:
         anchor = tag("a", f"{point.more_groups:,} more", href=f"#{sections.rule_id(point.rule)}", data_opens=True)
         where.append([" and ", anchor])
+    # Where there are several groups the sentence is about the first of them.
+    of = [tag("bdi", shown_name(point.groups[0].group)), ": "] if len(where) > 1 else None
     return tag(
         "li",
         tag("h3", sections.badge(point.severity), point.title, tag("small", WORDS[point.severity])),
         tag("p", tag("b", "Where: "), where),
-        tag("p", tag("bdi", point.sentence, dir="ltr")),
+        tag("p", of, tag("bdi", point.sentence, dir="ltr")),
         tag("p", tag("b", "To do: "), point.advice, class_="advice") if point.advice else None,
         class_=point.severity,
     )
