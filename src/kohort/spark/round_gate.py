@@ -78,6 +78,7 @@ class RoundGate(RebalanceListener):
         self._open: _Open | None = None
         self._tenure = 0
         self._rounds = 0
+        self._wait_s = _FIRST_WAIT_S
         self._is_stopping = False
         self._closed = asyncio.Event()
         self._stirred = asyncio.Event()
@@ -166,7 +167,6 @@ class RoundGate(RebalanceListener):
         planner: Planner = most if callable(most) else lambda available: plan(available, most)
         loop = asyncio.get_running_loop()
         deadline = None if timeout_s is None else loop.time() + timeout_s
-        wait_s = _FIRST_WAIT_S
         while not self._is_stopping:
             self._member.check()
             tenure = self._tenure
@@ -178,11 +178,12 @@ class RoundGate(RebalanceListener):
                 if ranges := planner(staying):
                     # From the look at the tenure to here nothing was awaited: no rebalance can have come between.
                     return self._opened(ranges)
-            left_s = wait_s if deadline is None else min(wait_s, deadline - loop.time())
+            left_s = self._wait_s if deadline is None else min(self._wait_s, deadline - loop.time())
             if left_s <= 0:
                 return None
+            # It goes on growing through calls: Spark asks again at once, and an idle topic need not be looked at more.
+            self._wait_s = min(2 * self._wait_s, _LONGEST_WAIT_S)
             await self._stir(left_s)
-            wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
         return None
 
     async def commit(self, done: Round) -> None:
@@ -274,6 +275,7 @@ class RoundGate(RebalanceListener):
         partitions = frozenset(each.partition for each in ranges)
         self._open = _Open(begun, partitions, self._member.hold(partitions))
         self._rounds += 1
+        self._wait_s = _FIRST_WAIT_S
         return begun
 
     def _let_go(self, partitions: Partitions) -> None:
