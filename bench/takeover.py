@@ -18,7 +18,12 @@ from bench.result import Aim, Outcome, Result
 from kohort.sync import Admin
 
 SESSION_MS = 6000
-BROKER = {"group.consumer.session.timeout.ms": str(SESSION_MS), "group.consumer.heartbeat.interval.ms": "1000"}
+BROKER = {
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.min.heartbeat.interval.ms": "500",
+    "group.consumer.heartbeat.interval.ms": "1000",
+}
 PARTITIONS = 6
 START_S = 400
 PROTOCOLS = {"cooperative": {"assignor": "cooperative-sticky"}, "consumer": {"protocol": "consumer"}}
