@@ -13,7 +13,7 @@ from kohort.fleet.inputs import parse_inputs
 from kohort.fleet.inputs.exports import export_lines
 from kohort.fleet.schema import COUNTS, QUARANTINE, RECORDS, TOPICS
 from kohort.model.ids import TopicPartition
-from kohort.sync import Admin, Consumer
+from kohort.sync import Admin
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
 
@@ -30,9 +30,8 @@ def kept(spark, inputs, since=None):
 
 
 def commit_some(topic: Topic, group: str) -> None:
-    with Consumer(topic.name, bootstrap_servers=topic.bootstrap_servers, group_id=group) as consumer:
-        consumer.poll(timeout_ms=10_000)
-        consumer.commit({TopicPartition(topic.name, number): number + 1 for number in range(3)})
+    with Admin(bootstrap_servers=topic.bootstrap_servers) as admin:
+        admin.reset_offsets(group, {TopicPartition(topic.name, number): number + 1 for number in range(3)})
 
 
 def test_a_live_broker_and_its_files_give_the_same_rows(spark, broker, topic):
