@@ -15,7 +15,7 @@ from kohort.fleet.report.page import page
 from kohort.fleet.report.summary import headline, points
 from kohort.fleet.schema import COUNTS, EVENTS, FINDINGS, GROUP_HOURS, GROUPS, OWNERSHIP, QUARANTINE, Table
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 START_MS = 1_793_664_000_000
 """3 November 2026 00:00 UTC."""

@@ -14,6 +14,7 @@ from kohort.cli.failure import USAGE, CommandFailed
 from kohort.cli.fleet_session import guarded, opened, started, writable
 from kohort.cli.fleet_tables import findings_of
 from kohort.cli.fleet_work import inputs_of, piped, summary_json, told_report, write_report
+from kohort.fleet.report.wording import counted
 
 if TYPE_CHECKING:
     from kohort.fleet.generator import Score, Truth
@@ -36,7 +37,7 @@ def generated(directory: Path, args: argparse.Namespace) -> Truth:
     """Write the log of a fleet, and tell how long it took. Raises CommandFailed where the directory is not empty."""
     from kohort.fleet.generator import generate
 
-    output.remark(f"making the log of {args.groups:,} groups, each a copy of a story that is played first")
+    output.remark(f"making the log of {counted(args.groups, 'group')}, each a copy of a story that is played first")
     began = time.monotonic()
     try:
         truth = generate(directory, groups=args.groups, seed=args.seed, days=args.days)
