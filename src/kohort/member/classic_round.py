@@ -1,7 +1,8 @@
 """One round of a classic member: prepare, join, assign where it leads, sync, give up and take over.
 
-Preparation runs once for each round and subscription, however many JoinGroup attempts that takes. What is left of an old assignment
-when the new one comes is the strategy's arithmetic; between the two, partitions that stay are never touched.
+Preparation runs once for each round and subscription, however many JoinGroup attempts that takes. What is left of an
+old assignment when the new one comes is the strategy's arithmetic; between the two, partitions that stay are never
+touched.
 """
 
 from __future__ import annotations
