@@ -10,19 +10,17 @@ from __future__ import annotations
 import base64
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from interop import jars
-from interop.process import Child
+from interop.process import Child, until_interrupted
 
 READY = "Kafka Server started"
 DEFAULTS = {
@@ -150,16 +148,9 @@ class ApacheKafka:
 def main(arguments: list[str]) -> int:
     """Run one broker until interrupted."""
     settings = dict(argument.split("=", 1) for argument in arguments)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with ApacheKafka(settings) as broker:
-        print(
-            f"Apache Kafka ready on {broker.bootstrap} after {broker.ready_ms:.0f} ms, pid {broker.child.pid}",
-            flush=True,
-        )
-        try:
-            threading.Event().wait()
-        except KeyboardInterrupt:
-            return 0
+    with ApacheKafka(settings) as broker, until_interrupted():
+        ready_ms = f"{broker.ready_ms:.0f} ms"
+        print(f"Apache Kafka ready on {broker.bootstrap} after {ready_ms}, pid {broker.child.pid}", flush=True)
     return 0
 
 

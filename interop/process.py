@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
@@ -121,3 +122,12 @@ class Child:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.kill()
+
+
+@contextmanager
+def until_interrupted() -> Iterator[None]:
+    """Run the block, then wait; end at Ctrl-C or SIGTERM, whichever the process gets, wherever it stands."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with suppress(KeyboardInterrupt):
+        yield
+        threading.Event().wait()

@@ -8,16 +8,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import sys
 import tempfile
-import threading
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from interop.jars import Unavailable
-from interop.process import Child
+from interop.process import Child, until_interrupted
 
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
@@ -139,13 +137,8 @@ def _program() -> tuple[str, dict[str, str]]:
 
 def main(arguments: list[str]) -> int:
     """Run one cluster until interrupted."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with SparkCluster(int(arguments[0]) if arguments else 2) as cluster:
+    with SparkCluster(int(arguments[0]) if arguments else 2) as cluster, until_interrupted():
         print(f"Spark master ready on {cluster.address}, {cluster.worker_count} workers", flush=True)
-        try:
-            threading.Event().wait()
-        except KeyboardInterrupt:
-            return 0
     return 0
 
 
