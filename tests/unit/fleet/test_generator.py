@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from kohort.fleet.generator import generate, read_truth
+from kohort.fleet.generator.healthy import grown
+from kohort.fleet.generator.scene import Scene, topic_token
 from kohort.fleet.generator.truth import Known, Truth
 from kohort.fleet.log_check import KAFKA_17306
 from kohort.fleet.log_check_files import check_partition, segments_of
+from kohort.group.consumer.events import ConsumerGroupStored
 from kohort.group.events import GroupStored, OffsetCommitted
 from kohort.group.settings import GroupSettings
 from kohort.log.config import LogConfig
@@ -100,6 +103,15 @@ def test_groups_that_are_well_load_in_every_kafka_that_is_no_preview(home: Path)
     for partition, files in segments_of([home]).items():
         checked = check_partition(partition, files, lambda _: None)
         assert [each for each in checked.violations if each.demand is not KAFKA_17306] == []
+
+
+def test_what_a_topic_that_grows_brings_about_comes_after_the_rest_before_it() -> None:
+    scene = Scene(1, {topic_token(0): 4})
+    grown(scene)
+    _, later = scene.pieces()
+    replay = Replay()
+    told = [replay.event_of(record) for record in later.records]
+    assert isinstance(told[0], ConsumerGroupStored)
 
 
 def test_a_directory_that_holds_something_is_left_alone(tmp_path: Path) -> None:

@@ -167,7 +167,9 @@ class Scene:
         found = node.topics.get(topic)
         assert found is not None, "a topic that grows exists"
         self.topics[topic] = partitions
-        node.topics.grow(found, partitions, self._node.host.now_ms())
+        # A node knows the time that it was entered with last, which may lie before the last cut.
+        node.tick(self.now_ms)
+        node.topics.grow(found, partitions, self.now_ms)
 
     def cut(self) -> None:
         """Mark a moment of rest."""
