@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import os
+import socket
+from collections.abc import Callable, Iterator
 
 import pytest
 from tests.spark.cluster import Topic
@@ -140,6 +142,22 @@ def test_a_reader_that_the_application_says_has_ended_leaves_without_a_commit(to
             assert (await topic._members(), await committed(topic)) == (0, {0: 0, 1: 0, 2: 0})
             assert not place(job.checkpoint.reader).exists()
             assert not await asyncio.to_thread(tell_ended, job.checkpoint.reader)
+
+    topic.run(scenario())
+
+
+def test_a_reader_that_starts_removes_the_doors_of_those_that_were_killed(topic: Topic) -> None:
+    async def scenario() -> None:
+        async with Job(topic) as job:
+            living, dead, young = place(job.member._door.name), place("dead"), place("young")
+            for path in (dead, young):
+                with socket.socket(socket.AF_UNIX) as killed:
+                    killed.bind(str(path))
+            for path in (living, dead):
+                os.utime(path, (0, 0))
+            async with Job(topic):
+                assert [path.exists() for path in (living, dead, young)] == [True, False, True]
+            young.unlink()
 
     topic.run(scenario())
 
@@ -438,6 +456,53 @@ def test_offsets_that_retention_has_overtaken_end_the_query_or_are_skipped(topic
             else:
                 with pytest.raises(KafkaError, match=r"has the committed offset 0, the log holds 7 to 10.*failOnData"):
                     await again.batch()
+
+    topic.run(scenario())
+
+
+@pytest.fixture
+def doomed(topic: Topic) -> Iterator[Topic]:
+    """A second topic, whose records come in the first one's group."""
+    with Topic(topic.bootstrap_servers, f"{topic.name}-doomed", partitions=2) as made:
+        made.fill(4)
+        yield made
+
+
+async def delete(topic: Topic) -> None:
+    async with Admin(topic.bootstrap_servers) as admin:
+        await admin.delete_topic(topic.name)
+
+
+@pytest.mark.parametrize("protocol", ["cooperative", "consumer"])
+def test_a_query_that_bears_losses_reads_the_others_on_when_a_topic_is_deleted(
+    topic: Topic, doomed: Topic, protocol: str
+) -> None:
+    topic.fill(3)
+
+    async def scenario() -> None:
+        both = f"{topic.name},{doomed.name}"
+        async with Job(topic, subscribe=both, protocol=protocol, failOnDataLoss="false") as job:
+            assert await job.batch()
+            await delete(doomed)
+            topic.fill(3)
+            while topic.partitions[0] not in [each.partition for each in job.checkpoint.ranges if each.start == 1]:
+                await job.batch()
+            await job.until(lambda: job.owned == 3)
+            assert not await job.look()
+            assert await committed(topic) == {0: 2, 1: 2, 2: 2}
+
+    topic.run(scenario())
+
+
+def test_a_query_that_bears_no_losses_ends_with_the_name_of_a_topic_that_was_deleted(
+    topic: Topic, doomed: Topic
+) -> None:
+    async def scenario() -> None:
+        async with Job(topic, subscribe=f"{topic.name},{doomed.name}") as job:
+            assert await job.batch()
+            await delete(doomed)
+            with pytest.raises(KafkaError, match=rf"{doomed.name}-0, .*the topic was deleted.* failOnDataLoss=false"):
+                await job.batch()
 
     topic.run(scenario())
 

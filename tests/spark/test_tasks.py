@@ -29,3 +29,16 @@ def test_partitions_with_few_rows_share_a_task_that_reads_them_all(topic: Topic)
     assert [(row["partition"], row["offset"]) for row in rows] == [
         (each.partition, offset) for each in topic.partitions for offset in range(10, 30)
     ]
+
+
+def test_a_task_of_a_stream_spans_no_more_offsets_than_the_option_says(topic: Topic) -> None:
+    options = {
+        "kafka.bootstrap.servers": topic.bootstrap_servers,
+        "subscribe": topic.name,
+        "group.id": topic.group_id,
+        "maxRecordsPerPartition": "8",
+    }
+    reader = KohortSource(options).streamReader(None)
+    end = StreamOffset(topic.group_id, 0, 1, (OffsetRange(topic.partitions[0], 10, 30),))
+    found = reader.partitions(StreamOffset(topic.group_id).to_json(), end.to_json())
+    assert [[(each.start, each.stop) for each in task.ranges] for task in found] == [[(10, 16)], [(16, 23)], [(23, 30)]]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kohort.client.cluster import Cluster
-from kohort.client.errors import PartitionErrors
+from kohort.client.errors import PartitionErrors, UnknownPartition, UnknownTopic
 from kohort.client.retry import is_worth_a_retry, remaining_ms
 from kohort.client.view import Broker
 from kohort.model.errors import ErrorCode, KafkaError, error_for
@@ -38,22 +38,31 @@ async def list_offsets(
     *,
     isolation: int = READ_UNCOMMITTED,
     timeout_ms: int | None = None,
+    gone: set[TopicPartition] | None = None,
 ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
     """Return the offset of each partition for a timestamp in milliseconds, or EARLIEST, LATEST, MAX_TIMESTAMP.
 
-    None stands for a timestamp after the last record. Raises `UnknownTopic`, `UnknownPartition`, `PartitionErrors`, or
-    the `KafkaError` that lasted until the time was up.
+    None stands for a timestamp after the last record. With `gone`, partitions that the cluster does not have are put
+    there and left out. Raises `UnknownTopic`, `UnknownPartition`, `PartitionErrors`, or the `KafkaError` that lasted
+    until the time was up.
     """
+    deleted: set[TopicPartition] = set() if gone is None else gone
     deadline_s = asyncio.get_running_loop().time() + (timeout_ms or 2 * cluster.request_timeout_ms) / 1000
     waits = cluster.waits()
     found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
-    while left := {partition: timestamp for partition, timestamp in wanted.items() if partition not in found}:
+    while left := {each: time_ms for each, time_ms in wanted.items() if each not in found and each not in deleted}:
         failed: dict[TopicPartition, ErrorCode] = {}
         by_leader: dict[Broker, dict[TopicPartition, int]] = {}
         for partition, timestamp in left.items():
+            if gone is not None and await _is_gone(cluster, partition.topic):
+                deleted.add(partition)
+                continue
             try:
                 leader = await cluster.leader(partition)
             except KafkaError as error:
+                if gone is not None and isinstance(error, UnknownTopic | UnknownPartition):
+                    deleted.add(partition)
+                    continue
                 if not _may_pass(error.code, deadline_s):
                     raise
                 failed[partition] = error.code
@@ -75,11 +84,23 @@ async def list_offsets(
 
 
 async def list_ends(
-    cluster: Cluster, partitions: Iterable[TopicPartition], which: int, isolation: int = 0
+    cluster: Cluster,
+    partitions: Iterable[TopicPartition],
+    which: int,
+    isolation: int = 0,
+    gone: set[TopicPartition] | None = None,
 ) -> dict[TopicPartition, int]:
     """Return the first (EARLIEST) or next (LATEST) offset of each partition. Raises as `list_offsets` does."""
-    found = await list_offsets(cluster, dict.fromkeys(partitions, which), isolation=isolation)
+    found = await list_offsets(cluster, dict.fromkeys(partitions, which), isolation=isolation, gone=gone)
     return {partition: entry.offset for partition, entry in found.items() if entry is not None}
+
+
+async def _is_gone(cluster: Cluster, topic: str) -> bool:
+    """Return whether the cluster says twice that it has no such topic: a view may be older than the topic."""
+    if not cluster.view.is_gone(topic):
+        return False
+    await cluster.refresh()
+    return cluster.view.is_gone(topic)
 
 
 def _may_pass(code: ErrorCode, deadline_s: float) -> bool:

@@ -22,7 +22,7 @@ from kohort.model.ids import TopicPartition
 from kohort.spark.offsets import resolve
 from kohort.spark.options import SourceOptions
 from kohort.spark.read_rows import read_rows
-from kohort.spark.rounds import OffsetRange, pieces, tasks
+from kohort.spark.rounds import OffsetRange, parted, pieces, tasks
 from kohort.wire.messages import MetadataRequest
 
 if TYPE_CHECKING:
@@ -51,11 +51,8 @@ class RangeReader(DataSourceReader):  # type: ignore[misc]
         options = self.options
         ranges = options.ranges if options.ranges is not None else asyncio.run(find_ranges(options))
         smallest = _SMALLEST_PIECE if options.ranges is not None else 1
-        cut = [
-            part
-            for each in pieces([each for each in ranges if each.size > 0], options.min_partitions or 1, smallest)
-            for part in pieces([each], -(-each.size // (options.max_records_per_partition or each.size)), smallest=1)
-        ]
+        cut = pieces([each for each in ranges if each.size > 0], options.min_partitions or 1, smallest)
+        cut = parted(cut, options.max_records_per_partition)
         if options.ranges is not None:  # a round, of which small ranges share a task
             return [RangePiece(each) for each in tasks(cut, options.min_partitions or 1)]
         return [RangePiece((each,)) for each in cut]

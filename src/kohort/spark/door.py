@@ -14,6 +14,7 @@ import os
 import secrets
 import socket
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,6 +25,8 @@ log = logging.getLogger(__name__)
 
 _LONGEST = 1 << 26
 _PATIENCE_S = 10.0
+_YOUNG_S = 60.0
+"""Seconds in which a door that does not listen may still be about to."""
 
 
 class Visited(Protocol):
@@ -57,6 +60,7 @@ class Door:
         try:
             path = place(self.name)
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            remove_deserted(path.parent)
             self._server = await asyncio.start_unix_server(received, path, limit=_LONGEST)
         except (OSError, NotImplementedError) as error:
             log.warning("batches are only committed when the next one is asked for: %s", error)
@@ -72,6 +76,19 @@ class Door:
 def place(name: str) -> Path:
     """Return where a door is."""
     return Path(tempfile.gettempdir()) / f"kohort-{os.getuid()}" / f"{name}.door"
+
+
+def remove_deserted(folder: Path) -> None:
+    """Remove the doors of readers that were killed: nobody listens behind them."""
+    for path in folder.glob("*.door"):
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as door:
+            if time.time() - path.stat().st_mtime < _YOUNG_S:
+                continue
+            door.settimeout(_PATIENCE_S)
+            try:
+                door.connect(str(path))
+            except ConnectionRefusedError:
+                path.unlink(missing_ok=True)
 
 
 def tell_done(name: str, end: Mapping[str, Any]) -> bool:

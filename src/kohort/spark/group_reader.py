@@ -29,7 +29,7 @@ from kohort.client.listener import RebalanceListener
 from kohort.spark.loop_thread import LoopThread
 from kohort.spark.options import SourceOptions
 from kohort.spark.read_rows import read_rows
-from kohort.spark.rounds import OffsetRange, pieces, tasks
+from kohort.spark.rounds import OffsetRange, parted, pieces, tasks
 from kohort.spark.stream_member import NO_LIMITS, Finished, StreamMember
 from kohort.spark.stream_offset import StreamOffset
 
@@ -113,8 +113,9 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         if start == end:
             return []
         least = self.options.min_partitions or self.cores
-        cut = pieces(StreamOffset.from_json(end).ranges, least)
-        return [StreamPiece(each) for each in tasks(cut, least)]
+        most = self.options.max_records_per_partition
+        cut = parted(pieces(StreamOffset.from_json(end).ranges, least), most)
+        return [StreamPiece(each) for each in (tasks(cut, least) if most is None else [(each,) for each in cut])]
 
     def commit(self, end: dict[str, Any]) -> None:
         """Do nothing: Spark says this a batch late, and `latestOffset` has committed by then."""

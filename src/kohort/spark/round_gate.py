@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from kohort.client.errors import CommitFailed, RebalanceInProgress, UnknownTopic
+from kohort.client.errors import CommitFailed, PartitionErrors, RebalanceInProgress, UnknownTopic
 from kohort.client.held import Hold
 from kohort.client.list_offsets import LATEST, list_ends
 from kohort.client.listener import RebalanceListener, finished
 from kohort.client.membership import Membership
 from kohort.client.offsets import OffsetAndMetadata
 from kohort.model.assignment import Partitions
-from kohort.model.errors import ErrorCode
+from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.spark.checkpoint import MARK
 from kohort.spark.group_settings import GroupSettings
@@ -35,6 +35,7 @@ Available = Mapping[TopicPartition, tuple[int, int]]
 Planner = Callable[[Available], tuple[OffsetRange, ...]]
 """What a round reads, out of position and end of each partition that may be read; nothing lets the gate wait."""
 
+_DELETED = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
 _FIRST_WAIT_S = 0.01
 _LONGEST_WAIT_S = 0.1
 
@@ -47,6 +48,7 @@ class _Open:
     partitions: Partitions
     hold: Hold
     outlived: Partitions = frozenset()
+    deleted: Partitions = frozenset()
 
 
 class RoundGate(RebalanceListener):
@@ -75,6 +77,8 @@ class RoundGate(RebalanceListener):
         self._positions: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}
         self._leaving: Partitions = frozenset()
+        self._deleted: Partitions = frozenset()
+        self._taken: Partitions = frozenset()
         self._open: _Open | None = None
         self._tenure = 0
         self._rounds = 0
@@ -154,7 +158,8 @@ class RoundGate(RebalanceListener):
         member = self._membership
         if member is None or not member.is_stable or self._leaving or member.assignment != self.owned:
             return False
-        return all(each in self._positions and self._positions[each] >= self._goal(each) for each in self.owned)
+        there = self.owned - self._deleted
+        return all(each in self._positions and self._positions[each] >= self._goal(each) for each in there)
 
     # Rounds
 
@@ -169,6 +174,8 @@ class RoundGate(RebalanceListener):
         deadline = None if timeout_s is None else loop.time() + timeout_s
         while not self._is_stopping:
             self._member.check()
+            if self._taken:
+                await self._see_taken()
             tenure = self._tenure
             if self.owned - self._leaving:
                 available = await self._available()
@@ -198,7 +205,7 @@ class RoundGate(RebalanceListener):
         deadline_s = asyncio.get_running_loop().time() + self.settings.rebalance_timeout_ms / 1000
         while True:
             # Whoever joined again may own the same partitions: what it read before is another tenure's.
-            kept = (opened.partitions & opened.hold.kept & self.owned) - opened.outlived
+            kept = (opened.partitions & opened.hold.kept & self.owned) - opened.outlived - opened.deleted
             offsets = {each: offset for each, offset in done.next_offsets.items() if each in kept}
             try:
                 await member.commit({each: OffsetAndMetadata(offset, MARK) for each, offset in offsets.items()})
@@ -209,9 +216,14 @@ class RoundGate(RebalanceListener):
                     raise
                 await self._settle(left_s)
                 continue
+            except PartitionErrors as error:
+                if not set(error.codes.values()) <= _DELETED:
+                    raise
+                opened.deleted |= error.codes.keys()
+                continue
             break
         self._positions.update(offsets)
-        if lost := done.next_offsets.keys() - kept:
+        if lost := done.next_offsets.keys() - kept - opened.deleted:
             names = ", ".join(map(str, sorted(lost)))
             text = (
                 f"the group took {names} from this member while it read them: their rows are read again from the last"
@@ -232,7 +244,7 @@ class RoundGate(RebalanceListener):
     async def aim(self) -> None:
         """Let rounds go to where the topics end now, and no further. Raises KafkaError."""
         partitions = await self._existing()
-        self.targets = await list_ends(self._cluster, partitions, LATEST, self.settings.isolation)
+        self.targets = await list_ends(self._cluster, partitions, LATEST, self.settings.isolation, gone=set())
 
     # Callbacks of the membership
 
@@ -248,6 +260,7 @@ class RoundGate(RebalanceListener):
             log.warning("group %s: a round outlasts the rebalance timeout and is lost", self.settings.group_id)
         finally:
             self._leaving -= partitions
+            self._taken |= partitions - self._deleted
             self._let_go(partitions)
         await finished(self._listener.on_partitions_revoked(partitions))
 
@@ -280,6 +293,7 @@ class RoundGate(RebalanceListener):
 
     def _let_go(self, partitions: Partitions) -> None:
         self.owned -= partitions
+        self._deleted -= partitions
         self._tenure += 1
         self._forget(partitions)
         if self._open is not None:
@@ -307,24 +321,43 @@ class RoundGate(RebalanceListener):
         return self._ends.get(partition, self._positions[partition] + 1)
 
     async def _available(self) -> Available:
-        """Return position and end of every owned partition; nothing when a rebalance came meanwhile."""
-        owned, tenure = self.owned, self._tenure
-        if missing := owned - self._positions.keys():
+        """Return position and end of every owned partition that there is; nothing when a rebalance came meanwhile."""
+        tenure = self._tenure
+        gone = {each for each in self._deleted if self._cluster.view.is_gone(each.topic)}
+        ends = await list_ends(self._cluster, self.owned - gone, LATEST, self.settings.isolation, gone=gone)
+        if tenure != self._tenure:
+            return {}
+        self._see_deleted(frozenset(gone))
+        if missing := ends.keys() - self._positions.keys():
             try:
-                found = await self.starting.find(self._member, missing)
+                found = await self.starting.find(self._member, frozenset(missing))
             except CommitFailed as refusal:  # of the keeper, or of the group that is asked who is right
                 log.warning("group %s: %s", self.settings.group_id, refusal.text)
                 return {}
             if tenure != self._tenure:
                 return {}
             self._positions |= found
-        ends = await list_ends(self._cluster, owned, LATEST, self.settings.isolation)
-        if tenure != self._tenure:
-            return {}
         self._ends = ends
         if self.targets is not None:
             ends = {partition: min(end, self.targets.get(partition, 0)) for partition, end in ends.items()}
-        return {partition: (self._positions[partition], end) for partition, end in ends.items()}
+        return {each: (self._positions[each], end) for each, end in ends.items() if each in self._positions}
+
+    async def _see_taken(self) -> None:
+        """Look whether what the group took away is gone: that may be sooner than a look at its end."""
+        try:
+            await self._cluster.refresh()
+        except KafkaError:
+            return  # the next turn looks again
+        taken, self._taken = self._taken, frozenset()
+        if gone := {each for each in taken if self._cluster.view.is_gone(each.topic)}:
+            self.starting.policy.deleted(gone)
+
+    def _see_deleted(self, partitions: Partitions) -> None:
+        """Leave out what is gone until the group takes it away, or until there is a topic of that name again."""
+        new, self._deleted = partitions - self._deleted, partitions
+        self._forget(partitions)
+        if new:
+            self.starting.policy.deleted(new)
 
     async def _settle(self, timeout_s: float) -> None:
         """Wait until no rebalance is under way for the member; it may not have heard of one yet."""

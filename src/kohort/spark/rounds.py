@@ -84,6 +84,11 @@ def pieces(ranges: Sequence[OffsetRange], least: int, smallest: int = 10_000) ->
     return cut
 
 
+def parted(ranges: Iterable[OffsetRange], most: int | None) -> list[OffsetRange]:
+    """Return `ranges` cut so that none spans more than `most` offsets, if that is given."""
+    return [part for each in ranges for part in pieces([each], -(-each.size // (most or each.size)), smallest=1)]
+
+
 def tasks(cut: Sequence[OffsetRange], least: int, smallest: int = 10_000) -> list[tuple[OffsetRange, ...]]:
     """Return pieces put together into tasks: `least` of them or more, and one for each `smallest` offsets.
 

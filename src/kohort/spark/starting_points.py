@@ -27,6 +27,8 @@ from kohort.spark.offsets import OffsetChoice, resolve
 
 log = logging.getLogger(__name__)
 
+_DELETED = "the topic was deleted"
+
 
 class NoOffset(KafkaError):
     """A partition has no committed offset that can be read, and nothing says where to read instead."""
@@ -35,6 +37,17 @@ class NoOffset(KafkaError):
         held = "has no committed offset" if committed is None else f"has the committed offset {committed}"
         super().__init__(
             ErrorCode.OFFSET_OUT_OF_RANGE, f"{partition} {held}, the log holds {first} to {last}, and {advice}"
+        )
+
+
+class TopicDeleted(KafkaError):
+    """A topic was deleted while a query read it, and `failOnDataLoss` is true."""
+
+    def __init__(self, partitions: Iterable[TopicPartition]) -> None:
+        super().__init__(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            f"{_names(partitions)}: {_DELETED}, and failOnDataLoss is true: rows may be gone that were never read; say"
+            " failOnDataLoss=false to read on without them",
         )
 
 
@@ -61,6 +74,10 @@ class Policy(Protocol):
         """Return where to go on when the log no longer, or not yet, holds `offset`. Raises NoOffset."""
         ...
 
+    def deleted(self, partitions: Iterable[TopicPartition]) -> None:
+        """Hear of owned partitions whose topics are there no more. Raises TopicDeleted."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class ResetPolicy:
@@ -79,6 +96,10 @@ class ResetPolicy:
     def instead(self, partition: TopicPartition, offset: int, found: Log) -> int:
         """Return the first or last offset."""
         return self._reset(partition, offset, found)
+
+    def deleted(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read the others on, as a consumer does."""
+        log.warning("%s: %s", _names(partitions), _DELETED)
 
     def _reset(self, partition: TopicPartition, offset: int | None, found: Log) -> int:
         if self.reset == "none":
@@ -123,6 +144,12 @@ class ChoicePolicy:
             )
         log.warning("%s: offset %d is gone, it is read from %d on", partition, offset, found.first)
         return found.first
+
+    def deleted(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read the others on, or say what was lost."""
+        if self._fails_on_data_loss:
+            raise TopicDeleted(partitions)
+        log.warning("%s: %s", _names(partitions), _DELETED)
 
 
 class StartingPoints:
@@ -190,13 +217,15 @@ class StartingPoints:
         return len(described[self._group_id].members) > 1
 
     async def _readable(self, partitions: Partitions, found: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Return every partition's position, within what its log holds."""
-        first = await list_ends(self._cluster, partitions, EARLIEST)
-        last = await list_ends(self._cluster, partitions, LATEST)
-        logs = {partition: Log(first[partition], last[partition]) for partition in partitions}
+        """Return the position of every partition that there is, within what its log holds."""
+        gone: set[TopicPartition] = set()
+        first = await list_ends(self._cluster, partitions, EARLIEST, gone=gone)
+        last = await list_ends(self._cluster, partitions, LATEST, gone=gone)
+        logs = {each: Log(first[each], last[each]) for each in partitions if each not in gone}
         readable: dict[TopicPartition, int] = {}
-        for partition, offset in found.items():
-            entry = logs[partition]
+        for partition, entry in logs.items():
+            if (offset := found.get(partition)) is None:
+                continue
             is_held = entry.first <= offset <= entry.last
             readable[partition] = offset if is_held else self.policy.instead(partition, offset, entry)
         new = {partition: entry for partition, entry in logs.items() if partition not in found}
@@ -207,6 +236,10 @@ class StartingPoints:
         self._is_first = False
         if self._checkpoint is not None:
             self._checkpoint = self._checkpoint.without(partitions)
+
+
+def _names(partitions: Iterable[TopicPartition]) -> str:
+    return ", ".join(map(str, sorted(partitions)))
 
 
 def _same(committed: OffsetAndMetadata | None, wanted: OffsetAndMetadata) -> bool:

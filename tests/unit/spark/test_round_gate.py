@@ -20,7 +20,9 @@ def test_a_partition_lost_while_the_ends_are_asked_for_opens_no_round(monkeypatc
         await gate.on_partitions_assigned(frozenset({HERS, LOST}))
         gate._positions.update({HERS: 0, LOST: 0})
 
-        async def ends(_: Cluster, partitions: Iterable[TopicPartition], *__: int) -> dict[TopicPartition, int]:
+        async def ends(
+            _: Cluster, partitions: Iterable[TopicPartition], *__: int, **___: object
+        ) -> dict[TopicPartition, int]:
             await gate.on_partitions_lost(frozenset({LOST}))
             return dict.fromkeys(partitions, 500)
 
