@@ -14,7 +14,7 @@ from kohort.client import Admin
 from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.spark.checkpoint import MARK
-from kohort.spark.door import place, tell_done, tell_ended
+from kohort.spark.door import place, tell_done, tell_ended, wait_until_left
 from kohort.spark.options import SourceOptions, TriggerLimits
 from kohort.spark.stream_member import StreamMember
 from kohort.spark.stream_offset import StreamOffset
@@ -142,6 +142,20 @@ def test_a_reader_that_the_application_says_has_ended_leaves_without_a_commit(to
             assert (await topic._members(), await committed(topic)) == (0, {0: 0, 1: 0, 2: 0})
             assert not place(job.checkpoint.reader).exists()
             assert not await asyncio.to_thread(tell_ended, job.checkpoint.reader)
+
+    topic.run(scenario())
+
+
+def test_an_application_can_wait_until_its_reader_has_left(topic: Topic) -> None:
+    topic.fill(30)
+
+    async def scenario() -> None:
+        async with Job(topic, protocol="eager") as job:
+            await job.batch()
+            leaving = asyncio.create_task(job.member.leave("the query was stopped"))
+            assert await asyncio.to_thread(wait_until_left, job.checkpoint.reader)
+            assert await topic._members() == 0
+            await leaving
 
     topic.run(scenario())
 

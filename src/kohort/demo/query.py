@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kohort.demo.journal import Journal, Notes
+from kohort.spark.door import wait_until_left
 from kohort.spark.group_reader import GroupReader
 from kohort.spark.options import SourceOptions
 from kohort.spark.rounds import Round
@@ -49,11 +50,13 @@ def run_query(spark: SparkSession, task: Task, each_round: Callable[[DataFrame, 
     place = (task.journal, task.worker, task.run)
     spark.dataSource.register(type("JournaledSource", (JournaledSource,), {"journal": place}))
     checkpoint = Path(task.checkpoint)
+    readers: set[str] = set()
 
     def batch(frame: DataFrame, number: int) -> None:
-        logged = logged_batch(checkpoint / "offsets" / str(number))
-        if logged.ranges:
-            each_round(frame, logged)
+        end = logged_end(checkpoint / "offsets" / str(number))
+        readers.add(end.reader)
+        if end.ranges:
+            each_round(frame, Round(end.batch, end.generation, end.ranges))
 
     stream = spark.readStream.format("kohort").options(
         **{
@@ -72,10 +75,11 @@ def run_query(spark: SparkSession, task: Task, each_round: Callable[[DataFrame, 
     while not is_over.is_set():
         query.awaitTermination(_LOOK_S)  # raises what ended the query
     query.stop()
+    for reader in readers:  # the member is a process of its own, and what is left of a worker is killed when it ends
+        wait_until_left(reader)
 
 
-def logged_batch(entry: Path) -> Round:
-    """Return what an entry of the query's log of offsets says that its batch reads."""
+def logged_end(entry: Path) -> StreamOffset:
+    """Return what an entry of the query's log of offsets says of its batch."""
     # A version, Spark's own settings, then one line for each source.
-    end = StreamOffset.from_json(json.loads(entry.read_text().splitlines()[2]))
-    return Round(end.batch, end.generation, end.ranges)
+    return StreamOffset.from_json(json.loads(entry.read_text().splitlines()[2]))

@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 
 _LONGEST = 1 << 26
 _PATIENCE_S = 10.0
+_LOOK_S = 0.02
 _YOUNG_S = 60.0
 """Seconds in which a door that does not listen may still be about to."""
 
@@ -99,6 +100,16 @@ def tell_done(name: str, end: Mapping[str, Any]) -> bool:
 def tell_ended(name: str) -> bool:
     """Say that the query has ended; return whether the reader was still there."""
     return _say(name, {"ended": True})
+
+
+def wait_until_left(name: str, patience_s: float = _PATIENCE_S) -> bool:
+    """Wait until a reader whose query was stopped has left its group: Spark does not. Return whether it has."""
+    deadline_s = time.monotonic() + patience_s
+    while place(name).exists():
+        if time.monotonic() > deadline_s:
+            return False
+        time.sleep(_LOOK_S)
+    return True
 
 
 async def _obey(member: Visited, said: Mapping[str, Any]) -> None:

@@ -142,9 +142,11 @@ class StreamMember:
         if self.is_over:
             return
         self.is_over = True
-        self._door.close()
         self._batch = None
-        await self._gate.stop(reason)
+        try:
+            await self._gate.stop(reason)
+        finally:
+            self._door.close()
 
     # The inside
 

@@ -9,9 +9,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from kohort.demo.query import logged_batch
+from kohort.demo.query import logged_end
 from kohort.model.ids import TopicPartition
-from kohort.spark.rounds import OffsetRange, Round
+from kohort.spark.rounds import OffsetRange
 from kohort.spark.stream_offset import StreamOffset
 
 
@@ -20,4 +20,5 @@ def test_a_batch_is_what_sparks_log_of_offsets_says(tmp_path: Path) -> None:
     end = StreamOffset("delays", 7, 2, (OffsetRange(read, 10, 25), OffsetRange(idle, 4, 4)))
     entry = tmp_path / "7"
     entry.write_text("\n".join(["v1", '{"batchWatermarkMs": 0}', json.dumps(end.to_json())]))
-    assert logged_batch(entry) == Round(7, 2, (OffsetRange(read, 10, 25),))
+    assert logged_end(entry) == end
+    assert logged_end(entry).ranges == (OffsetRange(read, 10, 25),)
