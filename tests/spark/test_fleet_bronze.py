@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from tests.spark.cluster import Topic
-from tests.unit.fleet.written_log import COMMIT_VALUE, NOW_MS, batch_of, commit_key
+from tests.unit.fleet.written_log import COMMIT_VALUE, batch_of, commit_key
 
 from kohort.fleet import bronze, silver
 from kohort.fleet.inputs import parse_inputs
 from kohort.fleet.inputs.exports import export_lines
-from kohort.fleet.schema import COUNTS, QUARANTINE, RECORDS, TOPICS
+from kohort.fleet.schema import QUARANTINE, RECORDS
 from kohort.model.ids import TopicPartition
 from kohort.sync import Admin
 
@@ -76,15 +76,12 @@ def test_an_export_of_a_log_gives_the_rows_of_the_log(spark, tmp_path):
     assert rows_of(log) == rows_of(export)
 
 
-def test_counts_are_by_type_and_what_is_broken_is_put_aside(spark, tmp_path):
+def test_what_is_broken_is_put_aside(spark, tmp_path):
     content = batch_of([(commit_key("g", "t", 0), COMMIT_VALUE), (commit_key("g", "t", 0), None), (b"\x00\x63", b"")])
     write(tmp_path, 3, content)
     write(tmp_path, 4, content[:-1])
     write(tmp_path, 5, b"\x89PNG of something else")
     rows = kept(spark, parse_inputs([f"a={tmp_path}"]))
-    counted = bronze.counts(bronze.records(rows))
-    assert counted.schema.fieldNames() == list(COUNTS.names)
-    assert rows_of(counted) == [("a", 3, 1, "OffsetCommit", 2, 1, 1), ("a", 3, 99, "unknown", 1, 0, 2)]
     assert silver.group_records(bronze.records(rows)).count() == 0
     faulty = bronze.quarantine(rows)
     assert faulty.schema.fieldNames() == list(QUARANTINE.names)
@@ -108,16 +105,3 @@ def test_a_transaction_that_ends_in_a_later_segment_is_settled(spark, tmp_path):
     ended = {row.offset: row.transaction for row in bronze.settled(rows).where("record_type = 1").collect()}
     assert ended == {0: "aborted", 1: "open", 3: "open"}
     assert rows_of(bronze.settled(rows).select("offset")) == rows_of(rows.select("offset"))
-
-
-def test_topics_are_named_by_their_ids_and_have_their_ends(spark, broker, topic):
-    topic.fill(6)
-    commit_some(topic, "fleet-topics")
-    inputs = parse_inputs([f"here={broker.bootstrap_servers}"])
-    found = bronze.topics(spark, inputs, bronze.records(kept(spark, inputs)), NOW_MS)
-    assert found.schema.fieldNames() == list(TOPICS.names)
-    mine = [row for row in found.collect() if row.topic == topic.name]
-    assert len({row.topic_id for row in mine}) == 1
-    assert [row.end_offsets for row in mine if row.end_offsets] == [[2, 2, 2]]
-    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
-        assert admin.describe_topics([topic.name])[topic.name].partitions.keys() == {0, 1, 2}

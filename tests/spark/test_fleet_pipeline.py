@@ -62,14 +62,9 @@ def reader(rows: list[dict]):
         stop = max((each["offset"] or 0 for each in wanted), default=start - 1) + 1
         end = dict.fromkeys(schema().names) | {"source": "cluster", "partition": 7, "next_offset": stop}
         frame = spark.createDataFrame(pa.Table.from_pylist([*wanted, end], schema=schema()))
-        return Read(frame, lambda records: topics_in(spark, records))
+        return Read(frame)
 
     return read
-
-
-def topics_in(spark, records):
-    named = records.where("topic_id is not null").select("source", "topic_id", "topic").distinct()
-    return spark.createDataFrame([(*each, 3, None, 0) for each in named.collect()], TOPICS.ddl)
 
 
 def nothing_found(spark, _):

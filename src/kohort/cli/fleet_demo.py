@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kohort.cli import output
 from kohort.cli.failure import USAGE, CommandFailed
-from kohort.cli.fleet_session import guarded, opened, started, writable
+from kohort.cli.fleet_session import are_short, guarded, opened, started, writable
 from kohort.cli.fleet_tables import findings_of
 from kohort.cli.fleet_work import inputs_of, piped, summary_json, told_report, write_report
 from kohort.fleet.report.wording import counted
@@ -60,7 +60,7 @@ def run_demo(args: argparse.Namespace) -> int:
     truth = generated(log, args)
     tables = opened(directory, must_hold=False)
     inputs = inputs_of([f"demo={log}"], None)
-    with started(args) as session:
+    with started(args, is_short=are_short(inputs)) as session:
         summary = piped(session, inputs, tables)
         report = told_report(session, tables)
     write_report(page, report, is_shown=args.open)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,13 @@ from kohort.model.errors import KafkaError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from kohort.fleet.inputs import Input
     from kohort.fleet.tables import Tables
+
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Half the work of a short run: what Java spends on making itself faster is never got back."""
+SHORT_BYTES = 512 << 20
+"""Up to how many bytes of input a run is a short one."""
 
 _RAISED = re.compile(r"^([a-z_]\w*\.)*([A-Z]\w+): (.+)$")
 
@@ -83,8 +89,8 @@ def writable(path: Path | None) -> None:
 
 
 @contextmanager
-def started(args: argparse.Namespace) -> Iterator[SparkSession]:
-    """Hold a Spark session; what Spark or Java cannot do is one sentence."""
+def started(args: argparse.Namespace, *, is_short: bool = False) -> Iterator[SparkSession]:
+    """Hold a Spark session, of a run that is short or not; what Spark or Java cannot do is one sentence."""
     try:
         from kohort.spark.java import JavaMissing
         from kohort.spark.session import build, require_spark
@@ -93,7 +99,8 @@ def started(args: argparse.Namespace) -> Iterator[SparkSession]:
     except ImportError as missing:
         raise needed(missing) from None
     try:
-        session = build("kohort fleet", master=args.master, conf=dict(args.conf))
+        java_options = QUICK_JAVA if is_short and args.master.startswith("local") else ""
+        session = build("kohort fleet", master=args.master, conf=dict(args.conf), java_options=java_options)
     except JavaMissing as missing:
         raise CommandFailed(str(missing), USAGE) from None
     except Exception as error:  # Spark's own, which are of many kinds
@@ -105,6 +112,20 @@ def started(args: argparse.Namespace) -> Iterator[SparkSession]:
             yield session
     finally:
         session.stop()
+
+
+def are_short(inputs: Iterable[Input]) -> bool:
+    """Whether so little is to be read that Java need not be tuned for a long run; of a cluster nobody knows."""
+    size = 0
+    for given in inputs:
+        if given.kind == "cluster":
+            return False
+        for path in map(Path, given.where):
+            files = path.rglob("*.log") if path.is_dir() else [path]
+            for file in files:
+                with suppress(FileNotFoundError):  # a broker that lives may have removed it just now
+                    size += file.stat().st_size
+    return size <= SHORT_BYTES
 
 
 @contextmanager

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
-from weakref import WeakSet
+from typing import TYPE_CHECKING, Any, Final
 
-from kohort.fleet.inputs.pieces import Input, Kind, Piece, Since, packed, to_json
-from kohort.fleet.schema import COUNTS, QUARANTINE, RECORDS, TOPICS
+from kohort.fleet.inputs.pieces import Input, Kind, Piece, Since, packed
+from kohort.fleet.schema import METRICS, QUARANTINE, RECORDS, STATE_CHANGES, TOPICS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,8 +21,9 @@ if TYPE_CHECKING:
 TASK_BYTES: Final = 128 << 20
 """What one task reads at most, unless a single file is larger."""
 
+_LEAST_BYTES: Final = 16 << 20
+"""What one task reads at least: starting a worker of Python, and its decoder, takes as long as decoding so much."""
 _LEAST_TASKS: Final = 2
-_registered: WeakSet[SparkSession] = WeakSet()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +77,13 @@ def _of_kind(spark: SparkSession, inputs: Sequence[Input], kind: Kind) -> DataFr
 
 
 def _frame(spark: SparkSession, pieces: Sequence[Piece], kind: str) -> DataFrame:
-    from kohort.fleet.bronze_source import FORMAT, BronzeSource
+    from kohort.fleet.bronze_columns import DDL
+    from kohort.fleet.bronze_source import frame
 
-    if spark not in _registered:
-        spark.dataSource.register(BronzeSource)
-        _registered.add(spark)
     size = sum(piece.size for piece in pieces)
     cores = max(spark.sparkContext.defaultParallelism, _LEAST_TASKS)
-    tasks = packed(pieces, max(min(TASK_BYTES, size // cores), 1 << 20))
-    return spark.read.format(FORMAT).option("kind", kind).option("tasks", to_json(tasks)).load()
+    tasks = packed(pieces, max(min(TASK_BYTES, size // cores), _LEAST_BYTES))
+    return frame(spark, tasks, {"metrics": METRICS.ddl, "broker_log": STATE_CHANGES.ddl}.get(kind, DDL))
 
 
 def records(rows: DataFrame) -> DataFrame:
@@ -110,23 +108,6 @@ def ends(rows: DataFrame) -> DataFrame:
 
     found = rows.where("next_offset IS NOT NULL").groupBy("source", "partition")
     return found.agg(f.max("next_offset").alias("next_offset"))
-
-
-def counts(bronze_records: DataFrame) -> DataFrame:
-    """Return bronze `counts` of bronze `records`."""
-    from pyspark.sql import functions as f
-
-    from kohort.fleet.decode_fields import kinds
-
-    names = f.create_map(*[f.lit(each) for number, name in sorted(kinds().items()) for each in (number, name)])
-    name = f.when(f.col("record_type").isNull(), f.lit("TransactionMarker"))
-    found = bronze_records.groupBy("source", "partition", "record_type").agg(
-        f.count("*").alias("records"),
-        f.count_if("tombstone").alias("tombstones"),
-        f.max("offset").alias("last_offset"),
-    )
-    named = found.withColumn("kind", name.otherwise(f.coalesce(names[f.col("record_type")], f.lit("unknown"))))
-    return named.select(*COUNTS.names)
 
 
 def settled(bronze_records: DataFrame) -> DataFrame:
@@ -155,32 +136,12 @@ def settled(bronze_records: DataFrame) -> DataFrame:
     return others.select(*RECORDS.names).unionByName(closed.select(*RECORDS.names))
 
 
-def topics(spark: SparkSession, inputs: Sequence[Input], bronze_records: DataFrame, now_ms: int) -> DataFrame:
-    """Return bronze `topics`: what a log says of ids, and clusters of what they have, with their end offsets.
+def topics(inputs: Sequence[Input], now_ms: int) -> list[dict[str, Any]]:
+    """Return rows of bronze `topics`: what clusters have, with their end offsets.
 
     Raises KafkaError when a cluster cannot be asked.
     """
-    from pyspark.sql import functions as f
-
     from kohort.fleet.inputs.cluster import topics_of
 
-    pairs = bronze_records.where("topic_id IS NOT NULL").select("source", "topic_id", "topic").distinct()
-    told = bronze_records.where("record_type IN (4, 15) AND fields IS NOT NULL")
-    shown = "array<struct<topicId:string,topicName:string,numPartitions:int>>"
-    held = f.from_json(
-        "fields", f"topics {shown}, initializingTopics {shown}, initializedTopics {shown}, deletingTopics {shown}"
-    )
-    lists = [
-        f.coalesce(held[name], f.array().cast(shown))
-        for name in ("topics", "initializingTopics", "initializedTopics", "deletingTopics")
-    ]
-    named = told.select("source", f.explode(f.concat(*lists)).alias("it")).select(
-        "source", f.col("it.topicId").alias("topic_id"), f.col("it.topicName").alias("topic"), "it.numPartitions"
-    )
-    named = named.groupBy("source", "topic_id", "topic").agg(f.max("numPartitions").alias("partitions"))
-    asked = spark.createDataFrame(
-        [(given.source, *each, now_ms) for given in inputs if given.kind == "cluster" for each in topics_of(given)],
-        TOPICS.ddl,
-    )
-    found = pairs.unionByName(named, allowMissingColumns=True).unionByName(asked, allowMissingColumns=True)
-    return found.select(*TOPICS.names)
+    asked = [(given.source, *each, now_ms) for given in inputs if given.kind == "cluster" for each in topics_of(given)]
+    return [dict(zip(TOPICS.names, row, strict=True)) for row in asked]

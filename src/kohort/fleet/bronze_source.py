@@ -1,26 +1,19 @@
-"""The data source through which Spark's executors decode `__consumer_offsets`: one task reads some pieces of input.
+"""How Spark's executors decode `__consumer_offsets`: one task reads some pieces of input.
 
-What the tasks are was decided in the driver (`bronze.read`), so that a wrong input is told before any job starts. The
-format is ours alone: its options are the tasks, and which table of bronze they fill. Spark imports this module in a new
-process whenever it plans a query, so it imports little.
+What the tasks are was decided in the driver (`bronze.read`), so that a wrong input is told before any job starts. It is
+a function over the numbers of tasks and no data source of Python: planning one of those starts two more processes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-
-from kohort.fleet.bronze_columns import DDL
-from kohort.fleet.inputs.pieces import Piece, from_json
-from kohort.fleet.schema import METRICS, STATE_CHANGES
+from kohort.fleet.inputs.pieces import Piece, from_json, to_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.types import StructType
-
-FORMAT = "kohort-bronze"
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def rows_of(piece: Piece) -> Iterator[pa.RecordBatch]:
@@ -38,43 +31,23 @@ def rows_of(piece: Piece) -> Iterator[pa.RecordBatch]:
     return read[piece.kind](piece)
 
 
-class Task(InputPartition):  # type: ignore[misc]
-    """The pieces that one task reads."""
+def frame(spark: SparkSession, tasks: list[list[Piece]], ddl: str) -> DataFrame:
+    """Return the rows of pieces; each list of them is read by one task of Spark.
 
-    def __init__(self, pieces: Sequence[Piece]) -> None:
-        super().__init__(0)
-        self.pieces = tuple(pieces)
-
-
-class BronzeReader(DataSourceReader):  # type: ignore[misc]
-    """Hands out the tasks, and reads one where it runs."""
-
-    def __init__(self, options: Mapping[str, str]) -> None:
-        self._tasks = options["tasks"]
-
-    def partitions(self) -> Sequence[InputPartition]:
-        """Return the tasks."""
-        return [Task(pieces) for pieces in from_json(self._tasks)]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a task. Raises KafkaError when a cluster stays out of reach."""
-        if isinstance(partition, Task):  # Spark plans one nameless partition where there is nothing to read
-            for piece in partition.pieces:
-                yield from rows_of(piece)
+    Reading raises KafkaError when a cluster stays out of reach.
+    """
+    if not tasks:
+        return spark.createDataFrame([], ddl)
+    return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(_reading(to_json(tasks)), ddl)
 
 
-class BronzeSource(DataSource):  # type: ignore[misc]
-    """The data source behind `bronze.read`."""
+def _reading(tasks: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function that reads the tasks whose numbers it is given."""
 
-    @classmethod
-    def name(cls) -> str:
-        """Return the name of the format."""
-        return FORMAT
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for piece in from_json(tasks)[number]:
+                    yield from rows_of(piece)
 
-    def schema(self) -> str:
-        """Return the columns."""
-        return {"metrics": METRICS.ddl, "broker_log": STATE_CHANGES.ddl}.get(self.options["kind"], DDL)
-
-    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
-        """Return the batch reader."""
-        return BronzeReader(self.options)
+    return run

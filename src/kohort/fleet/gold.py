@@ -6,14 +6,15 @@ of an hour is known only where end offsets were read in that hour: from a log al
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from kohort.fleet.schema import GROUP_HOURS, GROUPS
 from kohort.fleet.silver import is_commit
 from kohort.fleet.state_tables import STATE_COMMITS
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 HOUR_MS = 3_600_000
 _SUMS = (
@@ -31,8 +32,11 @@ _SUMS = (
 _AT_THE_END = ("kind", "strategy", "static_share", "members", "partitions")
 
 
-def hours(parts: DataFrame, known: DataFrame, lags: DataFrame) -> DataFrame:
-    """Return the hours of which there are parts in either frame, added up; `lags` has (source, group, hour_ms, lag)."""
+def hours(parts: DataFrame, known: DataFrame, lags: DataFrame | None) -> DataFrame:
+    """Return the hours of which there are parts in either frame, added up.
+
+    `lags` has (source, group, hour_ms, lag), where any is known.
+    """
     from pyspark.sql import functions as f
 
     def latest(name: str) -> Column:
@@ -56,16 +60,18 @@ def hours(parts: DataFrame, known: DataFrame, lags: DataFrame) -> DataFrame:
             f.array_sort(f.array_distinct(f.flatten(f.collect_list("protocols")))).alias("protocols"),
             f.array_sort(f.array_distinct(f.flatten(f.collect_list("embedded_versions")))).alias("embedded_versions"),
             f.max("last_at_ms").alias("last_at_ms"),
-            f.max("lag").alias("known_lag"),
+            f.max("lag").alias("lag" if lags is None else "known_lag"),
         )
-        .join(lags, ["source", "group", "hour_ms"], "left")
     )
+    if lags is not None:
+        merged = merged.join(lags, ["source", "group", "hour_ms"], "left").withColumn(
+            "lag", f.coalesce("lag", "known_lag")
+        )
     given = f.col("partitions_kept") + f.col("partitions_moved")
     rows = (
         merged.withColumn("stickiness", f.when(given > 0, f.col("partitions_kept") / given))
         .withColumn("commit_rate", f.col("commits") / (HOUR_MS // 1000))
         .withColumn("unowned_partition_seconds", f.round("unowned_partition_seconds", 3))
-        .withColumn("lag", f.coalesce("lag", "known_lag"))
     )
     kinds = dict(column.split(" ", 1) for column in GROUP_HOURS.columns)
     return rows.select(*(f.col(name).cast(kinds[name]) for name in GROUP_HOURS.names))
@@ -98,20 +104,29 @@ def last_commits(records: DataFrame, known: DataFrame) -> DataFrame:
     )
 
 
-def lag_of_commits(commits: DataFrame, topics: DataFrame) -> DataFrame:
+def ends_of_topics(spark: SparkSession, topics: Iterable[Mapping[str, Any]]) -> DataFrame | None:
+    """Return the end offsets that were read last of each topic, of the rows of `topics`; None where there are none."""
+    last: dict[tuple[str, str], tuple[int, list[int]]] = {}
+    for row in topics:
+        if row["end_offsets"] is not None:
+            key = row["source"], row["topic"]
+            last[key] = max(last.get(key, (-1, [])), (row["read_at_ms"], row["end_offsets"]))
+    if not last:
+        return None
+    rows = [(*key, ends, read_at_ms) for key, (read_at_ms, ends) in last.items()]
+    return spark.createDataFrame(rows, "source string, topic string, ends array<bigint>, read_at_ms bigint")
+
+
+def lag_of_commits(commits: DataFrame, ends: DataFrame | None) -> DataFrame:
     """Return the commits with their lag, null where no end offset is known, and when the end offset was read."""
     from pyspark.sql import functions as f
 
-    ends = (
-        topics.where(f.col("end_offsets").isNotNull())
-        .groupBy("source", "topic")
-        .agg(f.max_by(f.struct("end_offsets", "read_at_ms"), "read_at_ms").alias("ends"))
-    )
-    end = f.get("ends.end_offsets", f.col("topic_partition"))
+    commits = commits.where(f.col("committed_offset").isNotNull())
+    if ends is None:
+        return commits.withColumn("lag", f.lit(None).cast("bigint"))
+    end = f.get("ends", f.col("topic_partition"))
     return (
-        commits.where(f.col("committed_offset").isNotNull())
-        .join(f.broadcast(ends), ["source", "topic"], "left")
-        .withColumn("read_at_ms", f.col("ends.read_at_ms"))
+        commits.join(f.broadcast(ends), ["source", "topic"], "left")
         .withColumn("lag", f.when(end >= 0, f.greatest(end - f.col("committed_offset"), f.lit(0))))
         .drop("ends")
     )

@@ -88,8 +88,10 @@ def run(
             if bronze.records:
                 _derive(spark, writing, bronze, stage)
             with stage("findings"):
-                writing.replace(FINDINGS, (find or _findings())(spark, writing).coalesce(1))
-                summary.findings = writing.written(spark, FINDINGS).count()
+                found = (find or _findings())(spark, writing).toArrow()
+                writing.store_arrow(FINDINGS, found)
+                writing.put(FINDINGS)
+                summary.findings = found.num_rows
             with stage("publish"):
                 writing.publish(bronze.positions)
         for passing in (READ, FOLDED):
@@ -122,13 +124,14 @@ def _derive(spark: SparkSession, run: Run, bronze: Bronze, stage: _Stages) -> No
         run.replace(STATE_GROUPS, silver.untouched(states, new).unionByName(new))
     with stage("gold"):
         run.replace(STATE_COMMITS, gold.last_commits(records, run.frame(spark, STATE_COMMITS)))
-        lagged = gold.lag_of_commits(run.written(spark, STATE_COMMITS), run.frame(spark, TOPICS)).cache()
+        ends = gold.ends_of_topics(spark, run.small_rows(TOPICS))
+        lagged = gold.lag_of_commits(run.written(spark, STATE_COMMITS), ends)
         parts = _folded(spark, run, "hour")
         days = parts.select("day").distinct()
         known = run.frame(spark, GROUP_HOURS).join(days, "day", "left_semi")
-        run.replace_days(GROUP_HOURS, gold.hours(parts, known, gold.lags_of_hours(lagged)))
+        lags = None if ends is None else gold.lags_of_hours(lagged)
+        run.replace_days(GROUP_HOURS, gold.hours(parts, known, lags))
         run.replace(GROUPS, gold.groups(run.written(spark, STATE_GROUPS), lagged))
-        lagged.unpersist()
 
 
 def _with_outcomes(spark: SparkSession, run: Run, *, has_open: bool) -> DataFrame:
@@ -136,10 +139,9 @@ def _with_outcomes(spark: SparkSession, run: Run, *, has_open: bool) -> DataFram
     from kohort.fleet import bronze
 
     records = run.written(spark, RECORDS)
-    pending = run.frame(spark, STATE_PENDING)
-    if not has_open and pending.isEmpty():
+    if not has_open and run.is_empty(STATE_PENDING):
         return records
-    records = bronze.settled(records.unionByName(pending))
+    records = bronze.settled(records.unionByName(run.frame(spark, STATE_PENDING)))
     run.replace(STATE_PENDING, records.where("transaction = 'open'"))
     return records
 

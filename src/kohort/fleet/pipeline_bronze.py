@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kohort.fleet.bronze_tally import Tally, tally
 from kohort.fleet.schema import COUNTS, METRICS, QUARANTINE, RECORDS, STATE_CHANGES, TOPICS, Table
 from kohort.fleet.tables import Run, small_rows
 
@@ -37,10 +38,10 @@ READ = Table(
 
 
 class Read(NamedTuple):
-    """What inputs yield: the rows of `bronze.read`, and what is known of topics once the records are there."""
+    """What inputs yield: the rows of `bronze.read`, and what else is known of topics once the records are there."""
 
     rows: DataFrame
-    topics: Callable[[DataFrame], DataFrame] | None = None
+    topics: Callable[[], Iterable[Mapping[str, Any]]] | None = None
     told: tuple[tuple[Table, DataFrame], ...] = ()
     """What others say of the groups: tables whose rows stand at a position of a file, and are taken up once."""
 
@@ -70,7 +71,7 @@ def read_inputs(spark: SparkSession, inputs: Sequence[Any], positions: Positions
     if "broker_log" in kinds:
         told.append((STATE_CHANGES, bronze.state_changes(spark, inputs)))
     rows = bronze.read(spark, inputs, positions).rows
-    return Read(rows, lambda records: bronze.topics(spark, inputs, records, int(time.time() * 1000)), tuple(told))
+    return Read(rows, lambda: bronze.topics(inputs, int(time.time() * 1000)), tuple(told))
 
 
 def write_bronze(spark: SparkSession, run: Run, read: Read) -> Bronze:
@@ -84,12 +85,11 @@ def write_bronze(spark: SparkSession, run: Run, read: Read) -> Bronze:
     told = sum(_take_up(spark, run, table, rows) for table, rows in read.told)
     if not _move_records(run):
         return Bronze(0, refused, told, positions, frozenset(), False)
-    written = run.written(spark, RECORDS)
-    counts = _count(written, run)
-    if read.topics is not None:
-        _put_topics(run, read.topics(written).collect())
+    found = tally(sorted(run.directory(RECORDS).rglob("*.parquet")))
+    counts = _count(found, run)
+    _put_topics(run, [*found.topic_rows(), *(() if read.topics is None else read.topics())])
     dense = _dense(counts, run, positions)
-    return Bronze(sum(counts.values()), refused, told, positions, dense, _has_open(written))
+    return Bronze(sum(counts.values()), refused, told, positions, dense, found.has_open)
 
 
 def _read(run: Run, what: str, *columns: str) -> list[tuple[Any, ...]]:
@@ -142,13 +142,11 @@ def _move_records(run: Run) -> bool:
     return True
 
 
-def _count(records: DataFrame, run: Run) -> dict[tuple[str, int], int]:
+def _count(new: Tally, run: Run) -> dict[tuple[str, int], int]:
     """Add the new records to what is counted; return how many there are of each partition."""
-    from kohort.fleet import bronze
-
     found: dict[tuple[str, int], int] = {}
     counts = {_key_of_count(row): row for row in run.small_rows(COUNTS)}
-    for row in (each.asDict() for each in bronze.counts(records).collect()):
+    for row in new.count_rows():
         place = row["source"], row["partition"]
         found[place] = found.get(place, 0) + row["records"]
         known = counts.get(_key_of_count(row))
@@ -166,20 +164,16 @@ def _key_of_count(row: Mapping[str, Any]) -> tuple[str, int, int]:
     return row["source"], row["partition"], -1 if row["record_type"] is None else row["record_type"]
 
 
-def _put_topics(run: Run, told: Iterable[Any]) -> None:
+def _put_topics(run: Run, told: Iterable[Mapping[str, Any]]) -> None:
     """Keep one row for each topic, with the latest that anybody said of it."""
     topics: dict[tuple[str, str, str], dict[str, Any]] = {}
-    for row in (*run.small_rows(TOPICS), *(each.asDict() for each in told)):
+    for row in (*run.small_rows(TOPICS), *told):
         key = row["source"], row["topic_id"] or "", row["topic"] or ""
         known = topics.setdefault(key, dict(row))
         if (row["read_at_ms"] or 0) >= (known["read_at_ms"] or 0):
             known.update({name: value for name, value in row.items() if value is not None})
     run.store_small(TOPICS, [tuple(row[name] for name in TOPICS.names) for _, row in sorted(topics.items())])
     run.put(TOPICS)
-
-
-def _has_open(records: DataFrame) -> bool:
-    return not records.where("transaction = 'open'").isEmpty()
 
 
 def names_of_topics(run: Run) -> dict[tuple[str, str], str]:

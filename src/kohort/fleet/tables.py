@@ -22,6 +22,7 @@ from kohort.fleet.schema import OWNERSHIP, Table
 from kohort.fleet.state_tables import STATE_OPEN
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 VERSION = 1
@@ -142,21 +143,32 @@ class Run:
     def store_small(self, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:
         """Write a few rows into this run's directory of a table, without Spark; they are no part of it."""
         import pyarrow as pa
+
+        schema = table.arrow()
+        columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+        arrays = [pa.array(column, kind.type) for column, kind in zip(columns, schema, strict=True)]
+        self.store_arrow(table, pa.Table.from_arrays(arrays, schema=schema))
+
+    def store_arrow(self, table: Table, rows: pa.Table) -> None:
+        """Write a few rows, as Arrow, like `store_small`."""
         from pyarrow import parquet
 
         directory = self.directory(table)
         directory.mkdir(parents=True)
-        schema = table.arrow()
-        columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-        arrays = [pa.array(column, kind.type) for column, kind in zip(columns, schema, strict=True)]
-        parquet.write_table(
-            pa.Table.from_arrays(arrays, schema=schema), directory / "part-0.parquet", compression="zstd"
-        )
+        parquet.write_table(rows.cast(table.arrow()), directory / "part-0.parquet", compression="zstd")
 
     def small_rows(self, table: Table) -> list[dict[str, Any]]:
         """Return a small table as it will be once this run is published, without Spark."""
         base = self.tables.directory / table.path
         return [row for part in self._parts.get(table.path, ()) for row in small_rows(base / part, table)]
+
+    def is_empty(self, table: Table) -> bool:
+        """Whether a table will have no rows once this run is published."""
+        from pyarrow import parquet
+
+        base = self.tables.directory / table.path
+        files = [file for part in self._parts.get(table.path, ()) for file in (base / part).rglob("*.parquet")]
+        return not any(parquet.read_metadata(file).num_rows for file in files)
 
     def append(self, table: Table, rows: DataFrame) -> None:
         """Add rows to a table."""

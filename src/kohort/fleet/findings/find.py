@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date, timedelta
-from functools import partial
+from functools import partial, reduce
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -82,17 +82,27 @@ def facts_of(spark: SparkSession, tables: Frames, settings: Thresholds) -> DataF
     records = tables.frame(spark, RECORDS)
     hours = recent(tables.frame(spark, GROUP_HOURS), "hour_ms")
     events = recent(tables.frame(spark, EVENTS).where(f.col("event").isin(*LOOKED_AT)), "at_ms")
+    last = _last_records(records)
     parts = (
-        _gathered(hours, "hours", HourOf._fields),
-        _gathered(events, "events", EventOf._fields),
-        _gathered(_returns(recent(records, "at_ms")), "returns", CommitOf._fields),
-        _last_records(records),
-        _subscriptions(records),
+        groups.join(f.broadcast(ends), "source").select(*GROUP, f.struct("now_ms", *_OF_GROUPS).alias("stands")),
+        hours.select(*GROUP, f.struct(*HourOf._fields).alias("hour")),
+        events.select(*GROUP, f.struct(*EventOf._fields).alias("event")),
+        _returns(recent(records, "at_ms")).select(*GROUP, f.struct(*CommitOf._fields).alias("return")),
+        last.where("record_type = 2").select(*GROUP, f.col("last.said").alias("last_record")),
+        last.where("record_type = 5 AND NOT last.tombstone").select(*GROUP, f.col("last.said").alias("subscription")),
     )
-    rows = groups.join(f.broadcast(ends), "source").select(*GROUP, "now_ms", *_OF_GROUPS)
-    for part in parts:
-        rows = rows.join(part, [*GROUP], "left")
-    return rows
+    # One grouping of them all costs one shuffle, and a join of each would sort them all again and again.
+    every = reduce(lambda some, more: some.unionByName(more, allowMissingColumns=True), parts)
+    found = every.groupBy(*GROUP).agg(
+        f.first("stands", ignorenulls=True).alias("stands"),
+        f.collect_list("hour").alias("hours"),
+        f.collect_list("event").alias("events"),
+        f.collect_list("return").alias("returns"),
+        f.max("last_record").alias("last_record"),
+        f.collect_set("subscription").alias("subscriptions"),
+    )
+    known = found.where("stands IS NOT NULL")
+    return known.select(*GROUP, "stands.*", "hours", "events", "returns", "last_record", "subscriptions")
 
 
 def _ends(groups: DataFrame) -> DataFrame:
@@ -117,18 +127,12 @@ def _day_of(at_ms: int) -> date:
     return date(1970, 1, 1) + timedelta(days=max(at_ms, 0) // DAY_MS)
 
 
-def _gathered(rows: DataFrame, name: str, columns: Iterable[str]) -> DataFrame:
-    """Return the rows of each group as one list of their columns."""
-    from pyspark.sql import functions as f
-
-    return rows.groupBy(*GROUP).agg(f.collect_list(f.struct(*columns)).alias(name))
-
-
 def _returns(records: DataFrame) -> DataFrame:
     """Return the commits that went back, each with what was committed before it.
 
     Most partitions only go forward. An hour of one shows whether it did in its first, last, least and greatest offset,
-    so only hours that did not are put in order.
+    so only hours that did not are put in order, and those in which several committed: while a group has members, it is
+    by a producer's transaction that somebody else can.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as f
@@ -139,6 +143,7 @@ def _returns(records: DataFrame) -> DataFrame:
     commits = records.where(f.col("record_type").isin(0, 1) & counts).select(
         *partition, hour, "partition", "offset", "at_ms", "committed_offset", "producer_id"
     )
+    committer = f.coalesce("producer_id", f.lit(-1))
     restless = (
         commits.groupBy(*partition, "hour")
         .agg(
@@ -146,9 +151,9 @@ def _returns(records: DataFrame) -> DataFrame:
             f.max("committed_offset").alias("greatest"),
             f.min_by("committed_offset", "offset").alias("first"),
             f.max_by("committed_offset", "offset").alias("last"),
-            f.count("*").alias("commits"),
+            (f.min(committer) < f.max(committer)).alias("are_several"),
         )
-        .where((f.col("commits") > 1) & ((f.col("first") > f.col("least")) | (f.col("last") < f.col("greatest"))))
+        .where((f.col("first") > f.col("least")) | (f.col("last") < f.col("greatest")) | f.col("are_several"))
         .select(*partition, "hour")
     )
     before = f.lag("committed_offset").over(Window.partitionBy(*partition).orderBy("offset"))
@@ -157,30 +162,18 @@ def _returns(records: DataFrame) -> DataFrame:
 
 
 def _last_records(records: DataFrame) -> DataFrame:
-    """Return what the last record of each classic group says."""
+    """Return what the last record of each classic group says, and what each member of another subscribes to."""
     from pyspark.sql import functions as f
 
-    return (
-        records.where(f.col("record_type") == 2).groupBy(*GROUP).agg(f.max_by("fields", "offset").alias("last_record"))
-    )
-
-
-def _subscriptions(records: DataFrame) -> DataFrame:
-    """Return what the members of each consumer group subscribe to, each once."""
-    from pyspark.sql import functions as f
-
-    def said(name: str) -> Column:
+    def of(name: str) -> Column:
         return f.coalesce(f.get_json_object("fields", f"$.{name}"), f.lit(""))
 
-    wanted = f.concat_ws(" ", said("subscribedTopicNames"), said("subscribedTopicRegex"))
-    last = f.max_by(f.struct("tombstone", wanted.alias("wanted")), "offset").alias("last")
+    wanted = f.concat_ws(" ", of("subscribedTopicNames"), of("subscribedTopicRegex"))
+    said = f.when(f.col("record_type") == 2, f.col("fields")).otherwise(wanted)
     return (
-        records.where(f.col("record_type") == 5)
-        .groupBy(*GROUP, "member")
-        .agg(last)
-        .where(~f.col("last.tombstone"))
-        .groupBy(*GROUP)
-        .agg(f.collect_set("last.wanted").alias("subscriptions"))
+        records.where(f.col("record_type").isin(2, 5))
+        .groupBy(*GROUP, "record_type", "member")
+        .agg(f.max_by(f.struct("tombstone", said.alias("said")), "offset").alias("last"))
     )
 
 
