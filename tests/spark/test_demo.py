@@ -57,7 +57,7 @@ def test_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:
         assert demo.stdout is not None
         next(line for line in demo.stdout if "flights loaded" in line)
         demo.send_signal(signal.SIGINT)
-        _, remarks = demo.communicate(timeout=60)
+        _, remarks = demo.communicate(timeout=240)
     assert demo.returncode == 130
     assert "every process of the demo has ended" in remarks
     assert not running(str(tmp_path))
