@@ -101,6 +101,13 @@ def test_whoever_stays_away_long_was_down() -> None:
     assert names(stays(6, 310_000, absence_ms=HOUR)) == set()
 
 
+def test_a_member_that_leaves_at_the_next_poll_and_is_back_at_once_is_in_a_loop() -> None:
+    told = stays(4, 700_000, absence_ms=5)
+    assert names(told) == set()  # processes that die and are started again
+    one = [each._replace(member="m") for each in told.events]
+    assert names(facts(events=one)) == {"poll_timeout_loop"}
+
+
 # -- instances
 
 
@@ -310,8 +317,9 @@ def test_offsets_that_say_when_they_expire_are_believed() -> None:
 
 def test_a_simple_group_that_commits_no_more_is_abandoned() -> None:
     hours = [hour(NOW - 10 * DAY + n * HOUR, commits=1) for n in range(24)]
-    told = facts(state="Simple", committed_partitions=2, last_commit_ms=NOW - 4 * DAY, hours=hours)
-    assert names(told) == {"abandoned_group"}
+    simple = {"kind": "classic", "state": "Simple", "committed_partitions": 2, "last_commit_ms": NOW - 4 * DAY}
+    assert names(facts(hours=hours, **simple)) == {"abandoned_group"}
+    assert names(facts(hours=[hours[0], hours[-1]._replace(hour_ms=NOW - 4 * DAY)], **simple)) == set()
 
 
 # -- logs

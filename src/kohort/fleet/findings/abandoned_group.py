@@ -35,7 +35,7 @@ def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
 
 def _longest_absence_ms(facts: Facts) -> int:
     """Return the longest time that it was away before."""
-    if not facts.kind:
+    if facts.state == "Simple":
         return longest_silence_ms([hour for hour in facts.hours if hour.commits])
     longest, since_ms = 0, None
     for event in facts.of("emptied", "joined"):

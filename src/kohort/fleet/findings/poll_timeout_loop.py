@@ -2,11 +2,14 @@
 
 A log does not say why a member left. But a consumer stores its `max.poll.interval.ms` as its rebalance timeout, and who
 misses a poll is in the group for one such interval after its last poll, which comes right after it joined. So stays of
-that length, of the same client on the same host, again and again, can hardly be anything else.
+that length, of the same client on the same host, again and again, can hardly be anything else. A member of the consumer
+protocol keeps its id as long as its process lives: under that it may be back at once, and librdkafka's are, because
+they leave no sooner than they poll again.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -34,12 +37,14 @@ class Stay(NamedTuple):
 def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
     """Find clients whose stays are of one poll interval."""
     for (client_id, host), stays in sorted(_stays(facts).items()):
+        times = Counter(stay.joined.member for stay in stays)
         run: list[Stay] = []
         longest: list[Stay] = []
         for stay in stays:
             if run and not _follows(run[-1], stay, settings):
                 run = []
-            run = [*run, stay] if _is_timeout(stay, settings) else []
+            comes_back = times[stay.joined.member] > 1
+            run = [*run, stay] if _is_timeout(stay, settings, comes_back=comes_back) else []
             longest = max(longest, run, key=len)
         if not _is_loop(longest, settings):
             continue
@@ -76,14 +81,21 @@ def _stays(facts: Facts) -> dict[tuple[str, str], list[Stay]]:
     return found
 
 
-def _is_timeout(stay: Stay, settings: Thresholds) -> bool:
-    return LEAST_STAY * stay.interval_ms <= stay.length_ms <= settings.loop_stay_most * stay.interval_ms
+def _is_timeout(stay: Stay, settings: Thresholds, *, comes_back: bool) -> bool:
+    """Whether a stay took a poll interval; one that ends by the next poll takes as long as others are away besides."""
+    most = settings.loop_absence_most if comes_back else settings.loop_stay_most
+    return LEAST_STAY * stay.interval_ms <= stay.length_ms <= most * stay.interval_ms
 
 
 def _follows(before: Stay, stay: Stay, settings: Thresholds) -> bool:
     """Whether a client left and then came back: one that died was still a member when the next process joined."""
     absence_ms = stay.joined.at_ms - before.left.at_ms
-    return settings.loop_absence_least_ms <= absence_ms <= settings.loop_absence_most * stay.interval_ms
+    is_same = stay.joined.member == before.joined.member
+    return (
+        (0 if is_same else settings.loop_absence_least_ms)
+        <= absence_ms
+        <= settings.loop_absence_most * stay.interval_ms
+    )
 
 
 def _is_loop(stays: list[Stay], settings: Thresholds) -> bool:
