@@ -22,7 +22,7 @@ DUMP = "org.apache.kafka.tools.DumpLogSegments"
 OURS = """
 import sys
 from kohort.fleet import bronze
-from kohort.fleet.bronze_source import rows_of
+from kohort.fleet.bronze.tasks import rows_of
 from kohort.fleet.inputs import parse_inputs
 pieces = bronze.plan(parse_inputs(sys.argv[1:]), {})
 print(sum(rows.num_rows for piece in pieces for rows in rows_of(piece)))

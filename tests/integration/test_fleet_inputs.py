@@ -13,7 +13,7 @@ pytest.importorskip("numba")
 pytest.importorskip("pyspark")
 
 from kohort.fleet import bronze
-from kohort.fleet.bronze_source import rows_of
+from kohort.fleet.bronze.tasks import rows_of
 from kohort.fleet.inputs import parse_inputs
 
 

@@ -23,7 +23,7 @@ from interop.waiting import eventually
 
 from interop import jars
 from kohort.fleet import bronze
-from kohort.fleet.bronze_source import rows_of
+from kohort.fleet.bronze.tasks import rows_of
 from kohort.fleet.inputs import parse_inputs, text_files
 
 pytest.importorskip("pyarrow")

@@ -11,10 +11,10 @@ from random import Random
 
 import pytest
 
-from kohort.fleet.decode_fields import fields_of
-from kohort.fleet.fold import fold
-from kohort.fleet.fold_group import Group, Record
-from kohort.fleet.fold_hours import Hour
+from kohort.fleet.decode.fields import fields_of
+from kohort.fleet.fold.fold import fold
+from kohort.fleet.fold.group import Group, Record
+from kohort.fleet.fold.hours import Hour
 from kohort.fleet.generator.scene import GROUP, Scene, topic_token
 from kohort.group.explain.explain import explain
 from kohort.group.explain.explained import Rebalance, Told

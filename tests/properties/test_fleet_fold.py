@@ -8,10 +8,10 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
-from kohort.fleet.fold import COMMITS, fold
-from kohort.fleet.fold_group import Group, Record
-from kohort.fleet.fold_hours import Hour
-from kohort.fleet.state import group_from_json, group_to_json
+from kohort.fleet.fold.fold import COMMITS, fold
+from kohort.fleet.fold.group import Group, Record
+from kohort.fleet.fold.hours import Hour
+from kohort.fleet.fold.state import group_from_json, group_to_json
 
 START = 1_700_000_000_000
 MEMBERS = ("a", "b", "c")

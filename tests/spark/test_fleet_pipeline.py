@@ -10,9 +10,9 @@ from tests.spark.cluster import Topic
 from tests.unit.fleet.written_group import START, TOPIC, Written
 
 from kohort.fleet import pipeline
-from kohort.fleet.bronze_columns import schema
+from kohort.fleet.bronze.storing import Read
+from kohort.fleet.decode.columns import schema
 from kohort.fleet.inputs import parse_inputs
-from kohort.fleet.pipeline_bronze import Read
 from kohort.fleet.schema import COUNTS, EVENTS, FINDINGS, GROUP_HOURS, GROUPS, OWNERSHIP, QUARANTINE, TOPICS
 from kohort.fleet.tables import Tables
 from kohort.group.consumer.events import MemberState

@@ -18,8 +18,8 @@ from kohort.cli.lines import iso_time
 from kohort.cli.options import add_json, verb
 
 if TYPE_CHECKING:
-    from kohort.fleet.log_check import Violation
-    from kohort.fleet.log_check_files import Checked
+    from kohort.fleet.log_check.check import Violation
+    from kohort.fleet.log_check.files import Checked
 
 Version = tuple[int, int, int]
 EXAMPLES = """
@@ -53,7 +53,7 @@ def version(text: str) -> Version:
 
 def run_check(args: argparse.Namespace) -> int:
     """Check, and return the exit status."""
-    from kohort.fleet.log_check_files import NothingToCheck, check_partition, segments_of
+    from kohort.fleet.log_check.files import NothingToCheck, check_partition, segments_of
 
     try:
         segments = segments_of(args.paths)

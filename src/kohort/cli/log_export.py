@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_export(args: argparse.Namespace) -> int:
     """Print the lines, and return the exit status: 1 where a file could not be read to its end."""
-    from kohort.fleet.log_check_files import NothingToCheck, segments_of
+    from kohort.fleet.log_check.files import NothingToCheck, segments_of
 
     try:
         segments = segments_of(args.paths)

@@ -1,6 +1,6 @@
 """Gold: each group in each hour, and each group as it stands.
 
-Hours are added up of parts (`fold_hours.py`): those that a run found, and what is published of the same days. The lag
+Hours are added up of parts (`fold/hours.py`): those that a run found, and what is published of the same days. The lag
 of an hour is known only where end offsets were read in that hour: from a log alone nobody knows where topics ended.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kohort.fleet.schema import GROUP_HOURS, GROUPS
-from kohort.fleet.silver import is_commit
+from kohort.fleet.silver.frames import is_commit
 from kohort.fleet.state_tables import STATE_COMMITS
 
 if TYPE_CHECKING:

@@ -24,9 +24,9 @@ from tests.unit.fleet.written_log import (
     value_of,
 )
 
-from kohort.fleet.decode_fields import kinds, value_class
+from kohort.fleet.decode.fields import kinds, value_class
+from kohort.fleet.decode.quarantine import MOST_OF_A_REASON
 from kohort.fleet.inputs.dump_values import value_bytes
-from kohort.fleet.quarantine import MOST_OF_A_REASON
 from kohort.model.assignment import Assignment
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.fleet.written_group import HOUR, START, Written
 
-from kohort.fleet.fold import state_of
+from kohort.fleet.fold.fold import state_of
 
 
 def test_a_first_generation_is_joined_by_its_members_who_own_what_it_assigns() -> None:

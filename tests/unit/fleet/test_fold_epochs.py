@@ -6,8 +6,8 @@ import json
 
 from tests.unit.fleet.written_group import START, Written
 
-from kohort.fleet.fold import state_of
-from kohort.fleet.state import group_from_json, group_to_json
+from kohort.fleet.fold.fold import state_of
+from kohort.fleet.fold.state import group_from_json, group_to_json
 from kohort.group.consumer.events import MemberState
 
 

@@ -11,8 +11,8 @@ from kohort.fleet.generator import generate, read_truth
 from kohort.fleet.generator.healthy import grown
 from kohort.fleet.generator.scene import Scene, topic_token
 from kohort.fleet.generator.truth import Known, Truth
-from kohort.fleet.log_check import KAFKA_17306
-from kohort.fleet.log_check_files import check_partition, segments_of
+from kohort.fleet.log_check.check import KAFKA_17306
+from kohort.fleet.log_check.files import check_partition, segments_of
 from kohort.group.consumer.events import ConsumerGroupStored
 from kohort.group.events import GroupStored, OffsetCommitted
 from kohort.group.settings import GroupSettings

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.fleet.written_log import COMMIT_VALUE, batch_of, commit_key, name, short
 
 from kohort.fleet import bronze
-from kohort.fleet.bronze_source import rows_of
+from kohort.fleet.bronze.tasks import rows_of
 from kohort.fleet.inputs import WrongInput, parse_inputs, text_files
 from kohort.fleet.inputs.broker_log import state_change
 from kohort.fleet.inputs.exports import export_lines

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kohort.cli import main
-from kohort.fleet.log_check import (
+from kohort.fleet.log_check.check import (
     DEMANDS,
     KAFKA_17306,
     KAFKA_19862,
@@ -20,7 +20,7 @@ from kohort.fleet.log_check import (
     LogCheck,
     Step,
 )
-from kohort.fleet.log_check_files import NothingToCheck, check_partition, segments_of
+from kohort.fleet.log_check.files import NothingToCheck, check_partition, segments_of
 from kohort.log.config import LogConfig
 from kohort.log.memory_disk import MemoryDisk
 from kohort.log.partition_log import PartitionLog

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kohort.fleet.decode_fields import fields_of
-from kohort.fleet.fold import COMMITS, fold
-from kohort.fleet.fold_group import Group, Record, Told
-from kohort.fleet.fold_hours import Hour
-from kohort.fleet.ownership import Interval
+from kohort.fleet.decode.fields import fields_of
+from kohort.fleet.fold.fold import COMMITS, fold
+from kohort.fleet.fold.group import Group, Record, Told
+from kohort.fleet.fold.hours import Hour
+from kohort.fleet.fold.ownership import Interval
 from kohort.group.consumer.events import (
     ConsumerGroupStored,
     ConsumerMemberDeleted,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kohort.fleet.decode_rows import Place, Reader
+from kohort.fleet.decode.rows import Place, Reader
 from kohort.wire.codec import encode
 from kohort.wire.message import Message
 from kohort.wire.messages import OffsetCommitValue

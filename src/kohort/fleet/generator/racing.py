@@ -7,8 +7,8 @@ from dataclasses import replace
 from random import Random
 
 from kohort.fleet.generator.scene import Piece
-from kohort.fleet.log_check import KAFKA_17306, LogCheck
-from kohort.fleet.log_check_steps import step_of
+from kohort.fleet.log_check.check import KAFKA_17306, LogCheck
+from kohort.fleet.log_check.steps import step_of
 from kohort.log.replaying import raced
 from kohort.wire.records import Record
 

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from kohort.fleet.decode.quarantine import Fault
 from kohort.fleet.inputs.exports import lines_of
 from kohort.fleet.inputs.pieces import Piece
-from kohort.fleet.quarantine import Fault
 from kohort.fleet.schema import STATE_CHANGES
 
 if TYPE_CHECKING:

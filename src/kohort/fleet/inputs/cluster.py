@@ -13,10 +13,10 @@ from kohort.client.config_file import reach
 from kohort.client.errors import UnknownTopic
 from kohort.client.list_offsets import EARLIEST, LATEST
 from kohort.client.range_reader import read_ranges
-from kohort.fleet.decode_fields import topic_id
-from kohort.fleet.decode_rows import Place, Reader
+from kohort.fleet.decode.fields import topic_id
+from kohort.fleet.decode.quarantine import Fault
+from kohort.fleet.decode.rows import Place, Reader
 from kohort.fleet.inputs.pieces import OFFSETS_TOPIC, Input, Piece, Since
-from kohort.fleet.quarantine import Fault
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.sync import Admin

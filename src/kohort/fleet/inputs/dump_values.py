@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from struct import Struct as Packing
 from typing import Any
 
-from kohort.fleet.decode_fields import kinds, value_class
+from kohort.fleet.decode.fields import kinds, value_class
 from kohort.wire import messages
 from kohort.wire.codec import encode
 from kohort.wire.message import is_present

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from kohort.fleet.decode.quarantine import Fault
 from kohort.fleet.inputs.naming import opened
 from kohort.fleet.inputs.pieces import Piece
 from kohort.fleet.inputs.told_records import Partitions, Told
-from kohort.fleet.quarantine import Fault
 from kohort.wire.records import Buffer, iter_batches, sound_records
 
 if TYPE_CHECKING:

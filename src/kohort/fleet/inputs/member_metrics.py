@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from kohort.fleet.decode.quarantine import Fault
 from kohort.fleet.inputs.exports import lines_of
 from kohort.fleet.inputs.pieces import Piece
-from kohort.fleet.quarantine import Fault
 from kohort.fleet.schema import METRICS
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from kohort.fleet.decode_rows import Place, Reader
+from kohort.fleet.decode.quarantine import Fault
+from kohort.fleet.decode.rows import Place, Reader
 from kohort.fleet.inputs.pieces import NO_END
-from kohort.fleet.quarantine import Fault
 from kohort.wire.records import Record, encode_batch
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kohort.fleet.fold import COMMITS, fold
-from kohort.fleet.fold_group import Group, Record
+from kohort.fleet.fold.fold import COMMITS, fold
+from kohort.fleet.fold.group import Group, Record
+from kohort.fleet.fold.state import group_from_json
 from kohort.fleet.schema import Table
-from kohort.fleet.silver_rows import FOLDED_DDL, Found
-from kohort.fleet.state import group_from_json
+from kohort.fleet.silver.rows import FOLDED_DDL, Found
 
 if TYPE_CHECKING:
     import pyarrow as pa

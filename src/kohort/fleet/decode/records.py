@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy
 
 from kohort.client.numba_bytes import bytes_at, compiled, ends_at, numbers_at, varint
-from kohort.fleet.decode_batches import (
+from kohort.fleet.decode.batches import (
     APPEND_MS,
     ATTRIBUTES,
     BASE,
@@ -28,8 +28,8 @@ from kohort.fleet.decode_batches import (
     i32_at,
     i64_at,
 )
-from kohort.fleet.decode_batches import PRODUCER as PRODUCER_OF_BATCH
-from kohort.fleet.decode_batches import TRANSACTIONAL as TRANSACTIONAL_BIT
+from kohort.fleet.decode.batches import PRODUCER as PRODUCER_OF_BATCH
+from kohort.fleet.decode.batches import TRANSACTIONAL as TRANSACTIONAL_BIT
 
 np: Any = numpy
 

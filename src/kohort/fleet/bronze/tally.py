@@ -94,6 +94,6 @@ def _name_topics(source: str, fields: str | None, found: Tally) -> None:
 
 
 def _kind(record_type: int | None) -> str:
-    from kohort.fleet.decode_fields import kinds
+    from kohort.fleet.decode.fields import kinds
 
     return "TransactionMarker" if record_type is None else kinds().get(record_type, "unknown")

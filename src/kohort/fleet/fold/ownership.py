@@ -1,7 +1,7 @@
 """Who owned each partition of a group, as intervals of time: `explain`'s rule of ownership, and what ended under it.
 
 The rule itself is `kohort.group.explain.ownership`. Here every ownership that ends is kept as an `Interval` until it
-is collected, and gaps are not kept one by one: their time is added up as it passes, see `fold_hours.py`.
+is collected, and gaps are not kept one by one: their time is added up as it passes, see `hours.py`.
 """
 
 from __future__ import annotations

@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from kohort.fleet.fold_classic import CLASSIC, fold_group_metadata
-from kohort.fleet.fold_epochs import EPOCH_FOLDS, enter, flush_departed
-from kohort.fleet.fold_group import Group, Record, Told
-from kohort.fleet.fold_hours import Hour
-from kohort.fleet.ownership import Interval
+from kohort.fleet.fold.classic import CLASSIC, fold_group_metadata
+from kohort.fleet.fold.epochs import EPOCH_FOLDS, enter, flush_departed
+from kohort.fleet.fold.group import Group, Record, Told
+from kohort.fleet.fold.hours import Hour
+from kohort.fleet.fold.ownership import Interval
 from kohort.log.classic_records import GROUP_METADATA
 
 COMMITS = -1

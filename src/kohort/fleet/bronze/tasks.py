@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def rows_of(piece: Piece) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a piece: of `bronze_columns.DDL`, or of the table that its kind fills."""
+    """Yield the rows of a piece: of `decode.columns.DDL`, or of the table that its kind fills."""
     from kohort.fleet.inputs import broker_log, cluster, exports, kafka_dump, member_metrics, segment_files
 
     read: dict[str, Callable[[Piece], Iterator[pa.RecordBatch]]] = {

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kohort.fleet.fold_group import Group, Member, Partitions, Rebalancing
+from kohort.fleet.fold.group import Group, Member, Partitions, Rebalancing
 from kohort.model.assignment import by_topic
 from kohort.model.ids import TopicPartition
 

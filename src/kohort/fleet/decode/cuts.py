@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import numpy
 
-from kohort.fleet import decode_batches as walking
-from kohort.fleet.decode_batches import AT, ATTRIBUTES, BASE, BATCH_FIELDS, CODEC, CONTROL, DELTA, END, PRODUCER, START
-from kohort.fleet.quarantine import Fault, Quarantine
+from kohort.fleet.decode import batches as walking
+from kohort.fleet.decode.batches import AT, ATTRIBUTES, BASE, BATCH_FIELDS, CODEC, CONTROL, DELTA, END, PRODUCER, START
+from kohort.fleet.decode.quarantine import Fault, Quarantine
 from kohort.wire.compression import Compression, CorruptCompression, decompress
 from kohort.wire.records import MAX_UNPACKED_BYTES
 
@@ -41,7 +41,7 @@ _SAID: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Batches (rows of `decode_batches`) and the bytes in which their records lie, none of them compressed."""
+    """Batches (rows of `batches.py`) and the bytes in which their records lie, none of them compressed."""
 
     source: Any
     batches: Any

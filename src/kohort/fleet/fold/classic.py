@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kohort.fleet.fold_group import LOG_BEGINS, NOTHING, Group, Member, Partitions
-from kohort.fleet.fold_hours import HOUR_MS
+from kohort.fleet.fold.group import LOG_BEGINS, NOTHING, Group, Member, Partitions
+from kohort.fleet.fold.hours import HOUR_MS
 from kohort.model.ids import TopicPartition
 
 CLASSIC = "classic"

@@ -1,6 +1,6 @@
 """A stretch of `__consumer_offsets` as Arrow: rows of bronze `records`, and what could not be read.
 
-The columns are those of `bronze_columns`. What numba gives as numbers and places of texts becomes Arrow here, values
+The columns are those of `decode.columns`. What numba gives as numbers and places of texts becomes Arrow here, values
 that it leaves alone are decoded, and texts are held to be UTF-8.
 """
 
@@ -13,12 +13,12 @@ from typing import Any, Final
 import numpy
 import pyarrow as pa
 
-from kohort.fleet import decode_records as records
-from kohort.fleet.bronze_columns import schema
-from kohort.fleet.decode_batches import AT, ATTRIBUTES, BASE, BASE_MS, CONTROL, EPOCH, PRODUCER
-from kohort.fleet.decode_cuts import Chunk, Cutter, Outcomes, producers
-from kohort.fleet.decode_fields import fields_of
-from kohort.fleet.quarantine import Fault, Quarantine
+from kohort.fleet.decode import records
+from kohort.fleet.decode.batches import AT, ATTRIBUTES, BASE, BASE_MS, CONTROL, EPOCH, PRODUCER
+from kohort.fleet.decode.columns import schema
+from kohort.fleet.decode.cuts import Chunk, Cutter, Outcomes, producers
+from kohort.fleet.decode.fields import fields_of
+from kohort.fleet.decode.quarantine import Fault, Quarantine
 from kohort.fleet.schema import bucket_of
 from kohort.wire.codec import MalformedMessage
 

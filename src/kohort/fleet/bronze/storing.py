@@ -1,6 +1,6 @@
 """Bronze as a run stores it: rows as they were read, what could not be read, and how far each partition was.
 
-Inputs are read once, into one frame that holds all three (`bronze.py`); it is written once, and its records are moved
+Inputs are read once, into one frame that holds all three (`frames.py`); it is written once, and its records are moved
 to their place. What stands in quarantine already does not come there again, however often its file is read.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kohort.fleet.bronze_tally import Tally, tally
+from kohort.fleet.bronze.tally import Tally, tally
 from kohort.fleet.schema import COUNTS, METRICS, QUARANTINE, RECORDS, STATE_CHANGES, TOPICS, Table
 from kohort.fleet.tables import Run, small_rows
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from struct import Struct
 
-from kohort.fleet.log_check import LogCheck, Violation
-from kohort.fleet.log_check_steps import step_of
+from kohort.fleet.log_check.check import LogCheck, Violation
+from kohort.fleet.log_check.steps import step_of
 from kohort.model.ids import TopicPartition
 from kohort.wire.codec import MalformedMessage
 from kohort.wire.compression import CompressionUnavailable

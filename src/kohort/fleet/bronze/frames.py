@@ -77,8 +77,8 @@ def _of_kind(spark: SparkSession, inputs: Sequence[Input], kind: Kind) -> DataFr
 
 
 def _frame(spark: SparkSession, pieces: Sequence[Piece], kind: str) -> DataFrame:
-    from kohort.fleet.bronze_columns import DDL
-    from kohort.fleet.bronze_source import frame
+    from kohort.fleet.bronze.tasks import frame
+    from kohort.fleet.decode.columns import DDL
 
     size = sum(piece.size for piece in pieces)
     cores = max(spark.sparkContext.defaultParallelism, _LEAST_TASKS)

@@ -3,7 +3,7 @@
 `LogCheck` replays one partition of `__consumer_offsets` as Kafka does, in the order of the log, with the demands that
 its versions make of it (`DEMANDS`). It keeps of each group what these ask for and nothing else, and goes on after what
 it has found, as a version would that does not mind. Transactional offsets count as offsets: for the type of a group it
-is all the same to Kafka. It knows no file and no bytes: `log_check_files` brings both.
+is all the same to Kafka. It knows no file and no bytes: `files.py` brings both.
 """
 
 from __future__ import annotations

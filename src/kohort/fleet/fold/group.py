@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kohort.fleet.fold_hours import HOUR_MS, Hours, Standing
-from kohort.fleet.ownership import Intervals
+from kohort.fleet.fold.hours import HOUR_MS, Hours, Standing
+from kohort.fleet.fold.ownership import Intervals
 from kohort.model.ids import TopicPartition
 
 Partitions = frozenset[TopicPartition]

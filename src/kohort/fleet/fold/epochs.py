@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kohort.fleet.fold_classic import CLASSIC, partitions_of
-from kohort.fleet.fold_group import LOG_BEGINS, NOTHING, STREAMS, Group, Member, Partitions, Record
+from kohort.fleet.fold.classic import CLASSIC, partitions_of
+from kohort.fleet.fold.group import LOG_BEGINS, NOTHING, STREAMS, Group, Member, Partitions, Record
 from kohort.group.consumer.commands import LEAVE_STATIC_EPOCH
 from kohort.group.consumer.events import MemberState
 from kohort.model.ids import TopicPartition

@@ -1,0 +1,27 @@
+"""Bronze: `__consumer_offsets` as decoded by Spark's executors, and how a run stores it."""
+
+from kohort.fleet.bronze.frames import (
+    Bronze,
+    ends,
+    metrics,
+    plan,
+    quarantine,
+    read,
+    records,
+    settled,
+    state_changes,
+    topics,
+)
+
+__all__ = [
+    "Bronze",
+    "ends",
+    "metrics",
+    "plan",
+    "quarantine",
+    "read",
+    "records",
+    "settled",
+    "state_changes",
+    "topics",
+]
