@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from tests.unit.fleet.facts_of_a_fleet import findings_of
 
 from kohort.fleet import pipeline
+from kohort.fleet.findings import find_all
 from kohort.fleet.generator import generate
 from kohort.fleet.inputs import parse_inputs
-from kohort.fleet.schema import FINDINGS
+from kohort.fleet.schema import FINDINGS, GROUPS, RECORDS, Table
 from kohort.fleet.tables import Tables
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -44,3 +48,30 @@ def test_a_run_finds_what_the_rules_find_in_the_same_log(spark: SparkSession, tm
     assert found == {(each.group, each.finding, each.sentence, each.severity) for each in told}
     assert truth.mistakes((row["group"], row["finding"]) for row in rows) == []
     assert all(row["evidence"] for row in rows)
+
+
+class Given:
+    """Tables with the rows that a test gives, and else empty ones."""
+
+    def __init__(self, rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+        self._rows = rows
+
+    def frame(self, spark: SparkSession, table: Table) -> DataFrame:
+        rows = [tuple(row.get(name) for name in table.names) for row in self._rows.get(table.name, ())]
+        return spark.createDataFrame(rows, table.ddl)
+
+
+def test_a_zombie_close_behind_the_living_is_found_within_an_hour(spark: SparkSession) -> None:
+    place = {"source": "s", "group": "g", "partition": 0, "day": date(1970, 1, 1)}
+    # From the hour's least to its greatest offset, and yet not forward all the way.
+    commits = [(100, None), (200, None), (150, 7), (300, None), (250, 7), (400, None), (350, 7), (500, None)]
+    records = [
+        place
+        | {"offset": number, "at_ms": 1000 * number, "record_type": 1, "tombstone": False, "topic": "t"}
+        | {"topic_partition": 0, "committed_offset": committed, "producer_id": producer_id}
+        for number, (committed, producer_id) in enumerate(commits)
+    ]
+    times = dict.fromkeys(("first_seen_ms", "last_seen_ms", "last_commit_ms"), 7000)
+    group = place | times | {"kind": "classic", "state": "Stable", "members": 1, "last_offset": 7}
+    (found,) = find_all(spark, Given({RECORDS.name: records, GROUPS.name: [group]})).collect()
+    assert (found["finding"], found["value"]) == ("zombie_commits", 3.0)
