@@ -79,8 +79,8 @@ def take_verdict(member: Standing, error: ErrorCode, request: str) -> None:
 def take_metadata(member: Standing, event: inputs.MetadataChanged) -> None:
     """The cluster looks like this now."""
     # A broker that has not heard of a topic yet says that it does not exist: only what was there can be gone.
-    was_there = member.gone_topics | {topic for topic in event.gone if topic in member.metadata}
-    member.gone_topics = event.gone & was_there
+    member.seen_topics |= member.metadata.keys()
+    member.gone_topics = event.gone & member.seen_topics
     member.absent_topics = event.gone
     member.metadata = event.topics
     watch_metadata(member)

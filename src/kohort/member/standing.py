@@ -41,6 +41,7 @@ class Standing(Seat):
         self.is_second_round_due = False
         # What the member has seen of its topics; a leader compares them with those that it assigned.
         self.metadata: Mapping[str, TopicSpec] = {}
+        self.seen_topics: frozenset[str] = frozenset()
         self.gone_topics: frozenset[str] = frozenset()
         self.absent_topics: frozenset[str] = frozenset()
         self.missing: Partitions = frozenset()

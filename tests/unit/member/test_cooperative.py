@@ -309,6 +309,20 @@ def test_a_topic_that_was_gone_and_is_assigned_anew_is_not_lost() -> None:
     assert script.finished(ASSIGNED) == []
 
 
+def test_a_topic_that_was_gone_and_is_assigned_by_an_old_assignment_is_lost_when_it_is_gone_still() -> None:
+    script = cooperative()
+    script.take(inputs.MetadataChanged({"t": TopicSpec(2)}))
+    script.take(inputs.MetadataChanged({}, gone=frozenset("t")))
+    script.finished(LOST)
+    script.commit_answered(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.joined(1, is_skip=True)  # KIP-814: the assignment of before
+    script.synced(TWO)
+    script.finished(ASSIGNED)
+    [lose] = script.take(inputs.MetadataChanged({}, gone=frozenset("t")))
+    assert isinstance(lose, RunCallback)
+    assert (lose.callback, lose.partitions) == (LOST, TWO)
+
+
 def test_a_new_partition_that_the_leader_saw_first_is_not_lost() -> None:
     script = cooperative()
     script.take(inputs.MetadataChanged({"t": TopicSpec(2)}))
