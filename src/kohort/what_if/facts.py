@@ -81,11 +81,12 @@ class Role:
 
 def role_of(member: LiveMember, group: LiveGroup) -> Role:
     """Return how a live member was started, as far as that can be known."""
+    rack = member.rack or None  # of librdkafka's members it is empty, which the consumer protocol refuses
     if member.is_native:
-        return Role(member.name, Kind.CONSUMER, member.topics, member.instance_id, member.rack)
+        return Role(member.name, Kind.CONSUMER, member.topics, member.instance_id, rack)
     in_force = group.assignor if group.group_type == "classic" else "range"
     offers = tuple(name for name in member.offers or (in_force,) if name in CLIENT_SIDE) or (in_force,)
-    return Role(member.name, kind_of(offers), member.topics, member.instance_id, member.rack, offers)
+    return Role(member.name, kind_of(offers), member.topics, member.instance_id, rack, offers)
 
 
 def kind_of(offers: tuple[str, ...]) -> Kind:

@@ -9,6 +9,7 @@ from typing import Any
 from tests.tidy.tree import ROOT
 
 from kohort.fleet.findings import DEFAULTS, NAMES, Facts, judge
+from kohort.fleet.findings.estimate import estimate
 from kohort.fleet.findings.facts import CommitOf, EventOf, HourOf, told_ms
 from kohort.fleet.findings.unloadable_log import Row, find
 
@@ -277,6 +278,13 @@ def test_an_eager_group_that_rebalances_all_day_is_told_what_it_would_gain() -> 
     assert "by forecast" in found["eager_group"].sentence
     assert found["eager_group"].value is not None
     assert found["eager_group"].value > 0
+
+
+def test_an_empty_rack_and_a_short_session_do_not_stand_against_the_forecast() -> None:
+    stored = json.loads(classic().last_record or "")
+    for member in stored["members"]:
+        member["subscription"]["rackId"], member["sessionTimeout"] = "", 4_000  # as librdkafka writes it
+    assert estimate(facts(strategy="range", last_record=json.dumps(stored))) is not None
 
 
 def test_a_cooperative_group_may_rebalance_as_often() -> None:

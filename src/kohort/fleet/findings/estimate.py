@@ -14,6 +14,8 @@ from kohort.what_if.comparing import compare
 from kohort.what_if.facts import Facts as Played
 from kohort.what_if.facts import Times
 
+LEAST_SESSION_MS = 6_000
+"""What a broker grants by default; who has less is played with that."""
 MOST_MEMBERS, MOST_PARTITIONS = 60, 600
 """Larger groups are not played: a forecast of each would take longer than everything else."""
 
@@ -95,6 +97,6 @@ def _times(facts: Facts) -> Times:
     members: list[dict[str, Any]] = facts.stored.get("members") or [{}]
     first = members[0]
     return Times(
-        session_timeout_ms=int(first.get("sessionTimeout") or 45_000),
+        session_timeout_ms=max(int(first.get("sessionTimeout") or 45_000), LEAST_SESSION_MS),
         rebalance_timeout_ms=int(first.get("rebalanceTimeout") or 300_000),
     )
