@@ -34,13 +34,15 @@ def inputs_of(folder: Path, records: int, groups: int) -> list[str]:
 
 def run_of(records: int, groups: int, *, again: bool = False) -> dict[str, float]:
     """Run the pipeline over a new log; return the seconds of each stage, and `records` and `groups` as they were."""
+    from kohort.cli.fleet_session import QUICK_JAVA, are_short
     from kohort.fleet import pipeline
     from kohort.fleet.inputs import parse_inputs
     from kohort.spark import build
 
     with tempfile.TemporaryDirectory(prefix="kohort-fleet-pipeline.") as folder:
         given = parse_inputs(inputs_of(Path(folder, "log"), records, groups))
-        spark = build("kohort bench", conf={"spark.driver.memory": "4g"})
+        java_options = QUICK_JAVA if again and are_short(given) else ""  # as the command does
+        spark = build("kohort bench", conf={"spark.driver.memory": "4g"}, java_options=java_options)
         started = time.monotonic()
         done = pipeline.run(spark, given, Path(folder, "tables"))
         took: dict[str, float] = {**done.seconds, "all": time.monotonic() - started, "records": done.records}

@@ -116,12 +116,14 @@ def started(args: argparse.Namespace, *, is_short: bool = False) -> Iterator[Spa
 
 def are_short(inputs: Iterable[Input]) -> bool:
     """Whether so little is to be read that Java need not be tuned for a long run; of a cluster nobody knows."""
+    from kohort.fleet.inputs.pieces import OFFSETS_TOPIC
+
     size = 0
     for given in inputs:
         if given.kind == "cluster":
             return False
         for path in map(Path, given.where):
-            files = path.rglob("*.log") if path.is_dir() else [path]
+            files = [*path.glob("*.log"), *path.glob(f"{OFFSETS_TOPIC}-*/*.log")] if path.is_dir() else [path]
             for file in files:
                 with suppress(FileNotFoundError):  # a broker that lives may have removed it just now
                     size += file.stat().st_size

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kohort.cli.fleet_session import first_line
+from kohort.cli.fleet_session import SHORT_BYTES, are_short, first_line
 from kohort.cli.main import main
+from kohort.fleet.inputs import Input
 from kohort.fleet.schema import FINDINGS
 from kohort.fleet.tables import MANIFEST, VERSION
 
@@ -150,3 +151,15 @@ def test_a_failure_in_an_executor_is_told_by_its_last_line() -> None:
     )
     assert first_line(told) == "kohort.model.errors.KafkaError: no broker answers"
     assert first_line(RuntimeError("")) == "RuntimeError"
+
+
+def test_a_run_is_short_by_what_is_to_be_read_and_never_of_a_cluster(tmp_path):
+    folder = tmp_path / "__consumer_offsets-3"
+    folder.mkdir()
+    (folder / "0.log").write_bytes(b"few")
+    given = Input("segment", "a", (str(tmp_path),))
+    assert are_short([given])
+    assert not are_short([given, Input("cluster", "b", ("here:9092",))])
+    with (folder / "1.log").open("wb") as file:
+        file.truncate(SHORT_BYTES)  # a hole: it takes no room
+    assert not are_short([given])
