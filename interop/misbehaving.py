@@ -81,7 +81,7 @@ class Stage:
     def consumer(self, group: str, topics: list[str], **settings: Any) -> Consumer:
         """Return a member by librdkafka that commits by itself, twice a second."""
         given = {name.replace("_", "."): value for name, value in settings.items()}
-        common = {
+        settled = {
             "bootstrap.servers": self.bootstrap,
             "group.id": group,
             "auto.offset.reset": "earliest",
@@ -89,7 +89,7 @@ class Stage:
             "log_level": 2,
         }
         timing = {} if given.get("group.protocol") == "consumer" else _CLASSIC
-        consumer = Consumer({**common, **timing, **given})
+        consumer = Consumer({**settled, **timing, **given})
         consumer.subscribe(topics)
         return consumer
 

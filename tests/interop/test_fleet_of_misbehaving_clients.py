@@ -193,5 +193,25 @@ def test_every_row_of_evidence_stands_in_the_log(seen: Seen) -> None:
             assert places <= seen.records, (group, name)
 
 
+@pytest.mark.parametrize(
+    ("group", "finding", "told"),
+    [
+        ("storm", "rebalance_storm", "; restless came or went in "),
+        ("storm native", "rebalance_storm", "; restless came or went in "),
+        ("storm", "eager_group", "by forecast"),
+        ("overrun", "poll_timeout_loop", "slow on /127.0.0.1 left "),
+        ("overrun native", "poll_timeout_loop", "slow on /127.0.0.1 left "),
+        ("overrun alone", "poll_timeout_loop", "slow on /127.0.0.1 left "),
+        ("fight", "flapping_instance", f"till-1 was taken over {misbehaving.TAKE_OVERS} times "),
+        ("crowd", "idle_members", "2 of 4 members have nothing: there are 2 partitions"),
+        ("zombie", "zombie_commits", f"offsets of orders-0 went back {misbehaving.ZOMBIE_COMMITS} times"),
+        ("held", "stuck_group", ": it waits for holder to give partitions up"),
+        ("skewed", "skewed_assignment", "one of 2 members has 6 of 6 partitions"),
+    ],
+)
+def test_a_finding_names_who_did_it_and_how_often(seen: Seen, group: str, finding: str, told: str) -> None:
+    assert told in seen.findings[group][finding]["sentence"]
+
+
 def test_kafka_refuses_the_dead_that_say_who_they_were(log: Log) -> None:
     assert log.refusals == ["UNKNOWN_MEMBER_ID", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION"]
