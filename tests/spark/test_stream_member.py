@@ -160,6 +160,20 @@ def test_an_application_can_wait_until_its_reader_has_left(topic: Topic) -> None
     topic.run(scenario())
 
 
+def test_who_asks_a_member_to_leave_that_is_leaving_waits_until_it_has_left(topic: Topic) -> None:
+    """Spark stops a reader and ends its process a moment later: the signal must not cut the leave short."""
+
+    async def scenario() -> None:
+        async with Job(topic) as job:
+            await job.until(lambda: job.owned == 3)
+            first = asyncio.create_task(job.member.leave("the query was stopped"))
+            await asyncio.create_task(job.member.leave("the query has ended"))
+            assert first.done()
+            assert await topic._members() == 0
+
+    topic.run(scenario())
+
+
 def test_a_reader_that_starts_removes_the_doors_of_those_that_were_killed(topic: Topic) -> None:
     async def scenario() -> None:
         async with Job(topic) as job:

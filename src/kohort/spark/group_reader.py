@@ -157,14 +157,14 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
 
     def _leave(self, reason: str) -> None:
         thread, member = self._thread, self._member
-        self._thread = self._member = None
         self._is_over = True
         if thread is None:
             return
         try:
-            if member is not None:
+            if member is not None:  # a signal may come in the middle of this: it waits for the same end
                 thread.call(member.leave(reason))
         finally:
+            self._thread = self._member = None
             thread.close()
 
     def _terminated(self, number: int, frame: object) -> None:

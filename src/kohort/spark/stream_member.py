@@ -79,7 +79,8 @@ class StreamMember:
         self._is_aiming = False
         self._is_first = True
         self.is_over = False
-        """Whether the member has left."""
+        """Whether the member has left, or is about to."""
+        self._leaving: asyncio.Task[None] | None = None
         self._settling = asyncio.Lock()
 
     async def start(self) -> None:
@@ -138,11 +139,14 @@ class StreamMember:
         return StreamOffset(self._member.group_id, -1, self._gate.generation, places, self._door.name)
 
     async def leave(self, reason: str) -> None:
-        """Leave the group; a batch that is open was not finished, and is not committed."""
-        if self.is_over:
-            return
-        self.is_over = True
-        self._batch = None
+        """Leave the group; a batch that is open was not finished, and is not committed. Returns when it has left."""
+        if self._leaving is None:
+            self.is_over = True
+            self._batch = None
+            self._leaving = asyncio.create_task(self._leave(reason), name="kohort query leaves")
+        await asyncio.shield(self._leaving)
+
+    async def _leave(self, reason: str) -> None:
         try:
             await self._gate.stop(reason)
         finally:
