@@ -93,8 +93,9 @@ def decide_upgrade(group: ClassicGroup, command: ConsumerHeartbeat, now_ms: int,
         return
     cause = Cause(CauseKind.GROUP_CONVERTED, now_ms, command.member_id or command.new_member_id, command.reason)
     yield from upgrade(group, now_ms, settings, cause)
-    if group.members and is_known and group.phase is not Phase.STABLE:
-        # The round that was going on would have assigned anew, and who only takes a member's place does not ask for it.
+    if group.members and is_known and (group.phase is not Phase.STABLE or _leaves_out(group, settings)):
+        # The round that was going on, or the next one, would have assigned anew what has come since, and who only takes
+        # a member's place does not ask for it.
         stored_hash = metadata_hash(_topic_names(group, settings), settings.image)
         yield Append(ConsumerGroupStored(group.group_id, _first_epoch(group) + 1, stored_hash, cause))
     yield Then(command)
@@ -196,6 +197,15 @@ def _ownership(group: ClassicGroup, settings: GroupSettings) -> dict[str, _Owned
     for partition, (_, member_id) in claims.items():
         (owned[member_id].revoked if is_assigned else owned[member_id].assigned).add(partition)
     return owned
+
+
+def _leaves_out(group: ClassicGroup, settings: GroupSettings) -> bool:
+    """Whether nobody owns some partition of a topic that members want: it came while their leader was away."""
+    owned = set[tuple[bytes, int]]().union(
+        *(each.assigned | each.revoked for each in _ownership(group, settings).values())
+    )
+    wanted = [topic for name in _topic_names(group, settings) if (topic := settings.image.topic(name)) is not None]
+    return any((topic.topic_id, number) not in owned for topic in wanted for number in range(topic.partitions))
 
 
 def _claiming(member: Member, settings: GroupSettings) -> Subscription | None:

@@ -252,6 +252,18 @@ def test_instance_that_comes_back_native_in_the_middle_of_a_round_still_gets_a_t
     assert native.owned == {(T, number) for number in range(6)}
 
 
+def test_instance_that_comes_back_native_gets_what_has_come_while_it_was_away() -> None:
+    world = Mixed()
+    first = world.join(instance_id="i", protocols=offer())
+    world.gather()
+    member_id = first.result.member_id
+    world.sync(member_id, assignments=((member_id, encode_assignment(Assignment(parts(0, 1, 2, 3)))),))
+    native = NativeClient(world, "n", instance_id="i")
+    for _ in range(3):
+        native.step()
+    assert native.owned == {(T, number) for number in range(6)}
+
+
 def test_conversion_tells_people_who_came_along() -> None:
     world = Mixed()
     clients = classic_members(world)
