@@ -6,6 +6,7 @@ it thaws, in the order it came due.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -29,6 +30,8 @@ class Host:
         self._offset_us = (WALL_MS + offset_ms) * 1000
         self._rate = 1_000_000 + drift_ppm
         self._frozen_until_us = 0
+        self._kept: deque[tuple[int, Action, tuple[Any, ...]]] = deque()
+        """What came up while the process was frozen: it happens afterwards, in the order in which it came."""
 
     # -- the clock
 
@@ -70,10 +73,23 @@ class Host:
     def _run(self, incarnation: int, action: Action, arguments: tuple[Any, ...]) -> None:
         if incarnation != self.incarnation:
             return
-        if self.scheduler.now_us < self._frozen_until_us:
-            self.scheduler.at(self._frozen_until_us, self._run, incarnation, action, arguments)
+        if self.is_frozen or self._kept:
+            self._kept.append((incarnation, action, arguments))
+            if len(self._kept) == 1:
+                self.scheduler.at(self._frozen_until_us, self._thaw)
         else:
             action(*arguments)
+
+    def _thaw(self) -> None:
+        """Do the next thing that was kept, each as an event of its own."""
+        if self.is_frozen:
+            self.scheduler.at(self._frozen_until_us, self._thaw)
+        elif self._kept:
+            incarnation, action, arguments = self._kept.popleft()
+            if self._kept:
+                self.scheduler.at(self.scheduler.now_us, self._thaw)
+            if incarnation == self.incarnation:
+                action(*arguments)
 
     # -- life
 
@@ -93,6 +109,7 @@ class Host:
         self.is_up = False
         self.incarnation += 1
         self._frozen_until_us = 0
+        self._kept.clear()
         closing, self.on_death = self.on_death, []
         for close in closing:
             close()
