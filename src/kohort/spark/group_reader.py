@@ -7,6 +7,7 @@ ends the process: `stop`, the end of `availableNow`, a signal, or the end of the
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import signal
@@ -40,6 +41,8 @@ log = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 
+_PARENT_LOOK_S = 0.5
+
 
 class StreamPiece(InputPartition):  # type: ignore[misc]
     """One Spark task: ranges of partitions, of each at most one."""
@@ -71,10 +74,11 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         self._thread: LoopThread | None = None
         self._member: StreamMember | None = None
         self._is_over = False
+        self._watch: asyncio.Task[None] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the membership out: a reader also travels to the executors, which read and join nothing."""
-        return self.__dict__ | {"listener": None, "finished": None, "_thread": None, "_member": None}
+        return self.__dict__ | {"listener": None, "finished": None, "_thread": None, "_member": None, "_watch": None}
 
     # What Spark asks in the driver
 
@@ -149,6 +153,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
     async def _start(self) -> StreamMember:
         member = StreamMember(self.options, self.cores, self.listener, self.finished)
         await member.start()
+        self._watch = asyncio.create_task(_end_with_parent(member), name="kohort query watches its application")
         return member
 
     def _call(self, work: Coroutine[Any, Any, Answer]) -> Answer:
@@ -174,3 +179,13 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
             self._leave("the query has ended")
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
+
+
+async def _end_with_parent(member: StreamMember) -> None:
+    """Leave the group and end this process once the application that began it was killed: nobody else would."""
+    parent = os.getppid()
+    while os.getppid() == parent:
+        await asyncio.sleep(_PARENT_LOOK_S)
+    with suppress(Exception):
+        await member.leave("the application is gone")
+    os._exit(1)  # the main thread may wait for that application for ever
