@@ -188,8 +188,8 @@ class Contract:
                 self.phase = self._before
         else:
             self.owned -= partitions
-            if not self.owned:
-                self._is_out = False
+        if not self.owned and not is_abandoned:
+            self._is_out = False
         self._unwanted &= self.owned
         self._moved = self._moved if self.phase is Phase.MOVING else frozenset()
 

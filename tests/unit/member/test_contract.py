@@ -229,3 +229,10 @@ def test_a_second_round_is_due_until_the_member_joins() -> None:
 def test_a_revocation_that_never_ran_may_be_asked_for_again() -> None:
     contract = told(EAGER, BEGIN, [(Act.REVOKED, TWO), (Act.ABANDONED, NOTHING), (Act.REVOKED, TWO)])
     assert contract.owned == TWO
+
+
+def test_who_is_put_out_while_it_is_told_of_nothing_has_nothing_to_lose() -> None:
+    empty = [(act, NOTHING) for act in (Act.USER_DATA, Act.SYNCED, Act.ON_ASSIGNMENT, Act.ASSIGNED, Act.OUT, Act.DONE)]
+    again = [(Act.USER_DATA, NOTHING), *((act, TWO) for act in (Act.SYNCED, Act.ON_ASSIGNMENT, Act.ASSIGNED))]
+    contract = told(COOPERATIVE, empty, [*again, (Act.DONE, NOTHING), (Act.USER_DATA, TWO)])
+    assert contract.owned == TWO
