@@ -255,10 +255,12 @@ class ClassicClient:
                 self.owned.clear()
 
     def leave(self) -> None:
+        said = Leaving(self.member_id, self.instance_id)
+        # Whether or not the coordinator lives to hear it, this process owns nothing and is nobody from here on.
         self.owned.clear()
-        self.world.leave(Leaving(self.member_id, self.instance_id))
         self.member_id = ""
         self.forget()
+        self.world.leave(said)
 
 
 class NativeClient:
