@@ -13,7 +13,8 @@ from kohort.sim.swarm.menu import MENU
 
 @pytest.mark.timeout(900)
 def test_seeds_break_nothing_and_meet_every_fault() -> None:
-    # Some of ten thousand fresh seeds still break (docs/gaps.md): until they are mended, a run that must pass takes these.
+    # Some of ten thousand fresh seeds still break (docs/gaps.md): until that is mended, a run that must pass takes
+    # these.
     asked = os.environ.get("KOHORT_SEED_FROM") or "6000000"
     first = randbelow(1 << 40) if asked == "any" else int(asked)
     count = int(os.environ.get("KOHORT_SEEDS") or 1_000)
