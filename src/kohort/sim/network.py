@@ -196,7 +196,6 @@ class Network:
             return
         if self.snap and chunk is not _CLOSE and self._random.random() < self.snap:
             self.break_connection(end)
-            end.is_path_lost = end.peer.is_path_lost = True
             return
         if self.cut and len(chunk) > 1 and self._random.random() < self.cut:
             place = self._random.randrange(1, len(chunk))
@@ -268,7 +267,11 @@ class Network:
         return [end for end in self._ends if end.is_open and end.host.name == host]
 
     def break_connection(self, end: End) -> None:
-        """Reset a connection from the middle: both sides learn of it, neither knows what has arrived."""
+        """Reset a connection from the middle: both sides learn of it, neither knows what has arrived.
+
+        What either sends before it learns is lost: a stream ends early, it never goes on after a hole.
+        """
+        self.vanish(end)
         for side in (end, end.peer):
             if self._random.random() < 0.5:
                 side._in.clear()

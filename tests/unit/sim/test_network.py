@@ -120,6 +120,17 @@ def test_what_was_sent_before_a_close_arrives_before_it() -> None:
     assert (wire.heard["n1"], wire.closed) == (b"last words", {"n1": "closed by the peer"})
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_connection_that_is_broken_ends_what_it_carries_and_never_goes_on_after_a_hole(seed: int) -> None:
+    wire = Wire(seed)
+    wire.ends["n1"].send(b"first")
+    wire.network.break_connection(wire.ends["m1"])
+    wire.ends["n1"].send(b"second")
+    wire.pass_us(1_000_000)
+    assert wire.heard["m1"] in {b"", b"first"}
+    assert wire.closed.keys() == {"m1", "n1"}
+
+
 def test_a_connection_that_vanished_tells_only_the_side_that_sends() -> None:
     wire = Wire()
     wire.network.vanish(wire.ends["n1"])

@@ -105,7 +105,7 @@ class GroupLedger:
         self.joined: set[str] = set()
         """Whose JoinGroup came for the round that gathers."""
         self.left_behind: set[str] = set()
-        """Static members of the generation that did not join it: they know nothing of it."""
+        """Static members that did not join a generation and stay in it: they know nothing of it until they ask."""
         self.is_gathering = False
         self.former: dict[str, frozenset[Place]] = {}
         """What the members of the consumer group that this was until now were granted."""
@@ -121,12 +121,20 @@ class GroupLedger:
 
     def is_out(self, member_id: str) -> bool:
         """Whether a member was put out or left behind, or has left for a while: it may not know what holds now."""
+        if member_id in self.left_behind:
+            return True
         if self.kind == "consumer":
             member = self.natives.get(member_id)
             return member is None or member.epoch == AWAY
-        if member_id in self.out or member_id in self.left_behind:
+        if member_id in self.out:
             return True
         return member_id not in self.members and member_id not in self.joined
+
+    def hear(self, member_id: str, epoch: int) -> None:
+        """Note that a member shows a generation or epoch: if it is the log's, it was told, and is not left behind."""
+        member = self.natives.get(member_id)
+        if epoch == (self.generation if member is None else member.epoch):
+            self.left_behind.discard(member_id)
 
     def why_no_commit(self, member_id: str, epoch: int, place: Place) -> str | None:
         """Return why a commit with a generation or epoch is to be refused, or None when it may be accepted."""
@@ -169,7 +177,9 @@ class GroupLedger:
 
     def resume(self, before: GroupLedger) -> None:
         """Go on after a load: what the log does not say, or a cleaning took from it, is as true as before."""
-        if before.kind == self.kind and before.generation == self.generation:
+        if before.kind == self.kind == "consumer":
+            self.left_behind = before.left_behind & self.natives.keys()
+        elif before.kind == self.kind and before.generation == self.generation:
             self.left_behind = before.left_behind & self.members.keys()
             self.former = {id_: had for id_, had in before.former.items() if id_ in self.members} | self.former
 
@@ -217,7 +227,7 @@ def _delete_classic(group: GroupLedger, _: GroupDeleted) -> None:
     group.turns += 1
     group.before = {id_: stored for id_, stored in group.members.items() if not group.is_out(id_)}
     group.members = {}
-    group.out, group.joined, group.left_behind, group.former = set(), set(), set(), {}
+    group.out, group.joined, group.former = set(), set(), {}
     group.is_gathering = False
 
 
@@ -267,7 +277,7 @@ def _become_consumer(group: GroupLedger) -> None:
     if group.kind != "consumer":
         group.kind = "consumer"
         group.members = {}
-        group.out, group.joined, group.left_behind, group.former = set(), set(), set(), {}
+        group.out, group.joined, group.former = set(), set(), {}
         group.is_gathering, group.is_synced = False, True
 
 
@@ -304,6 +314,7 @@ def _store_native(group: GroupLedger, event: ConsumerMemberStored) -> None:
 
 def _delete_native(group: GroupLedger, event: ConsumerMemberDeleted) -> None:
     group.turns += 1
+    group.left_behind.discard(event.member_id)
     member = group.natives.pop(event.member_id, None)
     if member is not None:
         _release(group, event.member_id, member)

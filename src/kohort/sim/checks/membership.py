@@ -105,8 +105,8 @@ class MembershipChecker(Checker):
         epoch, member_id = member.identity
         ledger = self._ledgers.groups.get(member.group_id)
         key = member.name, request
-        if ledger is not None and epoch == ledger.generation:
-            ledger.left_behind.discard(member_id)  # it was told the generation without a round
+        if ledger is not None:
+            ledger.hear(member_id, epoch)
         if epoch > 0 and ledger is not None and ledger.kind and ledger.is_out(member_id):
             self._lost[key] = (self._ledgers.loads, member_id)
         else:

@@ -19,6 +19,7 @@ from tests.unit.sim.checks.scripted import (
     out,
     rejoins,
     target,
+    upgraded,
 )
 
 from kohort.group.consumer.events import MemberState
@@ -78,6 +79,27 @@ def test_a_static_member_that_missed_the_round_may_not_know_of_it() -> None:
     script.see.owns(script.member("a"), of("t0"))
     script.happens(gathers(1), rejoins("B"), generation(2, ["B", "A"]), generation(2, {"B": "t0 t1", "A": ""}))
     script.see.owns(script.member("b"), of("t0 t1"))
+
+
+def missed_a_round_and_is_converted() -> Script:
+    script = Script(OwnershipChecker)
+    script.happens(*classic(A="t0", B="t1"))
+    script.see.owns(script.member("a"), of("t0"))
+    script.happens(gathers(1), rejoins("B"), generation(2, ["B", "A"]), generation(2, {"B": "t0 t1", "A": ""}))
+    script.happens(*upgraded(2, A="", B="t0 t1"))
+    return script
+
+
+def test_who_missed_the_round_knows_nothing_of_it_when_the_group_is_converted_either() -> None:
+    script = missed_a_round_and_is_converted()
+    script.see.owns(script.member("b"), of("t0 t1"))
+
+
+def test_who_missed_the_round_and_shows_the_epoch_since_was_told_it() -> None:
+    script = missed_a_round_and_is_converted()
+    script.ledgers.group("g").hear("A", 2)
+    with breaks(NO_DOUBLE_OWNERSHIP):
+        script.see.owns(script.member("b"), of("t0 t1"))
 
 
 def test_a_member_that_joined_the_round_knows_of_it() -> None:
