@@ -63,9 +63,9 @@ def by_kohort(
     spark: SparkSession, broker: Broker, topic: str, starts: dict[int, int], stops: dict[int, int]
 ) -> DataFrame:
     """Return exact offset ranges through our source."""
-    from kohort.spark.read_rows import ReadSettings
-    from kohort.spark.rounds import OffsetRange
-    from kohort.spark.source import read_ranges_as_frame
+    from kohort.spark.rows.read_rows import ReadSettings
+    from kohort.spark.rows.rounds import OffsetRange
+    from kohort.spark.source.data_source import read_ranges_as_frame
 
     ranges = [OffsetRange(TopicPartition(topic, each), starts[each], stops[each]) for each in sorted(stops)]
     return read_ranges_as_frame(spark, ReadSettings(broker.bootstrap), ranges, PARTITIONS)

@@ -4,6 +4,6 @@ Spark asks each top-level module whose name begins with `pyspark_` for a `Defaul
 format that is not its own. So a query moves by the format's name alone.
 """
 
-from kohort.spark.source import KohortSource as DefaultSource
+from kohort.spark.source.data_source import KohortSource as DefaultSource
 
 __all__ = ["DefaultSource"]

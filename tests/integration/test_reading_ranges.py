@@ -13,8 +13,8 @@ pytest.importorskip("pyarrow")
 
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
-from kohort.spark.read_rows import ReadSettings, read_rows
-from kohort.spark.rounds import OffsetRange
+from kohort.spark.rows.read_rows import ReadSettings, read_rows
+from kohort.spark.rows.rounds import OffsetRange
 from kohort.wire.apis import Api
 from kohort.wire.compression import Compression
 from kohort.wire.messages import FetchRequest, FetchResponse, ListOffsetsResponse, MetadataResponse

@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from tests.spark.cluster import Topic
 
-from kohort.spark.source import register
+from kohort.spark.source.data_source import register
 from kohort.wire.compression import Compression
 from kohort.wire.records import Record
 

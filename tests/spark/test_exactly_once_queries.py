@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.spark.cluster import Topic
 
 from kohort.spark import exactly_once
-from kohort.spark.source import register
+from kohort.spark.source.data_source import register
 from kohort.spark.tables import ManifestTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]

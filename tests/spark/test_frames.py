@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.spark.frames import frame_on_driver, frame_on_executors
-from kohort.spark.read_rows import ReadSettings
-from kohort.spark.rounds import OffsetRange
+from kohort.spark.rows.read_rows import ReadSettings
+from kohort.spark.rows.rounds import OffsetRange
+from kohort.spark.source.frames import frame_on_driver, frame_on_executors
 from kohort.wire.compression import Compression
 from kohort.wire.records import Record
 

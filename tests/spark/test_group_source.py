@@ -10,7 +10,7 @@ import pytest
 from tests.spark.cluster import Topic
 
 from kohort.client import Admin
-from kohort.spark.source import register
+from kohort.spark.source.data_source import register
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
 

@@ -13,11 +13,11 @@ from tests.spark.cluster import Topic
 from kohort.client import Admin
 from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
-from kohort.spark.checkpoint import MARK
-from kohort.spark.door import place, tell_done, tell_ended, wait_until_left
-from kohort.spark.options import SourceOptions, TriggerLimits
-from kohort.spark.stream_member import StreamMember
-from kohort.spark.stream_offset import StreamOffset
+from kohort.spark.membership.checkpoint import MARK
+from kohort.spark.membership.door import place, tell_done, tell_ended, wait_until_left
+from kohort.spark.membership.stream_member import StreamMember
+from kohort.spark.membership.stream_offset import StreamOffset
+from kohort.spark.options.format import SourceOptions, TriggerLimits
 from kohort.wire.records import Record
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]

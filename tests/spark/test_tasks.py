@@ -7,9 +7,9 @@ import pickle
 import pytest
 from tests.spark.cluster import Topic
 
-from kohort.spark.rounds import OffsetRange
-from kohort.spark.source import KohortSource
-from kohort.spark.stream_offset import StreamOffset
+from kohort.spark.membership.stream_offset import StreamOffset
+from kohort.spark.rows.rounds import OffsetRange
+from kohort.spark.source.data_source import KohortSource
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.spark.cluster import Topic
 from tests.spark.test_batch_source import read
 
-from kohort.spark.source import register
+from kohort.spark.source.data_source import register
 
 ROWS = "key string, value binary, partition int, headers array<struct<key: string, value: binary>>"
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from kohort.client.listener import RebalanceListener
 from kohort.model.assignment import Partitions, by_topic
 from kohort.model.ids import TopicPartition
-from kohort.spark.rounds import OffsetRange, Round
+from kohort.spark.rows.rounds import OffsetRange, Round
 
 Kind = Literal["started", "assigned", "revoked", "lost", "began", "written", "committed", "refused", "stopped"]
 

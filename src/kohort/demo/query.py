@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kohort.demo.journal import Journal, Notes
-from kohort.spark.door import wait_until_left
-from kohort.spark.group_reader import GroupReader
-from kohort.spark.options import SourceOptions
-from kohort.spark.rounds import Round
-from kohort.spark.source import KohortSource
-from kohort.spark.stream_offset import StreamOffset
+from kohort.spark.membership.door import wait_until_left
+from kohort.spark.membership.stream_offset import StreamOffset
+from kohort.spark.options.format import SourceOptions
+from kohort.spark.rows.rounds import Round
+from kohort.spark.source.data_source import KohortSource
+from kohort.spark.source.group_reader import GroupReader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

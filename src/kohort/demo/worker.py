@@ -20,9 +20,9 @@ from kohort.demo.flights import Totals, encode, read_flights
 from kohort.demo.journal import Journal, Notes
 from kohort.demo.query import run_query
 from kohort.demo.result import GROUP_COLUMNS, Part, write_part
-from kohort.spark.columns import ARROW_SCHEMA, spark_schema
 from kohort.spark.group_stream import GroupStream
-from kohort.spark.rounds import Round
+from kohort.spark.rows.columns import ARROW_SCHEMA, spark_schema
+from kohort.spark.rows.rounds import Round
 from kohort.spark.session import build
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from kohort.spark.group_stream import GroupStream
     from kohort.spark.into_table import exactly_once, for_each_batch
     from kohort.spark.java import JavaMissing
-    from kohort.spark.rounds import OffsetRange, Round
+    from kohort.spark.rows.rounds import OffsetRange, Round
     from kohort.spark.session import SparkMissing, build
-    from kohort.spark.source import register
+    from kohort.spark.source.data_source import register
 
 __all__ = [
     "GroupStream",
@@ -32,13 +32,13 @@ __all__ = [
 _HOMES = {
     "GroupStream": "kohort.spark.group_stream",
     "JavaMissing": "kohort.spark.java",
-    "OffsetRange": "kohort.spark.rounds",
-    "Round": "kohort.spark.rounds",
+    "OffsetRange": "kohort.spark.rows.rounds",
+    "Round": "kohort.spark.rows.rounds",
     "SparkMissing": "kohort.spark.session",
     "build": "kohort.spark.session",
     "exactly_once": "kohort.spark.into_table",
     "for_each_batch": "kohort.spark.into_table",
-    "register": "kohort.spark.source",
+    "register": "kohort.spark.source.data_source",
 }
 
 __getattr__ = lazy_exports(__name__, _HOMES)

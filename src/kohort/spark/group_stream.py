@@ -22,11 +22,11 @@ from kohort.client.listener import RebalanceListener
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
-from kohort.spark.frames import frame_on_driver, frame_on_executors
-from kohort.spark.keeper import OffsetKeeper
 from kohort.spark.loop_thread import LoopThread
-from kohort.spark.round_gate import GroupSettings, RoundGate
-from kohort.spark.rounds import Round, StreamMetrics
+from kohort.spark.membership.keeper import OffsetKeeper
+from kohort.spark.membership.round_gate import GroupSettings, RoundGate
+from kohort.spark.rows.rounds import Round, StreamMetrics
+from kohort.spark.source.frames import frame_on_driver, frame_on_executors
 from kohort.spark.tables.claims import Fenced
 
 if TYPE_CHECKING:

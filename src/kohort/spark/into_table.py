@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.rounds import Round
+from kohort.spark.rows.rounds import Round
 from kohort.spark.tables.claims import Claim, Fenced, Held, Step
 from kohort.spark.tables.contract import Table
 

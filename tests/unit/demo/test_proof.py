@@ -7,7 +7,7 @@ from kohort.demo.journal import Entry
 from kohort.demo.proof import count_deliveries, prove, uncovered
 from kohort.demo.result import Chain, Part, Result
 from kohort.model.ids import TopicPartition
-from kohort.spark.rounds import OffsetRange
+from kohort.spark.rows.rounds import OffsetRange
 
 JFK = Group("JFK", "B6", 1)
 LGA = Group("LGA", "DL", 2)

@@ -11,8 +11,8 @@ pytest.importorskip("pyspark")
 
 from kohort.demo.query import logged_end
 from kohort.model.ids import TopicPartition
-from kohort.spark.rounds import OffsetRange
-from kohort.spark.stream_offset import StreamOffset
+from kohort.spark.membership.stream_offset import StreamOffset
+from kohort.spark.rows.rounds import OffsetRange
 
 
 def test_a_batch_is_what_sparks_log_of_offsets_says(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kohort.demo.journal import Entry, Journal, read_journals
 from kohort.demo.rebalances import Gap, Tenure, gaps, tenures
 from kohort.model.ids import TopicPartition
-from kohort.spark.rounds import OffsetRange, Round
+from kohort.spark.rows.rounds import OffsetRange, Round
 
 
 def entry(at_ms, worker, kind, *numbers, run=1):

@@ -6,10 +6,10 @@ import pytest
 
 from kohort.client.offsets import OffsetAndMetadata
 from kohort.model.ids import TopicPartition
-from kohort.spark.checkpoint import MARK, Checkpoint, OffsetMismatch
-from kohort.spark.member_options import Mismatch
-from kohort.spark.rounds import OffsetRange
-from kohort.spark.stream_offset import StreamOffset
+from kohort.spark.membership.checkpoint import MARK, Checkpoint, OffsetMismatch
+from kohort.spark.membership.stream_offset import StreamOffset
+from kohort.spark.options.member import Mismatch
+from kohort.spark.rows.rounds import OffsetRange
 
 HERE, ELSEWHERE = TopicPartition("flights", 0), TopicPartition("flights", 1)
 LAST = StreamOffset("g", 3, 7, (OffsetRange(HERE, 100, 200),))

@@ -6,7 +6,7 @@ import pytest
 
 from kohort.client.list_offsets import EARLIEST, LATEST
 from kohort.model.ids import TopicPartition
-from kohort.spark.offsets import choice_from
+from kohort.spark.options.offsets import choice_from
 
 FIRST, SECOND = TopicPartition("flights", 0), TopicPartition("flights", 1)
 

@@ -7,8 +7,8 @@ import pytest
 from kohort.assign import CapacityAssignor, RebalanceProtocol
 from kohort.client.list_offsets import EARLIEST, LATEST
 from kohort.model.ids import TopicPartition
-from kohort.spark.member_options import MemberOptions
-from kohort.spark.options import Kind, SourceOptions, check
+from kohort.spark.options.format import Kind, SourceOptions, check
+from kohort.spark.options.member import MemberOptions
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 STREAM = SERVERS | {"subscribe": "flights", "group.id": "g"}

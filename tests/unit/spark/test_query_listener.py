@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from kohort.spark.query_listener import MemberListener
+from kohort.spark.membership.query_listener import MemberListener
 
 END = {"version": 1, "group": "g", "batch": 3, "reader": "ab"}
 

@@ -9,7 +9,7 @@ import pytest
 
 from kohort.client.cluster import Cluster
 from kohort.model.ids import TopicPartition
-from kohort.spark.round_gate import GroupSettings, RoundGate
+from kohort.spark.membership.round_gate import GroupSettings, RoundGate
 
 HERS, LOST = TopicPartition("flights", 0), TopicPartition("flights", 9)
 
@@ -26,7 +26,7 @@ def test_a_partition_lost_while_the_ends_are_asked_for_opens_no_round(monkeypatc
             await gate.on_partitions_lost(frozenset({LOST}))
             return dict.fromkeys(partitions, 500)
 
-        monkeypatch.setattr("kohort.spark.round_gate.list_ends", ends)
+        monkeypatch.setattr("kohort.spark.membership.round_gate.list_ends", ends)
         assert await gate._available() == {}
 
     asyncio.run(scenario())

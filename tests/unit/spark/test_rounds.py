@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.rounds import OffsetRange, Round, pieces, plan, ranges_from_json, ranges_to_json, tasks
+from kohort.spark.rows.rounds import OffsetRange, Round, pieces, plan, ranges_from_json, ranges_to_json, tasks
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
 

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.rounds import OffsetRange
-from kohort.spark.stream_offset import StreamOffset
+from kohort.spark.membership.stream_offset import StreamOffset
+from kohort.spark.rows.rounds import OffsetRange
 
 FIRST, SECOND = TopicPartition("flights", 2), TopicPartition("flights", 10)
 BATCH = StreamOffset("g", 4, 7, (OffsetRange(FIRST, 10, 20), OffsetRange(SECOND, 5, 5)))

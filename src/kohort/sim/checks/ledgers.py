@@ -15,6 +15,7 @@ from kohort.log.offsets_topic import Replay
 from kohort.log.replaying import records_of
 from kohort.model.ids import group_partition
 from kohort.sim.checks.checker import Checker
+from kohort.sim.checks.fold import fold
 from kohort.sim.checks.ledger import GroupLedger
 from kohort.sim.observer import SeenNode
 
@@ -80,7 +81,7 @@ class Ledgers(Checker):
         with undisturbed(node):
             events = events_of(hosted.partition)
         for event in events:
-            self.group(event.group_id).take(event)
+            fold(self.group(event.group_id), event)
         for group_id, before in left.items():
             if group_id in self.groups:
                 self.groups[group_id].resume(before)
@@ -99,7 +100,7 @@ class Ledgers(Checker):
             ledger.commits[event.topic, event.partition] = event  # type: ignore[union-attr, assignment]
         else:
             self.touched[group_id] = shard
-            ledger.take(event)
+            fold(ledger, event)
         for hook in self._after.get(kind, ()):
             hook(ledger, event, shard)
 

@@ -26,6 +26,7 @@ from kohort.member.identity import Identity
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 from kohort.sim.checks.commits import CommitChecker
+from kohort.sim.checks.fold import fold
 
 P = TopicPartition("t", 0)
 
@@ -177,7 +178,7 @@ def test_a_commit_that_nobody_was_told_of_may_be_lost_with_a_node_and_one_that_w
         sends(script, 1, offset=7)
         script.happens(commit("A", 7))
         hears(script, ErrorCode.NONE if is_told else ErrorCode.NOT_COORDINATOR)
-        script.ledgers.group("g").take(commit("A", 3))  # what is left in the log
+        fold(script.ledgers.group("g"), commit("A", 3))  # what is left in the log
         script.checkers[0].shard_loaded(NODE, None)  # type: ignore[arg-type]
         if is_told:
             with breaks(COMMIT_NEVER_REWINDS, "A had committed 7"):

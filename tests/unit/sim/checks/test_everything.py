@@ -20,6 +20,7 @@ from tests.unit.sim.checks.scripted import (
 
 from kohort.group.invariants import CATALOGUE
 from kohort.sim.checks import all_checkers
+from kohort.sim.checks.fold import fold
 from kohort.sim.checks.ledger import GroupLedger
 from kohort.sim.checks.ledgers import Ledgers
 
@@ -42,7 +43,7 @@ def test_a_load_forgets_who_was_put_out_and_not_who_was_left_behind() -> None:
     before = script.ledgers.group("g")
     assert [before.is_out(member_id) for member_id in "ABC"] == [True, False, True]
     after = GroupLedger()
-    after.take(generation(2, {"B": "t0", "A": "", "C": ""}))
+    fold(after, generation(2, {"B": "t0", "A": "", "C": ""}))
     after.resume(before)
     assert [after.is_out(member_id) for member_id in "ABC"] == [True, False, False]
 
@@ -52,8 +53,8 @@ def test_a_cleaning_does_not_take_what_a_member_had_in_the_consumer_group_that_i
     script.happens(*consumer(3, A="t0"), group_epoch(4), *downgraded(4, A="t0"), gathers(4))
     before = script.ledgers.group("g")
     after = GroupLedger()  # of the log as a cleaning left it: no record of the consumer group is there any more
-    after.take(generation(4, {"A": "t0"}))
-    after.take(gathers(4))
+    fold(after, generation(4, {"A": "t0"}))
+    fold(after, gathers(4))
     assert after.why_no_commit("A", 3, (T, 0)) == "A shows generation 3, the group is at 4"
     after.resume(before)
     assert after.why_no_commit("A", 3, (T, 0)) is None

@@ -28,11 +28,11 @@ from pyspark.sql.streaming.datasource import (
 
 from kohort.client.listener import RebalanceListener
 from kohort.spark.loop_thread import LoopThread
-from kohort.spark.options import SourceOptions
-from kohort.spark.read_rows import read_rows
-from kohort.spark.rounds import OffsetRange, parted, pieces, tasks
-from kohort.spark.stream_member import NO_LIMITS, Finished, StreamMember
-from kohort.spark.stream_offset import StreamOffset
+from kohort.spark.membership.stream_member import NO_LIMITS, Finished, StreamMember
+from kohort.spark.membership.stream_offset import StreamOffset
+from kohort.spark.options.format import SourceOptions
+from kohort.spark.rows.read_rows import read_rows
+from kohort.spark.rows.rounds import OffsetRange, parted, pieces, tasks
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kohort.spark.columns import arrow_schema, spark_schema
-from kohort.spark.read_rows import ReadSettings, read_rows_by_range
-from kohort.spark.rounds import OffsetRange
-from kohort.spark.source import read_ranges_as_frame
+from kohort.spark.rows.columns import arrow_schema, spark_schema
+from kohort.spark.rows.read_rows import ReadSettings, read_rows_by_range
+from kohort.spark.rows.rounds import OffsetRange
+from kohort.spark.source.data_source import read_ranges_as_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

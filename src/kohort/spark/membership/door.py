@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from kohort.spark.stream_offset import StreamOffset
+from kohort.spark.membership.stream_offset import StreamOffset
 
 log = logging.getLogger(__name__)
 

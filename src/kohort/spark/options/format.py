@@ -17,11 +17,11 @@ from kohort.client.addresses import parse_addresses
 from kohort.client.config_file import reach
 from kohort.client.list_offsets import EARLIEST, LATEST
 from kohort.model.ids import TopicPartition
-from kohort.spark.member_options import MemberOptions, member_options
-from kohort.spark.offsets import OffsetChoice, choice_from
-from kohort.spark.option_values import Given, listed
-from kohort.spark.read_rows import FETCH_BYTES, Isolation, ReadSettings
-from kohort.spark.rounds import OffsetRange, ranges_from_json
+from kohort.spark.options.member import MemberOptions, member_options
+from kohort.spark.options.offsets import OffsetChoice, choice_from
+from kohort.spark.options.values import Given, listed
+from kohort.spark.rows.read_rows import FETCH_BYTES, Isolation, ReadSettings
+from kohort.spark.rows.rounds import OffsetRange, ranges_from_json
 
 Kind = Literal["stream", "batch", "write"]
 

@@ -19,16 +19,16 @@ from kohort.client.errors import CommitFailed
 from kohort.client.listener import RebalanceListener
 from kohort.client.protocol_settings import ISOLATION
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.spark.checkpoint import Checkpoint
-from kohort.spark.door import Door
-from kohort.spark.group_settings import GroupSettings
-from kohort.spark.member_options import MemberOptions
-from kohort.spark.options import SourceOptions, TriggerLimits
-from kohort.spark.round_gate import Available, RoundGate
-from kohort.spark.rounds import OffsetRange, Round, plan
-from kohort.spark.starting_points import ChoicePolicy
-from kohort.spark.stream_offset import StreamOffset
-from kohort.spark.weight import bytes_per_offset
+from kohort.spark.membership.checkpoint import Checkpoint
+from kohort.spark.membership.door import Door
+from kohort.spark.membership.group_settings import GroupSettings
+from kohort.spark.membership.round_gate import Available, RoundGate
+from kohort.spark.membership.starting_points import ChoicePolicy
+from kohort.spark.membership.stream_offset import StreamOffset
+from kohort.spark.options.format import SourceOptions, TriggerLimits
+from kohort.spark.options.member import MemberOptions
+from kohort.spark.rows.rounds import OffsetRange, Round, plan
+from kohort.spark.rows.weight import bytes_per_offset
 
 log = logging.getLogger(__name__)
 

@@ -20,10 +20,10 @@ from kohort.client.offsets import OffsetAndMetadata
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
-from kohort.spark.checkpoint import MARK, Checkpoint
-from kohort.spark.group_settings import Reset
-from kohort.spark.keeper import OffsetKeeper, settle, take_over
-from kohort.spark.offsets import OffsetChoice, resolve
+from kohort.spark.membership.checkpoint import MARK, Checkpoint
+from kohort.spark.membership.group_settings import Reset
+from kohort.spark.membership.keeper import OffsetKeeper, settle, take_over
+from kohort.spark.options.offsets import OffsetChoice, resolve
 
 log = logging.getLogger(__name__)
 

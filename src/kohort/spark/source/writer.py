@@ -15,8 +15,8 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from kohort.client.config_file import reach
 from kohort.client.producer import Producer
 from kohort.spark.loop_thread import LoopThread
-from kohort.spark.option_values import Given, listed
-from kohort.spark.options import SourceOptions
+from kohort.spark.options.format import SourceOptions
+from kohort.spark.options.values import Given, listed
 
 if TYPE_CHECKING:
     import pyarrow as pa

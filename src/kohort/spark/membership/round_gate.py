@@ -23,11 +23,11 @@ from kohort.client.offsets import OffsetAndMetadata
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
-from kohort.spark.checkpoint import MARK
-from kohort.spark.group_settings import GroupSettings
-from kohort.spark.keeper import OffsetKeeper
-from kohort.spark.rounds import OffsetRange, Round, plan
-from kohort.spark.starting_points import Policy, ResetPolicy, StartingPoints
+from kohort.spark.membership.checkpoint import MARK
+from kohort.spark.membership.group_settings import GroupSettings
+from kohort.spark.membership.keeper import OffsetKeeper
+from kohort.spark.membership.starting_points import Policy, ResetPolicy, StartingPoints
+from kohort.spark.rows.rounds import OffsetRange, Round, plan
 
 log = logging.getLogger(__name__)
 

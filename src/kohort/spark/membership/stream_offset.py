@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.rounds import OffsetRange
+from kohort.spark.rows.rounds import OffsetRange
 
 VERSION = 1
 

@@ -19,10 +19,10 @@ from kohort.client.errors import UnknownPartition
 from kohort.client.list_offsets import READ_COMMITTED, READ_UNCOMMITTED
 from kohort.client.view import ClusterView
 from kohort.model.ids import TopicPartition
-from kohort.spark.offsets import resolve
-from kohort.spark.options import SourceOptions
-from kohort.spark.read_rows import read_rows
-from kohort.spark.rounds import OffsetRange, parted, pieces, tasks
+from kohort.spark.options.format import SourceOptions
+from kohort.spark.options.offsets import resolve
+from kohort.spark.rows.read_rows import read_rows
+from kohort.spark.rows.rounds import OffsetRange, parted, pieces, tasks
 from kohort.wire.messages import MetadataRequest
 
 if TYPE_CHECKING:

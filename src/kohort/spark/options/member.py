@@ -17,7 +17,7 @@ from kohort.assign import (
     StickyAssignor,
 )
 from kohort.client.switching import GroupProtocol
-from kohort.spark.option_values import Given, listed
+from kohort.spark.options.values import Given, listed
 
 Protocol = Literal["eager", "cooperative", "consumer", "auto"]
 Mismatch = Literal["fail", "group", "checkpoint"]

@@ -6,8 +6,8 @@ from contextlib import closing
 
 from kohort.client.config_file import reach
 from kohort.client.range_reader import read_ranges
-from kohort.spark.read_rows import ReadSettings
-from kohort.spark.rounds import OffsetRange
+from kohort.spark.rows.read_rows import ReadSettings
+from kohort.spark.rows.rounds import OffsetRange
 from kohort.wire.records import iter_batches
 
 SAMPLE_BYTES = 64 << 10

@@ -15,9 +15,9 @@ from kohort.client.offsets import OffsetAndMetadata
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
-from kohort.spark.member_options import Mismatch
-from kohort.spark.rounds import OffsetRange
-from kohort.spark.stream_offset import StreamOffset
+from kohort.spark.membership.stream_offset import StreamOffset
+from kohort.spark.options.member import Mismatch
+from kohort.spark.rows.rounds import OffsetRange
 
 MARK = "kohort.spark"
 """The metadata of every commit by a job of ours."""

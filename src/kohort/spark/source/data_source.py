@@ -11,15 +11,15 @@ from weakref import WeakSet
 
 from pyspark.sql.datasource import DataSource
 
-from kohort.spark.batch_source import RangeReader
-from kohort.spark.columns import spark_columns
-from kohort.spark.group_reader import GroupReader
-from kohort.spark.option_values import Given
-from kohort.spark.options import SourceOptions, check
-from kohort.spark.query_listener import listen
-from kohort.spark.read_rows import ReadSettings
-from kohort.spark.rounds import OffsetRange, ranges_to_json
-from kohort.spark.writer import SinkSettings, StreamWriter, Writer
+from kohort.spark.membership.query_listener import listen
+from kohort.spark.options.format import SourceOptions, check
+from kohort.spark.options.values import Given
+from kohort.spark.rows.columns import spark_columns
+from kohort.spark.rows.read_rows import ReadSettings
+from kohort.spark.rows.rounds import OffsetRange, ranges_to_json
+from kohort.spark.source.batch_source import RangeReader
+from kohort.spark.source.group_reader import GroupReader
+from kohort.spark.source.writer import SinkSettings, StreamWriter, Writer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -21,8 +21,8 @@ from kohort.client.list_offsets import READ_COMMITTED, READ_UNCOMMITTED
 from kohort.client.range_reader import read_ranges
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
-from kohort.spark.columns import with_place
-from kohort.spark.rounds import OffsetRange
+from kohort.spark.rows.columns import with_place
+from kohort.spark.rows.rounds import OffsetRange
 
 log = logging.getLogger(__name__)
 

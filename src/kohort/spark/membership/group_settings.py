@@ -26,7 +26,7 @@ from kohort.client.switching import GroupProtocol
 from kohort.client.view import ClusterView
 from kohort.client.wanted import Wanted
 from kohort.member.strategy import strategy_for
-from kohort.spark.read_rows import Isolation, ReadSettings
+from kohort.spark.rows.read_rows import Isolation, ReadSettings
 
 Reset = Literal["earliest", "latest", "none"]
 

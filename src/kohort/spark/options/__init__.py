@@ -1,0 +1,1 @@
+"""The options of `format("kohort")` and of `GroupStream`, read and checked before Spark starts a job."""

@@ -1,0 +1,1 @@
+"""What Spark calls: the format itself, its readers and its writer, and rows as a DataFrame."""
