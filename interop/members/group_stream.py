@@ -127,10 +127,8 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO)  # on stderr, for the message of a failing test
     chosen, report = options(), Report()
     spark = session(chosen)
-    run(spark, chosen, report)
-    while report.closed():
-        chosen = chosen.turned()
-        run(spark, chosen, report)
+    for life in report.lives(chosen):
+        run(spark, life, report)
     spark.stop()
 
 

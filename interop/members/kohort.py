@@ -118,10 +118,8 @@ class _Member(RebalanceListener):
 async def _main() -> None:
     logging.basicConfig(level=logging.INFO)  # on stderr, for the message of a failing test
     chosen, report = options(), Report()
-    await _Member(chosen, report).run()
-    while report.closed():
-        chosen = chosen.turned()
-        await _Member(chosen, report).run()
+    for life in report.lives(chosen):
+        await _Member(life, report).run()
 
 
 if __name__ == "__main__":

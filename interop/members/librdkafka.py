@@ -86,10 +86,8 @@ def run(chosen: Options, report: Report) -> None:
 def main() -> None:
     """Take part until asked to leave."""
     chosen, report = options(), Report()
-    run(chosen, report)
-    while report.closed():
-        chosen = chosen.turned()
-        run(chosen, report)
+    for life in report.lives(chosen):
+        run(life, report)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 Row = tuple[int, int, str, str]  # partition, offset, key, value
@@ -60,11 +60,16 @@ class Report:
         """Print that the member closes its consumer."""
         self.line("leaving" if self.is_over else "turning")
 
-    def closed(self) -> bool:
-        """Print that the consumer is closed, and return whether the member goes on with another."""
-        self.line("left" if self.is_over else "turned")
-        self.is_turning = False
-        return not self.is_over
+    def lives(self, chosen: Options) -> Iterator[Options]:
+        """Yield how to take part, and again after each turn to the other protocol; print when a consumer is closed."""
+        yield chosen
+        while True:
+            self.line("left" if self.is_over else "turned")
+            self.is_turning = False
+            if self.is_over:
+                return
+            chosen = chosen.turned()
+            yield chosen
 
     def line(self, event: str, **fields: object) -> None:
         """Print one event and when it was: by the machine's monotonic clock, which all processes share."""

@@ -101,10 +101,8 @@ def main() -> None:
     os.environ[FILE] = os.readlink(f"/proc/self/fd/{sys.stdout.fileno()}")
     spark = session(chosen)
     spark.dataSource.register(WatchedSource)
-    run(spark, chosen, report)
-    while report.closed():
-        chosen = chosen.turned()
-        run(spark, chosen, report)
+    for life in report.lives(chosen):
+        run(spark, life, report)
     spark.stop()
 
 

@@ -92,8 +92,9 @@ def decide_upgrade(group: ClassicGroup, command: ConsumerHeartbeat, now_ms: int,
         yield Reply(ConsumerHeartbeatResult(ErrorCode.INVALID_REQUEST, refusal))
         return
     cause = Cause(CauseKind.GROUP_CONVERTED, now_ms, command.member_id or command.new_member_id, command.reason)
-    yield from upgrade(group, now_ms, settings, cause)
-    if group.members and is_known and (group.phase is not Phase.STABLE or _leaves_out(group, settings)):
+    owned = _ownership(group, settings)
+    yield from _upgrade(group, owned, now_ms, settings, cause)
+    if group.members and is_known and (group.phase is not Phase.STABLE or _leaves_out(group, owned, settings)):
         # The round that was going on, or the next one, would have assigned anew what has come since, and who only takes
         # a member's place does not ask for it.
         stored_hash = metadata_hash(_topic_names(group, settings), settings.image)
@@ -102,14 +103,15 @@ def decide_upgrade(group: ClassicGroup, command: ConsumerHeartbeat, now_ms: int,
     yield Then(AssignTarget(group.group_id, cause))
 
 
-def upgrade(group: ClassicGroup, now_ms: int, settings: GroupSettings, cause: Cause) -> Effects:
+def _upgrade(
+    group: ClassicGroup, owned: dict[str, _Owned], now_ms: int, settings: GroupSettings, cause: Cause
+) -> Effects:
     """Make a classic group a consumer group in which everybody owns what it owned. Walks all members."""
     yield from _end_rounds(group)
     if group.is_stored or group.members:
         yield Append(GroupDeleted(group.group_id, cause))
     if not group.members:
         return
-    owned = _ownership(group, settings)
     ids = sorted(group.members)
     for member_id in ids:
         yield Append(_classic_member(group, group.members[member_id], settings, cause))
@@ -199,13 +201,11 @@ def _ownership(group: ClassicGroup, settings: GroupSettings) -> dict[str, _Owned
     return owned
 
 
-def _leaves_out(group: ClassicGroup, settings: GroupSettings) -> bool:
+def _leaves_out(group: ClassicGroup, owned: dict[str, _Owned], settings: GroupSettings) -> bool:
     """Whether nobody owns some partition of a topic that members want: it came while their leader was away."""
-    owned = set[tuple[bytes, int]]().union(
-        *(each.assigned | each.revoked for each in _ownership(group, settings).values())
-    )
+    had = set[tuple[bytes, int]]().union(*(each.assigned | each.revoked for each in owned.values()))
     wanted = [topic for name in _topic_names(group, settings) if (topic := settings.image.topic(name)) is not None]
-    return any((topic.topic_id, number) not in owned for topic in wanted for number in range(topic.partitions))
+    return any((topic.topic_id, number) not in had for topic in wanted for number in range(topic.partitions))
 
 
 def _claiming(member: Member, settings: GroupSettings) -> Subscription | None:
