@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kohort.demo.journal import Journal, Notes
+from kohort.demo.task import Task
 from kohort.spark.membership.door import wait_until_left
 from kohort.spark.membership.stream_offset import StreamOffset
 from kohort.spark.options.format import SourceOptions
@@ -24,8 +25,6 @@ from kohort.spark.source.group_reader import GroupReader
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
-
-    from kohort.demo.worker import Task
 
 _LOOK_S = 0.1
 

@@ -24,7 +24,7 @@ from kohort.demo.feed import Feed
 from kohort.demo.flights import ALL_FLIGHTS, read_flights
 from kohort.demo.journal import Entry, Kind, read_journals
 from kohort.demo.rebalances import WorkerRun
-from kohort.demo.worker import Task
+from kohort.demo.task import Task
 from kohort.model.ids import TopicPartition
 
 GROUP = "delays"

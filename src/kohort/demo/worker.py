@@ -11,7 +11,6 @@ import logging
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from kohort.demo.flights import Totals, encode, read_flights
 from kohort.demo.journal import Journal, Notes
 from kohort.demo.query import run_query
 from kohort.demo.result import GROUP_COLUMNS, Part, write_part
+from kohort.demo.task import Task
 from kohort.spark.group_stream import GroupStream
 from kohort.spark.rows.columns import ARROW_SCHEMA, spark_schema
 from kohort.spark.rows.rounds import Round
@@ -33,29 +33,6 @@ _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Java options for an application of a minute: no time goes into optimizing what ends before it pays."""
 
 _FIELDS = "origin string, carrier string, month int, dep_time int, dep_delay int, arr_delay int"
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """What one run of a worker is told. Paths are directories; times are milliseconds."""
-
-    worker: str
-    run: int
-    bootstrap_servers: str
-    topic: str
-    group_id: str
-    result: str
-    journal: str
-    max_rows_per_round: int
-    session_timeout_ms: int
-    heartbeat_interval_ms: int
-    checkpoint: str
-    is_query: bool
-    """Whether it is a query of Structured Streaming; else it is a loop of rounds."""
-
-    def to_json(self) -> str:
-        """Return the argument for `python -m kohort.demo.worker`."""
-        return json.dumps(asdict(self))
 
 
 def delays(frame: DataFrame) -> pa.Table:

@@ -1,0 +1,29 @@
+"""What the story tells one run of a worker."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What one run of a worker is told. Paths are directories; times are milliseconds."""
+
+    worker: str
+    run: int
+    bootstrap_servers: str
+    topic: str
+    group_id: str
+    result: str
+    journal: str
+    max_rows_per_round: int
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    checkpoint: str
+    is_query: bool
+    """Whether it is a query of Structured Streaming; else it is a loop of rounds."""
+
+    def to_json(self) -> str:
+        """Return the argument for `python -m kohort.demo.worker`."""
+        return json.dumps(asdict(self))
