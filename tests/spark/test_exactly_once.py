@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -260,6 +261,41 @@ def test_an_empty_round_moves_the_offsets_and_adds_no_file(spark, table):
     assert table.files == ()
     assert table.held("g")[TopicPartition("t", 0)].offset == 8
     assert table.read(spark).count() == 0
+
+
+@pytest.mark.parametrize("name", ["two words", "50%", "caf\u00e9", "a[0-9]{x}*"])
+def test_a_table_may_have_any_name_that_a_directory_may_have(spark, tmp_path, name):
+    table = ManifestTable(tmp_path / name)
+    for number in range(2):
+        table.append(spark.range(3), "g", {TopicPartition("t", 0): Step(3 * number or None, 3 * number + 3)})
+    assert table.read(spark).count() == 6
+    assert table.compact(spark) > 1
+    assert ManifestTable(tmp_path / name).read(spark).count() == 6
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_round_whose_files_are_not_in_the_table_moves_no_offset(spark, table):
+    """As when executors have a directory of that name, but on disks of their own."""
+    elsewhere = Meddled(spark.range(3), lambda: [shutil.rmtree(each) for each in (table.path / "rows").iterdir()])
+    with pytest.raises(TableBroken, match="driver and executors have to share the directory"):
+        table.append(elsewhere, "g", {TopicPartition("t", 0): Step(None, 3)})
+    assert table.held("g") == {}
+
+
+def test_a_writer_killed_in_its_first_round_leaves_a_table_that_goes_on(spark, table):
+    class Killed(BaseException):
+        pass
+
+    def kill():
+        shutil.copytree(table.path, copy)
+        raise Killed
+
+    copy = table.path.parent / "as the kill left it"
+    with pytest.raises(Killed):
+        table.append(Meddled(spark.range(3), kill), "g", {TopicPartition("t", 0): Step(None, 3)})
+    again = ManifestTable(copy)
+    again.append(spark.range(3), "g", {TopicPartition("t", 0): Step(None, 3)})
+    assert again.read(spark).count() == 3
 
 
 def test_a_directory_of_other_files_is_refused(tmp_path):

@@ -58,7 +58,7 @@ def run_check(args: argparse.Namespace) -> int:
     try:
         segments = segments_of(args.paths)
         with output.Meter("checking") as meter:
-            found = [check_partition(partition, files, meter.advance) for partition, files in segments.items()]
+            found = [check_partition(partition, files, meter.advance) for (partition, _), files in segments.items()]
     except NothingToCheck as error:
         output.remark(str(error))
         return USAGE

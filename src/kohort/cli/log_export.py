@@ -35,7 +35,7 @@ def run_export(args: argparse.Namespace) -> int:
         return USAGE
     is_whole = True
     try:
-        for partition, files in segments.items():
+        for (partition, _), files in segments.items():
             for file in files:
                 is_whole &= _put_file(file, partition)
         output.flush()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import struct
 import uuid
 from typing import Any
 
@@ -25,12 +26,13 @@ from tests.unit.fleet.written_log import (
 )
 
 from kohort.fleet.decode.fields import kinds, value_class
-from kohort.fleet.decode.quarantine import MOST_OF_A_REASON
+from kohort.fleet.decode.quarantine import MOST_OF_A_REASON, MOST_REASONS, Fault, Quarantine
 from kohort.fleet.inputs.dump_values import value_bytes
 from kohort.model.assignment import Assignment
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
 from kohort.wire.consumer_protocol import encode_assignment, encode_subscription
+from kohort.wire.crc32c import crc32c
 from kohort.wire.messages import (
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupTargetAssignmentMemberValue,
@@ -242,6 +244,13 @@ def test_the_marker_of_a_cleaned_log_is_understood():
     assert outcomes(transactional(0) + cleaned) == [(0, "aborted")]
 
 
+def test_a_marker_behind_a_broken_batch_ends_its_transaction():
+    broken = bytearray(sound(0))
+    broken[16] = 9
+    content = bytes(broken) + transactional(1) + marker(2, ControlType.COMMIT)
+    assert outcomes(content) == [(1, "committed")]
+
+
 # -- what is broken
 
 
@@ -333,6 +342,24 @@ def test_a_batch_of_nothing_but_broken_records_does_not_fill_the_quarantine():
     faults = quarantine_of(content)
     assert len(faults) == MOST_OF_A_REASON + 1
     assert faults[-1]["reason"] == f"and {broken - MOST_OF_A_REASON} more: it has no key that says what it is"
+
+
+def test_a_packed_batch_that_says_more_records_than_it_can_hold_is_put_aside():
+    content = bytearray(batch_of([(commit_key("g", "t", 0), COMMIT)], compression=Compression.GZIP))
+    struct.pack_into(">i", content, 23, (1 << 31) - 1)
+    struct.pack_into(">i", content, 57, (1 << 31) - 1)
+    struct.pack_into(">I", content, 17, crc32c(bytes(content[21:])))
+    (fault,) = quarantine_of(bytes(content) + sound(1 << 31))
+    assert fault["reason"] == "the batch says 2147483647 records, which its offsets or its size cannot hold"
+
+
+def test_reasons_of_which_each_is_another_do_not_fill_the_quarantine():
+    quarantine = Quarantine()
+    for number in range(100 * MOST_OF_A_REASON):
+        quarantine.add(Fault(f"line {number} is odd"))
+    faults = quarantine.finish()
+    assert len(faults) == MOST_REASONS + MOST_OF_A_REASON + 1
+    assert faults[-1].reason.startswith(f"and {99 * MOST_OF_A_REASON - MOST_REASONS} more: line 9999 ")
 
 
 def test_metadata_that_is_no_text_is_kept_as_hex():

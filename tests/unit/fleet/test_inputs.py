@@ -219,6 +219,56 @@ def test_a_line_that_tells_of_no_record_is_a_fault(tmp_path):
     assert len([row for row in rows if row["reason"]]) == 6
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"partition": 5_000_000_000},
+        {"partition": True},
+        {"offset": 1 << 62},
+        {"timestamp": 1 << 63},
+        {"producerEpoch": 70_000},
+        {"producerId": 1 << 70},
+    ],
+)
+def test_a_number_that_no_log_can_have_is_a_fault(tmp_path, wrong):
+    good = json.loads(next(export_lines(COMMITS, 5)))
+    lines = [json.dumps(each) for each in (good, {**good, **wrong}, {**good, "offset": 9})]
+    (tmp_path / "x.jsonl").write_text("\n".join([*lines, "[" * 5000]))
+    rows = rows_from(str(tmp_path / "x.jsonl"))
+    assert [row["offset"] for row in records(rows)] == [0, 9]
+    assert len([row for row in rows if row["reason"]]) == 2
+
+
+RECORD = """\
+| offset: %s CreateTime: %s keySize: 14 valueSize: -1 sequence: 0 headerKeys: [] key: \
+{"type":"1","data":{"group":"%s","topic":"t","partition":0}} payload: <DELETE>
+"""
+
+
+def test_a_dump_with_what_no_log_can_have_is_read_to_its_end(tmp_path):
+    first, rest = DUMP.split("\n", 1)
+    (tmp_path / "x.txt").write_text(
+        f"{first}\n"
+        + RECORD % ("9" * 30, 5, "g")
+        + RECORD % (1, "9" * 5000, "g")
+        + "| offset: 2 CreateTime: 5 keySize: 1 key: "
+        + '{"a":' * 5000
+        + "\n"
+        + RECORD % (3, 5, " endTxnMarker: COMMIT coordinatorEpoch: 1")
+        + first.replace("-12/", "-99999999999/")
+        + "\n"
+        + RECORD % (4, 5, "g")
+        + f"{first}\n"
+        + RECORD % (5, 5, "g")
+    )
+    rows = rows_from(str(tmp_path / "x.txt"))
+    assert [(row["partition"], row["offset"], row["group"]) for row in records(rows)] == [
+        (12, 3, " endTxnMarker: COMMIT coordinatorEpoch: 1"),
+        (12, 5, "g"),
+    ]
+    assert sorted(row["partition"] for row in rows if row["reason"]) == [0, 12, 12, 12]
+
+
 def test_a_packed_file_that_is_cut_off_gives_what_is_there(tmp_path):
     whole = gzip.compress("".join(f"{line}\n" for line in export_lines(COMMITS, 5) for _ in range(400)).encode(), 0)
     (tmp_path / "x.gz").write_bytes(whole[: len(whole) - 100])
@@ -320,6 +370,24 @@ def test_metrics_of_a_consumer_are_read_from_json():
     assert (lag["metric"], lag["topic"], lag["topic_partition"], lag["value"]) == ("lag", "t", 0, 9.0)
 
 
+def test_what_no_table_can_hold_is_no_measurement_and_no_change(tmp_path):
+    (tmp_path / "m.json").write_text(
+        '{"metrics": {"a": 1}}\n'
+        f'{{"metrics": {{"b": 1{"0" * 400}, "c": 1}}}}\n'
+        f'{{"at_ms": {10**30}, "metrics": {{"d": 1}}}}\n'
+        '{"client_id": "\\ud800", "metrics": {"\\ud800": 1}}\n'
+        f'{{"metrics": {"[" * 5000}\n'
+        f"e 1 {10**30}\n"
+        f"f 1 {10**15}\n"
+    )
+    (given,) = parse_inputs([str(tmp_path / "m.json")])
+    (piece,) = text_files.plan(given, {})
+    rows = pa.Table.from_batches(list(rows_of(piece))).to_pylist()
+    assert [row["metric"] for row in rows] == ["a", "c", "d", "\\ud800", "f"]
+    line = "[2026-11-21 20:08:10,123] INFO Group g with generation 99999999999 is now empty (x.Y)"
+    assert state_change(line) is None
+
+
 def test_files_of_metrics_and_logs_fill_tables_of_their_own(tmp_path):
     (tmp_path / "m.prom").write_text('# TYPE x gauge\nx{group="g"} 1\n')
     (tmp_path / "server.log").write_text(
@@ -329,6 +397,17 @@ def test_files_of_metrics_and_logs_fill_tables_of_their_own(tmp_path):
         pieces = text_files.plan(given, {})
         (row,) = pa.Table.from_batches([batch for piece in pieces for batch in rows_of(piece)]).to_pylist()
         assert (row["source"], row["group"]) == ("a", "g")
+
+
+def test_a_partition_that_two_brokers_have_is_read_once(tmp_path):
+    for broker, offsets in (("one", (0,)), ("two", (0, 3))):
+        for offset in offsets:
+            (tmp_path / broker).mkdir(exist_ok=True)
+            write(tmp_path / broker, 1, COMMITS, first_offset=offset)
+    write(tmp_path / "one", 4, COMMITS)
+    inputs = parse_inputs([f"a={tmp_path / 'one'}", f"a={tmp_path / 'two'}", f"b={tmp_path / 'one'}"])
+    found = [(piece.source, piece.partition, Path(piece.where).parts[-3]) for piece in bronze.plan(inputs, {})]
+    assert found == [("a", 4, "one"), ("a", 1, "two"), ("a", 1, "two"), ("b", 1, "one"), ("b", 4, "one")]
 
 
 def test_segments_that_came_since_a_directory_was_named_are_read_too(tmp_path):

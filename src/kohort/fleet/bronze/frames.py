@@ -47,7 +47,7 @@ def plan(inputs: Sequence[Input], since: Since) -> list[Piece]:
             found += segment_files.plan(given, since)
         elif given.kind in ("dump", "export"):
             found += text_files.plan(given, since)
-    return found
+    return segment_files.without_replicas(found)
 
 
 def read(spark: SparkSession, inputs: Sequence[Input], since: Since | None = None) -> Bronze:

@@ -27,6 +27,8 @@ HEADER: Final = 61
 _CRC_FROM: Final = 21
 _OVERHEAD: Final = 12
 _LARGEST: Final = 128 << 20
+LEAST_RECORD: Final = 7
+"""Bytes of the smallest record."""
 _CRC_BUDGET: Final = 8
 """How often, on the whole, a byte may be part of what only looks like a batch."""
 
@@ -136,7 +138,7 @@ def _fault_of(source: Any, at: int, end: int) -> int:
     attributes = i16_at(source, at + 21)
     if attributes & CODEC > 4:
         return WRONG_CODEC
-    if attributes & CODEC == 0 and count * 7 > length - (HEADER - _OVERHEAD):
+    if attributes & CODEC == 0 and count * LEAST_RECORD > length - (HEADER - _OVERHEAD):
         return WRONG_COUNT
     return DONE
 
@@ -247,17 +249,18 @@ def marker_kind(source: Any, at: int, end: int) -> int:
 
 
 @compiled()
-def markers(source_at: int, at: int, end: int, found: Any) -> tuple[int, int]:
+def markers(source_at: int, at: int, end: int, found: Any) -> tuple[int, int, int]:
     """Fill rows of `found` with producer id, offset and whether it commits, for each control batch; return how many.
 
-    Returns the position too: less than `end` when `found` is full. Headers alone are looked at and the key of each
-    marker; the walk ends where they are broken.
+    Returns the position too, less than `end` when `found` is full or a header is broken, and why as `walk` does.
+    Headers alone are looked at and the key of each marker.
     """
     source = bytes_at(source_at)
     row = 0
     while at < end and row < found.shape[0]:
-        if _fault_of(source, at, end):
-            return row, end
+        fault = _fault_of(source, at, end)
+        if fault:
+            return row, at, fault
         following = at + _OVERHEAD + i32_at(source, at + 8)
         attributes = i16_at(source, at + 21)
         if attributes & CONTROL and attributes & CODEC == 0 and i32_at(source, at + 57) > 0:
@@ -268,4 +271,4 @@ def markers(source_at: int, at: int, end: int, found: Any) -> tuple[int, int]:
                 found[row, 2] = kind
                 row += 1
         at = following
-    return row, at
+    return row, at, DONE

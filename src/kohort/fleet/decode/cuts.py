@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy
 
 from kohort.fleet.decode import batches as walking
-from kohort.fleet.decode.batches import AT, ATTRIBUTES, BASE, BATCH_FIELDS, CODEC, CONTROL, DELTA, END, PRODUCER, START
+from kohort.fleet.decode.batches import AT, ATTRIBUTES, BASE, BATCH_FIELDS, CODEC, CONTROL, COUNT, DELTA, END, PRODUCER, START
 from kohort.fleet.decode.quarantine import Fault, Quarantine
 from kohort.wire.compression import Compression, CorruptCompression, decompress
 from kohort.wire.records import MAX_UNPACKED_BYTES
@@ -52,13 +52,16 @@ class Outcomes:
 
     def __init__(self, source: Any) -> None:
         self._ends: dict[int, tuple[list[int], list[int]]] = {}
-        room, at = np.empty((4096, 3), np.int64), 0
-        while at < len(source):
-            count, at = walking.markers(source.ctypes.data, at, len(source), room)
+        room, at, end, last = np.empty((4096, 3), np.int64), 0, len(source), 0
+        while at < end:
+            count, at, why = walking.markers(source.ctypes.data, at, end, room)
             for producer, offset, kind in room[:count].tolist():
                 offsets, kinds = self._ends.setdefault(producer, ([], []))
                 offsets.append(offset)
                 kinds.append(kind)
+                last = offset
+            if why:
+                at = _behind_fault(source, at, end, why, last)
 
     def of(self, producer: int, offset: int) -> int:
         """Return 1 where what a producer wrote at an offset was committed, 0 aborted, -1 where no marker came."""
@@ -120,15 +123,22 @@ class Cutter:
         codec = int(batch[ATTRIBUTES]) & CODEC
         if not codec:
             return records
+        sample = source[batch[AT] : batch[AT] + 64].tobytes()
         try:
-            return decompress(Compression(codec), records, MAX_UNPACKED_BYTES)
+            unpacked = decompress(Compression(codec), records, MAX_UNPACKED_BYTES)
         except CorruptCompression as corrupt:
-            sample = source[batch[AT] : batch[AT] + 64].tobytes()
             self._quarantine.add(
                 Fault(f"the batch does not unpack: {corrupt}", self.place(batch[AT]), int(batch[BASE]), sample),
                 f"{Compression(codec).name} does not unpack",
             )
             return None
+        if batch[COUNT] * walking.LEAST_RECORD > len(unpacked):  # nobody makes room for so many
+            said = _SAID[walking.WRONG_COUNT].format(count=int(batch[COUNT]))
+            self._quarantine.add(
+                Fault(said, self.place(batch[AT]), int(batch[BASE]), sample), f"{walking.WRONG_COUNT}"
+            )
+            return None
+        return unpacked
 
     def place(self, at: int) -> int | None:
         """Return where bytes of the stretch that is being cut lie in their file."""
@@ -136,19 +146,9 @@ class Cutter:
 
     def _after_fault(self, source: Any, at: int, end: int, why: int) -> int:
         """Put what is wrong into quarantine; return where the reading goes on."""
-        address = source.ctypes.data
-        if walking.is_zero(address, at, end):  # allocated and never written
-            return end
-        head = source[at : at + 64].tobytes()
-        following = at
-        if why >= walking.TOO_LARGE:
-            following = walking.behind(address, at, end)
-        elif why == walking.OLD_MAGIC:
-            following = walking.old_end(address, at, end)
-        if following == at:
-            following = walking.next_batch(address, at + 1, end, self.next_offset)
-        self._quarantine.add(self._fault(head, at, end, why), f"{why}")
-        return int(following)
+        if not walking.is_zero(source.ctypes.data, at, end):  # what is was allocated and never written
+            self._quarantine.add(self._fault(source[at : at + 64].tobytes(), at, end, why), f"{why}")
+        return _behind_fault(source, at, end, why, self.next_offset)
 
     def _fault(self, head: bytes, at: int, end: int, why: int) -> Fault:
         base = int.from_bytes(head[:8], "big", signed=True)
@@ -164,6 +164,21 @@ class Cutter:
         )
         believable = why >= walking.OLD_MAGIC and 0 <= base < 1 << 62
         return Fault(said, self.place(at), base if believable else None, head)
+
+
+def _behind_fault(source: Any, at: int, end: int, why: int, least_offset: int) -> int:
+    """Return where the reading goes on after what is broken at a position."""
+    address = source.ctypes.data
+    if walking.is_zero(address, at, end):
+        return end
+    following = at
+    if why >= walking.TOO_LARGE:
+        following = walking.behind(address, at, end)
+    elif why == walking.OLD_MAGIC:
+        following = walking.old_end(address, at, end)
+    if following == at:
+        following = walking.next_batch(address, at + 1, end, least_offset)
+    return int(following)
 
 
 def producers(batches: Any, outcomes: Outcomes) -> Any:

@@ -1,6 +1,7 @@
 """What could not be read: where it stands, why, and its first bytes.
 
-One broken file must not fill a table: of each reason a reader keeps the first few, and then says how many more.
+One broken file must not fill a table: of each reason a reader keeps the first few, and then says how many more; and
+where every line of a file has a reason of its own, of so many reasons.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import Final
 
 SAMPLE_BYTES: Final = 64
 MOST_OF_A_REASON: Final = 100
+MOST_REASONS: Final = 50
+_OTHERS: Final = "other reasons"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,8 @@ class Fault:
     position: int | None = None
     offset: int | None = None
     sample: bytes = b""
+    partition: int | None = None
+    """Where a text tells of several, the one that it was about."""
 
 
 @dataclass(slots=True)
@@ -34,6 +39,8 @@ class Quarantine:
     def add(self, fault: Fault, kind: str = "") -> None:
         """Keep a fault, or count it when there were enough of its kind, which is its reason unless one is given."""
         kind = kind or fault.reason
+        if kind not in self._seen and len(self._seen) >= MOST_REASONS:
+            kind = _OTHERS
         self._seen[kind] += 1
         if self._seen[kind] <= MOST_OF_A_REASON:
             sample = bytes(fault.sample[:SAMPLE_BYTES])

@@ -47,6 +47,7 @@ _OF_GROUPS = (
     "partition",
     "last_offset",
 )
+LAST_DAY = (date.max - date(1970, 1, 1)).days
 _ROWS = 256
 """Groups of one batch on its way to a Python worker."""
 
@@ -124,7 +125,7 @@ def _recent(rows: DataFrame, at: str, ends: DataFrame, since_ms: int, settings: 
 
 
 def _day_of(at_ms: int) -> date:
-    return date(1970, 1, 1) + timedelta(days=max(at_ms, 0) // DAY_MS)
+    return date(1970, 1, 1) + timedelta(days=min(max(at_ms, 0) // DAY_MS, LAST_DAY))
 
 
 def _returns(records: DataFrame) -> DataFrame:

@@ -27,7 +27,7 @@ _LINE = re.compile(
 )
 _GROUP = r"\[Group(?:Id)?[ =](?P<group>.*?)\](?:\[MemberId (?P<inside>.*?)\])? "
 _STATE = r"(?P<state>[A-Z]\w+)"
-_EPOCH = r"(?P<epoch>-?\d+)"
+_EPOCH = r"(?P<epoch>-?\d{1,9})"
 _MEMBER = r"(?P<member>\S+)"
 _INSTANCE = r"(?P<instance>.+)"
 

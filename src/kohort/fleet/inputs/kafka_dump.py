@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 _FILE = re.compile(r"Dumping (?:.*?-(\d+)[/\\][^/\\]*$)?")
 _BATCH = re.compile(
-    r"baseOffset: (-?\d+) .*?producerId: (-?\d+) producerEpoch: (-?\d+) .*?"
+    r"baseOffset: (-?\d+) .*?producerId: (-?\d{1,18}) producerEpoch: (-?\d{1,18}) .*?"
     r"isTransactional: (\w+) isControl: (\w+) "
 )
-_RECORD = re.compile(r"\| offset: (\d+) \w+: (-?\d+) ")
+_RECORD = re.compile(r"\| offset: (\d{1,18}) \w+: (-?\d{1,18}) ")
 _KEY = " key: "
 _PAYLOAD = " payload: "
-_MARKER = re.compile(r" endTxnMarker: (COMMIT|ABORT) coordinatorEpoch: (-?\d+)")
+_MARKER = re.compile(r" endTxnMarker: (COMMIT|ABORT) coordinatorEpoch: (-?\d{1,9})")
 _UNKNOWN = re.compile(r"Unknown record type (-?\d+) at offset")
 _SHORTS = Struct(">hh")
 _MARKER_VALUE = Struct(">hi")
@@ -48,6 +48,11 @@ class _Batch:
     producer_epoch: int = -1
     transactional: bool = False
     control: bool = False
+
+    @property
+    def known_partition(self) -> int | None:
+        """The partition, where there can be such a one."""
+        return self.partition if self.partition < 1 << 31 else None
 
 
 def read(piece: Piece) -> Iterator[pa.RecordBatch]:
@@ -66,15 +71,15 @@ def _told(path: Path) -> Iterator[Told | Fault]:
         if text.startswith("| offset:"):
             try:
                 yield _record(text, batch)
-            except (ValueError, KeyError, TypeError, AttributeError, UnencodableMessage) as error:
-                yield Fault(f"{error}"[:300], position, _offset(text), line)
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError, UnencodableMessage) as error:
+                yield Fault(f"{error}"[:300], position, _offset(text), line, batch.known_partition)
         elif found := _BATCH.match(text):
             batch.producer, batch.producer_epoch = int(found[2]), int(found[3])
             batch.transactional, batch.control = found[4] == "true", found[5] == "true"
         elif found := _FILE.match(text):
             batch = _Batch(partition=int(found[1] or 0))
         elif text and not text.startswith(("Log starting offset", "Snapshot end offset", "Found ", "Starting offset")):
-            yield Fault("a line that the dump tool does not print", position, sample=line)
+            yield Fault("a line that the dump tool does not print", position, None, line, batch.known_partition)
 
 
 def _offset(text: str) -> int | None:
@@ -88,14 +93,19 @@ def _record(text: str, batch: _Batch) -> Told:
     if found is None:
         raise ValueError("a line that shows no record")
     offset, at_ms = int(found[1]), int(found[2])
-    key, value = _pair(text, found.end())
+    key, value = _marker(text, found.end()) if batch.control else _pair(text, found.end())
     producer = batch.producer, batch.producer_epoch, batch.transactional, batch.control
     return Told(batch.partition, offset, at_ms, key, value, *producer)
 
 
+def _marker(text: str, at: int) -> tuple[bytes, bytes | None]:
+    marker = _MARKER.search(text, at)
+    if marker is None:
+        raise ValueError("a control record that ends no transaction")
+    return _SHORTS.pack(0, marker[1] == "COMMIT"), _MARKER_VALUE.pack(0, int(marker[2]))
+
+
 def _pair(text: str, at: int) -> tuple[bytes, bytes | None]:
-    if marker := _MARKER.search(text, at):
-        return _SHORTS.pack(0, marker[1] == "COMMIT"), _MARKER_VALUE.pack(0, int(marker[2]))
     begin = text.find(_KEY, at)
     if begin < 0:
         raise ValueError("a record without a key")

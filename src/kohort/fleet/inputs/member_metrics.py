@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,12 +20,13 @@ from kohort.fleet.schema import METRICS
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_SAMPLE = re.compile(r"(?P<name>[a-zA-Z_:][\w:]*)(?:\{(?P<labels>.*)\})?\s+(?P<value>\S+)(?:\s+(?P<at>-?\d+))?\s*$")
+_SAMPLE = re.compile(r"(?P<name>[a-zA-Z_:][\w:]*)(?:\{(?P<labels>.*)\})?\s+(?P<value>\S+)(?:\s+(?P<at>-?\d{1,18}))?\s*$")
 _LABEL = re.compile(r'\s*([a-zA-Z_]\w*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(?:,|$)')
 _ESCAPED = re.compile(r"\\(.)")
 _PARTITION = re.compile(r"(.+)-(\d+)$")
 _COLUMNS: Final = {"client_id": "client_id", "group": "group", "group_id": "group", "topic": "topic"}
 _LARGEST_PARTITION: Final = (1 << 31) - 1
+_LATEST_MS: Final = 10**18
 
 
 def read(piece: Piece) -> Iterator[pa.RecordBatch]:
@@ -60,9 +62,10 @@ def measurements(line: str) -> Iterator[dict[str, Any]]:
 def _from_json(line: str) -> Iterator[dict[str, Any]]:
     try:
         told = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return
-    at_ms = told.get("at_ms") if isinstance(told.get("at_ms"), int) else None
+    said_ms = told.get("at_ms")
+    at_ms = said_ms if isinstance(said_ms, int) and abs(said_ms) < _LATEST_MS else None
     labels = {name: str(told[name]) for name in ("client_id", "group") if told.get(name) is not None}
     for name, value in _numbers(told.get("metrics")):
         yield _row(name, value, labels, at_ms)
@@ -74,13 +77,14 @@ def _from_json(line: str) -> Iterator[dict[str, Any]]:
 def _numbers(told: Any) -> Iterator[tuple[str, float]]:
     for name, value in told.items() if isinstance(told, dict) else ():
         if isinstance(value, int | float) and not isinstance(value, bool):
-            yield name, float(value)
+            with suppress(OverflowError):
+                yield name, float(value)
 
 
 def _row(name: str, value: float, labels: Mapping[str, str], at_ms: int | None) -> dict[str, Any]:
-    row: dict[str, Any] = {"metric": name, "value": value, "at_ms": at_ms}
+    row: dict[str, Any] = {"metric": _sound(name), "value": value, "at_ms": at_ms}
     others = {}
-    for label, text in labels.items():
+    for label, text in ((label, _sound(text)) for label, text in labels.items()):
         if label in _COLUMNS:
             row[_COLUMNS[label]] = text
         elif label == "partition" and text.isdecimal() and int(text) <= _LARGEST_PARTITION:
@@ -89,6 +93,11 @@ def _row(name: str, value: float, labels: Mapping[str, str], at_ms: int | None) 
             others[label] = text
     row["labels"] = json.dumps(others, ensure_ascii=False, sort_keys=True) if others else None
     return row
+
+
+def _sound(text: str) -> str:
+    """Return a text that UTF-8 has: JSON may spell halves of characters."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _number(text: str) -> float | None:

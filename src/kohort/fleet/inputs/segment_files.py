@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,6 +72,26 @@ def plan(given: Input, since: Since) -> list[Piece]:
             if size := _size(file):
                 pieces.append(Piece("segment", given.source, str(file), partition, start, NO_END, size))
     return pieces
+
+
+def without_replicas(pieces: Sequence[Piece]) -> list[Piece]:
+    """Return pieces of which each partition of a source comes from one directory, the one whose log reaches farthest.
+
+    Directories of several brokers of a cluster have the same records, and each record counts once. Files that lie in
+    no directory of a partition say nothing of which it is; they stay.
+    """
+    reach: dict[tuple[str, int], dict[Path, tuple[int, int]]] = {}
+    for piece in pieces:
+        file = Path(piece.where)
+        if piece.kind == "segment" and partition_folders(file.parent) == [file.parent]:
+            folders = reach.setdefault((piece.source, piece.partition), {})
+            folders[file.parent] = max(folders.get(file.parent, (-1, -1)), (_first_offset(file), piece.size))
+
+    def is_wanted(piece: Piece) -> bool:
+        folder, folders = Path(piece.where).parent, reach.get((piece.source, piece.partition), {})
+        return folder not in folders or folder == max(folders, key=folders.__getitem__)
+
+    return [piece for piece in pieces if is_wanted(piece)]
 
 
 def read(piece: Piece) -> Iterator[pa.RecordBatch]:

@@ -20,11 +20,19 @@ if TYPE_CHECKING:
 _RECORDS_OF_A_BATCH: Final = 500
 _STRETCH_BYTES: Final = 1 << 20
 _FARTHEST: Final = (1 << 31) - 2
+_BOUNDS: Final = (
+    ("partition", 0, (1 << 31) - 1),
+    ("offset", 0, (1 << 62) - 1),
+    ("at_ms", -(1 << 62), (1 << 62) - 1),
+    ("producer", -1, (1 << 62) - 1),
+    ("producer_epoch", -1, (1 << 15) - 1),
+)
+"""What fits a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One record. `producer` is -1 where it is of no producer that has an id."""
+    """One record. `producer` is -1 where it is of no producer that has an id. Raises ValueError where it is none."""
 
     partition: int
     offset: int
@@ -35,6 +43,12 @@ class Told:
     producer_epoch: int = -1
     transactional: bool = False
     control: bool = False
+
+    def __post_init__(self) -> None:
+        for name, least, most in _BOUNDS:
+            number = getattr(self, name)
+            if type(number) is not int or not least <= number <= most:
+                raise ValueError(f"{name} {str(number)[:40]} is none that a log can have")
 
     def goes_with(self, other: Told) -> bool:
         """Whether a record can be in the batch in which an earlier one is the last."""
@@ -52,13 +66,11 @@ class Partitions:
         self._waiting: dict[int, list[Told]] = {}
         self._batches: dict[int, bytearray] = {}
 
-    def rows(self, told: Iterable[Told | Fault], partition_of_faults: int = 0) -> Iterator[pa.RecordBatch]:
+    def rows(self, told: Iterable[Told | Fault]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of records, each partition's in the order in which they come, and all that are left."""
         for each in told:
             if isinstance(each, Fault):
-                self._reader(partition_of_faults).refuse(each)
-            elif each.offset < 0 or each.partition < 0:
-                self._reader(max(each.partition, 0)).refuse(Fault("a record without a partition or an offset"))
+                self._reader(each.partition or 0).refuse(each)
             else:
                 yield from self._add(each)
         for partition, reader in sorted(self._readers.items()):

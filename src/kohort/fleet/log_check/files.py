@@ -61,9 +61,12 @@ class Checked:
         return str(TopicPartition(TOPIC, self.partition))
 
 
-def segments_of(paths: Iterable[Path]) -> dict[int, list[Path]]:
-    """Return the segment files at some paths, by partition and in the order of their offsets. Raises NothingToCheck."""
-    found: dict[int, list[Path]] = {}
+def segments_of(paths: Iterable[Path]) -> dict[tuple[int, Path], list[Path]]:
+    """Return the segment files at some paths in the order of their offsets, by partition and its directory.
+
+    Directories of several brokers have the same partitions, each in a log of its own. Raises NothingToCheck.
+    """
+    found: dict[tuple[int, Path], list[Path]] = {}
     for path in paths:
         folders = [path, *sorted(path.glob(f"{TOPIC}-*"))] if path.is_dir() else []
         files = [path] if path.is_file() else [each for folder in folders for each in folder.glob("*.log")]
@@ -71,9 +74,10 @@ def segments_of(paths: Iterable[Path]) -> dict[int, list[Path]]:
         if not files:
             raise NothingToCheck(f"{path} is no data directory, no directory of a partition of {TOPIC} and no segment")
         for file in files:
-            named = _PARTITION.fullmatch(file.absolute().parent.name)
-            found.setdefault(int(named[1]) if named else 0, []).append(file)
-    return {partition: sorted(set(files), key=lambda file: file.name) for partition, files in sorted(found.items())}
+            folder = file.absolute().parent
+            named = _PARTITION.fullmatch(folder.name)
+            found.setdefault((int(named[1]) if named else 0, folder), []).append(file)
+    return {place: sorted(set(files), key=lambda file: file.name) for place, files in sorted(found.items())}
 
 
 def check_partition(partition: int, files: Sequence[Path], advanced: Advanced) -> Checked:

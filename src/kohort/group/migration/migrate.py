@@ -202,8 +202,11 @@ def _ownership(group: ClassicGroup, settings: GroupSettings) -> dict[str, _Owned
 
 
 def _leaves_out(group: ClassicGroup, owned: dict[str, _Owned], settings: GroupSettings) -> bool:
-    """Whether nobody owns some partition of a topic that members want: it came while their leader was away."""
-    had = set[tuple[bytes, int]]().union(*(each.assigned | each.revoked for each in owned.values()))
+    """Whether nobody is to have some partition that members want.
+
+    It came while their leader was away, or was taken from somebody for the round that would have followed.
+    """
+    had = set[tuple[bytes, int]]().union(*(each.assigned for each in owned.values()))
     wanted = [topic for name in _topic_names(group, settings) if (topic := settings.image.topic(name)) is not None]
     return any((topic.topic_id, number) not in had for topic in wanted for number in range(topic.partitions))
 

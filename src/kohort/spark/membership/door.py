@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from kohort.model.errors import KafkaError
 from kohort.spark.membership.stream_offset import StreamOffset
 
 log = logging.getLogger(__name__)
@@ -53,10 +54,14 @@ class Door:
         """Let the application in. Where a socket cannot be made, the reader does without."""
 
         async def received(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            with contextlib.suppress(OSError, ValueError, asyncio.IncompleteReadError):
-                await _obey(member, json.loads(await reader.readline()))
-                writer.write(b"\n")
-            writer.close()
+            try:
+                with contextlib.suppress(OSError, ValueError, asyncio.IncompleteReadError):
+                    await _obey(member, json.loads(await reader.readline()))
+                    writer.write(b"\n")
+            except KafkaError as error:
+                log.warning("the reader %s could not do what it was told: %s", self.name, error.text)
+            finally:
+                writer.close()
 
         try:
             path = place(self.name)

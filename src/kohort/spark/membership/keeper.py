@@ -15,6 +15,7 @@ from typing import Protocol, runtime_checkable
 from kohort.client.membership import Membership
 from kohort.client.offsets import OffsetAndMetadata
 from kohort.model.ids import TopicPartition
+from kohort.spark.membership.checkpoint import MARK
 from kohort.spark.tables.claims import Superseded
 
 log = logging.getLogger(__name__)
@@ -48,7 +49,7 @@ async def take_over(
     except Superseded as refusal:
         if refusal.held.offset is not None:
             # Whose commit the group takes is its member now, whatever the keeper has seen: the group was made anew.
-            await member.commit({refusal.partition: OffsetAndMetadata(refusal.held.offset)})
+            await member.commit({refusal.partition: OffsetAndMetadata(refusal.held.offset, MARK)})
         log.warning("group %s counts anew: %s", group, refusal.text)
         found = await asyncio.to_thread(keeper.claim, group, generation, owner, asked, is_renewed=True)
     return {partition: offset for partition, offset in found.items() if offset is not None}
@@ -63,15 +64,15 @@ async def settle(
 ) -> None:
     """Make keeper and group agree on where reading starts: `chosen` is what the keeper held, or what a policy said.
 
-    Raises CommitFailed where either has another owner by now.
+    A partition that is gone meanwhile is not in `chosen`. Raises CommitFailed where either has another owner by now.
     """
     placed = {partition: offset for partition, offset in chosen.items() if held.get(partition) != offset}
     if placed:
         await asyncio.to_thread(keeper.place, placed)
     # Whoever was killed between the keeper's step and the group's commit left the group behind.
     behind = {
-        partition: OffsetAndMetadata(offset)
+        partition: OffsetAndMetadata(offset, MARK)
         for partition, offset in held.items()
-        if chosen[partition] == offset and (partition not in committed or committed[partition].offset != offset)
+        if chosen.get(partition) == offset and (partition not in committed or committed[partition].offset != offset)
     }
     await member.commit(behind)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from kohort.client.errors import CommitFailed, PartitionErrors, RebalanceInProgress, UnknownTopic
 from kohort.client.held import Hold
-from kohort.client.list_offsets import LATEST, list_ends
+from kohort.client.list_offsets import LATEST, READ_UNCOMMITTED, list_ends
 from kohort.client.listener import RebalanceListener, finished
 from kohort.client.membership import Membership
 from kohort.client.offsets import OffsetAndMetadata
@@ -69,7 +69,7 @@ class RoundGate(RebalanceListener):
         self.starting = StartingPoints(
             self._cluster,
             settings.group_id,
-            policy or ResetPolicy(settings.auto_offset_reset),
+            policy or ResetPolicy(settings.auto_offset_reset, settings.isolation),
             settings.isolation,
             is_marking=policy is not None,
         )
@@ -328,6 +328,9 @@ class RoundGate(RebalanceListener):
         if tenure != self._tenure:
             return {}
         self._see_deleted(frozenset(gone))
+        self._forget(await self._cut_short(ends))
+        if tenure != self._tenure:
+            return {}
         if missing := ends.keys() - self._positions.keys():
             try:
                 found = await self.starting.find(self._member, frozenset(missing))
@@ -341,6 +344,13 @@ class RoundGate(RebalanceListener):
         if self.targets is not None:
             ends = {partition: min(end, self.targets.get(partition, 0)) for partition, end in ends.items()}
         return {each: (self._positions[each], end) for each, end in ends.items() if each in self._positions}
+
+    async def _cut_short(self, ends: Mapping[TopicPartition, int]) -> Partitions:
+        """Return the partitions that end before what was read of them: made anew, or cut by a new leader."""
+        short = {each for each, end in ends.items() if self._positions.get(each, end) > end}
+        if short and self.settings.isolation != READ_UNCOMMITTED:  # an open transaction is no loss
+            ends = await list_ends(self._cluster, short, LATEST, gone=set())
+        return frozenset(each for each in short if self._positions.get(each, 0) > ends.get(each, 0))
 
     async def _see_taken(self) -> None:
         """Look whether what the group took away is gone: that may be sooner than a look at its end."""

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from kohort.client.admin_groups import GroupAdmin
 from kohort.client.cluster import Cluster
-from kohort.client.list_offsets import EARLIEST, LATEST, list_ends
+from kohort.client.list_offsets import EARLIEST, LATEST, READ_UNCOMMITTED, list_ends
 from kohort.client.membership import Membership
 from kohort.client.offsets import OffsetAndMetadata
 from kohort.model.assignment import Partitions
@@ -33,10 +33,21 @@ _DELETED = "the topic was deleted"
 class NoOffset(KafkaError):
     """A partition has no committed offset that can be read, and nothing says where to read instead."""
 
-    def __init__(self, partition: TopicPartition, committed: int | None, first: int, last: int, advice: str) -> None:
+    def __init__(self, partition: TopicPartition, committed: int | None, found: Log, advice: str) -> None:
         held = "has no committed offset" if committed is None else f"has the committed offset {committed}"
         super().__init__(
-            ErrorCode.OFFSET_OUT_OF_RANGE, f"{partition} {held}, the log holds {first} to {last}, and {advice}"
+            ErrorCode.OFFSET_OUT_OF_RANGE, f"{partition} {held}, the log holds {found.first} to {found.last}, and {advice}"
+        )
+
+
+class NotThere(KafkaError):
+    """An option names an offset that a partition does not hold, and `failOnDataLoss` is true."""
+
+    def __init__(self, option: str, partition: TopicPartition, offset: int, found: Log) -> None:
+        super().__init__(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"{option} says {offset} for {partition}, the log holds {found.first} to {found.last}, and failOnDataLoss"
+            " is true: name an offset that is there, or say failOnDataLoss=false to begin at the first one",
         )
 
 
@@ -81,17 +92,21 @@ class Policy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ResetPolicy:
-    """The consumer's `auto_offset_reset`."""
+    """The consumer's `auto_offset_reset`; the latest offset is what `isolation` lets be read."""
 
     reset: Reset
+    isolation: int = READ_UNCOMMITTED
 
     def see(self, partitions: Iterable[TopicPartition]) -> None:
         """Treat what comes later as what is there."""
 
     async def begin(self, cluster: Cluster, logs: Mapping[TopicPartition, Log]) -> dict[TopicPartition, int]:
         """Return the first or last offsets."""
-        del cluster
-        return {partition: self._reset(partition, None, found) for partition, found in logs.items()}
+        chosen = {partition: self._reset(partition, None, found) for partition, found in logs.items()}
+        if self.reset == "latest" and self.isolation != READ_UNCOMMITTED:
+            # What an open transaction has written comes when that is committed.
+            chosen |= await list_ends(cluster, logs, LATEST, self.isolation, gone=set())
+        return chosen
 
     def instead(self, partition: TopicPartition, offset: int, found: Log) -> int:
         """Return the first or last offset."""
@@ -104,7 +119,7 @@ class ResetPolicy:
     def _reset(self, partition: TopicPartition, offset: int | None, found: Log) -> int:
         if self.reset == "none":
             advice = 'auto_offset_reset is "none": reset the group\'s offsets, or choose earliest or latest'
-            raise NoOffset(partition, offset, found.first, found.last, advice)
+            raise NoOffset(partition, offset, found, advice)
         return found.first if self.reset == "earliest" else found.last
 
 
@@ -127,9 +142,16 @@ class ChoicePolicy:
         chosen = {each for each in logs if each in self._old and (named is None or each in named)}
         choice = self._choice if named is None else _only(self._choice, chosen)
         found = await resolve(cluster, choice, chosen, isolation=self._isolation) if chosen else {}
-        beyond = [each for each, offset in found.items() if not logs[each].first <= offset <= logs[each].last]
-        found |= {each: self.instead(each, found[each], logs[each]) for each in beyond}
+        for each in [each for each in found if self._is_beyond(each, logs[each])]:
+            if self._fails_on_data_loss:
+                raise NotThere(choice.option, each, found[each], logs[each])
+            found[each] = self.instead(each, found[each], logs[each])
         return {each: entry.first for each, entry in logs.items()} | found
+
+    def _is_beyond(self, partition: TopicPartition, found: Log) -> bool:
+        """Return whether an offset was named that is not there; the latest may have moved on since the look at it."""
+        named = self._choice.place(partition)
+        return named is not None and named >= 0 and not found.first <= named <= found.last
 
     def instead(self, partition: TopicPartition, offset: int, found: Log) -> int:
         """Return the first offset, or say what was lost."""
@@ -137,8 +159,7 @@ class ChoicePolicy:
             raise NoOffset(
                 partition,
                 offset,
-                found.first,
-                found.last,
+                found,
                 "failOnDataLoss is true: rows are gone; reset the group's offsets, or say failOnDataLoss=false to read"
                 " on at the first offset there is",
             )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -75,7 +76,7 @@ class StreamMember:
         self._finished = finished
         self._door = Door()
         self._batch: _Batch | None = None
-        self._last_batch_s = time.monotonic()
+        self._last_batch_s = -math.inf
         self._is_aiming = False
         self._is_first = True
         self.is_over = False
@@ -114,20 +115,22 @@ class StreamMember:
         return self._opened(begun, start)
 
     async def finish(self, end: StreamOffset) -> None:
-        """Commit the batch that ends at `end`, if that is the open one: Spark is done with it. Raises KafkaError."""
+        """Commit the batch that ends at `end`, if that is the open one: Spark is done with it.
+
+        Raises KafkaError where nobody answers: then it is still open, and committed by who says next that it is done.
+        """
         async with self._settling:
             batch = self._batch
             if batch is None or batch.end != end:
                 return
-            is_committed = False
             try:
                 await self._gate.commit(batch.round)
                 is_committed = True
             except CommitFailed as refusal:
+                is_committed = False
                 log.warning("group %s: batch %d is not committed: %s", end.group, end.batch, refusal.text)
-            finally:
-                self._batch = None
-                self._gate.close(batch.round, is_committed=is_committed)
+            self._batch = None
+            self._gate.close(batch.round, is_committed=is_committed)
             if self._finished is not None:
                 self._finished(batch.round, is_committed)
 

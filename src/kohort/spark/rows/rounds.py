@@ -49,7 +49,8 @@ class Round:
 def plan(available: Mapping[TopicPartition, tuple[int, int]], most: int) -> tuple[OffsetRange, ...]:
     """Return the ranges of a round of at most `most` offsets out of `available` `(position, end)` per partition.
 
-    Each partition gets its share in proportion to its lag, so that all of them are done at the same time.
+    Each partition gets its share in proportion to its lag, so that all of them are done at the same time, and one
+    offset at least where `most` is enough for that: few rows do not wait for another partition's many.
     """
     lags = {partition: end - position for partition, (position, end) in sorted(available.items()) if end > position}
     shares = _shares(lags, most)
@@ -64,10 +65,12 @@ def _shares(lags: Mapping[TopicPartition, int], most: int) -> dict[TopicPartitio
     total = sum(lags.values())
     if total <= most:
         return dict(lags)
-    shares = {partition: lag * most // total for partition, lag in lags.items()}
-    left = most - sum(shares.values())
+    each = 1 if most >= len(lags) else 0
+    most, total = most - each * len(lags), total - each * len(lags)
+    shares = {partition: each + (lag - each) * most // total for partition, lag in lags.items()}
+    left = most - sum(share - each for share in shares.values())
     # What rounding down left over goes to the largest remainders; ties follow the order of partitions.
-    for partition in sorted(lags, key=lambda each: -(lags[each] * most % total))[:left]:
+    for partition in sorted(lags, key=lambda one: -((lags[one] - each) * most % total))[:left]:
         shares[partition] += 1
     return shares
 

@@ -116,9 +116,12 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         """Return the pieces of the batch that ends at `end`, which its end alone describes."""
         if start == end:
             return []
-        least = self.options.min_partitions or self.cores
+        asked = self.options.min_partitions
+        least = asked or self.cores
         most = self.options.max_records_per_partition
-        cut = parted(pieces(StreamOffset.from_json(end).ranges, least), most)
+        # Who asks for tasks gets them, however few rows there are; for the cores' sake alone no small range is cut.
+        ranges = StreamOffset.from_json(end).ranges
+        cut = parted(pieces(ranges, least, smallest=1) if asked else pieces(ranges, least), most)
         return [StreamPiece(each) for each in (tasks(cut, least) if most is None else [(each,) for each in cut])]
 
     def commit(self, end: dict[str, Any]) -> None:

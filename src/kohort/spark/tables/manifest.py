@@ -8,6 +8,7 @@ Driver and executors share the file system. Layout: `rows/<id>/*.parquet`, `mani
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -116,7 +117,7 @@ class ManifestTable:
         schema = schema_from_json(state.schema)
         if not state.files:
             return spark.createDataFrame([], schema)
-        return spark.read.schema(schema).parquet(*((self.path / path).as_uri() for path in state.files))
+        return spark.read.schema(schema).parquet(*(self._pattern(path) for path in state.files))
 
     # Upkeep
 
@@ -131,9 +132,8 @@ class ManifestTable:
         chosen = [each for each in state.files.values() if each.size < small]
         if len(chosen) < 2:
             return 0
-        frame = spark.read.schema(schema_from_json(state.schema)).parquet(
-            *((self.path / each.path).as_uri() for each in chosen)
-        )
+        schema = schema_from_json(state.schema)
+        frame = spark.read.schema(schema).parquet(*(self._pattern(each.path) for each in chosen))
 
         def decide(state: TableState, added: tuple[RowsFile, ...]) -> Entry | None:
             if any(each.path not in state.files for each in chosen):
@@ -172,6 +172,10 @@ class ManifestTable:
 
     # The inside
 
+    def _pattern(self, path: str) -> str:
+        """Return the pattern that finds a file below the table, and no other: Spark reads patterns."""
+        return _in_spark(Path(re.sub(r"([][{}*?\\])", r"\\\1", str(self.path / path))))
+
     def _change(self, kind: str, group: str, changes: Mapping[TopicPartition, Callable[..., Held]]) -> None:
         """Append an entry that only changes holdings, unless it changes none."""
 
@@ -189,6 +193,8 @@ class ManifestTable:
 
         Files that are in no entry are removed again.
         """
+        # First: rows alone would be taken for other people's files by whoever comes after a kill.
+        self._log.make()
         for _ in range(_TRIES):
             name = f"rows/{new_entry_id()}"
             try:
@@ -209,6 +215,11 @@ class ManifestTable:
                 # By the directory and not by its files: those that a vacuum removed are not among `added`.
                 if name in state.condemned:
                     raise _Condemned
+                if added is None:
+                    raise TableBroken(
+                        f"{self!r}: the files of a round are not in {self.path / name}: driver and executors have to"
+                        " share the directory, and nobody but vacuum may remove files from it"
+                    )
                 return decide(state, added)
 
             is_added = self._log.append(decide_on_them) is not None
@@ -218,23 +229,33 @@ class ManifestTable:
                 shutil.rmtree(self.path / name, ignore_errors=True)
         return is_added
 
-    def _stage(self, frame: DataFrame, most_files: int | None, name: str) -> tuple[RowsFile, ...]:
-        """Write a frame's rows into a directory of their own, durably; they are no rows of the table yet."""
+    def _stage(self, frame: DataFrame, most_files: int | None, name: str) -> tuple[RowsFile, ...] | None:
+        """Write a frame's rows into a directory of their own, durably; they are no rows of the table yet.
+
+        Returns None where they are not found there.
+        """
         staged = self.path / name
         rows = frame if most_files is None else frame.coalesce(most_files)
-        rows.write.parquet(staged.as_uri())
+        rows.write.parquet(_in_spark(staged))
         files = []
         try:
-            for path in sorted(staged.glob("*.parquet")):
+            if not (written := sorted(staged.glob("*.parquet"))):
+                return None  # for an empty frame Spark writes a file, too
+            for path in written:
                 _sync(path)
-                # As the footer counts: Spark writes a file for an empty frame, too.
+                # As the footer counts: a file may be empty.
                 if count := pq.read_metadata(path).num_rows:
                     files.append(RowsFile(str(path.relative_to(self.path)), count, path.stat().st_size))
             sync_directory(staged)
             sync_directory(staged.parent)
         except FileNotFoundError:
-            return ()  # a vacuum is at it, and has said so in the log
+            return None  # a vacuum is at it, and has said so in the log
         return tuple(files)
+
+
+def _in_spark(path: Path) -> str:
+    """Return a path of this machine as Spark takes it: a space is a space, and `%20` three characters."""
+    return f"file://{path}"
 
 
 def _advanced(state: TableState, group: str, steps: Mapping[TopicPartition, Step]) -> Holdings:

@@ -7,11 +7,13 @@ number. A number is never used twice: entries that a checkpoint made superfluous
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from kohort.spark.tables.contract import TableBroken
@@ -19,6 +21,9 @@ from kohort.spark.tables.manifest_state import Entry, TableState
 
 ENTRIES_PER_CHECKPOINT = 100
 """Entries after which the whole state is written down, so that a newcomer need not read them all."""
+
+_NO_LINKS = (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV)
+"""How a file system says that it has no hard links; another error (a full disk) is that error."""
 
 
 class ManifestLog:
@@ -42,6 +47,11 @@ class ManifestLog:
                 self.state.apply(Entry.from_json(text, str(self._entry(self.state.version + 1))))
             return self.state
 
+    def make(self) -> None:
+        """Make the directories of the log, if they are not there."""
+        self.entries.mkdir(parents=True, exist_ok=True)
+        self.checkpoints.mkdir(parents=True, exist_ok=True)
+
     def append(self, decide: Callable[[TableState], Entry | None]) -> Entry | None:
         """Append the entry that `decide` makes of the newest state, or nothing if it makes none.
 
@@ -49,8 +59,7 @@ class ManifestLog:
         raised, and nothing was appended.
         """
         with self._lock:
-            self.entries.mkdir(parents=True, exist_ok=True)
-            self.checkpoints.mkdir(parents=True, exist_ok=True)
+            self.make()
             while True:
                 entry = decide(self.refresh())
                 if entry is None:
@@ -78,8 +87,9 @@ class ManifestLog:
                 if path.stat().st_size and path.stat().st_mtime * 1000 < before_ms:
                     os.truncate(path, 0)
             for path in (*self.entries.glob(".*"), *self.checkpoints.glob(".*")):
-                if path.stat().st_mtime * 1000 < before_ms:
-                    path.unlink(missing_ok=True)
+                with suppress(FileNotFoundError):  # its writer is done with it meanwhile
+                    if path.stat().st_mtime * 1000 < before_ms:
+                        path.unlink()
 
     def _take(self, version: int, entry: Entry) -> bool:
         return place(self._entry(version), entry.to_json())
@@ -136,6 +146,8 @@ def place(path: Path, content: bytes) -> bool:
     except FileNotFoundError:
         return False  # a vacuum took this writer for dead
     except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
         raise TableBroken(
             f"{path.parent} has no hard links ({error.strerror}), which a manifest table needs to number its entries:"
             " keep it on a local file system or NFS"

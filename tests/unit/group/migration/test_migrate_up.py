@@ -264,6 +264,24 @@ def test_instance_that_comes_back_native_gets_what_has_come_while_it_was_away() 
     assert native.owned == {(T, number) for number in range(6)}
 
 
+def test_instance_that_comes_back_native_gets_what_a_cooperative_round_was_taking_for_it() -> None:
+    world = Mixed()
+    names = ("cooperative-sticky",)
+    everything = {(T, number) for number in range(6)}
+    joins = [
+        world.join(instance_id=instance_id, protocols=offer(owned=owned, generation=1, names=names))
+        for instance_id, owned in (("a", everything), ("i", set[tuple[bytes, int]]()))
+    ]
+    world.gather()
+    first, second = (join.result.member_id for join in joins)
+    made = ((first, encode_assignment(Assignment(parts(0, 1, 2)))), (second, encode_assignment(Assignment(parts()))))
+    for member_id in sorted((first, second), key=lambda one: one == world.group().leader):
+        world.sync(member_id, assignments=made if member_id == world.group().leader else ())
+    world.native("n", 0, instance_id="i")
+    assert ids_of(world.member(first).pending) == ((T, (3, 4, 5)),)
+    assert world.member("n").target == ((T, (3, 4, 5)),)
+
+
 def test_conversion_tells_people_who_came_along() -> None:
     world = Mixed()
     clients = classic_members(world)

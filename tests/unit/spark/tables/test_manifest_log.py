@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import threading
@@ -148,6 +149,23 @@ def test_a_file_system_without_hard_links_is_refused_in_a_sentence(
     monkeypatch.setattr(os, "link", none)
     with pytest.raises(TableBroken, match="has no hard links"):
         ManifestLog(tmp_path).append(count_up)
+
+
+def test_a_full_disk_is_a_full_disk_and_no_want_of_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "link", full)
+    with pytest.raises(OSError, match="No space left"):
+        ManifestLog(tmp_path).append(count_up)
+
+
+def test_a_cleaning_beside_writers_bears_that_their_unfinished_files_go_away(tmp_path: Path) -> None:
+    log = ManifestLog(tmp_path)
+    log.append(count_up)
+    (tmp_path / "entries" / ".gone").symlink_to("nowhere")  # it is listed, and not there when it is looked at
+    log.forget(FUTURE_MS)
+    assert offset(log) == 1
 
 
 @pytest.mark.parametrize("text", ["{", "[]", json.dumps({"format": 2}), json.dumps({"format": 1})])
