@@ -246,7 +246,7 @@ RECORD = """\
 
 
 def test_a_dump_with_what_no_log_can_have_is_read_to_its_end(tmp_path):
-    first, rest = DUMP.split("\n", 1)
+    first, _ = DUMP.split("\n", 1)
     (tmp_path / "x.txt").write_text(
         f"{first}\n"
         + RECORD % ("9" * 30, 5, "g")

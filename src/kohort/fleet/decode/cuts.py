@@ -14,7 +14,19 @@ from typing import Any, Final
 import numpy
 
 from kohort.fleet.decode import batches as walking
-from kohort.fleet.decode.batches import AT, ATTRIBUTES, BASE, BATCH_FIELDS, CODEC, CONTROL, COUNT, DELTA, END, PRODUCER, START
+from kohort.fleet.decode.batches import (
+    AT,
+    ATTRIBUTES,
+    BASE,
+    BATCH_FIELDS,
+    CODEC,
+    CONTROL,
+    COUNT,
+    DELTA,
+    END,
+    PRODUCER,
+    START,
+)
 from kohort.fleet.decode.quarantine import Fault, Quarantine
 from kohort.wire.compression import Compression, CorruptCompression, decompress
 from kohort.wire.records import MAX_UNPACKED_BYTES
@@ -134,9 +146,7 @@ class Cutter:
             return None
         if batch[COUNT] * walking.LEAST_RECORD > len(unpacked):  # nobody makes room for so many
             said = _SAID[walking.WRONG_COUNT].format(count=int(batch[COUNT]))
-            self._quarantine.add(
-                Fault(said, self.place(batch[AT]), int(batch[BASE]), sample), f"{walking.WRONG_COUNT}"
-            )
+            self._quarantine.add(Fault(said, self.place(batch[AT]), int(batch[BASE]), sample), f"{walking.WRONG_COUNT}")
             return None
         return unpacked
 

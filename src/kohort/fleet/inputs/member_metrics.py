@@ -20,7 +20,9 @@ from kohort.fleet.schema import METRICS
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_SAMPLE = re.compile(r"(?P<name>[a-zA-Z_:][\w:]*)(?:\{(?P<labels>.*)\})?\s+(?P<value>\S+)(?:\s+(?P<at>-?\d{1,18}))?\s*$")
+_SAMPLE = re.compile(
+    r"(?P<name>[a-zA-Z_:][\w:]*)(?:\{(?P<labels>.*)\})?\s+(?P<value>\S+)(?:\s+(?P<at>-?\d{1,18}))?\s*$"
+)
 _LABEL = re.compile(r'\s*([a-zA-Z_]\w*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(?:,|$)')
 _ESCAPED = re.compile(r"\\(.)")
 _PARTITION = re.compile(r"(.+)-(\d+)$")
