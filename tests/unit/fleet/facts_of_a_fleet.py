@@ -41,7 +41,7 @@ class Story:
 
 def findings_of(directory: Path, now_ms: int, settings: Thresholds = DEFAULTS) -> Iterator[Finding]:
     """Yield everything that the rules find."""
-    for partition, files in segments_of([directory]).items():
+    for (partition, _), files in segments_of([directory]).items():
         stories: dict[str, Story] = {}
         rows: list[Row] = []
         for record, producer_id in _effective(b"".join(file.read_bytes() for file in files)):
@@ -113,6 +113,7 @@ def _facts(partition: int, group_id: str, story: Story, now_ms: int, settings: T
     row = state | {
         "now_ms": now_ms,
         "last_commit_ms": max((at_ms for _, at_ms, _, _ in story.commits), default=None),
+        "lag": None,
         "next_expiry_ms": min(expiries, default=None),
         "committed_partitions": len(committed),
         "hours": [{name: each[name] for name in HourOf._fields} for each in _merged(tables.get("hour", ()), recent)],

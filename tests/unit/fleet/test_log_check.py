@@ -149,7 +149,7 @@ def data_directory(home: Path, *batches: bytes) -> Path:
 
 def test_a_data_directory_is_checked_partition_by_partition(tmp_path: Path) -> None:
     data_directory(tmp_path, encode_batch([OFFSET]), encode_batch([STREAMS, OFFSET]))
-    ((partition, files),) = segments_of([tmp_path]).items()
+    (((partition, _), files),) = segments_of([tmp_path]).items()
     checked = check_partition(partition, files, lambda _: None)
     assert (partition, checked.records) == (7, 3)
     assert [(each.demand, each.step.offset) for each in checked.violations] == [(KAFKA_20254, 1)]
@@ -158,7 +158,7 @@ def test_a_data_directory_is_checked_partition_by_partition(tmp_path: Path) -> N
 def test_offsets_that_come_after_the_groups_end_make_a_simple_group_again(tmp_path: Path) -> None:
     end = Record(0, 7, key(17, "g"), None)
     data_directory(tmp_path, encode_batch([STREAMS, OFFSET, end, OFFSET, STREAMS]))
-    ((partition, files),) = segments_of([tmp_path]).items()
+    (((partition, _), files),) = segments_of([tmp_path]).items()
     (found,) = check_partition(partition, files, lambda _: None).violations
     assert (found.demand, found.step.offset) == (KAFKA_20254, 4)
 
