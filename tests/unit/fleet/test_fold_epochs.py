@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from tests.unit.fleet.written_group import START, Written
 
 from kohort.fleet.fold.fold import state_of
@@ -44,6 +45,16 @@ def test_a_move_is_unowned_from_the_members_word_to_the_next_owners_grant() -> N
         ("revoked", 2, "a", ("flights-2",)),
         ("assigned", 2, "b", ("flights-2",)),
     ]
+
+
+@pytest.mark.parametrize("days", [400, -400])
+def test_a_clock_that_is_set_while_a_rebalance_runs_makes_it_no_longer(days: int) -> None:
+    written = formed().after(60).joins("b").epoch(2).after(3).after(days * 86_400)
+    written.targets(2, a=(0, 1, 2)).has("b", 2).after(2).has("a", 2, 0, 1, 2)
+    assert [(hour.rebalances, hour.rebalance_ms_max) for hour in written.all_hours() if hour.rebalances] in (
+        [(1, 0), (1, 2_000)],
+        [(1, 2_000), (1, 0)],
+    )
 
 
 def test_tombstones_with_a_new_epoch_are_a_departure() -> None:

@@ -5,7 +5,8 @@ less than a coordinator's own events: of a classic group it has the moment a gen
 assignment was stored, but no JoinGroup; so a rebalance of a classic group is counted from the forming, and what was
 unowned before that is not seen. Of the other kinds it has every step.
 
-The clock never goes back, unless by more than an hour: then it had been set wrong, and goes on from there.
+The clock never goes back, unless by more than an hour: then it had been set wrong, and goes on from there. What a
+clock was set by, that way or by a month at once, is no time that passed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kohort.fleet.fold.hours import HOUR_MS, Hours, Standing
+from kohort.fleet.fold.hours import HOUR_MS, JUMP_MS, Hours, Standing
 from kohort.fleet.fold.ownership import Intervals
 from kohort.model.ids import TopicPartition
 
@@ -144,11 +145,20 @@ class Group:
         elif at_ms > self.clock_ms:
             if self.members and self.ownership.unowned:
                 self.hours.add_unowned(self.clock_ms, at_ms, len(self.ownership.unowned), self.standing())
+            if at_ms - self.clock_ms > JUMP_MS:
+                self._begin_later_by(at_ms - self.clock_ms)
             self.clock_ms = at_ms
         elif self.clock_ms - at_ms > HOUR_MS:
+            self._begin_later_by(at_ms - self.clock_ms)
             self.clock_ms = at_ms
         self.last_seen_ms = max(self.last_seen_ms, at_ms)
         return self.clock_ms
+
+    def _begin_later_by(self, span_ms: int) -> None:
+        """Let a step of the clock be no part of the rebalance that runs: it was set."""
+        if self.running is not None:
+            self.running.since_ms += span_ms
+            self.running.target_ms += span_ms if self.running.target_ms else 0
 
     def standing(self) -> Standing:
         """Return what the group is now, for its hours."""
