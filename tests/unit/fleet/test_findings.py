@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from tests.tidy.tree import ROOT
@@ -154,6 +154,11 @@ def test_members_that_have_ceased_to_commit_are_stuck() -> None:
     assert names(silent(8 * HOUR)) == {"stuck_group"}
 
 
+def test_a_group_that_has_nothing_left_to_read_is_not_stuck() -> None:
+    assert names(replace(silent(8 * HOUR), lag=1)) == {"stuck_group"}
+    assert names(replace(silent(8 * HOUR), lag=0)) == set()
+
+
 def test_a_silence_like_those_before_is_a_habit() -> None:
     assert names(silent(15 * HOUR, habit_ms=10 * HOUR)) == set()
 
@@ -190,6 +195,13 @@ def shares(kind: str = "consumer", since_ms: int = DAY, **more: Any) -> Facts:
 def test_members_beyond_the_partitions_are_idle() -> None:
     (finding,) = judge(shares(members=6, partitions=4, idle_members=2, largest_share=1), DEFAULTS)
     assert finding.sentence == "2 of 6 members have nothing: there are 4 partitions"
+
+
+def test_one_member_of_which_something_is_said_is_one() -> None:
+    (idle,) = judge(shares(members=2, partitions=1, idle_members=1, largest_share=1), DEFAULTS)
+    assert idle.sentence == "1 of 2 members has nothing: there is 1 partition"
+    (uneven,) = judge(shares(members=3, partitions=6, idle_members=1, largest_share=5, subscriptions=["a"]), DEFAULTS)
+    assert uneven.sentence.endswith("; 1 has nothing")
 
 
 def test_members_that_came_a_minute_ago_are_not_idle_yet() -> None:
@@ -319,8 +331,15 @@ def test_who_was_away_for_days_before_may_be_again() -> None:
 
 
 def test_offsets_that_say_when_they_expire_are_believed() -> None:
+    told = facts(state="Simple", committed_partitions=1, next_expiry_ms=NOW + HOUR, last_commit_ms=NOW)
+    (found,) = judge(told, DEFAULTS)
+    assert found.finding == "offsets_expiring"
+    assert found.sentence.startswith("the offsets of 1 partition expire in 60 minutes")
+
+
+def test_offsets_of_members_do_not_expire_whatever_they_say() -> None:
     told = facts(state="Stable", members=1, committed_partitions=1, next_expiry_ms=NOW + HOUR, last_commit_ms=NOW)
-    assert names(told) == {"offsets_expiring"}
+    assert names(told) == set()
 
 
 def test_a_simple_group_that_commits_no_more_is_abandoned() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from kohort.fleet.findings.facts import Facts, Finding, told_ms
 from kohort.fleet.findings.stuck_group import longest_silence_ms
 from kohort.fleet.findings.thresholds import Thresholds
+from kohort.fleet.report.wording import counted
 
 NAME = "abandoned_group"
 
@@ -25,7 +26,8 @@ def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
     yield facts.finding(
         NAME,
         "info",
-        f"nobody has been in it for {told_ms(away_ms)}; it has offsets of {facts.committed_partitions} partitions",
+        f"nobody has been in it for {told_ms(away_ms)}; "
+        f"it has offsets of {counted(facts.committed_partitions, 'partition')}",
         "delete it (kohort groups delete) if it is not needed, or see why it has not come back",
         since_ms=since_ms,
         value=away_ms / 1000,

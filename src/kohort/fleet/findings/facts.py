@@ -109,6 +109,8 @@ class Facts:
     largest_share: int = 0
     smallest_share: int = 0
     idle_members: int = 0
+    lag: int | None = None
+    """What it has left to read, where ends of topics were asked for."""
     last_commit_ms: int | None = None
     next_expiry_ms: int | None = None
     emptied_ms: int | None = None

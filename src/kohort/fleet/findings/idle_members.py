@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kohort.fleet.findings.facts import Facts, Finding
 from kohort.fleet.findings.thresholds import Thresholds
+from kohort.fleet.report.wording import counted
 
 NAME = "idle_members"
 KINDS = ("classic", "consumer")
@@ -27,7 +28,8 @@ def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
     yield facts.finding(
         NAME,
         "info",
-        f"{facts.idle_members} of {facts.members} members have nothing: there are {facts.partitions} partitions",
+        f"{facts.idle_members} of {facts.members} members {'has' if facts.idle_members == 1 else 'have'} nothing: "
+        f"there {'is' if facts.partitions == 1 else 'are'} {counted(facts.partitions, 'partition')}",
         "stop the surplus, unless it stands by on purpose, or give the topics more partitions",
         since_ms=since_ms,
         value=float(facts.idle_members),

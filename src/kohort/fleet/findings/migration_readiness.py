@@ -12,6 +12,7 @@ from kohort.assign.server_catalog import server_assignors
 from kohort.fleet.findings.estimate import live_group
 from kohort.fleet.findings.facts import Facts, Finding
 from kohort.fleet.findings.thresholds import Thresholds
+from kohort.fleet.report.wording import counted
 from kohort.group.migration.plan import Goal, Limits, refusals
 
 READY, NOT_READY = "ready_for_consumer", "not_ready_for_consumer"
@@ -25,7 +26,7 @@ def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
     if facts.kind != "classic" or not facts.members or not facts.stored:
         return
     against = list(_against(facts, settings))
-    evidence = [facts.standing(f"generation with {facts.members} members by {facts.strategy}")]
+    evidence = [facts.standing(f"generation with {counted(facts.members, 'member')} by {facts.strategy}")]
     if against:
         yield facts.finding(
             NOT_READY,
@@ -40,7 +41,7 @@ def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
         yield facts.finding(
             READY,
             "info",
-            f"its {facts.members} members can go to the consumer protocol, one restart each",
+            f"its {counted(facts.members, 'member')} can go to the consumer protocol, one restart each",
             "restart them with group.protocol=consumer; kohort migrate plan says in which order and what it moves",
             since_ms=facts.last_seen_ms,
             evidence=evidence,

@@ -1,4 +1,8 @@
-"""Offsets that Kafka will forget soon: of groups without members, and those that say themselves when they expire."""
+"""Offsets that Kafka will forget soon: of groups without members, by the retention or as a commit says itself.
+
+What members subscribe to is not forgotten, whatever was said when it was committed (KIP-211). Offsets of topics to
+which a group with members no longer subscribes are, and are not looked at here.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from collections.abc import Iterator
 
 from kohort.fleet.findings.facts import Facts, Finding, told_ms
 from kohort.fleet.findings.thresholds import Thresholds
+from kohort.fleet.report.wording import counted
 
 NAME = "offsets_expiring"
 
@@ -22,7 +27,7 @@ def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
     yield facts.finding(
         NAME,
         "critical",
-        f"the offsets of {facts.committed_partitions} partitions expire in {told_ms(left_ms)}{since}",
+        f"the offsets of {counted(facts.committed_partitions, 'partition')} expire in {told_ms(left_ms)}{since}",
         "start a member, or commit them again; else its next start begins by auto.offset.reset",
         since_ms=facts.emptied_ms or facts.last_commit_ms or facts.last_seen_ms,
         until_ms=expiry_ms,
@@ -33,9 +38,11 @@ def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
 
 def _expiry_ms(facts: Facts, settings: Thresholds) -> int | None:
     """Return when the first offsets expire, None where none do (KIP-211)."""
+    if facts.members:
+        return None
     if facts.next_expiry_ms is not None:
         return facts.next_expiry_ms
-    if facts.members or facts.last_commit_ms is None:
+    if facts.last_commit_ms is None:
         return None
     # Of a classic group that is empty it counts from then on; of all others from the commit.
     base_ms = facts.emptied_ms if facts.kind == "classic" and facts.emptied_ms else facts.last_commit_ms

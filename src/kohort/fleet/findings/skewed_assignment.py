@@ -28,7 +28,9 @@ def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
         return
     ratio = facts.largest_share / average
     by = f", by {facts.strategy}" if facts.strategy else ""
-    idle = f"; {facts.idle_members} have nothing" if facts.idle_members else ""
+    idle = (
+        f"; {facts.idle_members} {'has' if facts.idle_members == 1 else 'have'} nothing" if facts.idle_members else ""
+    )
     evidence = [each.evidence() for each in facts.of(*CHANGES)[-3:]]
     yield facts.finding(
         NAME,

@@ -46,6 +46,8 @@ def _silence(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
     hours = [hour for hour in facts.hours if hour.commits]
     if last_ms is None or len(hours) < settings.stuck_hours_with_commits or facts.state in MOVING:
         return
+    if facts.lag == 0:  # there is nothing to commit
+        return
     silence_ms = facts.now_ms - last_ms
     habit_ms = settings.stuck_silence_factor * longest_silence_ms(hours)
     if silence_ms < max(settings.stuck_silence_ms, habit_ms):

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from kohort.fleet.findings.facts import CommitOf, Evidence, Facts, Finding, picked
 from kohort.fleet.findings.thresholds import HOUR_MS, Thresholds
+from kohort.fleet.report.wording import counted
 
 NAME = "zombie_commits"
 
@@ -33,7 +34,8 @@ def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
     yield facts.finding(
         NAME,
         "critical",
-        f"offsets of {names} went back {len(commits)} times, by up to {farthest} records, and forward again between",
+        f"offsets of {names} went back {len(commits)} times, by up to {counted(farthest, 'record')}, "
+        "and forward again between",
         "find who else commits for this group: an instance that was thought dead, or a producer without group metadata",
         since_ms=commits[0].at_ms,
         until_ms=max(commit.at_ms for commit in commits),

@@ -177,7 +177,7 @@ def _standing() -> Iterator[Story]:
     yield Story("gone consumer", gone("consumer-java"), topics(4), abandoned, rests={-1: (72, 132)}, near=EXPIRING)
     yield Story("expiring", gone("cooperative-java"), topics(4), abandoned | EXPIRING, rests={-1: (150, 166)})
     yield Story(
-        "expiring by itself", deployed("eager-java", 2, 1), topics(3), EXPIRING | READY, commits=Commits.EXPIRING
+        "says an expiry", deployed("eager-java", 2, 1), topics(3), READY, near=EXPIRING, commits=Commits.EXPIRING
     )
 
 
