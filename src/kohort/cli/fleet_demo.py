@@ -39,10 +39,16 @@ def generated(directory: Path, args: argparse.Namespace) -> Truth:
 
     output.remark(f"making the log of {counted(args.groups, 'group')}, each a copy of a story that is played first")
     began = time.monotonic()
-    try:
-        truth = generate(directory, groups=args.groups, seed=args.seed, days=args.days)
-    except ValueError as wrong:
-        raise CommandFailed(str(wrong), USAGE) from None
+    with output.Meter("making the log", unit="stories and groups") as meter:
+
+        def advanced(done: int, total: int) -> None:
+            meter.total = total
+            meter.advance(done - meter.count)
+
+        try:
+            truth = generate(directory, groups=args.groups, seed=args.seed, days=args.days, progress=advanced)
+        except ValueError as wrong:
+            raise CommandFailed(str(wrong), USAGE) from None
     output.remark(f"made {len(truth.groups):,} groups: {time.monotonic() - began:.1f} s")
     return truth
 

@@ -28,6 +28,10 @@ QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Half the work of a short run: what Java spends on making itself faster is never got back."""
 SHORT_BYTES = 512 << 20
 """Up to how many bytes of input a run is a short one."""
+TEXT_PACKED = 10
+"""How many times its size a packed dump has, at least."""
+STORED = 8
+"""How many times their size in tables records had in a log, about."""
 
 _RAISED = re.compile(r"^([a-z_]\w*\.)*([A-Z]\w+): (.+)$")
 
@@ -100,6 +104,7 @@ def started(args: argparse.Namespace, *, is_short: bool = False) -> Iterator[Spa
         raise needed(missing) from None
     try:
         java_options = QUICK_JAVA if is_short and args.master.startswith("local") else ""
+        output.remark("starting Spark")
         session = build("kohort fleet", master=args.master, conf=dict(args.conf), java_options=java_options)
     except JavaMissing as missing:
         raise CommandFailed(str(missing), USAGE) from None
@@ -122,12 +127,24 @@ def are_short(inputs: Iterable[Input]) -> bool:
     for given in inputs:
         if given.kind == "cluster":
             return False
+        times = 1 if given.kind == "segment" else TEXT_PACKED
         for path in map(Path, given.where):
             files = [*path.glob("*.log"), *path.glob(f"{OFFSETS_TOPIC}-*/*.log")] if path.is_dir() else [path]
             for file in files:
                 with suppress(FileNotFoundError):  # a broker that lives may have removed it just now
-                    size += file.stat().st_size
+                    size += file.stat().st_size * (times if file.suffix == ".gz" else 1)
     return size <= SHORT_BYTES
+
+
+def have_little(tables: Tables) -> bool:
+    """Whether so little stands in the tables that Java need not be tuned for reading it."""
+    files = (
+        file
+        for path, parts in tables.parts.items()
+        for part in parts
+        for file in (tables.directory / path / part).rglob("*.parquet")
+    )
+    return STORED * sum(file.stat().st_size for file in files) <= SHORT_BYTES
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kohort.cli import output
 from kohort.cli.failure import USAGE, CommandFailed
 from kohort.cli.fleet_progress import Stages
-from kohort.cli.fleet_session import are_short, guarded, opened, started, writable
+from kohort.cli.fleet_session import are_short, guarded, have_little, opened, started, writable
 from kohort.cli.options import CONFIG_VARIABLE
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def run_run(args: argparse.Namespace) -> int:
     tables = opened(args.tables, must_hold=False)
     inputs = inputs_of(args.inputs, args.properties)
     writable(args.report)
-    with started(args, is_short=are_short(inputs)) as session:
+    with started(args, is_short=are_short(inputs) and have_little(tables)) as session:
         summary = piped(session, inputs, tables)
         report = None if args.report is None else told_report(session, tables)
     if report is not None:
@@ -110,7 +110,7 @@ def run_report(args: argparse.Namespace) -> int:
     tables = opened(args.tables, must_hold=True)
     out: Path | None = args.out or (None if args.json else Path("fleet.html"))
     writable(out)
-    with started(args, is_short=True) as session:
+    with started(args, is_short=have_little(tables)) as session:
         report = told_report(session, tables)
     if out is not None:
         write_report(out, report, is_shown=args.open)

@@ -30,7 +30,19 @@ SOME = ("eager", "consumer", "nightly", "share", "streams", "simple")
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("fleet") / "log"
-    generate(directory, groups=40, seed=3, stories=SOME, partitions=4, commits_per_day=6)
+    heard: list[tuple[int, int]] = []
+    generate(
+        directory,
+        groups=40,
+        seed=3,
+        stories=SOME,
+        partitions=4,
+        commits_per_day=6,
+        progress=lambda done, total: heard.append((done, total)),
+    )
+    assert heard == sorted(heard)
+    assert len(heard) == 3 + 4  # of the stories three are played
+    assert {total for _, total in heard} == {3 + 40}
     return directory
 
 
@@ -100,7 +112,7 @@ def test_times_of_records_only_grow_and_lie_in_the_days_of_the_fleet(home: Path)
 
 
 def test_groups_that_are_well_load_in_every_kafka_that_is_no_preview(home: Path) -> None:
-    for partition, files in segments_of([home]).items():
+    for (partition, _), files in segments_of([home]).items():
         checked = check_partition(partition, files, lambda _: None)
         assert [each for each in checked.violations if each.demand is not KAFKA_17306] == []
 

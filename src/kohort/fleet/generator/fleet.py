@@ -9,7 +9,7 @@ other times. What is written are segment files of `__consumer_offsets`, as a bro
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -17,7 +17,7 @@ from random import Random
 from kohort.broker.disk import OsDisk
 from kohort.fleet.generator.commits import DAY_MS, Batch
 from kohort.fleet.generator.healthy import nearly_ill, ordinary
-from kohort.fleet.generator.ill import ill
+from kohort.fleet.generator.ill import EXPIRING, ill
 from kohort.fleet.generator.modern import ShareGroup, StreamsGroup
 from kohort.fleet.generator.story import Commits, Story, topics
 from kohort.fleet.generator.truth import Known, Truth
@@ -33,6 +33,7 @@ TOPICS_FILE = "topics.json"
 LEAST_DAYS = 8
 """Kafka forgets offsets after seven days: that some are about to be forgotten takes a day more."""
 _APPENDED_BYTES = 1 << 20
+Progress = Callable[[int, int], None]
 
 
 def generate(
@@ -45,11 +46,13 @@ def generate(
     commits_per_day: int = 24,
     segment_bytes: int = 64 << 20,
     stories: Collection[str] = (),
+    progress: Progress = lambda _, __: None,
 ) -> Truth:
     """Write a fleet's log into a directory, which must be new or empty, and return what is known of it.
 
     `commits_per_day` is of each group, on average; `stories` are the names of those that there shall be, none of them
-    stands for all. Raises ValueError, and StorageError as the disk does.
+    stands for all. `progress` hears how many stories were played and groups written, and how many there are of both.
+    Raises ValueError, and StorageError as the disk does.
     """
     if days < LEAST_DAYS:
         raise ValueError(f"days={days}: a fleet has at least {LEAST_DAYS}")
@@ -60,9 +63,13 @@ def generate(
     random = Random(seed)
     ended_ms = BEGAN_MS + days * DAY_MS
     made = [each for each in _made_up(seed) if not stories or each.story.name in stories]
-    made += [play(story, seed) for story in _played() if not stories or story.name in stories]
-    if not made:
+    played = [story for story in _played() if not stories or story.name in stories][: max(0, groups - len(made))]
+    if not made and not played:
         raise ValueError(f"stories={sorted(stories)}: there are no such stories")
+    steps = len(played) + groups
+    for done, story in enumerate(played):
+        progress(done, steps)
+        made.append(play(story, seed))
     fleet: dict[int, list[Written]] = {}
     known: dict[str, Known] = {}
     named: dict[str, tuple[bytes, int]] = {}
@@ -77,7 +84,9 @@ def generate(
     records = 0
     disk = OsDisk(home)
     for partition in range(partitions):
-        records += _write(disk, partition, fleet.get(partition, []), segment_bytes)
+        here = fleet.pop(partition, [])
+        progress(steps - len(here) - sum(map(len, fleet.values())), steps)
+        records += _write(disk, partition, here, segment_bytes)
     disk.close()
     _write_topics(home, named)
     truth = Truth(known, BEGAN_MS, ended_ms, records)
@@ -94,6 +103,7 @@ def _played() -> Iterator[Story]:
 def _made_up(seed: int) -> Iterator[Played]:
     """Yield what no scene can play: groups without members, and those of types that our coordinator does not have."""
     yield simple(Story("simple", _nothing, topics(6), weight=3))
+    yield simple(Story("expiring by itself", _nothing, topics(3), EXPIRING, commits=Commits.EXPIRING))
     share, streams = (
         Story("share", _nothing, topics(8), weight=3, commits=Commits.NONE),
         partial(play_modern, seed=seed),
