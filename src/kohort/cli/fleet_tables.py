@@ -40,7 +40,10 @@ def run_findings(args: argparse.Namespace) -> int:
     """Print what was found, the worst first."""
     rows = findings_of(opened(args.tables, must_hold=True))
     if args.finding is not None and all(row["finding"] != args.finding for row in rows):
-        raise unknown("finding", args.finding, {row["finding"] for row in rows}, "nothing of that name was found")
+        from kohort.fleet.findings.rules import NAMES
+
+        if args.finding not in NAMES:
+            raise unknown("finding", args.finding, NAMES, f"there are {', '.join(NAMES)}")
     most = WORST_FIRST.index(args.severity) if args.severity else len(WORST_FIRST)
     kept = [
         row

@@ -70,8 +70,9 @@ class Tables:
             raise TablesBroken(
                 f"{path} is not JSON ({error}): restore it, or remove the directory and run anew"
             ) from error
-        if manifest.get("version") != VERSION:
-            raise TablesBroken(f"{path} has version {manifest.get('version')}, this kohort reads {VERSION}")
+        version = manifest.get("version") if isinstance(manifest, dict) else None
+        if version != VERSION:
+            raise TablesBroken(f"{path} has version {version}, this kohort reads {VERSION}")
         return manifest
 
     def frame(self, spark: SparkSession, table: Table) -> DataFrame:

@@ -78,7 +78,7 @@ def test_a_second_run_is_refused_while_one_works(tmp_path: Path) -> None:
         pass
 
 
-@pytest.mark.parametrize("content", ["{", json.dumps({"version": 99})])
+@pytest.mark.parametrize("content", ["{", "[]", json.dumps({"version": 99})])
 def test_a_manifest_that_cannot_be_read_is_one_sentence(tmp_path: Path, content: str) -> None:
     (tmp_path / "state").mkdir()
     (tmp_path / MANIFEST).write_text(content)

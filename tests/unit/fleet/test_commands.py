@@ -1,0 +1,60 @@
+"""What `kohort fleet` and `kohort log` do with the files of a fleet, where no Spark is needed for it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.unit.fleet.written_log import COMMIT_VALUE, batch_of, commit_key
+
+from kohort.cli.fleet_session import SHORT_BYTES, are_short, have_little
+from kohort.cli.main import main
+from kohort.fleet.inputs import Input
+from kohort.fleet.schema import GROUP_HOURS
+from kohort.fleet.tables import MANIFEST, VERSION, Tables
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Path:
+    """The tables of a fleet in which nothing was found."""
+    (tmp_path / "state").mkdir()
+    (tmp_path / MANIFEST).write_text(json.dumps({"version": VERSION, "run": 1, "tables": {}, "positions": {}}))
+    return tmp_path
+
+
+def test_a_rule_that_found_nothing_is_no_wrong_name(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fleet", "findings", "--tables", str(tables), "--finding", "stuck_group", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+    assert main(["fleet", "findings", "--tables", str(tables), "--finding", "xyz"]) == 2
+    assert "there are stuck_group, " in capsys.readouterr().err
+
+
+def test_a_partition_that_two_brokers_have_is_two_logs(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for broker in ("one", "two"):
+        folder = tmp_path / broker / "__consumer_offsets-7"
+        folder.mkdir(parents=True)
+        key = b"\0\x11\0\1g"  # a streams group comes and goes, and somebody commits under its name
+        content = batch_of([(key, b"\0\0"), (key, None), (commit_key("g", "t", 0), COMMIT_VALUE)])
+        (folder / f"{0:020}.log").write_bytes(content)
+    assert main(["log", "check", str(tmp_path / "one"), str(tmp_path / "two")]) == 0
+    assert "6 records in 2 partitions" in capfd.readouterr().out
+
+
+def test_a_long_run_is_known_by_what_is_packed_and_by_what_is_there_already(tmp_path: Path) -> None:
+    packed = tmp_path / "dump.gz"
+    packed.write_bytes(b"\x1f\x8b")
+    with packed.open("r+b") as file:
+        file.truncate(SHORT_BYTES // 8)  # it takes no room on the disk
+    assert not are_short([Input("dump", "a", (str(packed),))])
+    assert are_short([Input("segment", "a", (str(packed),))])
+
+    part = tmp_path / GROUP_HOURS.path / "run=1"
+    part.mkdir(parents=True)
+    with (part / "part-0.parquet").open("wb") as file:
+        file.truncate(SHORT_BYTES)
+    (tmp_path / "state").mkdir()
+    assert have_little(Tables(tmp_path))  # a run that was not published
+    named = {GROUP_HOURS.path: ["run=1"]}
+    (tmp_path / MANIFEST).write_text(json.dumps({"version": VERSION, "run": 1, "tables": named, "positions": {}}))
+    assert not have_little(Tables(tmp_path))
