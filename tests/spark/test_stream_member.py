@@ -6,18 +6,21 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from tests.spark.cluster import Topic
 
 from kohort.client import Admin
-from kohort.model.errors import KafkaError
+from kohort.client.list_offsets import list_ends
+from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.spark.membership.checkpoint import MARK
 from kohort.spark.membership.door import place, tell_done, tell_ended, wait_until_left
 from kohort.spark.membership.stream_member import StreamMember
 from kohort.spark.membership.stream_offset import StreamOffset
 from kohort.spark.options.format import SourceOptions, TriggerLimits
+from kohort.spark.rows.rounds import Round
 from kohort.wire.records import Record
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
@@ -132,6 +135,31 @@ def test_a_batch_that_the_application_says_is_done_is_committed_before_the_next_
     topic.run(scenario())
 
 
+def test_a_commit_that_nobody_answers_leaves_the_batch_open_for_who_says_next_that_it_is_done(
+    topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark is done with it: its rows must not come again in the next batch because a listener was the first to say so."""
+    topic.fill(30)
+
+    async def scenario() -> None:
+        async with Job(topic) as job:
+            await job.batch()
+            end, gate = job.checkpoint.to_json(), job.member._gate
+
+            async def unreachable(_: Round) -> None:
+                raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+            with monkeypatch.context() as patched:
+                patched.setattr(gate, "commit", unreachable)
+                assert not await asyncio.to_thread(tell_done, end["reader"], end)
+                with pytest.raises(KafkaError, match="COORDINATOR_NOT_AVAILABLE|coordinator"):
+                    await job.look()
+            assert not await job.look()
+            assert await committed(topic) == {0: 10, 1: 10, 2: 10}
+
+    topic.run(scenario())
+
+
 def test_a_reader_that_the_application_says_has_ended_leaves_without_a_commit(topic: Topic) -> None:
     topic.fill(30)
 
@@ -225,6 +253,17 @@ def test_few_offsets_are_left_for_later_until_there_are_enough(topic: Topic) -> 
             assert not await job.look()
             topic.fill(3)
             assert await job.batch() == {0: (2, 4), 1: (2, 4), 2: (2, 4)}
+
+    topic.run(scenario())
+
+
+def test_the_first_batch_does_not_wait_for_as_many_as_the_others(topic: Topic) -> None:
+    """As in Spark's own source: the longest delay is counted from the last batch, and there was none."""
+    topic.fill(3)
+
+    async def scenario() -> None:
+        async with Job(topic, minOffsetsPerTrigger="6") as job:
+            assert await job.look()
 
     topic.run(scenario())
 
@@ -467,6 +506,68 @@ def test_starting_offsets_are_for_partitions_that_the_group_has_none_of(topic: T
         topic.fill(3)
         async with Job(topic, startingOffsets=chosen) as again:
             assert await again.batch() == {0: (10, 11), 1: (10, 11), 2: (10, 11)}
+
+    topic.run(scenario())
+
+
+@pytest.mark.parametrize("fails", ["true", "false"])
+def test_records_that_come_while_the_latest_offsets_are_looked_up_are_no_loss(
+    topic: Topic, fails: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic.fill(30)
+
+    async def scenario() -> None:
+        with monkeypatch.context() as busy:
+
+            async def look_and_write(*asked: Any, **how: Any) -> dict[TopicPartition, int]:
+                found = await list_ends(*asked, **how)
+                topic.fill(3)
+                return found
+
+            busy.setattr("kohort.spark.membership.starting_points.list_ends", look_and_write)
+            async with Job(topic, startingOffsets="latest", failOnDataLoss=fails) as job:
+                assert not await job.look()
+                topic.fill(3)
+                assert await job.batch() == {0: (12, 13), 1: (12, 13), 2: (12, 13)}
+
+    topic.run(scenario())
+
+
+def test_an_offset_to_start_at_that_is_not_there_is_named_with_its_option(topic: Topic) -> None:
+    topic.fill(30)
+    chosen = f'{{"{topic.name}": {{"0": 500, "1": -2, "2": -1}}}}'
+
+    async def scenario() -> None:
+        async with Job(topic, startingOffsets=chosen) as job:
+            with pytest.raises(
+                KafkaError, match=rf"startingOffsets says 500 for {topic.name}-0, the log holds 0 to 10"
+            ):
+                await job.batch()
+        async with Job(topic, startingOffsets=chosen, failOnDataLoss="false") as job:
+            assert await job.batch() == {0: (0, 10), 1: (0, 10)}
+
+    topic.run(scenario())
+
+
+@pytest.mark.parametrize("fails", ["true", "false"])
+@pytest.mark.parametrize("start", ["earliest", "latest"])
+def test_a_topic_that_is_made_anew_while_it_is_read_is_a_loss_and_then_read_from_its_first_record_on(
+    topic: Topic, fails: str, start: str
+) -> None:
+    async def scenario() -> None:
+        async with Job(topic, startingOffsets=start, failOnDataLoss=fails, protocol="cooperative") as job:
+            assert not await job.look()
+            topic.fill(30)
+            await job.batch()
+            assert not await job.look()
+            await delete(topic)
+            await topic._create()
+            topic.fill(9)
+            if fails == "false":
+                assert await job.batch() == {0: (0, 3), 1: (0, 3), 2: (0, 3)}
+            else:
+                with pytest.raises(KafkaError, match="failOnDataLoss"):
+                    await job.batch()
 
     topic.run(scenario())
 

@@ -31,6 +31,22 @@ def test_partitions_with_few_rows_share_a_task_that_reads_them_all(topic: Topic)
     ]
 
 
+def test_few_rows_are_read_by_as_many_tasks_as_are_asked_for(topic: Topic) -> None:
+    """A row may be much work."""
+    options = {
+        "kafka.bootstrap.servers": topic.bootstrap_servers,
+        "subscribe": topic.name,
+        "group.id": topic.group_id,
+        "minPartitions": "5",
+    }
+    reader = KohortSource(options).streamReader(None)
+    end = StreamOffset(topic.group_id, 0, 1, (OffsetRange(topic.partitions[0], 10, 30),))
+    found = reader.partitions(StreamOffset(topic.group_id).to_json(), end.to_json())
+    assert [(each.start, each.stop) for task in found for each in task.ranges] == [
+        (10, 14), (14, 18), (18, 22), (22, 26), (26, 30)
+    ]  # fmt: skip
+
+
 def test_a_task_of_a_stream_spans_no_more_offsets_than_the_option_says(topic: Topic) -> None:
     options = {
         "kafka.bootstrap.servers": topic.bootstrap_servers,

@@ -140,6 +140,10 @@ class PartitionLog:
                 self.producers.update(header, now_ms)
 
         for segment in doubtful:
+            if segment.base_offset < self._log_end_offset:
+                # It is empty, and could be neither made nor taken back for certain: the log went on without it.
+                self._segments.remove_last().remove()
+                break
             self.recovery = recover(self._disk, self.directory, segment, visit)
             self._log_end_offset = self.recovery.end_offset
             if self.config.is_durable:
@@ -256,9 +260,20 @@ class PartitionLog:
         segment = self._segments.segment(self._log_end_offset, self.config.index_interval_bytes)
         segment.create()
         if self.config.is_durable:
-            self._disk.flush_directory(self.directory)
+            try:
+                self._disk.flush_directory(self.directory)
+            except StorageError:
+                self._take_back(segment)
+                raise
         self._segments.add(segment)
         return segment
+
+    def _take_back(self, segment: Segment) -> None:
+        """Remove a segment of which it is not known whether it was made: the log goes on in the one before it."""
+        try:
+            segment.remove()
+        except StorageError as error:
+            self.failure = error  # appends would go beyond where it begins
 
     def roll(self) -> Segment:
         """End the active segment and begin the next, which is returned. Raises StorageError."""

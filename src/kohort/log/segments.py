@@ -68,6 +68,13 @@ class Segments(Sequence[Segment]):
         self._reader.forget()
         return segment
 
+    def remove_last(self) -> Segment:
+        """Take the newest out, and return it; its files are the caller's to remove."""
+        segment = self._segments[-1]
+        self._segments, self.bases = self._segments[:-1], self.bases[:-1]
+        self._reader.forget()
+        return segment
+
     def replace(self, first: int, count: int, segment: Segment) -> None:
         """Put one segment in the place of `count`, whose files are gone."""
         for old in self._segments[first : first + count]:

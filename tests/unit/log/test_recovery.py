@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from tests.unit.log.workbench import DIRECTORY, SMALL, append, batch, everything, fill, names, open_log, rows
 
+from kohort.log.config import LogConfig
 from kohort.log.disk import Disk, DiskFull, StorageError, read_file
 from kohort.log.memory_disk import MemoryDisk
 from kohort.wire.records import CorruptBatch, check_batch, iter_batches
+
+DURABLE = replace(SMALL, flush_policy="fsync")
 
 
 class Killed(BaseException):
@@ -301,3 +306,49 @@ def test_a_failing_disk_is_a_storage_error_at_any_operation() -> None:
         append(log)
         assert [row.offset for row in everything(log)] == list(range(total + 1))
         assert [row.offset for row in everything(open_log(disk, SMALL))] == list(range(total + 1))
+
+
+@pytest.mark.parametrize("config", [SMALL, DURABLE], ids=["written", "flushed"])
+@pytest.mark.parametrize("end", ["closed", "killed", "without power"])
+def test_a_disk_that_fails_once_at_any_operation_loses_nothing_acknowledged(config: LogConfig, end: str) -> None:
+    for at in range(500):
+        disk, left = MemoryDisk(), at
+        log = open_log(disk, config)
+        acknowledged: list[int] = []
+
+        def fail_once(operation: str, path: str) -> None:
+            nonlocal left
+            left -= 1
+            if left == -1:
+                raise StorageError(5, f"{operation}: input/output error", path)
+
+        disk.fault = fail_once
+        for number in range(12):
+            with suppress(StorageError):
+                offset = append(log, batch(2)).base_offset
+                log.flush()
+                acknowledged += [offset, offset + 1]
+                if number % 5 == 2:
+                    log.roll()
+        disk.fault = None
+        if end == "closed":
+            log.close()
+        elif end == "without power" and config.is_durable:
+            disk.lose_unflushed()
+        found = [row.offset for row in everything(open_log(disk, config))]
+        assert set(acknowledged) <= set(found)
+        assert found == list(range(len(found)))
+        if left >= 0:
+            return
+    raise AssertionError("more operations than were foreseen")
+
+
+def test_an_empty_segment_that_begins_before_the_end_of_the_last_one_never_was() -> None:
+    """A disk could not say that it was made, nor that it was removed again; the log went on without it."""
+    disk = MemoryDisk()
+    log = open_log(disk)
+    append(log, batch(5))
+    disk.open(f"{DIRECTORY}/00000000000000000002.log", create=True)
+    log = open_log(disk)
+    assert append(log).base_offset == 5
+    assert [row.offset for row in everything(open_log(disk))] == list(range(6))

@@ -127,6 +127,8 @@ def test_security_is_said_in_kafkas_names_and_travels_as_plain_values() -> None:
             "batch",
             'assign is \'{"f": 0}\': it takes JSON such as {"flights": [0, 1]}',
         ),
+        (SERVERS | {"kafka.transactional.id": "t"}, "write", "no option kafka.transactional.id: each task has an"),
+        (SERVERS | {"kafka.partitioner.class": "P"}, "write", "no option kafka.partitioner.class: a row goes where"),
         (SERVERS | {"subscribePattern": "("}, "batch", "subscribePattern is '(': it takes a regular expression"),
     ],
 )
@@ -173,7 +175,13 @@ def test_a_sink_takes_no_topics_to_read_and_a_topic_to_write() -> None:
 
 def test_where_a_query_is_written_its_options_say_whether_it_is_a_stream() -> None:
     check(SERVERS | {"subscribe": "flights", "kafka.group.id": "g"})
+    check(SERVERS | {"subscribe": "flights", "kafka.group.id": "g", "startingOffsets": "latest"})
+    check(SERVERS | {"subscribe": "flights", "groupIdPrefix": "batch"})
     check(STREAM | {"endingOffsets": "latest"})
+    with pytest.raises(ValueError, match=r"in a batch it takes earliest.*, and a stream needs the option group\.id"):
+        check(SERVERS | {"subscribe": "flights", "startingOffsets": "latest"})
+    with pytest.raises(ValueError, match=r"groupIdPrefix: the group is named by group\.id"):
+        check(STREAM | {"groupIdPrefix": "query"})
     with pytest.raises(ValueError, match="protocol is 'x'"):
         check(STREAM | {"protocol": "x"})
     with pytest.raises(ValueError, match="startingOffsets is meant"):

@@ -27,6 +27,11 @@ def test_shares_add_up_to_the_limit_exactly():
     assert [each.size for each in ranges] == [4, 3, 3]
 
 
+def test_few_rows_do_not_wait_for_another_partitions_many():
+    sizes = {each.partition: each.size for each in plan({A: (0, 10_000_000), B: (0, 5), C: (0, 1)}, 1000)}
+    assert sizes == {A: 998, B: 1, C: 1}
+
+
 def test_a_limit_below_the_number_of_partitions_still_makes_progress():
     assert plan({A: (0, 10), B: (0, 10), C: (0, 11)}, 1) == (OffsetRange(C, 0, 1),)
 
