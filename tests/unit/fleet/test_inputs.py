@@ -10,13 +10,19 @@ import pyarrow as pa
 import pytest
 from tests.unit.fleet.written_log import COMMIT_VALUE, batch_of, commit_key, name, short
 
+from kohort.client.errors import PartitionErrors, UnknownPartition, UnknownTopic
+from kohort.client.list_offsets import OffsetAndTimestamp
+from kohort.client.view import PartitionView, TopicView
 from kohort.fleet import bronze
 from kohort.fleet.bronze.tasks import rows_of
 from kohort.fleet.inputs import WrongInput, parse_inputs, text_files
+from kohort.fleet.inputs import cluster as cluster_input
 from kohort.fleet.inputs.broker_log import state_change
 from kohort.fleet.inputs.exports import export_lines
 from kohort.fleet.inputs.member_metrics import measurements
-from kohort.fleet.inputs.pieces import from_json, packed, to_json
+from kohort.fleet.inputs.pieces import Piece, from_json, packed, to_json
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.ids import TopicPartition
 
 IGNORED = dict.fromkeys(("file", "position", "sample"))
 COMMITS = batch_of([(commit_key("g", "t", number), COMMIT_VALUE) for number in range(3)])
@@ -275,6 +281,43 @@ def test_a_packed_file_that_is_cut_off_gives_what_is_there(tmp_path):
     rows = rows_from(str(tmp_path / "x.gz"))
     assert records(rows)
     assert "cannot be read any further" in next(row["reason"] for row in rows if row["reason"])
+
+
+# -- a live cluster
+
+
+class Cluster:
+    """An admin client of a cluster of which some topics cannot tell their ends."""
+
+    def __init__(self, *failures: KafkaError) -> None:
+        self.failures = list(failures)
+
+    def list_offsets(self, wanted):
+        if self.failures:
+            raise self.failures.pop(0)
+        return {partition: OffsetAndTimestamp(7) for partition in wanted}
+
+
+def topic(name: str, *leaders: int) -> TopicView:
+    return TopicView(
+        name, partitions={at: PartitionView(at, leader, 0, (1,), (1,)) for at, leader in enumerate(leaders)}
+    )
+
+
+def test_a_topic_that_cannot_tell_its_end_keeps_no_other_from_it():
+    b0 = TopicPartition("b", 0)
+    offline = PartitionErrors("offsets could not be listed", {b0: ErrorCode.LEADER_NOT_AVAILABLE})
+    cluster = Cluster(UnknownTopic("c"), offline, UnknownPartition(TopicPartition("d", 1), 1))
+    topics = [topic("a", 1, -1), topic("b", 1, 1), topic("c", 1), topic("d", 1, 1)]
+    ends = cluster_input.ends_of(cluster, topics)
+    assert sorted(ends) == [TopicPartition("a", 0), TopicPartition("b", 1), TopicPartition("d", 0)]
+
+
+def test_a_partition_that_nobody_leads_is_put_aside_and_asked_for_again():
+    piece = Piece("cluster", "a", "nowhere:1", 3, 40, cluster_input.UNLED)
+    fault, end = pa.Table.from_batches(list(rows_of(piece))).to_pylist()
+    assert (fault["partition"], fault["offset"], fault["reason"][:26]) == (3, 40, "no broker leads this parti")
+    assert end["next_offset"] == 40
 
 
 # -- the log of a broker, and metrics

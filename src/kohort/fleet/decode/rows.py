@@ -57,6 +57,11 @@ class Reader:
             yield from _sliced(self._rows(chunk, outcomes))
             yield from self._faults(self._quarantine.take())
 
+    @property
+    def next_offset(self) -> int:
+        """The offset after the last sound batch."""
+        return self._cutter.next_offset
+
     def refuse(self, fault: Fault) -> None:
         """Put something into quarantine that is no batch."""
         self._quarantine.add(fault)
@@ -67,7 +72,7 @@ class Reader:
         A compacted log may hold nothing at its end.
         """
         yield from self._faults(self._quarantine.finish())
-        yield self._sparse(1, {"next_offset": [max(self._cutter.next_offset, stop)]})
+        yield self._sparse(1, {"next_offset": [max(self.next_offset, stop)]})
 
     def _rows(self, chunk: Chunk, outcomes: Outcomes) -> pa.RecordBatch:
         room, count, faulty = records.decode(chunk.source, chunk.batches, self._wanted)
