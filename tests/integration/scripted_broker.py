@@ -32,7 +32,7 @@ class ScriptedBroker:
 
     def __init__(self, answers: Mapping[Api, Callable[[Any], Any]]) -> None:
         self.asked: list[Any] = []
-        self._answers = {
+        self.answers = {
             Api.API_VERSIONS: self._versions,
             Api.METADATA: self._metadata,
             Api.FIND_COORDINATOR: self._coordinator,
@@ -61,7 +61,7 @@ class ScriptedBroker:
                 header, position = decode_request_header(frame)
                 request, _ = decode(request_class(Api(header.api_key)), header.api_version, frame, position)
                 self.asked.append(request)
-                answer = self._answers[Api(header.api_key)](request)
+                answer = self.answers[Api(header.api_key)](request)
                 writer.writelines(encode_response(answer, header.api_version, header.correlation_id))
         except (asyncio.IncompleteReadError, ConnectionError):
             pass

@@ -13,7 +13,7 @@ from kohort.assign.spec import Assignor, GroupSpec
 from kohort.client.assigning import assign_group
 from kohort.client.cluster import Cluster
 from kohort.client.group_requests import GroupRequests
-from kohort.client.retry import retry
+from kohort.client.retry import is_worth_a_retry, retry
 from kohort.client.seen import metadata_seen, specs
 from kohort.member import effects, inputs
 from kohort.model.errors import KafkaError
@@ -57,7 +57,7 @@ class Leading:
         """
         topics = sorted({topic for member in effect.members.values() for topic in member.subscription.topics})
         try:
-            await self._refresh(topics)
+            await self._refresh(topics, is_wanted)
             if not is_wanted():
                 return inputs.ComputeFailed(effect.identity, "the round is over")
             snapshot = specs(self._cluster.view, topics)
@@ -75,8 +75,11 @@ class Leading:
     def _warn(self, old: tuple[str, ...]) -> None:
         log.warning(OLD_MEMBERS, self._group_id, ", ".join(old))
 
-    async def _refresh(self, topics: Iterable[str]) -> None:
-        """Ask for metadata now: a round may have begun because another member saw what this one has not."""
+    async def _refresh(self, topics: Iterable[str], is_wanted: Callable[[], bool]) -> None:
+        """Ask for metadata now: a round may have begun because another member saw what this one has not.
+
+        A cluster that cannot be asked is no reason to end: the coordinator ends a round that takes too long.
+        """
         self._followed |= frozenset(topics)
         self._cluster.track(topics)
         try:
@@ -86,4 +89,14 @@ class Leading:
                 log.warning("group %s: assigning with metadata of before: %s", self._group_id, error.text)
                 return
             waits = self._cluster.waits()
-            await retry(self._cluster.refresh, waits=waits, timeout_ms=self._cluster.request_timeout_ms)
+            while is_wanted():
+                try:
+                    await retry(self._cluster.refresh, waits=waits, timeout_ms=self._cluster.request_timeout_ms)
+                except KafkaError as again:
+                    if not is_worth_a_retry(again):
+                        raise
+                    log.warning(
+                        "group %s: no assignment yet, the topics cannot be seen: %s", self._group_id, again.text
+                    )
+                else:
+                    return

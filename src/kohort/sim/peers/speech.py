@@ -39,8 +39,6 @@ Asked = Callable[[str, str], None]
 Heard = Callable[[str, ErrorCode, str], None]
 """Told that its answer is here."""
 
-_LEADS_MS = 10_000
-"""How long a leader tries to see the topics of its group."""
 _LOOKS_AGAIN_US = 200_000
 
 
@@ -86,7 +84,7 @@ class ClassicSpeech:
             case effects.Leave():
                 self._leave(effect)
             case effects.Compute():
-                self._compute(effect, self._link.host.scheduler.now_us + _LEADS_MS * 1000)
+                self._compute(effect)
             case effects.OnAssignment(name, assignment, generation):
                 self._assignors[name].on_assignment(assignment, generation)
 
@@ -163,7 +161,7 @@ class ClassicSpeech:
 
     # -- leading
 
-    def _compute(self, effect: effects.Compute, until_us: int) -> None:
+    def _compute(self, effect: effects.Compute) -> None:
         """Run the assignor over the members, with metadata of now that covers all their topics."""
         topics = sorted({topic for member in effect.members.values() for topic in member.subscription.topics})
         self._topics.follow(topics)
@@ -172,10 +170,8 @@ class ClassicSpeech:
             if self.member.state is not State.ASSIGNING or self.member.identity != effect.identity:
                 return
             is_known = all(self._topics.view.spec(topic) is not None for topic in topics)
-            if not is_seen and not is_known and self._link.host.scheduler.now_us < until_us:
-                self._link.host.after_us(_LOOKS_AGAIN_US, self._compute, effect, until_us)
-            elif not is_seen and not is_known:
-                self._take(self._failed(effect, "the group's topics could not be looked at"))
+            if not is_seen and not is_known:
+                self._link.host.after_us(_LOOKS_AGAIN_US, self._compute, effect)
             else:
                 self._take(self._assigned(effect, topics))
 

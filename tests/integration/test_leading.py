@@ -1,0 +1,62 @@
+"""A leader that cannot see the group's topics: its round may end, it does not."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.integration.scripted_broker import ScriptedBroker
+
+from kohort import RangeAssignor
+from kohort.assign.spec import MemberSpec
+from kohort.client.cluster import Cluster
+from kohort.client.coordinator_link import CoordinatorLink
+from kohort.client.group_requests import GroupRequests
+from kohort.client.leading import Leading
+from kohort.member.effects import Compute
+from kohort.member.identity import Identity
+from kohort.member.inputs import Computed, ComputeFailed
+from kohort.member.state import MemberConfig
+from kohort.model.subscription import Subscription
+from kohort.wire.apis import Api
+
+LEADER = Identity(1, "m")
+MEMBERS = {"m": MemberSpec(Subscription(frozenset({"t", "new"})))}
+"""One of their topics has never been looked at."""
+
+
+class Silent:
+    """Hangs up on everybody who asks for metadata, so many times."""
+
+    def __init__(self, broker: ScriptedBroker) -> None:
+        self.left = 0
+        self._answer = broker.answers[Api.METADATA]
+        broker.answers[Api.METADATA] = self
+
+    def __call__(self, request: Any) -> Any:
+        if self.left:
+            self.left -= 1
+            raise ConnectionError
+        return self._answer(request)
+
+
+@pytest.mark.parametrize("is_over", [False, True], ids=["round waits", "round over"])
+def test_a_leader_looks_for_the_groups_topics_as_long_as_its_round_lasts(is_over: bool) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(15), ScriptedBroker({}) as broker, Cluster(broker.address) as cluster:
+            silent = Silent(broker)
+            link = CoordinatorLink(cluster, "g")
+            leading = Leading(cluster, "g", {"range": RangeAssignor()}, GroupRequests(link, MemberConfig()))
+            silent.left = 1000 if is_over else 5
+            cluster.request_timeout_ms = 1  # each failure is one that was retried long enough
+            is_wanted = (lambda: silent.left > 990) if is_over else lambda: True
+            told = await leading.compute(Compute(LEADER, "range", MEMBERS), is_wanted)
+            if is_over:
+                assert isinstance(told, ComputeFailed)
+            else:
+                assert isinstance(told, Computed)
+                assert silent.left == 0
+                assert len(told.assignments["m"].partitions) == 2
+
+    asyncio.run(main())
