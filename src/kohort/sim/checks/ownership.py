@@ -73,7 +73,8 @@ class OwnershipChecker(Checker):
 
     def _take(self, member: SeenMember, partition: TopicPartition, holders: dict[str, Holding]) -> None:
         self.count(NO_DOUBLE_OWNERSHIP)
-        holding = Holding(member, member.identity.member_id, self._topic_id(member.group_id, partition.topic))
+        member_id = member.identity.member_id
+        holding = Holding(member, member_id, self._topic_id(member.group_id, member_id, partition))
         for other in holders.values():
             self._judge(partition, other, holding)
         holders[member.name] = holding
@@ -93,10 +94,22 @@ class OwnershipChecker(Checker):
             f"({other.member_id}) still acts; both are members of {mine.member.group_id}",
         )
 
-    def _topic_id(self, group_id: str, topic: str) -> bytes:
+    def _topic_id(self, group_id: str, member_id: str, partition: TopicPartition) -> bytes:
+        """Return of which topic a partition is: of the one that bears the name now, or of one that did.
+
+        A member that was granted the partition of a topic that is no more by now may hear of it only now.
+        """
         shard = self._ledgers.shards.get(group_id)
-        found = None if shard is None else shard.settings.image.topic(topic)
-        return NO_TOPIC_ID if found is None else found.topic_id
+        if shard is None:
+            return NO_TOPIC_ID
+        image = shard.settings.image
+        found = image.topic(partition.topic)
+        topic_id = NO_TOPIC_ID if found is None else found.topic_id
+        native = self._ledgers.group(group_id).natives.get(member_id)
+        if native is None or (topic_id, partition.partition) in native.held:
+            return topic_id
+        gone = (id_ for id_, number in native.held if number == partition.partition and image.topic_by_id(id_) is None)
+        return next(gone, topic_id)
 
     def _committed(self, _: GroupLedger, event: OffsetCommitted, shard: Shard) -> None:
         if not self._orphans or not event.member_id:

@@ -22,7 +22,7 @@ from tests.unit.sim.checks.scripted import (
     upgraded,
 )
 
-from kohort.group.consumer.events import MemberState
+from kohort.group.consumer.events import Held, MemberState
 from kohort.group.invariants import NO_DOUBLE_OWNERSHIP, WITHHOLDING
 from kohort.model.cause import Cause, CauseKind
 from kohort.sim.checks.ownership import OwnershipChecker
@@ -46,6 +46,14 @@ def test_a_partition_that_was_given_up_is_free() -> None:
     script.see.owns(a, of("t0"))
     script.see.owns(script.member("b"), of("t1"))
     assert script.times(NO_DOUBLE_OWNERSHIP) == 3
+
+
+def test_who_hears_late_of_a_topic_that_was_made_anew_does_not_act_on_the_new_one() -> None:
+    script = Script(OwnershipChecker)
+    of_old = replace(granted("A", 2, "t0"), assigned=(Held(b"o" * 16, (0,), (2,)),))
+    script.happens(*consumer(A="", B="t0"), of_old)
+    script.see.owns(script.member("a"), of("t0"))
+    script.see.owns(script.member("b"), of("t0"))
 
 
 def test_groups_share_partitions() -> None:
