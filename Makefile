@@ -41,8 +41,9 @@ interop: .venv/interop ## real clients on our broker, our clients on a real Kafk
 	$(BIN)/python -m pytest -v -m interop tests/interop
 	$(BIN)/python -m interop.table
 
-bench: .venv/interop ## every figure beside its peer in the same run, into build/bench/
+bench: .venv/interop ## every figure beside its peer in the same run, into docs/figures.md
 	$(BIN)/python -m bench
+	$(BIN)/python -m bench.table
 
 gen: .venv/dev ## write the generated files again
 	$(BIN)/python -m kohort.wire.stubs

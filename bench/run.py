@@ -1,6 +1,8 @@
 """Runs the rows, prints the table, writes build/bench/results.json.
 
 python -m bench [--only ROW,ROW] [--quick] [--json FILE]
+
+The file keeps the newest figures of each row: who measures one row again leaves the others as they were.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import platform
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,7 @@ ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     "fleet-pipeline": fleet_pipeline,
 }
 RESULTS = Path(__file__).resolve().parent.parent / "build" / "bench" / "results.json"
+QUICK_RESULTS = RESULTS.with_name("quick.json")
 
 
 def arguments() -> argparse.Namespace:
@@ -60,8 +63,9 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Figures beside their peers, in one run")
     parser.add_argument("--only", metavar="ROW,ROW", default=",".join(ROWS), help=f"of {', '.join(ROWS)}")
     parser.add_argument("--quick", action="store_true", help="short samples: shows that the rows work, no more")
-    parser.add_argument("--json", metavar="FILE", type=Path, default=RESULTS, help="where the figures go")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="where the figures go")
     given = parser.parse_args()
+    given.json = given.json or (QUICK_RESULTS if given.quick else RESULTS)
     given.only = given.only.split(",")
     if unknown := [name for name in given.only if name not in ROWS]:
         parser.error(f"no such row: {', '.join(unknown)} (there are {', '.join(ROWS)})")
@@ -81,9 +85,19 @@ def measure(name: str, quick: bool) -> Iterator[Outcome]:
 
 def as_json(outcome: Outcome, row: str, cores: float) -> dict[str, Any]:
     """Return one line for the results file."""
+    at = {"row": row, "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
     if isinstance(outcome, Skipped):
-        return {"row": row, "name": outcome.name, "skipped": outcome.reason}
-    return {"row": row, "busy_cores": round(cores, 2), **outcome.as_json()}
+        return {**at, "name": outcome.name, "skipped": outcome.reason}
+    return {**at, "busy_cores": round(cores, 2), **outcome.as_json()}
+
+
+def kept(file: Path, measured: Sequence[str]) -> list[dict[str, Any]]:
+    """Return what a file has of rows that were not measured now."""
+    try:
+        before = json.loads(file.read_text())["results"]
+    except (FileNotFoundError, ValueError, KeyError):
+        return []
+    return [each for each in before if each["row"] not in measured]
 
 
 def main() -> int:
@@ -101,14 +115,13 @@ def main() -> int:
             has_failed |= isinstance(outcome, Skipped) and outcome.reason.startswith("failed")
         print(f"{'':34} {busy.cores():.2f} of {os.cpu_count()} cores were busy, everything on the machine counted\n")
     document = {
-        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "quick": given.quick,
         "cores": os.cpu_count(),
         "load_before": load,
         "load_after": os.getloadavg(),
         "python": platform.python_version(),
         "machine": platform.platform(),
-        "results": found,
+        "results": sorted([*kept(given.json, given.only), *found], key=lambda each: list(ROWS).index(each["row"])),
     }
     given.json.parent.mkdir(parents=True, exist_ok=True)
     given.json.write_text(json.dumps(document, indent=1, default=str) + "\n")
