@@ -23,7 +23,7 @@ from kohort.log.producers import Producers, ProducerSnapshots
 from kohort.log.recovery import Recovery, recover, restore_producers
 from kohort.log.retention import segments_to_delete
 from kohort.log.segment import LARGEST_RELATIVE, Segment, base_offsets, segment_name
-from kohort.log.segments import Segments
+from kohort.log.segments import SegmentLeftBehind, Segments
 from kohort.log.swapping import recover_swaps
 from kohort.log.times import TimestampedOffset, first_at_or_after, largest
 from kohort.model.errors import ErrorCode, KafkaError
@@ -257,23 +257,12 @@ class PartitionLog:
         return active
 
     def _add_segment(self) -> Segment:
-        segment = self._segments.segment(self._log_end_offset, self.config.index_interval_bytes)
-        segment.create()
-        if self.config.is_durable:
-            try:
-                self._disk.flush_directory(self.directory)
-            except StorageError:
-                self._take_back(segment)
-                raise
-        self._segments.add(segment)
-        return segment
-
-    def _take_back(self, segment: Segment) -> None:
-        """Remove a segment of which it is not known whether it was made: the log goes on in the one before it."""
+        config = self.config
         try:
-            segment.remove()
-        except StorageError as error:
+            return self._segments.begin(self._log_end_offset, config.index_interval_bytes, durable=config.is_durable)
+        except SegmentLeftBehind as error:
             self.failure = error  # appends would go beyond where it begins
+            raise
 
     def roll(self) -> Segment:
         """End the active segment and begin the next, which is returned. Raises StorageError."""

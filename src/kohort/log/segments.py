@@ -6,9 +6,13 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import overload
 
-from kohort.log.disk import Disk
+from kohort.log.disk import Disk, StorageError
 from kohort.log.reading import Reader
 from kohort.log.segment import Segment
+
+
+class SegmentLeftBehind(StorageError):
+    """A segment could be neither made nor taken back: the next open finds it, empty, or does not."""
 
 
 class Segments(Sequence[Segment]):
@@ -55,11 +59,23 @@ class Segments(Sequence[Segment]):
         self.bases = list(bases)
         self._segments = [self.segment(base, index_interval_bytes) for base in bases]
 
-    def add(self, segment: Segment) -> None:
-        """Make a segment, whose file exists, the active one."""
+    def begin(self, base_offset: int, index_interval_bytes: int, *, durable: bool) -> Segment:
+        """Make an empty segment, from now on the active one. Raises StorageError: nothing of it is left.
+
+        Raises SegmentLeftBehind where its file may be there and could not be taken back.
+        """
+        segment = self.segment(base_offset, index_interval_bytes)
+        segment.create()
+        if durable:
+            try:
+                self._disk.flush_directory(self._directory)
+            except StorageError:
+                _take_back(segment)
+                raise
         self._segments.append(segment)
         self.bases.append(segment.base_offset)
         self._reader.forget()  # the end of the one before it is where nobody reads on
+        return segment
 
     def remove_first(self) -> Segment:
         """Take the oldest out, and return it; its files are the caller's to remove."""
@@ -105,3 +121,10 @@ class Segments(Sequence[Segment]):
         return self._reader.read(
             self._segments, self.bases, offset, limit, max_bytes, is_log_end=is_log_end, at_least_one=at_least_one
         )
+
+
+def _take_back(segment: Segment) -> None:
+    try:
+        segment.remove()
+    except StorageError as error:
+        raise SegmentLeftBehind(error.errno, error.strerror, error.filename) from error

@@ -310,19 +310,22 @@ def test_a_failing_disk_is_a_storage_error_at_any_operation() -> None:
 
 @pytest.mark.parametrize("config", [SMALL, DURABLE], ids=["written", "flushed"])
 @pytest.mark.parametrize("end", ["closed", "killed", "without power"])
-def test_a_disk_that_fails_once_at_any_operation_loses_nothing_acknowledged(config: LogConfig, end: str) -> None:
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_disk_that_fails_for_a_moment_at_any_operation_loses_nothing_acknowledged(
+    config: LogConfig, end: str, times: int
+) -> None:
     for at in range(500):
         disk, left = MemoryDisk(), at
         log = open_log(disk, config)
         acknowledged: list[int] = []
 
-        def fail_once(operation: str, path: str) -> None:
+        def fail(operation: str, path: str) -> None:
             nonlocal left
             left -= 1
-            if left == -1:
+            if -times <= left < 0:
                 raise StorageError(5, f"{operation}: input/output error", path)
 
-        disk.fault = fail_once
+        disk.fault = fail
         for number in range(12):
             with suppress(StorageError):
                 offset = append(log, batch(2)).base_offset
