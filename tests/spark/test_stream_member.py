@@ -138,7 +138,7 @@ def test_a_batch_that_the_application_says_is_done_is_committed_before_the_next_
 def test_a_commit_that_nobody_answers_leaves_the_batch_open_for_who_says_next_that_it_is_done(
     topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spark is done with it: its rows must not come again in the next batch because a listener was the first to say so."""
+    """Spark is done with it: its rows must not come again because a listener was the first to say so."""
     topic.fill(30)
 
     async def scenario() -> None:
@@ -152,7 +152,7 @@ def test_a_commit_that_nobody_answers_leaves_the_batch_open_for_who_says_next_th
             with monkeypatch.context() as patched:
                 patched.setattr(gate, "commit", unreachable)
                 assert not await asyncio.to_thread(tell_done, end["reader"], end)
-                with pytest.raises(KafkaError, match="COORDINATOR_NOT_AVAILABLE|coordinator"):
+                with pytest.raises(KafkaError, match="coordinator"):
                     await job.look()
             assert not await job.look()
             assert await committed(topic) == {0: 10, 1: 10, 2: 10}

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from kohort.client.errors import CommitFailed, PartitionErrors, RebalanceInProgress, UnknownTopic
 from kohort.client.held import Hold
-from kohort.client.list_offsets import LATEST, READ_UNCOMMITTED, list_ends
+from kohort.client.list_offsets import EARLIEST, LATEST, READ_UNCOMMITTED, list_ends
 from kohort.client.listener import RebalanceListener, finished
 from kohort.client.membership import Membership
 from kohort.client.offsets import OffsetAndMetadata
@@ -89,12 +89,16 @@ class RoundGate(RebalanceListener):
 
     async def start(self) -> None:
         """Reach the cluster and begin to join. Raises KafkaError."""
-        await self._cluster.start()
-        await self.settings.follow(self._cluster)
-        self._membership = self.settings.membership(self._cluster, self)
-        self._cluster.watch(self.settings.seen(self._membership))
-        self.starting.see(await self._existing())
-        await self._membership.start()
+        try:
+            await self._cluster.start()
+            await self.settings.follow(self._cluster)
+            self._membership = self.settings.membership(self._cluster, self)
+            self._cluster.watch(self.settings.seen(self._membership))
+            self.starting.see(await self._existing())
+            await self._membership.start()
+        except BaseException:
+            await self._cluster.close()
+            raise
 
     async def stop(self, reason: str) -> None:
         """Leave the group and close every connection. A round that is open is not committed."""
@@ -231,6 +235,11 @@ class RoundGate(RebalanceListener):
             )
             raise CommitFailed(ErrorCode.ILLEGAL_GENERATION, member.member_id, member.generation, text)
 
+    async def is_overtaken(self, failed: Round) -> bool:
+        """Return whether records that a round reads are gone by now, or their topics. Raises KafkaError."""
+        first = await list_ends(self._cluster, failed.next_offsets, EARLIEST, gone=set())
+        return any(first.get(partition, stop) > start for partition, start, stop in failed.ranges)
+
     def close(self, done: Round, *, is_committed: bool) -> None:
         """Close a round, so that a revocation may go on. What was not committed will be read again."""
         if self._open is None or self._open.round.number != done.number:
@@ -328,12 +337,12 @@ class RoundGate(RebalanceListener):
         if tenure != self._tenure:
             return {}
         self._see_deleted(frozenset(gone))
-        self._forget(await self._cut_short(ends))
+        short = await self._cut_short(ends)
         if tenure != self._tenure:
             return {}
-        if missing := ends.keys() - self._positions.keys():
+        if missing := (ends.keys() - self._positions.keys()) | short.keys():
             try:
-                found = await self.starting.find(self._member, frozenset(missing))
+                found = await self.starting.find(self._member, frozenset(missing), short)
             except CommitFailed as refusal:  # of the keeper, or of the group that is asked who is right
                 log.warning("group %s: %s", self.settings.group_id, refusal.text)
                 return {}
@@ -345,12 +354,12 @@ class RoundGate(RebalanceListener):
             ends = {partition: min(end, self.targets.get(partition, 0)) for partition, end in ends.items()}
         return {each: (self._positions[each], end) for each, end in ends.items() if each in self._positions}
 
-    async def _cut_short(self, ends: Mapping[TopicPartition, int]) -> Partitions:
-        """Return the partitions that end before what was read of them: made anew, or cut by a new leader."""
-        short = {each for each, end in ends.items() if self._positions.get(each, end) > end}
+    async def _cut_short(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return the positions in partitions that end before them: made anew, or cut by a new leader."""
+        short = {each: at for each, at in self._positions.items() if at > ends.get(each, at)}
         if short and self.settings.isolation != READ_UNCOMMITTED:  # an open transaction is no loss
             ends = await list_ends(self._cluster, short, LATEST, gone=set())
-        return frozenset(each for each in short if self._positions.get(each, 0) > ends.get(each, 0))
+        return {each: at for each, at in short.items() if at > ends.get(each, at)}
 
     async def _see_taken(self) -> None:
         """Look whether what the group took away is gone: that may be sooner than a look at its end."""

@@ -36,7 +36,8 @@ class NoOffset(KafkaError):
     def __init__(self, partition: TopicPartition, committed: int | None, found: Log, advice: str) -> None:
         held = "has no committed offset" if committed is None else f"has the committed offset {committed}"
         super().__init__(
-            ErrorCode.OFFSET_OUT_OF_RANGE, f"{partition} {held}, the log holds {found.first} to {found.last}, and {advice}"
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"{partition} {held}, the log holds {found.first} to {found.last}, and {advice}",
         )
 
 
@@ -196,8 +197,10 @@ class StartingPoints:
         """See which partitions there are when the job starts."""
         self.policy.see(partitions)
 
-    async def find(self, member: Membership, partitions: Partitions) -> dict[TopicPartition, int]:
-        """Return where to read on in partitions that the member owns.
+    async def find(
+        self, member: Membership, partitions: Partitions, read_to: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """Return where to read on in partitions that the member owns; `read_to` are those of them that it has read.
 
         Raises NoOffset, OffsetMismatch, and CommitFailed when it turns out not to own them any more.
         """
@@ -205,7 +208,8 @@ class StartingPoints:
         if self.keeper is not None:
             held = await take_over(self.keeper, member, self._group_id, partitions)
         committed = await member.committed(partitions)
-        found = {partition: entry.offset for partition, entry in committed.items()}
+        # A topic that was made anew has no commits: it is not begun at the latest offset where it was being read.
+        found = dict(read_to) | {partition: entry.offset for partition, entry in committed.items()}
         found |= await self._by_checkpoint(partitions, committed)
         found |= held
         found = await self._readable(partitions, found)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -16,11 +16,12 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from kohort.client.cluster import Cluster
 from kohort.client.config_file import reach
 from kohort.client.errors import UnknownPartition
-from kohort.client.list_offsets import READ_COMMITTED, READ_UNCOMMITTED
+from kohort.client.list_offsets import LATEST, READ_COMMITTED, READ_UNCOMMITTED, list_ends
 from kohort.client.view import ClusterView
+from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.spark.options.format import SourceOptions
-from kohort.spark.options.offsets import resolve
+from kohort.spark.options.offsets import OffsetChoice, resolve
 from kohort.spark.rows.read_rows import read_rows
 from kohort.spark.rows.rounds import OffsetRange, parted, pieces, tasks
 from kohort.wire.messages import MetadataRequest
@@ -78,7 +79,22 @@ async def find_ranges(options: SourceOptions) -> list[OffsetRange]:
         partitions = await _partitions(cluster, options)
         starts = await resolve(cluster, options.starting, partitions)
         stops = await resolve(cluster, options.ending, partitions, isolation=isolation)
+        if options.fail_on_data_loss:
+            await _require_starts(cluster, options.starting, stops)
     return [OffsetRange(each, starts[each], max(starts[each], stops[each])) for each in sorted(partitions)]
+
+
+async def _require_starts(cluster: Cluster, starting: OffsetChoice, stops: Mapping[TopicPartition, int]) -> None:
+    """Refuse offsets to begin at that are beyond the end: the topic is not what it was. Raises KafkaError."""
+    named = {each: place for each in stops if (place := starting.place(each)) is not None and place > stops[each]}
+    ends = await list_ends(cluster, named, LATEST)  # an open transaction, or an end that is chosen, is no loss
+    for partition, place in sorted(named.items()):
+        if place > ends[partition]:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{starting.option} says {place} for {partition}, which ends at {ends[partition]}: records are gone, or"
+                " the topic was made anew; failOnDataLoss=false reads nothing there",
+            )
 
 
 async def _partitions(cluster: Cluster, options: SourceOptions) -> frozenset[TopicPartition]:
