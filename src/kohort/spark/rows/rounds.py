@@ -65,14 +65,14 @@ def _shares(lags: Mapping[TopicPartition, int], most: int) -> dict[TopicPartitio
     total = sum(lags.values())
     if total <= most:
         return dict(lags)
-    each = 1 if most >= len(lags) else 0
-    most, total = most - each * len(lags), total - each * len(lags)
-    shares = {partition: each + (lag - each) * most // total for partition, lag in lags.items()}
-    left = most - sum(share - each for share in shares.values())
+    least = 1 if min(lags.values()) * most < total and most >= len(lags) else 0
+    most, total = most - least * len(lags), total - least * len(lags)
+    shares = {partition: (lag - least) * most // total for partition, lag in lags.items()}
+    left = most - sum(shares.values())
     # What rounding down left over goes to the largest remainders; ties follow the order of partitions.
-    for partition in sorted(lags, key=lambda one: -((lags[one] - each) * most % total))[:left]:
+    for partition in sorted(lags, key=lambda each: -((lags[each] - least) * most % total))[:left]:
         shares[partition] += 1
-    return shares
+    return {partition: least + share for partition, share in shares.items()}
 
 
 def pieces(ranges: Sequence[OffsetRange], least: int, smallest: int = 10_000) -> list[OffsetRange]:
