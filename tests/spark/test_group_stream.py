@@ -212,6 +212,30 @@ def test_offsets_that_retention_has_overtaken_start_by_the_policy(spark, topic):
     assert not set(values) & set(late)
 
 
+def test_a_round_of_executors_that_retention_has_overtaken_is_lost_and_the_next_starts_by_the_policy(spark, topic):
+    values = topic.fill(30)
+    outcomes, rows = [], Counter()
+
+    def read(frame, _):
+        if not outcomes:
+            topic.delete_records(7)
+        rows.update(bytes(row.value) for row in frame.collect())
+
+    stream = stream_of(spark, topic, rows_on_driver=0, finished=lambda _, is_committed: outcomes.append(is_committed))
+    with stream:
+        stream.run(read, until=lambda stream: stream.is_caught_up, timeout_s=120)
+    assert outcomes == [False, True]
+    assert rows == Counter(value for number in range(3) for value in values[number::3][7:])
+
+
+def test_a_stream_that_was_closed_is_no_member_again(topic):
+    stream = stream_of(None, topic)
+    stream.start()
+    stream.close()
+    assert stream.run(lambda *_: None, timeout_s=10).rounds == 0
+    assert topic.members() == 0
+
+
 def test_in_the_consumer_protocol_a_stream_reads_what_matches_a_pattern_headers_and_all(spark, topic):
     topic.produce(0, [Record(0, 0, b"k", b"v", (("trace", b"1"),))])
     stream = GroupStream(

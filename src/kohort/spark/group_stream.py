@@ -86,7 +86,7 @@ class GroupStream:
         self._gate: RoundGate | None = None
         self._thread: LoopThread | None = None
         self._is_stopping = False
-        self._refusal: Fenced | None = None
+        self._refusal: CommitFailed | None = None
         self._former_handlers: dict[int, Any] = {}
 
     def __enter__(self) -> GroupStream:
@@ -148,7 +148,8 @@ class GroupStream:
     ) -> StreamMetrics:
         """Hand each round's rows to `function(frame, round)` and commit them when it has returned.
 
-        Ends when `until(stream)` holds, looked at between rounds, when `timeout_s` passed, or after `stop`. What
+        Ends when `until(stream)` holds, looked at between rounds, when `timeout_s` passed, or after `stop`; a stream
+        that was stopped or closed reads no more. What
         `function` raises ends the run: its round is not committed. Raises KafkaError where the group or a log fails.
         `exactly_once(table)` as the function keeps the offsets in its table: a round that the table refused is lost.
         """
@@ -159,6 +160,13 @@ class GroupStream:
                     function(frame, each)
                 except Fenced as refusal:
                     self._refusal = refusal
+                except Exception as error:
+                    if not self._is_overtaken(each):
+                        raise
+                    text = f"the cluster removed rows before they were read ({type(error).__name__})"
+                    self._refusal = CommitFailed(
+                        ErrorCode.OFFSET_OUT_OF_RANGE, self.member_id, self.generation, f"{text}: {error}"
+                    )
         return self.metrics
 
     def rounds(
@@ -172,6 +180,8 @@ class GroupStream:
 
         With a `keeper` rounds start where that says, and it has to be given each round before the next is asked for.
         """
+        if self._is_stopping:
+            return  # a member that nobody reads with any more would keep its partitions from the others
         self.start()
         assert self._thread is not None, "a started stream has a thread"
         assert self._gate is not None, "a started stream has a gate"
@@ -225,9 +235,11 @@ class GroupStream:
             yield frame, done
             is_committed = self._commit(thread, gate, done, began)
         except KafkaError as error:
-            if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE or self._settings.auto_offset_reset == "none":
+            is_lost = error.code is ErrorCode.OFFSET_OUT_OF_RANGE and self._settings.auto_offset_reset != "none"
+            if not is_lost and error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise
-            # Retention was faster: the next round starts where the policy says, as a consumer would.
+            # Retention was faster: the next round starts where the policy says, as a consumer would, and without a
+            # topic that was deleted.
             log.warning("group %s: %s", self._settings.group_id, error.text)
         finally:
             thread.wake(partial(gate.close, planned, is_committed=is_committed))
@@ -252,6 +264,18 @@ class GroupStream:
         if self._finished is not None:
             self._finished(done, is_done)
         return is_committed
+
+    def _is_overtaken(self, failed: Round) -> bool:
+        """Return whether a round that executors read had rows that are gone: then another one may do better."""
+        if failed.size <= self._rows_on_driver or self._settings.auto_offset_reset == "none":
+            return False
+        assert self._thread is not None, "a round has a thread"
+        assert self._gate is not None, "a round has a gate"
+        try:
+            return self._thread.call(self._gate.is_overtaken(failed))
+        except KafkaError as error:
+            log.warning("group %s: whether rows are gone: %s", self._settings.group_id, error.text)
+            return False
 
     def _frame(self, planned: Round) -> tuple[DataFrame, Round]:
         if planned.size > self._rows_on_driver:

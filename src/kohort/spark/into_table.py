@@ -135,8 +135,12 @@ def for_each_batch(function: Callable[[DataFrame, int], object]) -> Callable[[Da
     drops batches by their id would drop new rows otherwise. Rows once, use `exactly_once(table)`.
     """
 
+    last = 0
+
     def run(frame: DataFrame, _: Round) -> object:
-        return function(frame, time.time_ns() // 1000)
+        nonlocal last
+        last = max(last + 1, time.time_ns() // 1000)  # a clock may be set back
+        return function(frame, last)
 
     return run
 
