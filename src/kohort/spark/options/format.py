@@ -40,7 +40,11 @@ KNOWN: dict[Kind, tuple[str, ...]] = {
         *("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxBytesPerTrigger", "maxTriggerDelay"),
         *("group.id", "protocol", "assignor", "assignor.weight", "instance.id", "onOffsetMismatch"),
     ),
-    "batch": (*_READ, "assign", "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp", "ranges"),
+    # A batch is in no group: a prefix of the group's name has no effect.
+    "batch": (
+        *(*_READ, "assign", "groupIdPrefix", "ranges"),
+        *("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"),
+    ),
     # Spark hands a streaming query's own option to its sink.
     "write": (*_EVERYWHERE, "topic", "checkpointLocation"),
 }
@@ -55,6 +59,11 @@ _REFUSED = {
     "value.serializer": "values are written as they are",
     "interceptor.classes": "there are no interceptors",
 }
+_NOT_FOR_TASKS = {
+    "transactional.id": "each task has an idempotent producer, and no transaction spans them",
+    "partitioner.class": "a row goes where its column partition says, else where its key leads, as by Kafka's own",
+}
+_SAYS_STREAM = ("group.id", "kafka.group.id", "protocol", "assignor", "instance.id", "onOffsetMismatch")
 _NOT_FOR_MEMBERS = {
     "assign": "partitions are shared out by the group: name topics by subscribe or subscribePattern",
     "groupIdPrefix": "the group is named by group.id",
@@ -168,7 +177,10 @@ class SourceOptions:
     def _checked(self) -> SourceOptions:
         choice = self.starting
         if self.kind == "batch" and (choice.end == LATEST or LATEST in choice.offsets.values()):
-            raise ValueError(f"{choice.option} is latest: in a batch it takes earliest, -2 or offsets per partition")
+            raise ValueError(
+                f"{choice.option} is latest: in a batch it takes earliest, -2 or offsets per partition, and a stream"
+                " needs the option group.id"
+            )
         if self.kind == "batch" and (self.ending.end == EARLIEST or EARLIEST in self.ending.offsets.values()):
             raise ValueError(f"{self.ending.option} is earliest: it takes latest, -1 or offsets per partition")
         return self
@@ -177,8 +189,8 @@ class SourceOptions:
 def check(options: Mapping[str, str]) -> None:
     """Refuse what is wrong where a query is written, when Spark has not said what it is. Raises ValueError."""
     given = Given(options)
-    is_batch = any(name in given for name in set(KNOWN["batch"]) - set(KNOWN["stream"]))
-    is_stream = any(name in given for name in ("group.id", "protocol", "assignor", "instance.id", "onOffsetMismatch"))
+    is_batch = any(name in given for name in set(KNOWN["batch"]) - set(KNOWN["stream"]) - {"groupIdPrefix"})
+    is_stream = any(name in given for name in _SAYS_STREAM)
     SourceOptions.parse(options, "stream" if is_stream and not is_batch else "batch")
 
 
@@ -187,6 +199,10 @@ def _refuse(given: Given, kind: Kind) -> None:
     for name, why in _REFUSED.items():
         if f"kafka.{name}" in given:
             raise ValueError(f"the option kafka.{name} cannot be set: {why}")
+    if kind == "write":
+        for name, why in _NOT_FOR_TASKS.items():
+            if f"kafka.{name}" in given:
+                raise ValueError(f"a sink has no option kafka.{name}: {why}")
     if kind == "stream":
         for name, why in _NOT_FOR_MEMBERS.items():
             if name in given:
