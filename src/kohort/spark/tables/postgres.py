@@ -8,6 +8,7 @@ one short transaction locks the offsets, compares them, moves the rows and the o
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 import uuid
@@ -157,7 +158,7 @@ class PostgresTable:
                 "SELECT tablename FROM pg_tables WHERE schemaname = %s AND tablename LIKE %s",
                 (self._schema, f"{_STAGING}%"),
             ).fetchall()
-            old = [name for (name,) in found if int(name.removeprefix(_STAGING).partition("_")[0]) <= before_ms]
+            old = [name for (name,) in found if (made_ms(name) or before_ms + 1) <= before_ms]
             for name in old:
                 connection.execute(f"DROP TABLE IF EXISTS {self._beside(name)}")
         return len(old)
@@ -355,6 +356,12 @@ class PostgresTable:
             held = self._holdings(connection, group, steps)
         # Whoever took a step beyond has stored its rows, and only one has.
         return all(each in held and (held[each].offset or 0) >= step.stop for each, step in steps.items())
+
+
+def made_ms(name: str) -> int | None:
+    """Return when a staging table was made, None for a table that only begins like one."""
+    found = re.fullmatch(rf"{_STAGING}(\d+)_[0-9a-f]+", name)
+    return int(found[1]) if found else None
 
 
 class _StagingLost(Exception):
