@@ -49,6 +49,9 @@ class OwnershipChecker(Checker):
         """By group and partition, who acts on it, by name."""
         self._owned: dict[str, Partitions] = {}
         """By name, what each member acts on."""
+        self._latest: dict[str, bytes] = {}
+        self._former: dict[str, bytes] = {}
+        """By name, the id of the topic that bears it, and of the last one that did."""
         self._orphans = 0
         ledgers.before(MemberAssignmentStored, self._granted)
         ledgers.after(OffsetCommitted, self._committed)
@@ -95,21 +98,23 @@ class OwnershipChecker(Checker):
         )
 
     def _topic_id(self, group_id: str, member_id: str, partition: TopicPartition) -> bytes:
-        """Return of which topic a partition is: of the one that bears the name now, or of one that did.
+        """Return of which topic a partition is: of the one that bears the name now, or of the one that did before.
 
         A member that was granted the partition of a topic that is no more by now may hear of it only now.
         """
         shard = self._ledgers.shards.get(group_id)
-        if shard is None:
-            return NO_TOPIC_ID
-        image = shard.settings.image
-        found = image.topic(partition.topic)
+        found = None if shard is None else shard.settings.image.topic(partition.topic)
         topic_id = NO_TOPIC_ID if found is None else found.topic_id
+        self._named(partition.topic, topic_id)
         native = self._ledgers.group(group_id).natives.get(member_id)
         if native is None or (topic_id, partition.partition) in native.held:
             return topic_id
-        gone = (id_ for id_, number in native.held if number == partition.partition and image.topic_by_id(id_) is None)
-        return next(gone, topic_id)
+        return self._former.get(partition.topic, topic_id)
+
+    def _named(self, name: str, topic_id: bytes) -> None:
+        if topic_id != self._latest.get(name, topic_id):
+            self._former[name] = self._latest[name]
+        self._latest[name] = topic_id
 
     def _committed(self, _: GroupLedger, event: OffsetCommitted, shard: Shard) -> None:
         if not self._orphans or not event.member_id:
@@ -125,10 +130,13 @@ class OwnershipChecker(Checker):
 
     # -- by what the log grants
 
-    def _granted(self, ledger: GroupLedger, event: MemberAssignmentStored, _: Shard) -> None:
+    def _granted(self, ledger: GroupLedger, event: MemberAssignmentStored, shard: Shard) -> None:
         member = ledger.natives.get(event.member_id)
         before = member.held if member is not None else _NO_PLACES
+        image = shard.settings.image
         for held in event.assigned:
+            if (topic := image.topic_by_id(held.topic_id)) is not None:
+                self._named(topic.name, held.topic_id)
             for number in held.partitions:
                 place = (held.topic_id, number)
                 if place in before:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from tests.unit.sim.checks.scripted import (
     Script,
     breaks,
@@ -23,6 +24,7 @@ from tests.unit.sim.checks.scripted import (
 )
 
 from kohort.group.consumer.events import Held, MemberState
+from kohort.group.image import FixedTopics, ImageTopic
 from kohort.group.invariants import NO_DOUBLE_OWNERSHIP, WITHHOLDING
 from kohort.model.cause import Cause, CauseKind
 from kohort.sim.checks.ownership import OwnershipChecker
@@ -48,11 +50,16 @@ def test_a_partition_that_was_given_up_is_free() -> None:
     assert script.times(NO_DOUBLE_OWNERSHIP) == 3
 
 
-def test_who_hears_late_of_a_topic_that_was_made_anew_does_not_act_on_the_new_one() -> None:
+@pytest.mark.parametrize("is_cleared", [False, True], ids=["granted", "taken away since"])
+def test_who_hears_late_of_a_topic_that_was_made_anew_does_not_act_on_the_new_one(is_cleared: bool) -> None:
     script = Script(OwnershipChecker)
-    of_old = replace(granted("A", 2, "t0"), assigned=(Held(b"o" * 16, (0,), (2,)),))
-    script.happens(*consumer(A="", B="t0"), of_old)
+    script.happens(*consumer(A="t0", B=""))
+    script.shard.settings = replace(script.shard.settings, image=FixedTopics([ImageTopic("t", b"n" * 16, 3)]))
+    if is_cleared:
+        script.happens(granted("A", 2, ""))
     script.see.owns(script.member("a"), of("t0"))
+    of_new = replace(granted("B", 3, ""), assigned=(Held(b"n" * 16, (0,), (3,)),))
+    script.happens(of_new)
     script.see.owns(script.member("b"), of("t0"))
 
 
