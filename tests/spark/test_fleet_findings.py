@@ -12,10 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.unit.fleet.facts_of_a_fleet import findings_of
 
 from kohort.fleet import pipeline
-from kohort.fleet.findings import find_all
+from kohort.fleet.findings import DEFAULTS, find_all
+from kohort.fleet.findings.find import about_logs
 from kohort.fleet.generator import generate
 from kohort.fleet.inputs import parse_inputs
-from kohort.fleet.schema import FINDINGS, GROUPS, RECORDS, Table
+from kohort.fleet.schema import FINDINGS, GROUP_HOURS, GROUPS, RECORDS, Table
 from kohort.fleet.tables import Tables
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -62,16 +63,40 @@ class Given:
 
 
 def test_a_zombie_close_behind_the_living_is_found_within_an_hour(spark: SparkSession) -> None:
-    place = {"source": "s", "group": "g", "partition": 0, "day": date(1970, 1, 1)}
+    """That of a group with members commits by transactions; one without members may be anybody's."""
+    place = {"source": "s", "partition": 0, "day": date(1970, 1, 1)}
     # From the hour's least to its greatest offset, and yet not forward all the way.
     commits = [(100, None), (200, None), (150, 7), (300, None), (250, 7), (400, None), (350, 7), (500, None)]
     records = [
         place
-        | {"offset": number, "at_ms": 1000 * number, "record_type": 1, "tombstone": False, "topic": "t"}
-        | {"topic_partition": 0, "committed_offset": committed, "producer_id": producer_id}
+        | {"group": group, "offset": number, "at_ms": 1000 * number, "record_type": 1, "tombstone": False}
+        | {"topic": "t", "topic_partition": 0, "committed_offset": committed}
+        | {"producer_id": producer_id if group == "members" else None}
+        for group in ("members", "nobody")
         for number, (committed, producer_id) in enumerate(commits)
     ]
     times = dict.fromkeys(("first_seen_ms", "last_seen_ms", "last_commit_ms"), 7000)
-    group = place | times | {"kind": "classic", "state": "Stable", "members": 1, "last_offset": 7}
-    (found,) = find_all(spark, Given({RECORDS.name: records, GROUPS.name: [group]})).collect()
-    assert (found["finding"], found["value"]) == ("zombie_commits", 3.0)
+    groups = [
+        place | times | {"group": group, "kind": "classic", "state": "Stable", "members": members, "last_offset": 7}
+        for group, members in (("members", 1), ("nobody", 0))
+    ]
+    hours = [place | {"group": "nobody", "hour_ms": 0, "members_min": 0, "commits": 8, "rebalances": 0}]
+    tables = Given({RECORDS.name: records, GROUPS.name: groups, GROUP_HOURS.name: hours})
+    found = [(row["group"], row["finding"], row["value"]) for row in find_all(spark, tables).collect()]
+    assert sorted(found) == [("members", "zombie_commits", 3.0), ("nobody", "zombie_commits", 3.0)]
+
+
+@pytest.mark.parametrize(("missing", "findings"), [(0, 1), (1, 0)])
+def test_a_log_is_checked_by_what_was_in_it_when_it_was_read(
+    spark: SparkSession, tmp_path: Path, missing: int, findings: int
+) -> None:
+    """A group that was classic when a run read it is one of the other kind by the next: its tombstone was cleaned."""
+    tables = Tables(tmp_path)
+    for offset, record_type in ((0, 2), (1 + missing, 3)):
+        row = {"source": "s", "partition": 0, "offset": offset, "at_ms": offset, "record_type": record_type}
+        row |= {"group": "g", "tombstone": False, "fields": "{}", "day": date(1970, 1, 1), "bucket": 0}
+        with tables.begin() as run:
+            run.store_small(RECORDS, [tuple(row.get(name) for name in RECORDS.names)])
+            run.adopt(RECORDS)
+            run.publish({"s": {0: offset + 1}})
+    assert about_logs(spark, tables, DEFAULTS).count() == findings

@@ -11,7 +11,7 @@ from tests.tidy.tree import ROOT
 from kohort.fleet.findings import DEFAULTS, NAMES, Facts, judge
 from kohort.fleet.findings.estimate import estimate
 from kohort.fleet.findings.facts import CommitOf, EventOf, HourOf, told_ms
-from kohort.fleet.findings.unloadable_log import Row, find
+from kohort.fleet.findings.unloadable_log import GAP, Row, find
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 NOW = 100 * DAY
@@ -361,6 +361,12 @@ def test_a_log_that_a_release_does_not_load_is_found_with_its_record() -> None:
     (finding,) = find([row(4, 1), row(9, 17, {})], DEFAULTS)
     assert (finding.group, finding.finding) == ("g", "unloadable_log")
     assert finding.evidence[0][:2] == (3, 9)
+
+
+def test_what_was_cleaned_away_before_it_was_read_proves_nothing() -> None:
+    gap = row(8, GAP)._replace(group=None, member=None, tombstone=None)
+    assert list(find([row(4, 2, {}), gap, row(8, 3, {})], DEFAULTS)) == []
+    assert len(list(find([row(4, 2, {}), row(8, 3, {})], DEFAULTS))) == 1
 
 
 def test_what_only_the_preview_minded_is_no_finding() -> None:

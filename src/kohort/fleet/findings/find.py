@@ -37,6 +37,7 @@ _OF_GROUPS = (
     "largest_share",
     "smallest_share",
     "idle_members",
+    "lag",
     "last_commit_ms",
     "next_expiry_ms",
     "emptied_ms",
@@ -48,6 +49,7 @@ _OF_GROUPS = (
     "last_offset",
 )
 LAST_DAY = (date.max - date(1970, 1, 1)).days
+RUN_OF_FILE = r"/run=(\d+)/"
 _ROWS = 256
 """Groups of one batch on its way to a Python worker."""
 
@@ -88,7 +90,7 @@ def facts_of(spark: SparkSession, tables: Frames, settings: Thresholds) -> DataF
         groups.join(f.broadcast(ends), "source").select(*GROUP, f.struct("now_ms", *_OF_GROUPS).alias("stands")),
         hours.select(*GROUP, f.struct(*HourOf._fields).alias("hour")),
         events.select(*GROUP, f.struct(*EventOf._fields).alias("event")),
-        _returns(recent(records, "at_ms")).select(*GROUP, f.struct(*CommitOf._fields).alias("return")),
+        _returns(recent(records, "at_ms"), hours).select(*GROUP, f.struct(*CommitOf._fields).alias("return")),
         last.where("record_type = 2").select(*GROUP, f.col("last.said").alias("last_record")),
         last.where("record_type = 5 AND NOT last.tombstone").select(*GROUP, f.col("last.said").alias("subscription")),
     )
@@ -128,12 +130,12 @@ def _day_of(at_ms: int) -> date:
     return date(1970, 1, 1) + timedelta(days=min(max(at_ms, 0) // DAY_MS, LAST_DAY))
 
 
-def _returns(records: DataFrame) -> DataFrame:
+def _returns(records: DataFrame, hours: DataFrame) -> DataFrame:
     """Return the commits that went back, each with what was committed before it.
 
     Most partitions only go forward. An hour of one shows whether it did in its first, last, least and greatest offset,
-    so only hours that did not are put in order, and those in which several committed: while a group has members, it is
-    by a producer's transaction that somebody else can.
+    so only hours that did not are put in order, and those in which several may have committed: while a group has
+    members, it is by a producer's transaction that somebody else can, and without them anybody.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as f
@@ -145,6 +147,9 @@ def _returns(records: DataFrame) -> DataFrame:
         *partition, hour, "partition", "offset", "at_ms", "committed_offset", "producer_id"
     )
     committer = f.coalesce("producer_id", f.lit(-1))
+    anybodys = hours.where("members_min = 0").select(
+        *GROUP, f.floor(f.col("hour_ms") / HOUR_MS).alias("hour"), f.lit(True).alias("are_free")
+    )
     restless = (
         commits.groupBy(*partition, "hour")
         .agg(
@@ -154,7 +159,8 @@ def _returns(records: DataFrame) -> DataFrame:
             f.max_by("committed_offset", "offset").alias("last"),
             (f.min(committer) < f.max(committer)).alias("are_several"),
         )
-        .where((f.col("first") > f.col("least")) | (f.col("last") < f.col("greatest")) | f.col("are_several"))
+        .join(anybodys, [*GROUP, "hour"], "left")
+        .where("first > least OR last < greatest OR are_several OR are_free")
         .select(*partition, "hour")
     )
     before = f.lag("committed_offset").over(Window.partitionBy(*partition).orderBy("offset"))
@@ -238,8 +244,31 @@ def about_logs(spark: SparkSession, tables: Frames, settings: Thresholds) -> Dat
         .withColumn("tombstone", f.lit(False))
         .select(*_columns(), f.lit(None).cast("string").alias("fields"))
     )
-    ordered = others.unionByName(first_commits).repartition(*place).sortWithinPartitions(*place, "offset")
+    every = others.unionByName(first_commits).unionByName(_gaps(records))
+    ordered = every.repartition(*place).sortWithinPartitions(*place, "offset", "record_type")
     return ordered.mapInArrow(_checking(settings), FINDINGS.ddl)
+
+
+def _gaps(records: DataFrame) -> DataFrame:
+    """Return a row where a run begins to which not every record has come since the run before it: some were cleaned.
+
+    What a cleaner took away then is no more in the log that a coordinator loads, though we have what it undid.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    place = ("source", "partition")
+    run = f.regexp_extract(f.input_file_name(), RUN_OF_FILE, 1).try_cast("bigint").alias("run")
+    read = records.groupBy(*place, run).agg(
+        f.count("*").alias("count"), f.min("offset").alias("first"), f.max("offset").alias("last")
+    )
+    ended = f.lag("last").over(Window.partitionBy(*place).orderBy("run"))
+    gaps = read.withColumn("ended", ended).where(f.col("count") < f.col("last") - f.col("ended"))
+    told: dict[str, Column] = {"offset": f.col("first"), "record_type": f.lit(unloadable_log.GAP)}
+    missing = [f.lit(None).cast("string").alias("fields")]
+    return gaps.select(
+        *(told.get(name, f.col(name) if name in place else f.lit(None)).alias(name) for name in _columns()), *missing
+    )
 
 
 def _columns() -> list[str]:

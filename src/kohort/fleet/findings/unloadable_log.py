@@ -1,7 +1,8 @@
 """A log that some Kafka would not load: a `LogCheck` of each partition of bronze.
 
 It is asked in the order of the log, so its records are sorted by offset inside of their partition; of committed offsets
-only the first of each group comes along.
+only the first of each group comes along. Where a cleaner took records away between two runs, what was read before says
+no longer what is in the log, and the check begins anew.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from kohort.fleet.log_check.check import KAFKA_17306, LogCheck, Step, Violation
 from kohort.log.consumer_records import MEMBER_ASSIGNMENT
 
 NAME = "unloadable_log"
+GAP = -1
+"""The type of what is no record: here records vanished before they were read."""
 
 
 class Row(NamedTuple):
@@ -42,6 +45,9 @@ def find(rows: Iterable[Row], settings: Thresholds) -> Iterator[Finding]:
     source, partition = "", 0
     for row in rows:
         source, partition = row.source, row.partition
+        if row.record_type == GAP:
+            check = LogCheck()
+            continue
         for violation in check.take(step_of(row)):
             if violation.demand is not KAFKA_17306:
                 found.setdefault(row.group, []).append(violation)
