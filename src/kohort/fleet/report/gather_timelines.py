@@ -108,7 +108,9 @@ def _empty_times(
     turns = told.withColumn("before", f.lag("away").over(in_order)).where(
         f.col("before").isNull() | (f.col("before") != f.col("away"))
     )
-    rows = turns.withColumn("next_ms", f.lead("at_ms").over(in_order)).where("away").collect()
+    until = f.coalesce("next_ms", "hour_until_ms")
+    away = turns.withColumn("next_ms", f.lead("at_ms").over(in_order)).where("away")
+    rows = away.where(until > f.col("hour_from_ms")).collect()
     found: dict[GroupKey, list[tuple[int, int]]] = {}
     for row in rows:
         from_ms = max(row["at_ms"], row["hour_from_ms"])
