@@ -77,8 +77,8 @@ def test_a_stream_is_written_and_a_restart_goes_on_where_it_stopped(
         written = lines.writeStream.format("kohort").options(
             **{"kafka.bootstrap.servers": topic.bootstrap_servers, "topic": topic.name}
         )
-        query = written.option("checkpointLocation", str(tmp_path / "state")).trigger(availableNow=True).start()
-        assert query.awaitTermination(240)
+        written = written.queryName("copy").option("checkpointLocation", str(tmp_path / "state"))
+        assert written.trigger(availableNow=True).start().awaitTermination(240)
     assert sorted(int(row.value) for row in read(spark, topic).collect()) == list(range(20))
 
 

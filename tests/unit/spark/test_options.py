@@ -169,7 +169,8 @@ def test_capacity_of_an_eager_member_is_eager() -> None:
 
 
 def test_a_sink_takes_no_topics_to_read_and_a_topic_to_write() -> None:
-    options = SourceOptions.parse(SERVERS | {"topic": "flights", "includeHeaders": "true"}, "write")
+    of_spark = {"queryName": "copy", "checkpointLocation": "/tmp/copy"}
+    options = SourceOptions.parse(SERVERS | of_spark | {"topic": "flights", "includeHeaders": "true"}, "write")
     assert (options.topic, options.include_headers) == ("flights", True)
 
 

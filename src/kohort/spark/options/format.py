@@ -45,8 +45,8 @@ KNOWN: dict[Kind, tuple[str, ...]] = {
         *(*_READ, "assign", "groupIdPrefix", "ranges"),
         *("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"),
     ),
-    # Spark hands a streaming query's own option to its sink.
-    "write": (*_EVERYWHERE, "topic", "checkpointLocation"),
+    # Spark hands a streaming query's own options to its sink.
+    "write": (*_EVERYWHERE, "topic", "checkpointLocation", "queryName"),
 }
 """The options of each kind of use, beside `kafka.*`."""
 
