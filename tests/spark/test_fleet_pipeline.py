@@ -1,4 +1,7 @@
-"""The fleet's pipeline: cut into runs, killed on the way and run again, its tables say what one run says."""
+"""The fleet's pipeline: cut into runs, killed on the way and run again, its tables say what one run says.
+
+Each run of it takes seconds, so that the few runs here show several things at once.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,25 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from tests.spark.cluster import Topic
 from tests.unit.fleet.written_group import START, TOPIC, Written
 
 from kohort.fleet import pipeline
 from kohort.fleet.bronze.storing import Read
 from kohort.fleet.decode.columns import schema
-from kohort.fleet.inputs import parse_inputs
-from kohort.fleet.schema import COUNTS, EVENTS, FINDINGS, GROUP_HOURS, GROUPS, OWNERSHIP, QUARANTINE, TOPICS
+from kohort.fleet.schema import (
+    COUNTS,
+    EVENTS,
+    FINDINGS,
+    GROUP_HOURS,
+    GROUPS,
+    OWNERSHIP,
+    QUARANTINE,
+    STATE_CHANGES,
+    TOPICS,
+)
 from kohort.fleet.tables import Tables
 from kohort.group.consumer.events import MemberState
-from kohort.model.ids import TopicPartition, topic_id_text
-from kohort.sync import Consumer
+from kohort.model.ids import topic_id_text
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -48,21 +58,38 @@ def a_life() -> list[dict]:
     rows = []
     for each in group.records:
         told = {"record_type": each.record_type, "tombstone": each.tombstone, "fields": each.fields}
-        rows.append(row(2 * each.offset, each.at_ms, member=each.member, **told))
-        rows.append(commit(2 * each.offset + 1, each.at_ms, 100 + each.offset))
+        rows.append(row(0, each.at_ms, member=each.member, **told))
+        rows.append(commit(0, each.at_ms, 100 + each.offset))
     return rows
 
 
-def reader(rows: list[dict]):
-    """Return what reads these rows, from the positions on that are given, for a run of the pipeline."""
+def a_log() -> list[dict]:
+    """Return that life, around it commits of two transactions and how they end, and bytes that are none of a log."""
+    opened = [
+        commit(0, START, 5, group="payments", producer_id=9, producer_epoch=0, transaction="open"),
+        commit(0, START, 6, group="payments", producer_id=8, producer_epoch=0, transaction="open"),
+    ]
+    ended = [
+        row(0, START + 9, group=None, producer_id=9, transaction="committed"),
+        row(0, START + 9, group=None, producer_id=8, transaction="aborted"),
+    ]
+    rows = [each | {"offset": offset} for offset, each in enumerate([*opened, *a_life(), *ended])]
+    torn = {"source": "cluster", "file": "x.log", "reason": "torn", "position": 3}
+    return [*rows, dict.fromkeys(schema().names) | torn]
+
+
+def reader(rows: list[dict], line: str):
+    """Return what reads these rows, from the positions on that are given, and a broker's log of one line."""
 
     def read(spark, _, positions) -> Read:
         start = positions.get("cluster", {}).get(7, 0)
         wanted = [each for each in rows if each["offset"] is None or each["offset"] >= start]
-        stop = max((each["offset"] or 0 for each in wanted), default=start - 1) + 1
+        stop = max((each["offset"] for each in wanted if each["offset"] is not None), default=start - 1) + 1
         end = dict.fromkeys(schema().names) | {"source": "cluster", "partition": 7, "next_offset": stop}
         frame = spark.createDataFrame(pa.Table.from_pylist([*wanted, end], schema=schema()))
-        return Read(frame)
+        said = {"source": "cluster", "file": "server.log", "position": 0, "at_ms": START, "text": line}
+        lines = spark.createDataFrame([tuple(said.get(name) for name in STATE_CHANGES.names)], STATE_CHANGES.ddl)
+        return Read(frame, None, ((STATE_CHANGES, lines),))
 
     return read
 
@@ -80,72 +107,48 @@ def files(directory: Path) -> dict[str, int]:
 
 
 def test_a_log_that_is_read_in_runs_one_of_them_killed_says_what_one_run_says(spark, tmp_path):
-    rows = a_life()
+    rows = a_log()
     once, parts = tmp_path / "once", tmp_path / "parts"
-    summary = pipeline.run(spark, [], once, read=reader(rows), find=nothing_found)
-    assert (summary.run, summary.records, summary.positions) == (1, len(rows), {"cluster": {7: len(rows)}})
+    summary = pipeline.run(spark, [], once, read=reader(rows, "after"), find=nothing_found)
+    assert (summary.run, summary.records, summary.quarantined, summary.told) == (1, len(rows) - 1, 1, 1)
+    assert summary.positions == {"cluster": {7: len(rows) - 1}}
 
     def killed(*_):
         raise KeyboardInterrupt
 
-    for number, end in enumerate((17, len(rows))):
-        if number == 1:
-            with pytest.raises(KeyboardInterrupt):
-                pipeline.run(spark, [], parts, read=reader(rows[:end]), find=killed)
-            assert Tables(parts).positions == {"cluster": {7: 17}}
-        pipeline.run(spark, [], parts, read=reader(rows[:end]), find=nothing_found)
+    half = [*rows[:19], rows[-1]]
+    pipeline.run(spark, [], parts, read=reader(half, "before"), find=nothing_found)
+    groups = {group.group for group in Tables(parts).frame(spark, GROUPS).collect() if group.committed_partitions}
+    assert groups == {"orders"}, "a commit counts when its transaction ends"
+    with pytest.raises(KeyboardInterrupt):
+        pipeline.run(spark, [], parts, read=reader(rows, "after"), find=killed)
+    assert Tables(parts).positions == {"cluster": {7: 19}}
+    pipeline.run(spark, [], parts, read=reader(rows, "after"), find=nothing_found)
     for table in DERIVED:
         assert told(spark, parts, table) == told(spark, once, table), table.path
+    assert Tables(parts).frame(spark, QUARANTINE).count() == 1
+    lines = Tables(parts).frame(spark, STATE_CHANGES).collect()
+    assert sorted(each.text for each in lines) == ["after", "before"], "a broker's log was rotated"
 
-    (group,) = Tables(once).frame(spark, GROUPS).collect()
-    assert (group.kind, group.state, group.members, group.rebalances) == ("consumer", "Empty", 0, 4)
-    hours = Tables(once).frame(spark, GROUP_HOURS).orderBy("hour_ms").collect()
-    assert [hour.hour_ms for hour in hours] == [START, START + 3_600_000, START + 10_800_000]
-    assert [hour.unowned_partition_seconds for hour in hours] == [0.0, 20 + 2 * 5.0, 0.0]
-    assert sum(hour.commits for hour in hours) == len(rows) // 2
-    owned = Tables(once).frame(spark, OWNERSHIP).where("topic = 'flights'").collect()
-    assert sorted((each.member, each.topic_partition) for each in owned) == [
-        ("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1), ("b", 2),
-    ]  # fmt: skip
-
+    said_of_groups(spark, once)
     before = files(once)
-    again = pipeline.run(spark, [], once, read=reader(rows), find=nothing_found)
+    again = pipeline.run(spark, [], once, read=reader(rows, "after"), find=nothing_found)
     assert (again.run, again.is_new) == (1, False)
     assert files(once) == before
 
 
-def test_a_commit_counts_when_its_transaction_ends_and_what_is_broken_is_put_aside_once(spark, tmp_path):
-    first = [
-        commit(0, START, 5, producer_id=9, producer_epoch=0, transaction="open"),
-        commit(1, START, 6, producer_id=8, producer_epoch=0, transaction="open"),
-        dict.fromkeys(schema().names) | {"source": "cluster", "file": "x.log", "reason": "torn", "position": 3},
-    ]
-    pipeline.run(spark, [], tmp_path, read=reader(first), find=nothing_found)
-    assert [each.committed_partitions for each in Tables(tmp_path).frame(spark, GROUPS).collect()] == []
-    markers = [
-        row(2, START + 9, group=None, producer_id=9, transaction="committed"),
-        row(3, START + 9, group=None, producer_id=8, transaction="aborted"),
-    ]
-    summary = pipeline.run(spark, [], tmp_path, read=reader([*first, *markers]), find=nothing_found)
-    assert summary.quarantined == 0
-    assert Tables(tmp_path).frame(spark, QUARANTINE).count() == 1
-    (group,) = Tables(tmp_path).frame(spark, GROUPS).collect()
-    assert (group.state, group.committed_partitions, group.last_commit_ms) == ("Simple", 1, START)
-    (hour,) = Tables(tmp_path).frame(spark, GROUP_HOURS).collect()
-    assert hour.commits == 1
-
-
-def test_what_a_brokers_groups_left_is_told_from_its_files_to_findings(spark, broker, topic: Topic, tmp_path):
-    topic.fill(3)
-    with Consumer(topic.name, bootstrap_servers=topic.bootstrap_servers, group_id=f"fleet-{topic.name}") as consumer:
-        consumer.poll(timeout_ms=10_000)
-        consumer.commit({TopicPartition(topic.name, number): 1 for number in range(3)})
-    summary = pipeline.run(spark, parse_inputs([f"here={broker.data_dir}"]), tmp_path)
-    assert summary.is_new
-    tables = Tables(tmp_path)
-    group = tables.frame(spark, GROUPS).where(f"`group` = 'fleet-{topic.name}'").collect()[0]
-    assert (group.members, group.committed_partitions, group.state) == (0, 3, "Empty")
-    events = tables.frame(spark, EVENTS).where(f"`group` = 'fleet-{topic.name}'").orderBy("offset").collect()
-    assert {"joined", "assigned", "settled", "left", "lost", "emptied"} <= {each.event for each in events}
-    owned = tables.frame(spark, OWNERSHIP).where(f"`group` = 'fleet-{topic.name}'").collect()
-    assert sorted(each.topic_partition for each in owned) == [0, 1, 2]
+def said_of_groups(spark, directory: Path) -> None:
+    """Hold the tables against what happened."""
+    payments, group = sorted(Tables(directory).frame(spark, GROUPS).collect(), key=lambda group: group.state)[::-1]
+    assert (payments.state, payments.committed_partitions, payments.last_commit_ms) == ("Simple", 1, START)
+    assert (group.kind, group.state, group.members, group.rebalances) == ("consumer", "Empty", 0, 4)
+    every = Tables(directory).frame(spark, GROUP_HOURS).orderBy("hour_ms").collect()
+    assert [hour.commits for hour in every if hour.group == "payments"] == [1]
+    hours = [hour for hour in every if hour.group == "orders"]
+    assert [hour.hour_ms for hour in hours] == [START, START + 3_600_000, START + 10_800_000]
+    assert [hour.unowned_partition_seconds for hour in hours] == [0.0, 20 + 2 * 5.0, 0.0]
+    assert sum(hour.commits for hour in hours) == len(a_life()) // 2
+    owned = Tables(directory).frame(spark, OWNERSHIP).where("topic = 'flights'").collect()
+    assert sorted((each.member, each.topic_partition) for each in owned) == [
+        ("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1), ("b", 2),
+    ]  # fmt: skip
