@@ -1,25 +1,39 @@
-"""`kohort fleet` as it is typed: the demo, and on its tables every other verb."""
+"""`kohort fleet` as it is typed: the demo in a process of its own, and on its tables every other verb."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
+
+from kohort.cli import fleet_work
+from kohort.cli.main import main
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 FLEET = [sys.executable, "-m", "kohort.cli", "fleet"]
+NO_CODE = ["--conf", "spark.sql.codegen.wholeStage=false", "--conf", "spark.sql.codegen.factoryMode=NO_CODEGEN"]
+"""For so few rows Spark need not write code and compile it: that takes longer than running the queries."""
+GROUPS = 20
+"""As many as take a second to make, and have something to be found in them."""
 
 
-def typed(*arguments: str | Path, status: int = 0) -> subprocess.CompletedProcess[str]:
-    """Run one command line."""
-    outcome = subprocess.run([*FLEET, *arguments], capture_output=True, text=True, check=False)
-    assert outcome.returncode == status, outcome.stderr
-    return outcome
+@pytest.fixture
+def shared(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands of this process take the session of the tests, which is there already."""
+
+    @contextmanager
+    def started(*_: Any, **__: Any) -> Iterator[SparkSession]:
+        yield spark
+
+    monkeypatch.setattr(fleet_work, "started", started)
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +44,11 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def demo(out: Path) -> dict[str, Any]:
     """What the demo of a small fleet says."""
-    outcome = typed("demo", "--groups", "60", "--seed", "3", "--out", out, "--json", "--master", "local[2]")
-    for stage in ("made 60 groups", "read the records", "looked for what is wrong", "gathered the report"):
+    demo = ["demo", "--groups", f"{GROUPS}", "--seed", "3", "--out", str(out), "--json", "--master", "local[2]"]
+    outcome = subprocess.run([*FLEET, *demo, *NO_CODE], capture_output=True, text=True, check=False)
+    assert outcome.returncode == 0, outcome.stderr
+    stages = ("read the records", "looked for what is wrong", "gathered the report")
+    for stage in (f"made {GROUPS} groups", "starting Spark", *stages):
         assert f"kohort: {stage}" in outcome.stderr
     return dict(json.loads(outcome.stdout))
 
@@ -54,30 +71,34 @@ def test_the_demo_goes_from_a_made_fleet_to_its_report(demo: dict[str, Any], out
     assert page.count("data-plot=") > 3
 
 
-def test_a_run_on_what_was_read_changes_nothing(demo: dict[str, Any], out: Path) -> None:
+@pytest.mark.usefixtures("shared")
+def test_a_run_on_what_was_read_changes_nothing(
+    demo: dict[str, Any], out: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     before = files(out / "tables")
-    outcome = typed("run", "--tables", out / "tables", f"demo={out / 'log'}", "--master", "local[2]")
-    assert f"nothing new: {out / 'tables'} stays as run {demo['run']} left it" in outcome.stdout
+    assert main(["fleet", "run", "--tables", f"{out / 'tables'}", f"demo={out / 'log'}"]) == 0
+    told = capfd.readouterr().out
+    assert f"nothing new: {out / 'tables'} stays as run {demo['run']} left it" in told
     assert files(out / "tables") == before
 
 
-def test_a_report_is_one_document_too(demo: dict[str, Any], out: Path) -> None:
-    outcome = typed("report", "--tables", out / "tables", "--json", "--master", "local[2]")
-    written = json.loads(outcome.stdout)
+@pytest.mark.usefixtures("shared")
+def test_a_report_is_one_document_too(demo: dict[str, Any], out: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["fleet", "report", "--tables", f"{out / 'tables'}", "--json"]) == 0
+    written = json.loads(capfd.readouterr().out)
     assert written["headline"] == demo["headline"]
     assert written["read"]["records"] == demo["records"]
-    assert written["totals"]["groups"] == len(written["groups"]) == 60
-    listed = json.loads(typed("findings", "--tables", out / "tables", "--json").stdout)
+    assert written["totals"]["groups"] == len(written["groups"]) == GROUPS
+    assert main(["fleet", "findings", "--tables", f"{out / 'tables'}", "--json"]) == 0
+    listed = json.loads(capfd.readouterr().out)
     by_rule = {rule["rule"]: sum(rule["severities"].values()) for rule in written["rules"]}
     assert sum(by_rule.values()) == len(listed) == demo["findings"]
 
 
-def test_a_demo_begins_anew_and_takes_nothing_else_away(demo: dict[str, Any], out: Path) -> None:
+def test_a_demo_begins_anew_and_takes_nothing_else_away(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """It removes what a demo wrote; a directory with other things in it is refused."""
-    assert demo["run"] == 1
-    other = out.parent / "mine"
-    (other / "log").mkdir(parents=True)
-    (other / "log" / "notes.txt").write_text("mine")
-    outcome = typed("demo", "--groups", "1", "--out", other, status=2)
-    assert "is not empty" in outcome.stderr
-    assert (other / "log" / "notes.txt").read_text() == "mine"
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "notes.txt").write_text("mine")
+    assert main(["fleet", "demo", "--groups", "1", "--out", str(tmp_path)]) == 2
+    assert "is not empty" in capfd.readouterr().err
+    assert (tmp_path / "log" / "notes.txt").read_text() == "mine"

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from tests.spark.cluster import Topic
 from tests.unit.fleet.facts_of_a_fleet import findings_of
 
+from kohort.broker.embedded import EmbeddedBroker
 from kohort.fleet import pipeline
 from kohort.fleet.findings import DEFAULTS, find_all
 from kohort.fleet.findings.find import about_logs
-from kohort.fleet.generator import generate
+from kohort.fleet.generator import Truth, generate
 from kohort.fleet.inputs import parse_inputs
-from kohort.fleet.schema import FINDINGS, GROUP_HOURS, GROUPS, RECORDS, Table
+from kohort.fleet.schema import EVENTS, FINDINGS, GROUP_HOURS, GROUPS, OWNERSHIP, RECORDS, Table
 from kohort.fleet.tables import Tables
+from kohort.model.ids import TopicPartition
+from kohort.sync import Consumer
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -38,17 +43,66 @@ STORIES = (
 )
 
 
-def test_a_run_finds_what_the_rules_find_in_the_same_log(spark: SparkSession, tmp_path: Path) -> None:
-    truth = generate(tmp_path / "log", groups=len(STORIES) + 4, seed=5, stories=STORIES, partitions=2)
-    pipeline.run(spark, parse_inputs([str(tmp_path / "log")]), tmp_path / "tables")
-    rows = Tables(tmp_path / "tables").frame(spark, FINDINGS).collect()
+@pytest.fixture(scope="module")
+def live_group(broker: EmbeddedBroker) -> Iterator[str]:
+    """A group that was there, on a real broker."""
+    with Topic(broker.bootstrap_servers, f"t-{uuid.uuid4().hex[:8]}", partitions=3) as topic:
+        topic.fill(3)
+        group = f"fleet-{topic.name}"
+        with Consumer(topic.name, bootstrap_servers=topic.bootstrap_servers, group_id=group) as consumer:
+            consumer.poll(timeout_ms=10_000)
+            consumer.commit({TopicPartition(topic.name, number): 1 for number in range(3)})
+        yield group
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Truth]:
+    """The log of a generated fleet, and what is true of it."""
+    log = tmp_path_factory.mktemp("fleet") / "log"
+    return log, generate(log, groups=len(STORIES) + 4, seed=5, stories=STORIES, partitions=2)
+
+
+@pytest.fixture(scope="module")
+def tables(
+    spark: SparkSession,
+    broker: EmbeddedBroker,
+    live_group: str,
+    fleet: tuple[Path, Truth],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Tables:
+    """What one run made of both."""
+    assert live_group
+    directory = tmp_path_factory.mktemp("fleet") / "tables"
+    summary = pipeline.run(spark, parse_inputs([f"made={fleet[0]}", f"here={broker.data_dir}"]), directory)
+    assert summary.is_new
+    return Tables(directory)
+
+
+def test_a_run_finds_what_the_rules_find_in_the_same_log(
+    spark: SparkSession, fleet: tuple[Path, Truth], tables: Tables
+) -> None:
+    log, truth = fleet
+    rows = tables.frame(spark, FINDINGS).where("source = 'made'").collect()
     found = {(row["group"], row["finding"], row["sentence"], row["severity"]) for row in rows}
     # In the tables the log ends with its last record, not with its day.
-    now_ms = max(row["until_ms"] for row in rows)
-    told = findings_of(tmp_path / "log", now_ms)
+    now_ms = max(row["until_ms"] for row in rows if row["finding"] == "abandoned_group")
+    told = findings_of(log, now_ms)
     assert found == {(each.group, each.finding, each.sentence, each.severity) for each in told}
     assert truth.mistakes((row["group"], row["finding"]) for row in rows) == []
     assert all(row["evidence"] for row in rows)
+
+
+def test_what_a_brokers_groups_left_is_told_from_its_files(
+    spark: SparkSession, live_group: str, tables: Tables
+) -> None:
+    def of(table: Table) -> DataFrame:
+        return tables.frame(spark, table).where(f"source = 'here' AND `group` = '{live_group}'")
+
+    (group,) = of(GROUPS).collect()
+    assert (group.members, group.committed_partitions, group.state) == (0, 3, "Empty")
+    events = {each.event for each in of(EVENTS).collect()}
+    assert {"joined", "assigned", "settled", "left", "lost", "emptied"} <= events
+    assert sorted(each.topic_partition for each in of(OWNERSHIP).collect()) == [0, 1, 2]
 
 
 class Given:
