@@ -155,6 +155,17 @@ def test_the_function_of_a_foreach_batch_stores_each_row_once_however_often_a_ba
     )
 
 
+def test_a_batch_that_is_cached_stays_cached(spark, table):
+    frame = spark.range(3).selectExpr("'t' topic", "0 partition", "id offset")
+    store = exactly_once(table, group="g")
+    store(frame, 0)
+    assert not frame.storageLevel.useMemory
+    more = spark.range(3, 6).selectExpr("'t' topic", "0 partition", "id offset").persist()
+    store(more, 1)
+    assert more.storageLevel.useMemory
+    more.unpersist()
+
+
 def test_a_batch_is_cut_to_what_another_query_has_not_stored_meanwhile(spark, table):
     frame = spark.range(10).selectExpr("'t' topic", "0 partition", "id offset")
     asked: list[int] = []

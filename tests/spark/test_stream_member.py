@@ -572,6 +572,23 @@ def test_a_topic_that_is_made_anew_while_it_is_read_is_a_loss_and_then_read_from
     topic.run(scenario())
 
 
+def test_available_now_ends_where_a_topic_was_made_anew_with_less_than_there_was(topic: Topic) -> None:
+    topic.fill(30)
+
+    async def scenario() -> None:
+        async with Job(topic, maxOffsetsPerTrigger="15", failOnDataLoss="false", protocol="cooperative") as job:
+            await job.member.aim()
+            assert await job.batch() == {0: (0, 5), 1: (0, 5), 2: (0, 5)}
+            await delete(topic)
+            await topic._create()
+            topic.fill(9)
+            assert await job.batch() == {0: (0, 3), 1: (0, 3), 2: (0, 3)}
+            assert not await asyncio.wait_for(job.look(), 30)
+            assert await topic._members() == 0
+
+    topic.run(scenario())
+
+
 @pytest.mark.parametrize("fails", ["true", "false"])
 def test_offsets_that_retention_has_overtaken_end_the_query_or_are_skipped(topic: Topic, fails: str) -> None:
     topic.fill(30)

@@ -105,7 +105,10 @@ class ExactlyOnce:
             raise ValueError(
                 f"exactly_once needs the columns {', '.join(PLACE)}, and {', '.join(missing)} is not there"
             )
-        kept = frame.persist()
+        # Who has cached the frame goes on with it: computed again, its rows might be others.
+        level = frame.storageLevel
+        is_cached = level.useMemory or level.useDisk
+        kept = frame if is_cached else frame.persist()
         try:
             spans = _spans(kept)
             for left in reversed(range(MOST_TRIES)):
@@ -122,7 +125,8 @@ class ExactlyOnce:
                 else:
                     return
         finally:
-            kept.unpersist()
+            if not is_cached:
+                kept.unpersist()
 
     def _made(self, frame: DataFrame) -> DataFrame:
         return frame if self._rows is None else self._rows(frame)

@@ -324,9 +324,10 @@ class RoundGate(RebalanceListener):
         return found
 
     def _goal(self, partition: TopicPartition) -> int:
-        """Where reading ends: at the target, or at the end as of the last look."""
+        """Where reading ends: at the target, if there is as much as that, or at the end as of the last look."""
         if self.targets is not None:
-            return self.targets.get(partition, 0)
+            target = self.targets.get(partition, 0)
+            return min(target, self._ends.get(partition, target))
         return self._ends.get(partition, self._positions[partition] + 1)
 
     async def _available(self) -> Available:
