@@ -90,6 +90,12 @@ def test_security_is_said_in_kafkas_names_and_travels_as_plain_values() -> None:
         (STREAM | {"endingOffsets": "latest"}, "stream", "a stream has no option endingOffsets"),
         (STREAM | {"startingOffset": "earliest"}, "stream", "no option startingOffset here: startingOffsets is meant"),
         (STREAM | {"startingOffsets": "first"}, "stream", "startingOffsets is 'first': it takes earliest, latest, or"),
+        (STREAM | {"startingOffsets": '{"flihgts": {"0": 5}}'}, "stream", "names flihgts, and subscribe is flights"),
+        (
+            SERVERS | {"subscribePattern": "f.*", "group.id": "g", "startingOffsets": '{"weather": {"0": 5}}'},
+            "stream",
+            "startingOffsets names weather, and subscribePattern is f.*: it takes topics that are read",
+        ),
         (
             STREAM | {"protocol": "sticky"},
             "stream",

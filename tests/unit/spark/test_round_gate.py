@@ -67,6 +67,19 @@ def test_a_partition_that_ends_before_what_was_read_of_it_is_looked_up_again(
     asyncio.run(scenario())
 
 
+def test_a_rebalance_while_another_thread_looks_at_the_lag_does_not_disturb_it() -> None:
+    class Moving(dict[TopicPartition, int]):
+        """Is gone once it is looked at."""
+
+        def __getitem__(self, partition: TopicPartition) -> int:
+            gate._let_go(frozenset({HERS, LOST}))
+            return 0
+
+    gate = RoundGate(GroupSettings("127.0.0.1:1", "g", ("flights",)))
+    gate._positions, gate._ends = Moving({HERS: 1, LOST: 2}), Moving({HERS: 5, LOST: 5})
+    assert gate.lag == {HERS: 4, LOST: 3}
+
+
 def test_a_gate_that_cannot_start_keeps_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[Cluster] = []
 

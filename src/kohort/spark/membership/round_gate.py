@@ -150,8 +150,8 @@ class RoundGate(RebalanceListener):
     @property
     def lag(self) -> dict[TopicPartition, int]:
         """Records from the position to the end of each owned partition, as of the last look, where both are known."""
-        known = self._positions.keys() & self._ends.keys()
-        return {partition: max(0, self._ends[partition] - self._positions[partition]) for partition in known}
+        positions, ends = self.positions, self.ends  # as they are now: other threads look, too
+        return {each: max(0, ends[each] - at) for each, at in positions.items() if each in ends}
 
     @property
     def is_caught_up(self) -> bool:

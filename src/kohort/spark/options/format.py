@@ -181,9 +181,19 @@ class SourceOptions:
                 f"{choice.option} is latest: in a batch it takes earliest, -2 or offsets per partition, and a stream"
                 " needs the option group.id"
             )
+        if self.kind == "stream" and (
+            others := {each.topic for each in choice.named() or () if not self._is_read(each)}
+        ):
+            what = f"subscribe is {','.join(self.topics)}" if self.topics else f"subscribePattern is {self.pattern}"
+            raise ValueError(
+                f"{choice.option} names {listed(sorted(others))}, and {what}: it takes topics that are read"
+            )
         if self.kind == "batch" and (self.ending.end == EARLIEST or EARLIEST in self.ending.offsets.values()):
             raise ValueError(f"{self.ending.option} is earliest: it takes latest, -1 or offsets per partition")
         return self
+
+    def _is_read(self, partition: TopicPartition) -> bool:
+        return partition.topic in self.topics or bool(self.pattern and re.fullmatch(self.pattern, partition.topic))
 
 
 def check(options: Mapping[str, str]) -> None:
