@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from tests.spark.cluster import Topic
+from tests.unit.fleet.test_tally import tally_of
 from tests.unit.fleet.written_log import COMMIT_VALUE, batch_of, commit_key
 
 from kohort.fleet import bronze, silver
+from kohort.fleet.bronze.tally import tally_by_spark
 from kohort.fleet.inputs import parse_inputs
 from kohort.fleet.inputs.exports import export_lines
 from kohort.fleet.schema import QUARANTINE, RECORDS
@@ -105,3 +108,18 @@ def test_a_transaction_that_ends_in_a_later_segment_is_settled(spark, tmp_path):
     ended = {row.offset: row.transaction for row in bronze.settled(rows).where("record_type = 1").collect()}
     assert ended == {0: "aborted", 1: "open", 3: "open"}
     assert rows_of(bronze.settled(rows).select("offset")) == rows_of(rows.select("offset"))
+
+
+def test_a_large_read_is_counted_by_spark_as_a_small_one_is_without_it(spark, tmp_path):
+    share = {"initializedTopics": [{"topicId": "X", "topicName": "stock", "numPartitions": 4}], "deletingTopics": None}
+    counted = tally_of(
+        tmp_path,
+        {"offset": 0, "record_type": 1, "topic_id": "I", "topic": "orders"},
+        {"offset": 1, "record_type": 1, "topic_id": "I", "topic": "orders", "transaction": "open"},
+        {"offset": 2, "record_type": 1, "topic": "of no id", "tombstone": True},
+        {"offset": 3, "record_type": 15, "fields": json.dumps(share)},
+        {"offset": 4, "record_type": 15, "tombstone": True},
+        {"offset": 5, "record_type": None},
+        {"offset": 6, "record_type": 99, "partition": 4},
+    )
+    assert tally_by_spark(spark.read.schema(RECORDS.ddl).parquet(str(tmp_path))) == counted

@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kohort.fleet.bronze.tally import Tally, tally
+from kohort.fleet.bronze.tally import Tally, tally, tally_by_spark
 from kohort.fleet.schema import COUNTS, METRICS, QUARANTINE, RECORDS, STATE_CHANGES, TOPICS, Table
 from kohort.fleet.tables import Run, small_rows
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Positions = Mapping[str, Mapping[int, int]]
+
+TALLIED_HERE: Final = 128 << 20
+"""Up to how many bytes of stored records are counted in this process, which takes some seconds."""
 
 READ = Table(
     "state",
@@ -85,7 +88,9 @@ def write_bronze(spark: SparkSession, run: Run, read: Read) -> Bronze:
     told = sum(_take_up(spark, run, table, rows) for table, rows in read.told)
     if not _move_records(run):
         return Bronze(0, refused, told, positions, frozenset(), False)
-    found = tally(sorted(run.directory(RECORDS).rglob("*.parquet")))
+    files = sorted(run.directory(RECORDS).rglob("*.parquet"))
+    is_small = sum(file.stat().st_size for file in files) <= TALLIED_HERE
+    found = tally(files) if is_small else tally_by_spark(run.written(spark, RECORDS))
     counts = _count(found, run)
     _put_topics(run, [*found.topic_rows(), *(() if read.topics is None else read.topics())])
     dense = _dense(counts, run, positions)

@@ -1,23 +1,29 @@
 """What a run read, counted over the files that it wrote: how much of each type, what is open, what topics are called.
 
-It is one pass over a few columns without Spark: for a small fleet Spark's jobs would cost more than reading it did.
+For a small fleet it is one pass over a few columns without Spark, whose jobs would cost more than reading it did. For a
+large one it is two of them, on as many machines as there are.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kohort.fleet.schema import COUNTS, TOPICS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
 
 _ROWS: Final = 1 << 18
 _COUNTED: Final = ("source", "partition", "record_type", "offset", "tombstone", "transaction", "topic_id", "topic")
 _LISTS: Final = ("topics", "initializingTopics", "initializedTopics", "deletingTopics")
 _TELLS_OF_TOPICS: Final = (4, 15)
 """Types of records whose values have names of topics beside their ids."""
+_NAMED: Final = "source string, topic_id string, topic string, partitions int"
 
 
 @dataclass(slots=True)
@@ -91,6 +97,47 @@ def _name_topics(source: str, fields: str | None, found: Tally) -> None:
             key = source, each["topicId"], each["topicName"]
             partitions = [known for known in (found.topics.get(key), each.get("numPartitions")) if known is not None]
             found.topics[key] = max(partitions, default=None)
+
+
+def tally_by_spark(records: DataFrame) -> Tally:
+    """Do as `tally`, of a frame of bronze `records`."""
+    from pyspark.sql import functions as f
+
+    found = Tally()
+    counted = records.groupBy("source", "partition", "record_type").agg(
+        f.count("*").alias("records"),
+        f.count_if("tombstone").alias("tombstones"),
+        f.max("offset").alias("last"),
+        f.count_if(f.col("transaction") == "open").alias("open"),
+    )
+    for row in counted.collect():
+        found.counts[row["source"], row["partition"], row["record_type"]] = (
+            row["records"],
+            row["tombstones"],
+            row["last"],
+        )
+        found.has_open |= row["open"] > 0
+    by_commits = records.where("topic_id IS NOT NULL").select(
+        "source", "topic_id", "topic", f.lit(None).cast("int").alias("partitions")
+    )
+    told = records.where(f.col("record_type").isin(*_TELLS_OF_TOPICS)).select("source", "fields")
+    named = by_commits.unionByName(told.mapInArrow(_naming, _NAMED))
+    for row in named.groupBy("source", "topic_id", "topic").agg(f.max("partitions").alias("partitions")).collect():
+        found.topics[row["source"], row["topic_id"], row["topic"]] = row["partitions"]
+    return found
+
+
+def _naming(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Return the topics that some values name."""
+    import pyarrow as pa
+
+    kinds = (("source", pa.string()), ("topic_id", pa.string()), ("topic", pa.string()), ("partitions", pa.int32()))
+    for batch in batches:
+        found = Tally()
+        for row in batch.to_pylist():
+            _name_topics(row["source"], row["fields"], found)
+        rows = [dict(zip(dict(kinds), (*key, count), strict=True)) for key, count in found.topics.items()]
+        yield pa.RecordBatch.from_pylist(rows, schema=pa.schema(kinds))
 
 
 def _kind(record_type: int | None) -> str:
