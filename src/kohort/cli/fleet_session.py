@@ -30,7 +30,7 @@ SHORT_BYTES = 512 << 20
 """Up to how many bytes of input a run is a short one."""
 TEXT_PACKED = 10
 """How many times its size a packed dump has, at least."""
-STORED = 8
+STORED = 3
 """How many times their size in tables records had in a log, about."""
 
 _RAISED = re.compile(r"^([a-z_]\w*\.)*([A-Z]\w+): (.+)$")
