@@ -420,6 +420,10 @@ def test_a_checkpoint_of_another_group_ends_the_query_with_both_names(topic: Top
         async with Job(topic, other) as job:
             with pytest.raises(KafkaError, match=r"of the group 'another', and group\.id is"):
                 await job.batch()
+        async with Job(topic, other, onOffsetMismatch="group", startingOffsets="latest") as obedient:
+            assert not await obedient.look()
+            topic.fill(3)
+            assert await obedient.batch() == {0: (10, 11), 1: (10, 11), 2: (10, 11)}
 
     topic.run(scenario())
 

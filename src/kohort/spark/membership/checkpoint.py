@@ -42,6 +42,11 @@ class Checkpoint:
     group: str
     on_mismatch: Mismatch = "fail"
 
+    @property
+    def is_followed(self) -> bool:
+        """Whether it has a say: one of another group may have none."""
+        return self.last.group == self.group or self.on_mismatch == "checkpoint"
+
     def positions(
         self, partitions: Partitions, committed: Mapping[TopicPartition, OffsetAndMetadata], *, is_shared: bool
     ) -> dict[TopicPartition, int]:
@@ -81,8 +86,7 @@ class Checkpoint:
                 group=f"read on where {self.group!r} is",
                 checkpoint=f"read on where the last batch of {self.last.group!r} ended",
             )
-        is_followed = self.on_mismatch == "checkpoint"
-        return {each.partition: each.stop for each in self._among(partitions)} if is_followed else {}
+        return {each.partition: each.stop for each in self._among(partitions)} if self.is_followed else {}
 
     def _chosen(self, place: OffsetRange, entry: OffsetAndMetadata) -> int:
         if self.on_mismatch == "fail":

@@ -190,7 +190,7 @@ class StartingPoints:
     def restart_from(self, checkpoint: Checkpoint) -> None:
         """Let a query's last batch have a say, once in each of its partitions; what it knows nothing of came later."""
         self._checkpoint = checkpoint
-        if checkpoint.last.places:
+        if checkpoint.last.places and checkpoint.is_followed:
             self.policy.see(())
 
     def see(self, partitions: Iterable[TopicPartition]) -> None:
