@@ -84,8 +84,9 @@ def _register_run(inner: argparse._SubParsersAction[ArgumentParser]) -> None:
         "inputs",
         metavar="INPUT",
         nargs="+",
-        help="[NAME=]WHERE: a cluster as HOST:PORT[,HOST:PORT], a broker's data directory, segment files, or what "
-        "kafka-dump-log printed; NAME is what its groups are told apart by (the cluster's id, or the file's name)",
+        help="[NAME=]WHERE: a cluster as HOST:PORT[,HOST:PORT], a broker's data directory, segment files, what "
+        "kafka-dump-log or kohort log export printed, a broker's own log, or metrics of members; NAME is what its "
+        "groups are told apart by (the cluster's id, or the file's name)",
     )
     # Not add_cluster: a cluster is one of the inputs here, and there may be several.
     parser.add_argument(
@@ -122,8 +123,12 @@ def _add_out(parser: ArgumentParser, default: Path) -> None:
 
 
 def _add_fleet(parser: ArgumentParser) -> None:
-    parser.add_argument("--groups", metavar="N", type=number(1, "a number of groups"), default=1000, help="1000")
-    parser.add_argument("--seed", metavar="N", type=number(0, "a seed"), default=1, help="the same seed, the same log")
+    parser.add_argument(
+        "--groups", metavar="N", type=number(1, "a number of groups"), default=1000, help="how many (1000)"
+    )
+    parser.add_argument(
+        "--seed", metavar="N", type=number(0, "a seed"), default=1, help="the same seed, the same log (1)"
+    )
     parser.add_argument("--days", metavar="N", type=number(1, "a number of days"), default=8, help="how long (8)")
 
 
