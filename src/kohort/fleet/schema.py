@@ -23,12 +23,6 @@ def bucket_of(partition: int) -> int:
     return partition % BUCKETS
 
 
-BUCKET_SQL = f"partition % {BUCKETS}"
-"""`bucket_of` for Spark."""
-
-DAY_SQL = "to_date(timestamp_millis(at_ms))"
-"""The day of a row for Spark, in a session whose time zone is UTC."""
-
 EVIDENCE = "array<struct<partition int, offset bigint, at_ms bigint, what string>>"
 """The rows that prove a finding: where they stand in `__consumer_offsets` of its source, and what each says."""
 

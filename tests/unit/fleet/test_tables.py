@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kohort.fleet.schema import EVENTS, GROUP_HOURS, GROUPS
+from kohort.fleet.findings.facts import CommitOf, EventOf, HourOf
+from kohort.fleet.fold.group import Told
+from kohort.fleet.schema import EVENTS, GROUP_HOURS, GROUPS, RECORDS
 from kohort.fleet.tables import MANIFEST, Run, Tables, TablesBroken, TablesBusy
 
 
@@ -84,3 +86,11 @@ def test_a_manifest_that_cannot_be_read_is_one_sentence(tmp_path: Path, content:
     (tmp_path / MANIFEST).write_text(content)
     with pytest.raises(TablesBroken, match=r"manifest\.json"):
         Tables(tmp_path)
+
+
+def test_what_rules_and_folds_know_of_a_row_are_columns_of_its_table() -> None:
+    assert set(EventOf._fields) <= set(EVENTS.names)
+    assert set(HourOf._fields) <= set(GROUP_HOURS.names)
+    assert set(CommitOf._fields) - {"previous"} <= set(RECORDS.names)
+    place = ("source", "partition", "offset", "at_ms", "group", "kind")
+    assert EVENTS.names == (*place, *Told._fields[1:], "day", "bucket")
