@@ -28,6 +28,9 @@ from kohort.wire.records import Record
 RACES = 0.3
 """How many of the foldings are those of a load that a cleaner overtakes."""
 
+_RACES_AFTER_A_WAY_BACK = 4
+"""How many more of those there are once a group has gone to the consumer protocol and back: loads failed there."""
+
 _STEPS = (40, 160)
 """After how many steps of the world that touched a group it is folded anew, at least and at most."""
 
@@ -47,6 +50,7 @@ class ReplayChecker(Checker):
         self._ledgers = ledgers
         self._random = random
         self._pause = random.randint(*_STEPS)
+        self._races = 0
         ledgers.after(GroupConverted, self._converted)
         self._left: dict[int, tuple[Shard, Ledger]] = {}
         """By offsets partition, how a node that stopped in good order or was killed left it."""
@@ -60,9 +64,11 @@ class ReplayChecker(Checker):
             self._pause = self._random.randint(*_STEPS)
             self._fold_all()
 
-    def _converted(self, *_: object) -> None:
+    def _converted(self, _: GroupLedger, event: GroupConverted, __: Shard) -> None:
         """A group that has changed its type has two kinds of records in the log: fold it soon."""
         self._pause = min(self._pause, 2)
+        if not event.is_consumer:
+            self._races = _RACES_AFTER_A_WAY_BACK
 
     def node_stopped(self, node: SeenNode, how: str) -> None:
         """Fold the logs, and remember what the next load must find: only a loss of power may take something away."""
@@ -92,12 +98,15 @@ class ReplayChecker(Checker):
                 for hosted in hosted_by(node.node):
                     if hosted.status is Status.ACTIVE:
                         self._fold(node, hosted)
+                        for _ in range(self._races):
+                            self._fold(node, hosted, races=1.0)
+        self._races = 0
 
-    def _fold(self, node: SeenNode, hosted: OffsetsPartition) -> None:
+    def _fold(self, node: SeenNode, hosted: OffsetsPartition, races: float = RACES) -> None:
         with undisturbed(node):
             rows = list(records_of(hosted.partition.log))
         clean = self._random.randint(0, len(rows))
-        if self._random.random() < RACES:
+        if self._random.random() < races:
             met = self._meeting(rows, clean)
             how = f"a cleaning that a load meets at the {met}th of {len(rows)} records"
             left = raced(rows, met)
