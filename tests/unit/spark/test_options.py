@@ -175,7 +175,7 @@ def test_capacity_of_an_eager_member_is_eager() -> None:
 
 
 def test_a_sink_takes_no_topics_to_read_and_a_topic_to_write() -> None:
-    of_spark = {"queryName": "copy", "checkpointLocation": "/tmp/copy"}
+    of_spark = {"queryName": "copy", "checkpointLocation": "state"}
     options = SourceOptions.parse(SERVERS | of_spark | {"topic": "flights", "includeHeaders": "true"}, "write")
     assert (options.topic, options.include_headers) == ("flights", True)
 
