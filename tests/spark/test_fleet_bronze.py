@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 from tests.spark.cluster import Topic
+from tests.spark.uncompiled import uncompiled
 from tests.unit.fleet.test_tally import tally_of
 from tests.unit.fleet.written_log import COMMIT_VALUE, batch_of, commit_key
 
@@ -19,6 +22,14 @@ from kohort.model.ids import TopicPartition
 from kohort.sync import Admin
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_rows(spark: SparkSession) -> Iterator[SparkSession]:
+    """Nothing here has rows enough for compiled queries."""
+    with uncompiled(spark) as session:
+        yield session
+
 
 COMPARED = [name for name in RECORDS.names if name != "source"]
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.spark.cluster import Topic
+from tests.spark.uncompiled import uncompiled
 from tests.unit.fleet.facts_of_a_fleet import findings_of
 
 from kohort.broker.embedded import EmbeddedBroker
@@ -25,6 +26,14 @@ from kohort.model.ids import TopicPartition
 from kohort.sync import Consumer
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_rows(spark: SparkSession) -> Iterator[SparkSession]:
+    """Nothing here has rows enough for compiled queries."""
+    with uncompiled(spark) as session:
+        yield session
+
 
 STORIES = (
     "eager",

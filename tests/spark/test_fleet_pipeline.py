@@ -5,10 +5,13 @@ Each run of it takes seconds, so that the few runs here show several things at o
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
+from tests.spark.uncompiled import uncompiled
 from tests.unit.fleet.written_group import START, TOPIC, Written
 
 from kohort.fleet import pipeline
@@ -30,6 +33,14 @@ from kohort.group.consumer.events import MemberState
 from kohort.model.ids import topic_id_text
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_rows(spark: SparkSession) -> Iterator[SparkSession]:
+    """Nothing here has rows enough for compiled queries."""
+    with uncompiled(spark) as session:
+        yield session
+
 
 DERIVED = (EVENTS, OWNERSHIP, GROUP_HOURS, GROUPS, COUNTS, TOPICS)
 

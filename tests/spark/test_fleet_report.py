@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from tests.spark.uncompiled import uncompiled
 
 from kohort.fleet.report.document import document
 from kohort.fleet.report.gather import Frames, gather
@@ -16,6 +17,14 @@ from kohort.fleet.report.summary import headline, points
 from kohort.fleet.schema import COUNTS, EVENTS, FINDINGS, GROUP_HOURS, GROUPS, OWNERSHIP, QUARANTINE, Table
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_rows(spark: SparkSession) -> Iterator[SparkSession]:
+    """Nothing here has rows enough for compiled queries."""
+    with uncompiled(spark) as session:
+        yield session
+
 
 START_MS = 1_793_664_000_000
 """3 November 2026 00:00 UTC."""
