@@ -453,6 +453,12 @@ def test_a_partition_that_two_brokers_have_is_read_once(tmp_path):
     assert found == [("a", 4, "one"), ("a", 1, "two"), ("a", 1, "two"), ("b", 1, "one"), ("b", 4, "one")]
 
 
+def test_a_file_that_is_named_twice_is_read_once(tmp_path):
+    file = write(tmp_path, 1, COMMITS)
+    inputs = parse_inputs([f"a={each}" for each in (tmp_path, file.parent, file, file)] + [f"b={file}"])
+    assert [(piece.source, piece.where) for piece in bronze.plan(inputs, {})] == [("a", str(file)), ("b", str(file))]
+
+
 def test_segments_that_came_since_a_directory_was_named_are_read_too(tmp_path):
     write(tmp_path, 1, COMMITS)
     inputs = parse_inputs([f"a={tmp_path}"])

@@ -77,9 +77,10 @@ def plan(given: Input, since: Since) -> list[Piece]:
 def without_replicas(pieces: Sequence[Piece]) -> list[Piece]:
     """Return pieces of which each partition of a source comes from one directory, the one whose log reaches farthest.
 
-    Directories of several brokers of a cluster have the same records, and each record counts once. Files that lie in
-    no directory of a partition say nothing of which it is; they stay.
+    Directories of several brokers of a cluster have the same records, and each record counts once, as in a file that
+    was named twice. Files that lie in no directory of a partition say nothing of which it is; they stay.
     """
+    pieces = list({(piece.source, piece.where, piece.partition, piece.start): piece for piece in pieces}.values())
     reach: dict[tuple[str, int], dict[Path, tuple[int, int]]] = {}
     for piece in pieces:
         file = Path(piece.where)
