@@ -31,8 +31,8 @@ museum: .venv/dev ## how many seeds the simulator needs to find each bug that ot
 sim: .venv/dev ## the simulated world of one seed, as a trace: make sim SEED=7
 	$(BIN)/kohort sim --seed $(or $(SEED),0)
 
-swarm: .venv/dev ## ten thousand simulated worlds: make swarm SEEDS=10000 FROM=0
-	$(BIN)/kohort sim --seeds $(or $(SEEDS),10000) --from $(or $(FROM),0)
+swarm: .venv/dev ## ten thousand simulated worlds that nobody has seen, or: make swarm SEEDS=1000 FROM=0
+	$(BIN)/kohort sim --seeds $(or $(SEEDS),10000) --from $(or $(FROM),$(shell date +%s))
 
 lockstep: .venv/interop ## Kafka's own coordinator and assignors beside ours, on 100,000 random steps: make lockstep SEED=7 for one seed
 	$(BIN)/python -m tests.lockstep $(if $(SEED),--seed $(SEED) --trace)
