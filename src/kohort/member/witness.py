@@ -19,6 +19,7 @@ from kohort.model.id_partitions import IdPartitions, each
 from kohort.model.ids import TopicPartition
 
 _CALLBACKS = {Callback.REVOKED: Act.REVOKED, Callback.LOST: Act.LOST, Callback.ASSIGNED: Act.ASSIGNED}
+_WAITS_FOR: dict[type, State] = {inputs.JoinAnswered: State.JOINING, inputs.SyncAnswered: State.SYNCING}
 
 
 class Witness:
@@ -33,12 +34,16 @@ class Witness:
         member, contract = self.member, self.contract
         state, identity = member.state, member.identity
         asked = member.step(event, now_ms)
-        is_heard = state is State.SYNCING and isinstance(event, inputs.SyncAnswered) and event.asked_as == identity
+        is_heard = (
+            state is _WAITS_FOR.get(type(event))
+            and isinstance(event, inputs.JoinAnswered | inputs.SyncAnswered)
+            and event.asked_as == identity
+        )
         self._tell_fact(event, is_heard=is_heard)
         late = asked
         if identity.is_valid and not member.identity.is_valid and state is not State.LEAVING:
             # After a pause an answer may be taken in the step in which its member's time is up: it came first.
-            before = next((at for at, effect in enumerate(asked) if not is_heard or not _is_taking(effect)), len(asked))
+            before = next((at for at, one in enumerate(asked) if not is_heard or not _is_of_answer(one)), len(asked))
             for effect in asked[:before]:
                 self._tell_effect(effect)
             contract.tell(Act.OUT)
@@ -95,11 +100,11 @@ class Witness:
         )
 
 
-def _is_taking(effect: Effect) -> bool:
-    """Whether an effect takes over an assignment."""
+def _is_of_answer(effect: Effect) -> bool:
+    """Whether an effect takes over an assignment, or makes one as the leader."""
     if isinstance(effect, effects.RunCallback):
         return effect.callback is effects.Callback.ASSIGNED
-    return isinstance(effect, effects.OnAssignment)
+    return isinstance(effect, effects.OnAssignment | effects.Compute)
 
 
 class ConsumerWitness:

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.member.classic_script import TWO, Script, cooperative, stable
 
 from kohort.member import Identity, MemberConfig, State, inputs
-from kohort.member.effects import Callback, Fail, Join, RunCallback
+from kohort.member.effects import Callback, Compute, Fail, Join, RunCallback
 from kohort.model.assignment import Assignment
 from kohort.model.errors import ErrorCode
 
@@ -160,3 +160,13 @@ def test_a_reason_is_said_once_and_not_again_in_the_next_round(make: Callable[..
         script.finished(REVOKED)
     reasons = [effect.reason for effect in script.asked if isinstance(effect, Join)]
     assert reasons == ["a test", "offset commit failed since group is already rebalancing"]
+
+
+def test_a_leader_that_was_away_for_too_long_hears_that_it_leads_and_leaves() -> None:
+    script = cooperative(MemberConfig(max_poll_interval_ms=10_000))
+    script.take(inputs.PollReturned())
+    script.commit_answered(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.now_ms += 10_000
+    asked = script.joined(2, leader="m")
+    assert isinstance(asked[0], Compute)
+    assert script.member.identity == Identity(-1, "")
