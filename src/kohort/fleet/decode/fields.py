@@ -10,8 +10,8 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Mapping
-from functools import cache
-from typing import Any, Final
+from functools import cache, lru_cache, wraps
+from typing import Any, Final, TypeVar
 
 from kohort.wire import messages
 from kohort.wire.codec import MalformedMessage, decode
@@ -26,10 +26,26 @@ LARGEST_VALUE: Final = 16 << 20
 
 SHOWN_BYTES: Final = 64
 
+REMEMBERED: Final = 1024
+"""How many subscriptions and assignments are kept as they are shown: members say the same in every generation."""
+LARGEST_REMEMBERED: Final = 4 << 10
+
 _OF_OTHER_TOPICS = ("TransactionLog", "ShareSnapshot", "ShareUpdate")
 
 _to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 _Converter = Callable[[Any], Any]
+ShownT = TypeVar("ShownT")
+
+
+def _remembering(make: Callable[[bytes], ShownT]) -> Callable[[bytes], ShownT]:
+    """Make what has been made of the same bytes before only once, unless they are many. Nobody changes it."""
+    known = lru_cache(REMEMBERED)(make)
+
+    @wraps(make)
+    def shown(blob: bytes) -> ShownT:
+        return known(blob) if len(blob) <= LARGEST_REMEMBERED else make(blob)
+
+    return shown
 
 
 @cache
@@ -78,6 +94,7 @@ def fields_of(record_type: int, value: bytes) -> str | None:
     return _to_json(shown)
 
 
+@_remembering
 def subscription(blob: bytes) -> Mapping[str, Any]:
     """Return a member's subscription by its fields, or its first bytes when it is none."""
     try:
@@ -89,6 +106,7 @@ def subscription(blob: bytes) -> Mapping[str, Any]:
     return {"version": version, **shown, "userData": _user_data(message.user_data)}
 
 
+@_remembering
 def assignment(blob: bytes) -> Mapping[str, Any] | None:
     """Return a member's assignment by its fields, or its first bytes when it is none; None when there is none."""
     if not blob:
