@@ -80,15 +80,21 @@ def sentence_of(error: KafkaError, bootstrap: str) -> str:
 
 def unreachable(bootstrap: str, error: BaseException) -> str:
     """Return the sentence for a cluster that does not answer."""
-    attempts: Iterable[tuple[str, str]] = getattr(error, "attempts", ())
+    return (
+        f"{silent(bootstrap, error)}: start one with `kohort broker --data DIR`, "
+        "or name another with --bootstrap-server or KOHORT_BOOTSTRAP"
+    )
+
+
+def silent(bootstrap: str, error: BaseException) -> str:
+    """Return where no broker answers, and why; the addresses that were tried, where `bootstrap` is empty."""
+    attempts: list[tuple[str, str]] = list(getattr(error, "attempts", ()))
+    bootstrap = bootstrap or ",".join(dict.fromkeys(address for address, _ in attempts)) or "the cluster"
     whys = [why.removeprefix(f"cannot connect to {address}: ") for address, why in attempts]
     reason = "; ".join(dict.fromkeys(whys)) or str(error) or type(error).__name__
     if "Connect call failed" in reason:
         reason = "nothing listens there"  # asyncio's words for a refused connection
-    return (
-        f"no broker answers at {bootstrap} ({reason}): start one with `kohort broker --data DIR`, "
-        "or name another with --bootstrap-server or KOHORT_BOOTSTRAP"
-    )
+    return f"no broker answers at {bootstrap} ({reason})"
 
 
 def closed_pipe() -> int:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kohort.cli import output
-from kohort.cli.failure import FAILED, INTERRUPTED, USAGE, CommandFailed, closed_pipe, sentence_of
+from kohort.cli.failure import FAILED, INTERRUPTED, USAGE, CommandFailed, closed_pipe, sentence_of, silent
 from kohort.cli.main import TRACEBACK_VARIABLE
-from kohort.model.errors import KafkaError
+from kohort.model.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +49,10 @@ def guarded(work: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Nam
         except output.OutputClosed:
             return closed_pipe()
         except KafkaError as error:
-            output.remark(sentence_of(error, "the cluster"))
+            if error.code is ErrorCode.BROKER_NOT_AVAILABLE:
+                output.remark(f"{silent('', error)}: an INPUT that is no file is the address of a cluster")
+            else:
+                output.remark(sentence_of(error, "the cluster"))
             return FAILED
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
