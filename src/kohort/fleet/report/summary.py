@@ -35,7 +35,8 @@ def headline(report: FleetReport) -> str:
     if not report.totals.groups:
         return "No group was found in what was read."
     if not critical and not warning:
-        return f"Nothing is wrong with the {everything} that were read."
+        was = "was" if report.totals.groups == 1 else "were"
+        return f"Nothing is wrong with the {everything} that {was} read."
     parts = []
     if critical:
         parts.append(f"{critical:,} of {everything} {'needs' if critical == 1 else 'need'} somebody now")
