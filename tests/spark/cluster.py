@@ -109,7 +109,8 @@ class Topic:
 
     async def _create(self) -> None:
         async with Admin(self.bootstrap_servers) as admin:
-            await admin.create_topic(self.name, partitions=len(self.partitions))
+            # Records bear a time long past: a broker must not take that for a reason to delete them.
+            await admin.create_topic(self.name, partitions=len(self.partitions), configs={"retention.ms": "-1"})
 
     async def _committed(self) -> dict[int, int]:
         async with Cluster(self.bootstrap_servers) as cluster:
