@@ -659,6 +659,23 @@ def test_a_query_that_bears_no_losses_ends_with_the_name_of_a_topic_that_was_del
     topic.run(scenario())
 
 
+def test_a_query_that_bears_no_losses_ends_also_where_the_group_hears_first_that_a_topic_was_deleted(
+    topic: Topic, doomed: Topic
+) -> None:
+    """Its partitions are lost to the member before anybody looks at their ends."""
+
+    async def scenario() -> None:
+        async with Job(topic, subscribe=f"{topic.name},{doomed.name}", protocol="cooperative") as job:
+            assert await job.batch()
+            await delete(doomed)
+            job.member._gate._cluster.want_refresh()
+            await job.member._gate._member.wait_for(lambda: job.owned == 3, timeout_ms=30_000)
+            with pytest.raises(KafkaError, match=rf"{doomed.name}-0, .*the topic was deleted.* failOnDataLoss=false"):
+                await job.batch()
+
+    topic.run(scenario())
+
+
 def test_a_pattern_finds_topics_also_those_that_come_later(topic: Topic) -> None:
     topic.fill(3)
 

@@ -281,7 +281,8 @@ class RoundGate(RebalanceListener):
         self._stirred.set()
 
     async def on_partitions_lost(self, partitions: Partitions) -> None:
-        """Let go at once: others own them already, and the running round's commit is refused."""
+        """Let go at once: others own them, or their topic is deleted, and the running round's commit is refused."""
+        self._taken |= partitions - self._deleted
         self._let_go(partitions)
         await finished(self._listener.on_partitions_lost(partitions))
 
