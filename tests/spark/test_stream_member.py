@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from tests.spark.bare_query import Job, committed
 from tests.spark.cluster import Topic
 
 from kohort.client import Admin
@@ -17,69 +17,14 @@ from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.spark.membership.checkpoint import MARK
 from kohort.spark.membership.door import place, tell_done, tell_ended, wait_until_left
-from kohort.spark.membership.stream_member import StreamMember
 from kohort.spark.membership.stream_offset import StreamOffset
-from kohort.spark.options.format import SourceOptions, TriggerLimits
+from kohort.spark.options.format import TriggerLimits
 from kohort.spark.rows.rounds import Round
 from kohort.wire.records import Record
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
 
 PROTOCOLS = ["eager", "cooperative", "consumer", "auto"]
-
-
-class Job:
-    """A query that reads nothing: it takes the ends of batches, as Spark does, and keeps the last as its checkpoint."""
-
-    def __init__(self, topic: Topic, checkpoint: StreamOffset | None = None, **options: str) -> None:
-        given = {
-            "kafka.bootstrap.servers": topic.bootstrap_servers,
-            "subscribe": topic.name,
-            "group.id": topic.group_id,
-            "startingOffsets": "earliest",
-            "kafka.heartbeat.interval.ms": "100",
-        }
-        if options.get("protocol") == "consumer":
-            del given["kafka.heartbeat.interval.ms"]
-        self.options = SourceOptions.parse({name: value for name, value in (given | options).items() if value})
-        self.member = StreamMember(self.options, cores=2)
-        self.checkpoint = checkpoint or StreamOffset(topic.group_id)
-        self.read: list[tuple[int, int, int]] = []
-
-    async def __aenter__(self) -> Job:
-        await self.member.start()
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.member.leave("the test is over")
-
-    async def batch(self) -> dict[int, tuple[int, int]]:
-        """Ask until there is a batch; return what it reads by partition, and nothing where that takes too long."""
-        async with asyncio.timeout(60):
-            while not await self.look():
-                assert not self.member.is_over, "a member that has left gets no batches"
-        return {each.partition.partition: (each.start, each.stop) for each in self.checkpoint.ranges}
-
-    async def look(self) -> bool:
-        """Ask once, which commits the last batch; return whether there is another one."""
-        end = await self.member.next(self.checkpoint, self.options.limits)
-        found, self.checkpoint = end != self.checkpoint, end
-        return found
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        """Go on asking, as Spark does where nothing is new, until something holds."""
-        async with asyncio.timeout(60):
-            while not condition():
-                assert not self.member.is_over, "a member that has left is given nothing"
-                await self.look()
-
-    @property
-    def owned(self) -> int:
-        return len(self.member._gate.owned)
-
-
-async def committed(topic: Topic) -> dict[int, int]:
-    return await topic._committed()
 
 
 async def reset(topic: Topic, offset: int) -> None:
@@ -549,129 +494,6 @@ def test_an_offset_to_start_at_that_is_not_there_is_named_with_its_option(topic:
                 await job.batch()
         async with Job(topic, startingOffsets=chosen, failOnDataLoss="false") as job:
             assert await job.batch() == {0: (0, 10), 1: (0, 10)}
-
-    topic.run(scenario())
-
-
-@pytest.mark.parametrize("fails", ["true", "false"])
-@pytest.mark.parametrize("start", ["earliest", "latest"])
-def test_a_topic_that_is_made_anew_while_it_is_read_is_a_loss_and_then_read_from_its_first_record_on(
-    topic: Topic, fails: str, start: str
-) -> None:
-    async def scenario() -> None:
-        async with Job(topic, startingOffsets=start, failOnDataLoss=fails, protocol="cooperative") as job:
-            assert not await job.look()
-            topic.fill(30)
-            await job.batch()
-            assert not await job.look()
-            await delete(topic)
-            await topic._create()
-            topic.fill(9)
-            if fails == "false":
-                assert await job.batch() == {0: (0, 3), 1: (0, 3), 2: (0, 3)}
-            else:
-                with pytest.raises(KafkaError, match="failOnDataLoss"):
-                    await job.batch()
-
-    topic.run(scenario())
-
-
-def test_available_now_ends_where_a_topic_was_made_anew_with_less_than_there_was(topic: Topic) -> None:
-    topic.fill(30)
-
-    async def scenario() -> None:
-        async with Job(topic, maxOffsetsPerTrigger="15", failOnDataLoss="false", protocol="cooperative") as job:
-            await job.member.aim()
-            assert await job.batch() == {0: (0, 5), 1: (0, 5), 2: (0, 5)}
-            await delete(topic)
-            await topic._create()
-            topic.fill(9)
-            assert await job.batch() == {0: (0, 3), 1: (0, 3), 2: (0, 3)}
-            assert not await asyncio.wait_for(job.look(), 30)
-            assert await topic._members() == 0
-
-    topic.run(scenario())
-
-
-@pytest.mark.parametrize("fails", ["true", "false"])
-def test_offsets_that_retention_has_overtaken_end_the_query_or_are_skipped(topic: Topic, fails: str) -> None:
-    topic.fill(30)
-
-    async def scenario() -> None:
-        async with Job(topic) as job:
-            await job.batch()
-        async with Admin(topic.bootstrap_servers) as admin:
-            await admin.delete_records(dict.fromkeys(topic.partitions, 7))
-        async with Job(topic, failOnDataLoss=fails) as again:
-            if fails == "false":
-                assert (await again.batch())[0] == (7, 10)
-            else:
-                with pytest.raises(KafkaError, match=r"has the committed offset 0, the log holds 7 to 10.*failOnData"):
-                    await again.batch()
-
-    topic.run(scenario())
-
-
-@pytest.fixture
-def doomed(topic: Topic) -> Iterator[Topic]:
-    """A second topic, whose records come in the first one's group."""
-    with Topic(topic.bootstrap_servers, f"{topic.name}-doomed", partitions=2) as made:
-        made.fill(4)
-        yield made
-
-
-async def delete(topic: Topic) -> None:
-    async with Admin(topic.bootstrap_servers) as admin:
-        await admin.delete_topic(topic.name)
-
-
-@pytest.mark.parametrize("protocol", ["cooperative", "consumer"])
-def test_a_query_that_bears_losses_reads_the_others_on_when_a_topic_is_deleted(
-    topic: Topic, doomed: Topic, protocol: str
-) -> None:
-    topic.fill(3)
-
-    async def scenario() -> None:
-        both = f"{topic.name},{doomed.name}"
-        async with Job(topic, subscribe=both, protocol=protocol, failOnDataLoss="false") as job:
-            assert await job.batch()
-            await delete(doomed)
-            topic.fill(3)
-            while topic.partitions[0] not in [each.partition for each in job.checkpoint.ranges if each.start == 1]:
-                await job.batch()
-            await job.until(lambda: job.owned == 3)
-            assert not await job.look()
-            assert await committed(topic) == {0: 2, 1: 2, 2: 2}
-
-    topic.run(scenario())
-
-
-def test_a_query_that_bears_no_losses_ends_with_the_name_of_a_topic_that_was_deleted(
-    topic: Topic, doomed: Topic
-) -> None:
-    async def scenario() -> None:
-        async with Job(topic, subscribe=f"{topic.name},{doomed.name}") as job:
-            assert await job.batch()
-            await delete(doomed)
-            with pytest.raises(KafkaError, match=rf"{doomed.name}-0, .*the topic was deleted.* failOnDataLoss=false"):
-                await job.batch()
-
-    topic.run(scenario())
-
-
-def test_a_query_that_bears_no_losses_ends_also_where_the_group_hears_first_that_a_topic_was_deleted(
-    topic: Topic, doomed: Topic
-) -> None:
-    """Its partitions are lost to the member before anybody looks at their ends."""
-
-    async def scenario() -> None:
-        async with Job(topic, subscribe=f"{topic.name},{doomed.name}", protocol="cooperative") as job:
-            assert await job.batch()
-            await delete(doomed)
-            job.member._gate._cluster.want_refresh()
-            await job.member._gate._member.wait_for(lambda: job.owned == 3, timeout_ms=30_000)
-            with pytest.raises(KafkaError, match=rf"{doomed.name}-0, .*the topic was deleted.* failOnDataLoss=false"):
-                await job.batch()
 
     topic.run(scenario())
 

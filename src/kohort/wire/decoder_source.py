@@ -97,21 +97,39 @@ class DecoderSource:
 
     def _struct(self, shape: Struct, path: str, cls: type[Any]) -> str:
         """Read a struct's fields; return the name that holds it."""
-        owner, made = self._new("struct"), "New" + path.replace(".", "_")
-        self.namespace[made] = cls
-        self._line(f"{owner} = new({made})")
+        owner = self._new("struct")
+        self._begin(owner, path, cls)
         tagged = []
         for field in shape.fields:
-            target = f"{owner}.{field.name}"
             if not is_present(field, self._version):
-                self._default(field, target, cls)
+                self._absent(field, owner, cls)
             elif field.tag is not None and self._is_flexible:
                 tagged.append(field)
             else:
-                self._field(field, target, path, cls)
+                self._field(field, self._target(owner, field), path, cls)
         if self._is_flexible:
             self._tags(tagged, owner, path, cls)
+        self._end(owner, shape)
         return owner
+
+    # What follows is what becomes of values that were read: here, attributes of an object.
+
+    def _begin(self, owner: str, path: str, cls: type[Any]) -> None:
+        """Begin a struct that the name `owner` will hold."""
+        made = "New" + path.replace(".", "_")
+        self.namespace[made] = cls
+        self._line(f"{owner} = new({made})")
+
+    def _target(self, owner: str, field: Field) -> str:
+        """Return what a field's value is assigned to."""
+        return f"{owner}.{field.name}"
+
+    def _absent(self, field: Field, owner: str, cls: type[Any]) -> None:
+        """Pass over a field that the version lacks."""
+        self._default(field, self._target(owner, field), cls)
+
+    def _end(self, owner: str, shape: Struct) -> None:
+        """End a struct, all of whose fields have been read, or are in the run."""
 
     def _default(self, field: Field, target: str, cls: type[Any]) -> None:
         default = default_of(field)
@@ -251,7 +269,7 @@ class DecoderSource:
         self._unpacked("B", count)
         self._flush()
         for field in tagged:
-            self._default(field, f"{owner}.{field.name}", cls)
+            self._default(field, self._target(owner, field), cls)
         self._line(f"if {count}:")
         self._depth += 1
         if not tagged:
@@ -268,7 +286,7 @@ class DecoderSource:
         for number, field in enumerate(tagged):
             self._line(f"{'elif' if number else 'if'} {tag} == {field.tag}:")
             self._depth += 1
-            self._field(field, f"{owner}.{field.name}", path, cls)
+            self._field(field, self._target(owner, field), path, cls)
             self._flush()
             self._depth -= 1
         self._line("else:")

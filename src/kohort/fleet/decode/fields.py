@@ -8,17 +8,16 @@ few are.
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache, wraps
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
+from kohort.fleet.decode.json_source import JsonWriter, json_writer
 from kohort.wire import messages
-from kohort.wire.codec import MalformedMessage, decode
+from kohort.wire.codec import MalformedMessage
 from kohort.wire.consumer_protocol import NEWEST
-from kohort.wire.message import is_present
+from kohort.wire.message import Message
 from kohort.wire.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from kohort.wire.notation import Field, Struct
 from kohort.wire.schemas import headlines
 
 LARGEST_VALUE: Final = 16 << 20
@@ -27,22 +26,23 @@ LARGEST_VALUE: Final = 16 << 20
 SHOWN_BYTES: Final = 64
 
 REMEMBERED: Final = 1024
-"""How many subscriptions and assignments are kept as they are shown: members say the same in every generation."""
+"""How many subscriptions, assignments and ids are kept as they are shown: members say the same in every generation."""
 LARGEST_REMEMBERED: Final = 4 << 10
 
 _OF_OTHER_TOPICS = ("TransactionLog", "ShareSnapshot", "ShareUpdate")
 
-_to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
-_Converter = Callable[[Any], Any]
-ShownT = TypeVar("ShownT")
+
+def topic_id(content: bytes) -> str:
+    """Return an id as Kafka shows it."""
+    return base64.urlsafe_b64encode(content).decode().rstrip("=")
 
 
-def _remembering(make: Callable[[bytes], ShownT]) -> Callable[[bytes], ShownT]:
-    """Make what has been made of the same bytes before only once, unless they are many. Nobody changes it."""
+def _remembering(make: Callable[[bytes], str]) -> Callable[[bytes], str]:
+    """Make what has been made of the same bytes before only once, unless they are many."""
     known = lru_cache(REMEMBERED)(make)
 
     @wraps(make)
-    def shown(blob: bytes) -> ShownT:
+    def shown(blob: bytes) -> str:
         return known(blob) if len(blob) <= LARGEST_REMEMBERED else make(blob)
 
     return shown
@@ -67,117 +67,84 @@ def value_class(record_type: int) -> Any:
 
 def fields_of(record_type: int, value: bytes) -> str | None:
     """Return a value as JSON, None of a record type that no Kafka has. Raises MalformedMessage."""
+    if len(value) > LARGEST_VALUE:
+        raise MalformedMessage(f"a value of {len(value)} bytes, {LARGEST_VALUE} are the most that are read")
+    write = _writer_of(record_type, value[:2])
+    return None if write is None else write(value, 2)[0]
+
+
+@lru_cache(REMEMBERED)
+def _writer_of(record_type: int, stored_version: bytes) -> JsonWriter | None:
+    """Return what writes the values of a type in a version as JSON. Raises MalformedMessage."""
     cls = value_class(record_type)
     if cls is None:
         return None
-    if len(value) > LARGEST_VALUE:
-        raise MalformedMessage(f"a value of {len(value)} bytes, {LARGEST_VALUE} are the most that are read")
-    if len(value) < 2:
+    if len(stored_version) < 2:
         raise MalformedMessage("the value ends before its version")
-    version = int.from_bytes(value[:2], "big", signed=True)
+    version = int.from_bytes(stored_version, "big", signed=True)
     if version not in cls.VERSIONS:
         raise MalformedMessage(
             f"version {version} of a {kinds()[record_type]} value is not known, {cls.VERSIONS.highest} is the newest"
         )
-    message, _ = decode(cls, version, value, 2)
-    shown = _shower(cls, version)(message)
-    if record_type == 2 and shown["protocolType"] == "consumer":
-        for member, stored in zip(shown["members"], message.members, strict=True):
-            member["subscription"] = subscription(stored.subscription)
-            member["assignment"] = assignment(stored.assignment)
-    elif record_type == 5 and message.classic_member_metadata is not None:
-        classic = message.classic_member_metadata
-        for protocol, stored in zip(
-            shown["classicMemberMetadata"]["supportedProtocols"], classic.supported_protocols, strict=True
-        ):
-            protocol["metadata"] = subscription(stored.metadata)
-    return _to_json(shown)
+    return _writer(cls, version)
+
+
+def _of_bytes(blob: bytes) -> str:
+    return f'{{"hex":"{blob[:SHOWN_BYTES].hex()}","length":{len(blob)}}}'
+
+
+def _of_user_data(content: bytes) -> str:
+    return f'"{content[:SHOWN_BYTES].hex()}"'
+
+
+@lru_cache(REMEMBERED)
+def _of_id(content: bytes) -> str:
+    return f'"{topic_id(content)}"'
 
 
 @_remembering
-def subscription(blob: bytes) -> Mapping[str, Any]:
+def _subscription(blob: bytes) -> str:
     """Return a member's subscription by its fields, or its first bytes when it is none."""
-    try:
-        version = _version(blob)
-        message, _ = decode(ConsumerProtocolSubscription, min(version, NEWEST), blob, 2)
-    except MalformedMessage:
-        return _bytes(blob)
-    shown = _shower(ConsumerProtocolSubscription, min(version, NEWEST))(message)
-    return {"version": version, **shown, "userData": _user_data(message.user_data)}
+    return _embedded(ConsumerProtocolSubscription, blob)
 
 
 @_remembering
-def assignment(blob: bytes) -> Mapping[str, Any] | None:
-    """Return a member's assignment by its fields, or its first bytes when it is none; None when there is none."""
-    if not blob:
-        return None
+def _assignment(blob: bytes) -> str:
+    """Return a member's assignment by its fields, or its first bytes when it is none; null when there is none."""
+    return _embedded(ConsumerProtocolAssignment, blob) if blob else "null"
+
+
+def _embedded(cls: Any, blob: bytes) -> str:
+    """Return the JSON of what members wrote, the version first: it may be one that is newer than those we know."""
     try:
-        version = _version(blob)
-        message, _ = decode(ConsumerProtocolAssignment, min(version, NEWEST), blob, 2)
+        if len(blob) < 2 or (version := int.from_bytes(blob[:2], "big", signed=True)) < 0:
+            raise MalformedMessage("these bytes are not of the consumer protocol")
+        shown, _ = _writer(cls, min(version, NEWEST))(blob, 2)
     except MalformedMessage:
-        return _bytes(blob)
-    shown = _shower(ConsumerProtocolAssignment, min(version, NEWEST))(message)
-    return {"version": version, **shown, "userData": _user_data(message.user_data)}
+        return _of_bytes(blob)
+    return f'{{"version":{version},{shown[1:]}'
 
 
-def _version(blob: bytes) -> int:
-    version = int.from_bytes(blob[:2], "big", signed=True)
-    if len(blob) < 2 or version < 0:
-        raise MalformedMessage("these bytes are not of the consumer protocol")
-    return version
-
-
-def _user_data(content: bytes | None) -> str | None:
-    return None if content is None else bytes(content[:SHOWN_BYTES]).hex()
-
-
-def _bytes(content: bytes) -> Mapping[str, Any]:
-    return {"hex": bytes(content[:SHOWN_BYTES]).hex(), "length": len(content)}
-
-
-def topic_id(content: bytes) -> str:
-    """Return an id as Kafka shows it."""
-    return base64.urlsafe_b64encode(content).decode().rstrip("=")
+_NAMES: Final = {
+    "show_id": _of_id,
+    "show_bytes": _of_bytes,
+    "show_subscription": _subscription,
+    "show_assignment": _assignment,
+    "show_user_data": _of_user_data,
+}
+_IS_KAFKAS: Final = '{message}_protocol_type == "consumer"'
+_SHOWN: Final[Mapping[type[Message], Mapping[str, str]]] = {
+    messages.GroupMetadataValue: {
+        "subscription": f"(show_subscription if {_IS_KAFKAS} else show_bytes)({{value}})",
+        "assignment": f"(show_assignment if {_IS_KAFKAS} else show_bytes)({{value}})",
+    },
+    messages.ConsumerGroupMemberMetadataValue: {"metadata": "show_subscription({value})"},
+    ConsumerProtocolSubscription: {"user_data": "show_user_data({value})"},
+    ConsumerProtocolAssignment: {"user_data": "show_user_data({value})"},
+}
+"""What members wrote, by the message and the field that hold it."""
 
 
 @cache
-def _shower(cls: Any, version: int) -> _Converter:
-    return _struct(cls.SCHEMA.struct, version)
-
-
-def _struct(struct: Struct, version: int) -> _Converter:
-    """Return what makes a dict of a struct as it is in a version."""
-    converters = [
-        (_camel(field.kafka_name), field.name, _converter(field, version), field.is_extension)
-        for field in struct.fields
-        if is_present(field, version)
-    ]
-
-    def convert(value: Any) -> dict[str, Any]:
-        shown = {}
-        for name, attribute, make, is_ours in converters:
-            held = getattr(value, attribute)
-            if is_ours and not held:
-                continue
-            shown[name] = held if make is None or held is None else make(held)
-        return shown
-
-    return convert
-
-
-def _converter(field: Field, version: int) -> _Converter | None:
-    """Return what makes a field's value one that JSON has; None where it is one already."""
-    element: _Converter | None = None
-    if isinstance(field.element, Struct):
-        element = _struct(field.element, version)
-    elif field.element == "uuid":
-        element = topic_id
-    elif field.element == "bytes":
-        element = _bytes
-    if element is None or not field.is_array:
-        return element
-    return lambda items: [element(item) for item in items]
-
-
-def _camel(kafka_name: str) -> str:
-    return kafka_name[0].lower() + kafka_name[1:]
+def _writer(cls: Any, version: int) -> JsonWriter:
+    return json_writer(cls, version, _NAMES, _SHOWN.get(cls, {}))

@@ -95,11 +95,14 @@ class Reader:
         numbers = room.numbers[:, :count]
         wanted = (numbers[records.IS_COMMIT] == 0) & (numbers[records.TOMBSTONE] == 0)
         shown: list[str | None] = [None] * count
-        for row in np.flatnonzero(wanted).tolist():
-            kind, at, length = (
-                int(numbers[column, row]) for column in (records.TYPE, records.VALUE_AT, records.VALUE_LENGTH)
-            )
-            value = chunk.source[at : at + length].tobytes()
+        rows = np.flatnonzero(wanted)
+        kinds, starts = numbers[records.TYPE][rows], numbers[records.VALUE_AT][rows]
+        stops = starts + numbers[records.VALUE_LENGTH][rows]
+        first = int(starts.min(initial=len(chunk.source)))
+        content = chunk.source[first : stops.max(initial=first)].tobytes()
+        places = zip(rows.tolist(), kinds.tolist(), (starts - first).tolist(), (stops - first).tolist(), strict=True)
+        for row, kind, start, stop in places:
+            value = content[start:stop]
             try:
                 shown[row] = fields_of(kind, value)
             except MalformedMessage as error:
