@@ -29,7 +29,9 @@ class Roll:
         await self.settle()
 
     async def start(self, name: str, protocol: Any, **settings: Any) -> None:
-        """Start one member."""
+        """Start one member; a classic one hears soon of a rebalance, if nothing else is said."""
+        if protocol == "classic":
+            settings = {"heartbeat_interval_ms": 100} | settings
         member = Consumer(self.topic, client_id=name, protocol=protocol, **self._settings, **settings)
         self.members[name] = member
         await member.start()

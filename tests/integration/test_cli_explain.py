@@ -30,7 +30,7 @@ async def shared(address: str, topic: str, *, is_left: bool = True) -> None:
     """Let two members share a topic of four partitions; the second one leaves."""
     async with Admin(address) as admin:
         await admin.create_topic(topic, partitions=4)
-    settings: dict[str, Any] = {"bootstrap_servers": address, "group_id": topic, "auto_offset_reset": "earliest"}
+    settings: dict[str, Any] = {"bootstrap_servers": address, "group_id": topic, "heartbeat_interval_ms": 100}
     async with Consumer(topic, client_id="alice", **settings) as alice:
         await until(lambda: len(alice.assignment()) == 4, alice)
         async with Consumer(topic, client_id="bob", **settings) as bob:
