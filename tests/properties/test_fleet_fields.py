@@ -13,7 +13,6 @@ import pytest
 from tests.properties.random_messages import random_message
 
 from kohort.fleet.decode.fields import fields_of, kinds, topic_id, value_class
-from kohort.fleet.decode.json_source import camel
 from kohort.wire.codec import MalformedMessage, decode, encode
 from kohort.wire.notation import Field, Struct
 
@@ -28,7 +27,7 @@ def stored(kind: int, version: int, seed: int) -> tuple[Any, bytes]:
 
 def expected(struct: Struct, version: int, value: Any) -> dict[str, Any]:
     return {
-        camel(field.kafka_name): held if held is None else shown(field, version, held)
+        field.json_name: held if held is None else shown(field, version, held)
         for field in struct.fields
         if version in field.versions
         for held in [getattr(value, field.name)]

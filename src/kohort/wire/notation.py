@@ -86,6 +86,11 @@ class Field:
     is_extension: bool = False
 
     @property
+    def json_name(self) -> str:
+        """The field's name in JSON, as Kafka's tools print it: `TopicId` is `topicId`."""
+        return self.kafka_name[0].lower() + self.kafka_name[1:]
+
+    @property
     def is_fixed(self) -> bool:
         """Whether the field has one size whatever its value."""
         return not self.is_array and isinstance(self.element, str) and self.element in FIXED

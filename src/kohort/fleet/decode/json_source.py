@@ -58,7 +58,7 @@ class JsonSource(DecoderSource):
             if not is_present(field, self._version):
                 continue
             value = self._target(owner, field)
-            shown = f'{"," if fields else ""}"{camel(field.kafka_name)}":{{{self._shown(field, value)}}}'
+            shown = f'{"," if fields else ""}"{field.json_name}":{{{self._shown(field, value)}}}'
             if field.is_extension:  # shown where it says something: Kafka's own records have none
                 self._line(f"{value}_shown = f'{shown}' if {value} else ''")
                 shown = f"{{{value}_shown}}"
@@ -96,11 +96,6 @@ class JsonSource(DecoderSource):
                 return f'"[" + ",".join({value}) + "]"'
             case _:  # numbers
                 return f'str({value}).replace(" ", "")'
-
-
-def camel(kafka_name: str) -> str:
-    """Return a field's name as Kafka's JSON has it: its first letter is small."""
-    return kafka_name[0].lower() + kafka_name[1:]
 
 
 def json_writer(cls: type[Message], version: int, names: Mapping[str, Any], of_bytes: Mapping[str, str]) -> JsonWriter:

@@ -69,7 +69,7 @@ def _blob(cls: type[Any], shown: Any) -> bytes:
 def _message(cls: type[Any], struct: Struct, version: int, shown: Mapping[str, Any]) -> Any:
     given = {}
     for field in struct.fields:
-        name = field.kafka_name[0].lower() + field.kafka_name[1:]
+        name = field.json_name
         if is_present(field, version) and name in shown:
             given[field.name] = _value(cls, field, version, shown[name])
     return cls(**given)
