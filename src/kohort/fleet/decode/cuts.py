@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy
@@ -60,26 +61,33 @@ class Chunk:
 
 
 class Outcomes:
-    """How the transactions of a stretch of a log ended, by the markers in it."""
+    """How the transactions of a stretch of a log ended, by the markers in it; they are looked for when one is met."""
 
     def __init__(self, source: Any) -> None:
-        self._ends: dict[int, tuple[list[int], list[int]]] = {}
-        room, at, end, last = np.empty((4096, 3), np.int64), 0, len(source), 0
-        while at < end:
-            count, at, why = walking.markers(source.ctypes.data, at, end, room)
-            for producer, offset, kind in room[:count].tolist():
-                offsets, kinds = self._ends.setdefault(producer, ([], []))
-                offsets.append(offset)
-                kinds.append(kind)
-                last = offset
-            if why:
-                at = _behind_fault(source, at, end, why, last)
+        self._source = source
 
     def of(self, producer: int, offset: int) -> int:
         """Return 1 where what a producer wrote at an offset was committed, 0 aborted, -1 where no marker came."""
         offsets, kinds = self._ends.get(producer, ([], []))
         index = bisect_left(offsets, offset)
         return kinds[index] if index < len(offsets) else -1
+
+    @cached_property
+    def _ends(self) -> dict[int, tuple[list[int], list[int]]]:
+        """The offsets and kinds of markers, by producer."""
+        source = self._source
+        ends: dict[int, tuple[list[int], list[int]]] = {}
+        room, at, end, last = np.empty((4096, 3), np.int64), 0, len(source), 0
+        while at < end:
+            count, at, why = walking.markers(source.ctypes.data, at, end, room)
+            for producer, offset, kind in room[:count].tolist():
+                offsets, kinds = ends.setdefault(producer, ([], []))
+                offsets.append(offset)
+                kinds.append(kind)
+                last = offset
+            if why:
+                at = _behind_fault(source, at, end, why, last)
+        return ends
 
 
 class Cutter:
