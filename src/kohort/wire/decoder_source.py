@@ -280,11 +280,13 @@ class DecoderSource:
         self._line(f"if {count} > 127: {count}, position = read_varint(buffer, position - 1)")
         self._line(f"for _ in range({count}):")
         self._depth += 1
-        self._line(f"{tag}, position = read_varint(buffer, position)")
-        self._line(f"{size}, position = read_varint(buffer, position)")
+        for number in (tag, size):
+            self._unpacked("B", number)
+            self._flush()
+            self._line(f"if {number} > 127: {number}, position = read_varint(buffer, position - 1)")
         self._line(f"{stop} = position + {size}")
-        for number, field in enumerate(tagged):
-            self._line(f"{'elif' if number else 'if'} {tag} == {field.tag}:")
+        for place, field in enumerate(tagged):
+            self._line(f"{'elif' if place else 'if'} {tag} == {field.tag}:")
             self._depth += 1
             self._field(field, self._target(owner, field), path, cls)
             self._flush()
