@@ -1,8 +1,9 @@
 """Decoding `__consumer_offsets`: records a second of one core, beside Kafka's own dump tool on the same segment files.
 
 Both run in a process of their own, and what counts is its CPU time, of all threads: ours from bytes to Arrow columns,
-every value decoded; theirs from bytes to lines of JSON, which nobody reads. What a process takes to start is measured
-on a short log and taken off, so that the figures are those of a long one.
+every value decoded; theirs from bytes to lines of JSON, which nobody reads. What it takes to start is taken off: ours
+decodes a short log before its clock begins, from theirs what a run on the short log takes is subtracted. (Ours starts
+for twice as long as it then decodes, so that a difference of two runs would be a difference of two start-ups.)
 """
 
 from __future__ import annotations
@@ -20,12 +21,18 @@ from interop import jars
 
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 OURS = """
-import sys
+import sys, time
 from kohort.fleet import bronze
 from kohort.fleet.bronze.tasks import rows_of
 from kohort.fleet.inputs import parse_inputs
-pieces = bronze.plan(parse_inputs(sys.argv[1:]), {})
-print(sum(rows.num_rows for piece in pieces for rows in rows_of(piece)))
+
+def decode(folder):
+    return sum(rows.num_rows for piece in bronze.plan(parse_inputs([folder]), {}) for rows in rows_of(piece))
+
+short, long = sys.argv[1:]
+decode(short)
+began_s = time.process_time()
+print(decode(long), time.process_time() - began_s)
 """
 
 
@@ -34,26 +41,23 @@ def segments(folder: Path) -> list[str]:
     return [str(file) for file in sorted(folder.glob("**/*.log")) if file.stat().st_size]
 
 
-def cpu_s(command: list[str], *, text: bool = False) -> tuple[float, str]:
-    """Run a command to its end; return the CPU time of its process, and what it printed when that is asked for."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    out = subprocess.PIPE if text else subprocess.DEVNULL
-    done = subprocess.run(command, stdout=out, stderr=subprocess.DEVNULL, check=True, text=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, done.stdout or ""
-
-
-def ours(folder: Path, least: int) -> float:
-    """Return the CPU time that our decoder takes for a log."""
-    took_s, said = cpu_s([sys.executable, "-c", OURS, str(folder)], text=True)
-    if int(said) < least:
-        raise RuntimeError(f"{said.strip()} of {least} records were decoded")
-    return took_s
+def ours(short: Path, long: Path, least: int) -> float:
+    """Return the CPU time that our decoder takes for the long log."""
+    command = [sys.executable, "-c", OURS, str(short), str(long)]
+    said = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    count, took_s = said.split()
+    if int(count) < least:
+        raise RuntimeError(f"{count} of {least} records were decoded")
+    return float(took_s)
 
 
 def theirs(folder: Path) -> float:
-    """Return the CPU time that Kafka's dump tool takes for a log."""
-    return cpu_s(jars.command(DUMP, "--offsets-decoder", "--files", ",".join(segments(folder)), heap="1g"))[0]
+    """Return the CPU time that a process of Kafka's dump tool takes for a log."""
+    command = jars.command(DUMP, "--offsets-decoder", "--files", ",".join(segments(folder)), heap="1g")
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
 def fleet_decode(quick: bool) -> Iterator[Outcome]:
@@ -63,9 +67,9 @@ def fleet_decode(quick: bool) -> Iterator[Outcome]:
         long, short = Path(folder, "long"), Path(folder, "short")
         size = write(long, many)
         write(short, few)
-        ours(short, few)  # compiled code is in its cache from here on
+        ours(short, short, few)  # compiled code is in its cache from here on
         our_samples, their_samples = interleave(
-            lambda: (many - few) / (ours(long, many) - ours(short, few)),
+            lambda: many / ours(short, long, many),
             lambda: (many - few) / (theirs(long) - theirs(short)),
             2 if quick else 3,
         )
