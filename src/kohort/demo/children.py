@@ -44,6 +44,11 @@ class Child:
                 f"{self.name} ended with status {self._process.returncode}; {self.log} ends with:\n{last}"
             )
 
+    def freeze(self, *, is_frozen: bool = True) -> None:
+        """Let it and all it started stand still, or go on."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGSTOP if is_frozen else signal.SIGCONT)
+
     def kill(self) -> int:
         """End it and all it started as `kill -9` does; return when, in milliseconds since the epoch."""
         with suppress(ProcessLookupError):

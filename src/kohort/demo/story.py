@@ -204,7 +204,7 @@ class Play:
         )
         try:
             await self._until(
-                self._is_in_a_round, f"worker {VICTIM} has no round to be killed in", "waiting for rounds"
+                self._is_caught_in_a_round, f"worker {VICTIM} has no round to be killed in", "waiting for rounds"
             )
             died_ms = self._kill_victim()
             everything = self.script.partitions
@@ -296,8 +296,23 @@ class Play:
         last = self._last(VICTIM, "began", "committed", "refused", "revoked")
         return done is not None and last is not None and last.kind == "began"
 
+    def _is_caught_in_a_round(self) -> bool:
+        """Let the victim stand still in the middle of a round: until it is killed, it might have been done with it."""
+        if not self._is_in_a_round():
+            return False
+        self._victim.freeze()
+        if self._is_in_a_round():
+            return True
+        self._victim.freeze(is_frozen=False)
+        return False
+
+    @property
+    def _victim(self) -> Child:
+        return self.children[f"worker-{VICTIM}-{self.runs[VICTIM]}"]
+
     def _kill_victim(self) -> int:
-        child = self.children.pop(f"worker-{VICTIM}-{self.runs[VICTIM]}")
+        child = self._victim
+        del self.children[child.name]
         at_ms = child.kill()
         self.story.deaths[VICTIM, self.runs[VICTIM]] = at_ms
         begun = self._last(VICTIM, "began")
