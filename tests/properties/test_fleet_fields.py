@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.properties.random_messages import random_message
 
-from kohort.fleet.decode.fields import fields_of, kinds, topic_id, value_class
+from kohort.fleet.decode.fields import LARGEST_VALUE, fields_of, kinds, topic_id, value_class
 from kohort.wire.codec import MalformedMessage, decode, encode
 from kohort.wire.notation import Field, Struct
 
@@ -81,3 +81,10 @@ def test_bytes_that_are_no_value_are_refused_as_the_codec_refuses_them(kind: int
                     fields_of(kind, blob)
             else:
                 json.loads(fields_of(kind, blob) or "")
+
+
+def test_a_value_too_large_to_be_read_is_refused_where_its_type_is_known_alone() -> None:
+    value = bytes(LARGEST_VALUE + 1)
+    assert fields_of(9, value) is None
+    with pytest.raises(MalformedMessage, match="are the most that are read"):
+        fields_of(2, value)
