@@ -13,8 +13,8 @@ def member(name: str, address: str) -> Consumer:
         group_id="billing",
         client_id=name,
         auto_offset_reset="earliest",
-        protocol="consumer",
-        assignor="uniform",
+        group_protocol="consumer",
+        group_remote_assignor="uniform",
     )
 
 

@@ -26,7 +26,9 @@ async def main(address: str) -> None:
         await admin.create_topic("orders", partitions=12)
 
     async def started(name: str, protocol: str) -> Consumer:
-        member = Consumer("orders", bootstrap_servers=address, group_id="billing", client_id=name, protocol=protocol)
+        member = Consumer(
+            "orders", bootstrap_servers=address, group_id="billing", client_id=name, group_protocol=protocol
+        )
         await member.start()
         return member
 

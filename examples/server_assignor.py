@@ -47,8 +47,8 @@ async def main(address: str) -> None:
             bootstrap_servers=address,
             group_id="native",
             group_instance_id=instance,
-            protocol="consumer",
-            assignor="audit-first",
+            group_protocol="consumer",
+            group_remote_assignor="audit-first",
         )
 
     await show("the leader assigns", classic(), classic("audit"))

@@ -15,8 +15,8 @@ async def main(address: str) -> None:
             "orders",
             bootstrap_servers=address,
             group_id="totals",
-            protocol="consumer",
-            assignor="standby",
+            group_protocol="consumer",
+            group_remote_assignor="standby",
             acceptable_recovery_lag=100,
         )
 

@@ -124,7 +124,7 @@ def _kohort(bootstrap: str, topic: str, pairs: Sequence[Pair], codec: str, idemp
 
     async def run() -> Written:
         compression = None if codec == "none" else codec
-        async with Producer(bootstrap, compression=compression, enable_idempotence=idempotent) as producer:
+        async with Producer(bootstrap, compression_type=compression, enable_idempotence=idempotent) as producer:
             sent = [(await producer.send(topic, value.encode(), key.encode()), (key, value)) for key, value in pairs]
             written: Written = {}
             for delivery, pair in sent:

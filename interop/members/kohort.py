@@ -47,7 +47,7 @@ ASSIGNORS: dict[str, Callable[[], Assignor]] = {
 
 def _protocol(chosen: Options) -> dict[str, Any]:
     if chosen.is_native:
-        return {"protocol": "consumer", "assignor": chosen.remote_assignor}
+        return {"group_protocol": "consumer", "group_remote_assignor": chosen.remote_assignor}
     timing = {"session_timeout_ms": chosen.session_ms, "heartbeat_interval_ms": chosen.heartbeat_ms}
     return timing | ({"assignors": [ASSIGNORS[name]() for name in chosen.assignors]} if chosen.assignors else {})
 

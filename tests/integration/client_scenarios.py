@@ -326,7 +326,7 @@ async def records_come_back_as_they_were_sent_whatever_their_compression(bootstr
     await create(bootstrap, name, 3)
     now_ms = round(time.time() * 1000)  # what looks older than retention.ms may be gone before it is read
     for codec in (None, "gzip", "snappy", "lz4", "zstd"):
-        async with Producer(bootstrap, compression=codec) as producer:
+        async with Producer(bootstrap, compression_type=codec) as producer:
             sent = [
                 await producer.send(
                     name, b"v" * at, key=b"k%d" % at, timestamp_ms=now_ms + at, headers={"h": b"%d" % at, "n": None}

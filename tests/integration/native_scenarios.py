@@ -37,7 +37,7 @@ def reader(
         group_id=group,
         auto_offset_reset="earliest",
         metadata_max_age_ms=200,
-        **{"protocol": "consumer"} | settings,  # type: ignore[arg-type]
+        **{"group_protocol": "consumer"} | settings,  # type: ignore[arg-type]
     )
 
 
@@ -72,7 +72,7 @@ async def take_out(bootstrap: str, group: str, member_id: str) -> None:
 async def members_share_and_take_over_and_nothing_is_owned_twice(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 6)
     heard = Recorder()
-    async with reader(bootstrap, name, name, listener=heard, assignor="range") as first:
+    async with reader(bootstrap, name, name, listener=heard, group_remote_assignor="range") as first:
         await together(first, until=lambda: len(first.assignment()) == 6)
         async with reader(bootstrap, name, name) as second:
 
@@ -165,7 +165,7 @@ async def a_member_that_was_put_out_loses_all_and_is_back_under_its_id(bootstrap
 @scenario
 async def an_unknown_assignor_ends_the_member_with_advice(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 1)
-    async with reader(bootstrap, name, name, assignor="nearest") as consumer:
+    async with reader(bootstrap, name, name, group_remote_assignor="nearest") as consumer:
         with pytest.raises(KafkaError, match=r"no assignor 'nearest'.*group\.consumer\.assignors") as failed:
             await together(consumer, until=lambda: False)
     assert failed.value.code is ErrorCode.UNSUPPORTED_ASSIGNOR
@@ -207,7 +207,7 @@ async def a_user_that_stays_away_is_out_and_told_when_it_is_back(bootstrap: str,
 @scenario
 async def classic_and_native_members_share_a_group(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 6)
-    async with reader(bootstrap, name, name, protocol="classic", heartbeat_interval_ms=100) as old:
+    async with reader(bootstrap, name, name, group_protocol="classic", heartbeat_interval_ms=100) as old:
         await together(old, until=lambda: len(old.assignment()) == 6)
         async with reader(bootstrap, name, name) as new:
 
@@ -222,7 +222,7 @@ async def classic_and_native_members_share_a_group(bootstrap: str, name: str) ->
 @scenario
 async def an_auto_member_is_native_where_it_can_be_and_takes_classic_ones_along(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 4)
-    async with reader(bootstrap, name, name, protocol="auto") as first:
+    async with reader(bootstrap, name, name, group_protocol="auto") as first:
         await together(first, until=lambda: len(first.assignment()) == 4)
         assert membership_of(first).protocol == "consumer"
         async with Admin(bootstrap) as admin:

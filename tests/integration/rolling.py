@@ -32,7 +32,7 @@ class Roll:
         """Start one member; a classic one hears soon of a rebalance, if nothing else is said."""
         if protocol == "classic":
             settings = {"heartbeat_interval_ms": 100} | settings
-        member = Consumer(self.topic, client_id=name, protocol=protocol, **self._settings, **settings)
+        member = Consumer(self.topic, client_id=name, group_protocol=protocol, **self._settings, **settings)
         self.members[name] = member
         await member.start()
 

@@ -30,7 +30,7 @@ def test_on_our_broker(scenario: Scenario, bootstrap: str) -> None:
 def test_auto_falls_back_where_the_broker_does_not_serve_the_protocol() -> None:
     async def scenario(bootstrap: str, name: str) -> None:
         await create(bootstrap, name, 2)
-        async with reader(bootstrap, name, name, protocol="auto", protocol_check_ms=20) as consumer:
+        async with reader(bootstrap, name, name, group_protocol="auto", protocol_check_ms=20) as consumer:
             await together(consumer, until=lambda: len(consumer.assignment()) == 2)
             assert membership_of(consumer).protocol == "classic"
 
@@ -42,10 +42,10 @@ def test_auto_is_classic_beside_an_old_member_and_moves_once_that_is_gone(bootst
     async def scenario(bootstrap: str, name: str) -> None:
         await create(bootstrap, name, 4)
         heard = Recorder()
-        settings = {"protocol": "auto", "protocol_check_ms": 20, "heartbeat_interval_ms": 50}
+        settings = {"group_protocol": "auto", "protocol_check_ms": 20, "heartbeat_interval_ms": 50}
         async with (
             Cluster(bootstrap) as cluster,
-            reader(bootstrap, name, name, protocol="classic", heartbeat_interval_ms=50) as leader,
+            reader(bootstrap, name, name, group_protocol="classic", heartbeat_interval_ms=50) as leader,
         ):
             await together(leader, until=lambda: len(leader.assignment()) == 4)
             old = OldMember(cluster, name, [name], ["range"])
@@ -89,8 +89,8 @@ def test_a_program_without_a_loop_speaks_it_too(bootstrap: str) -> None:
         bootstrap_servers=bootstrap,
         group_id="blocking",
         auto_offset_reset="earliest",
-        protocol="consumer",
-        assignor="uniform",
+        group_protocol="consumer",
+        group_remote_assignor="uniform",
     )
     with consumer:
         consumer.report_standby_lag({TopicPartition("blocking", 0): 7})

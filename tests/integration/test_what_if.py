@@ -30,7 +30,7 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
         "heartbeat_interval_ms": HEARTBEAT_MS,
         "assignors": (CooperativeStickyAssignor(),),
     },
-    "consumer": {"protocol": "consumer"},
+    "consumer": {"group_protocol": "consumer"},
 }
 GIVEN = ("--heartbeat", f"{HEARTBEAT_MS}ms", "--away", f"{AWAY_MS}ms", "--json")
 

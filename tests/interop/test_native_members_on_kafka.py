@@ -44,7 +44,7 @@ def without_the_protocol() -> Iterator[str]:
 
 async def auto_is_classic(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 2)
-    async with reader(bootstrap, name, name, protocol="auto") as consumer:
+    async with reader(bootstrap, name, name, group_protocol="auto") as consumer:
         await together(consumer, until=lambda: len(consumer.assignment()) == 2)
         assert membership_of(consumer).protocol == "classic"
 

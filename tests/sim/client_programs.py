@@ -68,7 +68,7 @@ class Habits:
         if self.is_static:
             found["group_instance_id"] = f"slot-{name}"
         if self.kind in ("consumer", "auto"):
-            return found | {"protocol": self.kind, "protocol_check_ms": 5_000}
+            return found | {"group_protocol": self.kind, "protocol_check_ms": 5_000}
         return found | {"assignors": tuple(each() for each in CLASSIC[self.kind])}
 
 

@@ -15,7 +15,7 @@ from kohort.sim import Instance, World
 SETTINGS: dict[str, Callable[[], dict[str, Any]]] = {
     "eager": dict,
     "cooperative": lambda: {"assignors": (CooperativeStickyAssignor(),)},
-    "consumer": lambda: {"protocol": "consumer"},
+    "consumer": lambda: {"group_protocol": "consumer"},
 }
 every_protocol = pytest.mark.parametrize("kind", list(SETTINGS))
 

@@ -31,7 +31,7 @@ def test_a_stale_commit_is_not_said_again_for_partitions_that_were_lost_in_betwe
     """The member thaws after it was put out, and joins anew before its commit is refused."""
 
     async def app() -> None:
-        async with world.consumer("orders", protocol="consumer") as consumer:
+        async with world.consumer("orders", group_protocol="consumer") as consumer:
             async for batch in consumer:
                 world.done(batch)
 

@@ -16,8 +16,8 @@ async def native() -> None:
         re.compile("x"),
         bootstrap_servers="h:1",
         group_id="g",
-        protocol="consumer",
-        assignor="uniform",
+        group_protocol="consumer",
+        group_remote_assignor="uniform",
         acceptable_recovery_lag=5_000,
         lag_growth_ms=30_000,
     ) as consumer:
@@ -29,13 +29,15 @@ async def native() -> None:
 
 
 def refused() -> None:
-    Consumer("t", bootstrap_servers="h:1", group_id="g", protocol="newest")  # type: ignore[arg-type]
-    Consumer("t", bootstrap_servers="h:1", group_id="g", protocol="auto", assignor=7)  # type: ignore[arg-type]
+    Consumer("t", bootstrap_servers="h:1", group_id="g", group_protocol="newest")  # type: ignore[arg-type]
+    Consumer("t", bootstrap_servers="h:1", group_id="g", group_protocol="auto", group_remote_assignor=7)  # type: ignore[arg-type]
     Consumer("t", bootstrap_servers="h:1", group_id="g", growth_ms=7)  # type: ignore[call-arg]
     SubscriptionPattern(re.compile("a"))  # type: ignore[arg-type]
 
 
 def blocking() -> None:
-    with sync.Consumer("t", bootstrap_servers="h:1", group_id="g", protocol="auto", protocol_check_ms=1) as consumer:
+    with sync.Consumer(
+        "t", bootstrap_servers="h:1", group_id="g", group_protocol="auto", protocol_check_ms=1
+    ) as consumer:
         consumer.report_standby_lag({TopicPartition("t", 0): 5})
         assert_type(consumer.group_metadata(), GroupMetadata)

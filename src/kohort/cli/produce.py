@@ -76,7 +76,7 @@ async def send(args: argparse.Namespace, read: Callable[[bytes], Outgoing]) -> i
     producer = Producer(
         bootstrap_servers=args.bootstrap_server,
         acks=args.acks,
-        compression=None if args.compression == "none" else args.compression,
+        compression_type=args.compression,
         allow_auto_create_topics=False,
         **args.security,
     )

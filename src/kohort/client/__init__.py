@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kohort.client.errors import (
         AssignmentFailed,
         BrokerUnreachable,
+        ClientStopped,
         CommitFailed,
         PartitionErrors,
         RebalanceInProgress,
@@ -40,6 +41,7 @@ _HOME_OF = {
     "Batch": "kohort.client.batch",
     "Broker": "kohort.client.view",
     "BrokerUnreachable": "kohort.client.errors",
+    "ClientStopped": "kohort.client.errors",
     "Cluster": "kohort.client.cluster",
     "ClusterView": "kohort.client.view",
     "CommitFailed": "kohort.client.errors",
@@ -75,6 +77,7 @@ __all__ = [
     "Batch",
     "Broker",
     "BrokerUnreachable",
+    "ClientStopped",
     "Cluster",
     "ClusterView",
     "CommitFailed",

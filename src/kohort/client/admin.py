@@ -11,13 +11,14 @@ import ssl
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 from kohort.client.admin_groups import GroupAdmin
 from kohort.client.cluster import Cluster
 from kohort.client.errors import PartitionErrors, UnknownTopic
 from kohort.client.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP, OffsetAndTimestamp, list_offsets
 from kohort.client.retry import retry
+from kohort.client.settings import SecuritySettings, understood
 from kohort.client.view import Broker, ClusterView, TopicView
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import TopicPartition
@@ -81,6 +82,7 @@ class ConfigEntry:
 class Admin(GroupAdmin):
     """An operator's view of one cluster. Use it as `async with Admin(…) as admin`, or `start` and `stop` it."""
 
+    @understood()
     def __init__(
         self,
         bootstrap_servers: str | Sequence[str],
@@ -90,7 +92,9 @@ class Admin(GroupAdmin):
         start_timeout_ms: int = 10_000,
         tls: ssl.SSLContext | None = None,
         sasl: Sasl | None = None,
+        **security: Unpack[SecuritySettings],
     ) -> None:
+        del security  # They have become `tls` and `sasl`.
         cluster = Cluster(
             bootstrap_servers,
             client_id=client_id,

@@ -80,12 +80,14 @@ def _variable(mark: re.Match[str]) -> str:
 
 def reach(properties: Mapping[str, str]) -> Reach:
     """Return the arguments that properties stand for. Raises ValueError where they cannot be honoured, OSError."""
+    _refuse_other_stores(properties)
     for name in sorted(properties.keys() - _KNOWN):
         if name.startswith(("ssl.", "sasl.", "security.")):
             raise ValueError(f"{name} is not supported: there are {', '.join(sorted(_KNOWN))}")
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in _PROTOCOLS:
         raise ValueError(f"security.protocol={protocol} is not one of {', '.join(_PROTOCOLS)}")
+    _refuse_unused(properties, protocol)
     found: Reach = {}
     if "bootstrap.servers" in properties:
         found["bootstrap_servers"] = properties["bootstrap.servers"]
@@ -96,10 +98,31 @@ def reach(properties: Mapping[str, str]) -> Reach:
     return found
 
 
-def _context(properties: Mapping[str, str]) -> ssl.SSLContext:
+def _refuse_other_stores(properties: Mapping[str, str]) -> None:
     for kind in ("ssl.truststore", "ssl.keystore"):
         if f"{kind}.location" in properties and properties.get(f"{kind}.type", "JKS").upper() != "PEM":
             raise ValueError(f"{kind}.location is no PEM file by {kind}.type: {_FROM_JKS} and set {kind}.type=PEM")
+
+
+def _refuse_unused(properties: Mapping[str, str], protocol: str) -> None:
+    """Refuse what the protocol makes no use of: who gives a password or an authority means to be protected by it."""
+    for name in sorted(properties.keys() & _KNOWN):
+        for prefix, kind in (("sasl.", "SASL"), ("ssl.", "SSL"), ("enable.ssl.", "SSL")):
+            if name.startswith(prefix) and kind not in protocol:
+                given = "is" if "security.protocol" in properties else "is not given, which stands for"
+                raise ValueError(
+                    f"security.protocol {given} {protocol}, which makes no use of {name}:"
+                    f" give security.protocol={_also(protocol, kind)}, or leave {name} out"
+                )
+
+
+def _also(protocol: str, kind: str) -> str:
+    if protocol == "PLAINTEXT":
+        return " or ".join(each for each in _PROTOCOLS if kind in each)
+    return "SASL_SSL"
+
+
+def _context(properties: Mapping[str, str]) -> ssl.SSLContext:
     authority = properties.get("ssl.ca.location") or properties.get("ssl.truststore.location")
     context = ssl.create_default_context(cafile=_file(authority, "authority") if authority else None)
     if certificate := properties.get("ssl.certificate.location") or properties.get("ssl.keystore.location"):

@@ -27,12 +27,15 @@ from kohort.client.protocol_settings import (
     DEFAULT_HEARTBEAT_INTERVAL_MS,
     DEFAULT_SESSION_TIMEOUT_MS,
     ISOLATION,
-    NativeSettings,
+    ConsumerSettings,
+    check_assignors,
     check_protocol,
     check_settings,
     check_wanted,
+    native_settings,
 )
 from kohort.client.rebalance import ConsumerRebalance
+from kohort.client.settings import AutoOffsetReset, IsolationLevel, understood
 from kohort.client.switching import GroupProtocol
 from kohort.client.tracked import TrackedPartition
 from kohort.client.turns import Turns
@@ -52,11 +55,13 @@ class Consumer(HandingOut):
 
     With a `group_id` the topics' partitions are shared with the group's other members; without one this consumer reads
     all of them. A topic may be a regular expression, as in `subscribe`. `max_poll_records` bounds `poll`; `async for`
-    yields what one fetch of a partition brought. `protocol` is the group's: "classic", where `assignors` of this client
+    yields what one fetch of a partition brought. `group_protocol` is "classic", where `assignors` of this client
     assign; "consumer" (KIP-848), where the broker does; "auto", the second where the broker takes this member there,
-    else the first. `native` are settings of the second. Raises ValueError for settings that do not go together.
+    else the first. `more` are settings of the second, and `security_protocol`, `sasl_…`, `ssl_…` with Kafka's names.
+    Raises TypeError for a setting that does not exist, ValueError for settings that do not go together.
     """
 
+    @understood(ConsumerSettings)
     def __init__(
         self,
         *topics: Topic,
@@ -64,7 +69,7 @@ class Consumer(HandingOut):
         group_id: str | None = None,
         client_id: str = "kohort",
         group_instance_id: str | None = None,
-        auto_offset_reset: str = "latest",
+        auto_offset_reset: AutoOffsetReset = "latest",
         enable_auto_commit: bool = True,
         auto_commit_interval_ms: int = 5_000,
         session_timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS,
@@ -75,10 +80,10 @@ class Consumer(HandingOut):
         fetch_max_wait_ms: int = 500,
         fetch_max_bytes: int = 52_428_800,
         max_partition_fetch_bytes: int = 1_048_576,
-        isolation_level: str = "read_uncommitted",
+        isolation_level: IsolationLevel = "read_uncommitted",
         check_crcs: bool = True,
         assignors: Sequence[Assignor] = DEFAULT_ASSIGNORS,
-        protocol: GroupProtocol = "classic",
+        group_protocol: GroupProtocol = "classic",
         listener: RebalanceListener | None = None,
         exclude_internal_topics: bool = True,
         client_rack: str | None = None,
@@ -87,10 +92,12 @@ class Consumer(HandingOut):
         tls: ssl.SSLContext | None = None,
         sasl: Sasl | None = None,
         random: Callable[[], float] = random_number,
-        **native: Unpack[NativeSettings],
+        **more: Unpack[ConsumerSettings],
     ) -> None:
+        assignor = more.get("group_remote_assignor")
         check_settings(isolation_level, group_id, session_timeout_ms, heartbeat_interval_ms)
-        check_protocol(protocol, assignors, session_timeout_ms, heartbeat_interval_ms, native)
+        check_assignors(assignors)
+        check_protocol(group_protocol, assignors, session_timeout_ms, heartbeat_interval_ms, assignor)
         cluster = Cluster(
             bootstrap_servers,
             client_id=client_id,
@@ -111,7 +118,8 @@ class Consumer(HandingOut):
             Membership,
             cluster,
             assignors=tuple(assignors),
-            protocol=protocol,
+            protocol=group_protocol,
+            assignor=assignor,
             member_id=new_member_id(),
             session_timeout_ms=session_timeout_ms,
             rebalance_timeout_ms=max_poll_interval_ms,
@@ -120,12 +128,12 @@ class Consumer(HandingOut):
             group_instance_id=group_instance_id,
             client_rack=client_rack,
             metrics=metrics,
-            **native,
+            **native_settings(more),
         )
         self._max_poll_records = max_poll_records
         self._auto_commit_interval_s = auto_commit_interval_ms / 1000
         self._wanted = wanted(topics, internal=not exclude_internal_topics)
-        self._begin_idle(listener or RebalanceListener(), protocol)
+        self._begin_idle(listener or RebalanceListener(), group_protocol)
 
     def _begin_idle(self, listener: RebalanceListener, protocol: GroupProtocol) -> None:
         self._protocol = protocol

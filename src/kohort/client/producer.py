@@ -10,12 +10,14 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, Unpack
 
 from kohort.client.accumulator import Delivery, RecordMetadata, record_size
 from kohort.client.cluster import Cluster
-from kohort.client.errors import UnknownPartition
+from kohort.client.errors import ClientStopped, UnknownPartition
 from kohort.client.partitioner import Sticky, partition_for_key
 from kohort.client.sender import Sender, SenderConfig
+from kohort.client.settings import SecuritySettings, check_text, check_topic, understood, whole_number
 from kohort.client.view import TopicView
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
@@ -27,50 +29,71 @@ from kohort.wire.records import Record
 
 Headers = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None]
 
+Acks = Literal["all", "-1", "1", "0", -1, 1, 0]
+CompressionType = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+
 _ACKS = {"all": -1, -1: -1, "-1": -1, 0: 0, "0": 0, 1: 1, "1": 1}
+
+
+class ProducerSettings(SecuritySettings, total=False):
+    """Settings of security, and old names."""
+
+    compression: CompressionType | Compression | None
+    max_in_flight: int
 
 
 class Producer:
     """Writes records to topics of one cluster.
 
     Times are milliseconds, sizes bytes. `acks` is "all", 1 or 0. `enable_idempotence` is on by default where acks is
-    "all", and needs that. `compression` is "gzip", "snappy", "lz4", "zstd" or None. `buffer_memory` bounds what waits
-    to be written: beyond it `send` waits, at most `max_block_ms`. `partitioner(key, partitions)` replaces Java's
-    choice for records with a key. Raises ValueError for settings that do not go together and CompressionUnavailable.
+    "all", and needs that. `compression_type` is "gzip", "snappy", "lz4", "zstd" or None. `buffer_memory` bounds what
+    waits to be written: beyond it `send` waits, at most `max_block_ms`. `partitioner(key, partitions)` replaces Java's
+    choice for records with a key. `key_serializer` and `value_serializer` make bytes of what `send` is given, except of
+    None, which stays a null. `more` are `security_protocol`, `sasl_…` and `ssl_…` with Kafka's names. Raises
+    TypeError for a setting that does not exist, ValueError for settings that do not go together, and
+    CompressionUnavailable.
     """
 
+    @understood(ProducerSettings)
     def __init__(
         self,
         bootstrap_servers: str | Sequence[str],
         *,
         client_id: str = "kohort",
-        acks: str | int = "all",
+        acks: Acks = "all",
         enable_idempotence: bool | None = None,
         linger_ms: float = 5,
         batch_size: int = 65_536,
-        compression: str | Compression | None = None,
+        compression_type: CompressionType | Compression | None = None,
         max_request_size: int = 1_048_576,
         buffer_memory: int = 33_554_432,
         max_block_ms: int = 60_000,
         delivery_timeout_ms: int = 120_000,
         request_timeout_ms: int = 30_000,
-        max_in_flight: int = 5,
+        max_in_flight_requests_per_connection: int = 5,
         partitioner: Callable[[bytes, int], int] = partition_for_key,
         allow_auto_create_topics: bool = True,
         tls: ssl.SSLContext | None = None,
         sasl: Sasl | None = None,
+        key_serializer: Callable[[Any], bytes | None] | None = None,
+        value_serializer: Callable[[Any], bytes | None] | None = None,
         random: Callable[[], float] = random_number,
+        **more: Unpack[ProducerSettings],
     ) -> None:
+        del more  # They have become `tls` and `sasl`.
+        max_in_flight = max_in_flight_requests_per_connection
         if acks not in _ACKS:
             raise ValueError(f"acks={acks!r} is not 'all', 1 or 0")
         is_idempotent = _ACKS[acks] == -1 if enable_idempotence is None else enable_idempotence
         if is_idempotent and _ACKS[acks] != -1:
             raise ValueError(f"enable_idempotence needs acks='all', not {acks!r}: drop one of the two")
         if is_idempotent and not 1 <= max_in_flight <= 5:
-            raise ValueError(f"enable_idempotence allows max_in_flight of 1 to 5, not {max_in_flight}")
+            raise ValueError(
+                f"enable_idempotence allows max_in_flight_requests_per_connection of 1 to 5, not {max_in_flight}"
+            )
         if delivery_timeout_ms < linger_ms + request_timeout_ms:
             raise ValueError("delivery_timeout_ms must be at least linger_ms + request_timeout_ms")
-        codec = _compression(compression)
+        codec = _compression(compression_type)
         compress(codec, b"")
         self._cluster = Cluster(
             bootstrap_servers,
@@ -97,6 +120,8 @@ class Producer:
         self._buffer_memory = buffer_memory
         self._blocked: deque[asyncio.Future[None]] = deque()
         self._partitioner = partitioner
+        self._key_serializer = key_serializer
+        self._value_serializer = value_serializer
         self._sticky = Sticky(batch_size, random)
         self._sender: Sender | None = None
         self._task: asyncio.Task[None] | None = None
@@ -117,49 +142,62 @@ class Producer:
         self._task = asyncio.create_task(self._sender.run(), name="kohort sender")
 
     async def stop(self, *, timeout_ms: int | None = None) -> None:
-        """Write what waits, for at most `timeout_ms` (the delivery timeout by default), and end everything."""
+        """Write what waits, for at most `timeout_ms` (the delivery timeout by default), and end everything.
+
+        Each record that was not written by then fails with `ClientStopped`, and so does a `send` that still waits.
+        """
         if self._sender is None or self._task is None:
             await self._cluster.close()
             return
+        sender, task = self._sender, self._task
         try:
             async with asyncio.timeout(self._config.delivery_timeout_s if timeout_ms is None else timeout_ms / 1000):
-                await self._sender.drained()
+                await sender.drained()
         except TimeoutError:
             pass
         finally:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            text = "the producer was closed before the record was written"
-            await self._sender.stop(KafkaError(ErrorCode.REQUEST_TIMED_OUT, text))
             self._sender = self._task = None
+            task.cancel()
+            sender.fail(ClientStopped("the record was written"))
+            self._release(0)
+            await asyncio.gather(task, return_exceptions=True)
+            await sender.stop()
             await self._cluster.close()
 
     async def send(
         self,
         topic: str,
-        value: bytes | None,
-        key: bytes | None = None,
+        value: object,
+        key: object = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Headers = (),
     ) -> Delivery:
         """Put a record into a batch; await the `Delivery` returned for where it was written.
 
-        Without `partition` the key decides, without a key one partition is filled after another. `timestamp_ms` is
-        now by default. Raises `UnknownTopic`, `UnknownPartition`, MESSAGE_TOO_LARGE, or REQUEST_TIMED_OUT where the
-        buffer stayed full.
+        Key and value are bytes or None, or what the serializers take. Without `partition` the key decides, without a
+        key one partition is filled after another. `timestamp_ms` is now by default. Raises TypeError and ValueError
+        that name the argument, `UnknownTopic`, `UnknownPartition`, MESSAGE_TOO_LARGE, REQUEST_TIMED_OUT where the
+        buffer stayed full, `ClientStopped` where it waited while the producer was stopped.
         """
         sender = self._sender
         if sender is None:
             raise RuntimeError("the producer is not started: use 'async with Producer(…)' or await start()")
-        if value is not None and not isinstance(value, bytes):
-            raise TypeError(f"a record's value is bytes or None, not {type(value).__name__}")
-        if key is not None and not isinstance(key, bytes):
-            raise TypeError(f"a record's key is bytes or None, not {type(key).__name__}")
+        if not isinstance(topic, str) or not topic:
+            check_topic(topic)
+        if partition is not None and type(partition) is not int:
+            partition = whole_number("partition", partition, 0)
         if timestamp_ms is None:
             timestamp_ms = self._wall_ms()
-        pairs = tuple(headers.items() if isinstance(headers, Mapping) else headers) if headers else ()
-        record = Record(0, timestamp_ms, key, value, pairs)
+        else:
+            timestamp_ms = whole_number("timestamp_ms", timestamp_ms, 0, 2**63 - 1)
+        record = Record(
+            0,
+            timestamp_ms,
+            _serialized("key", key, self._key_serializer),
+            _serialized("value", value, self._value_serializer),
+            _checked(headers) if headers else (),
+        )
         size = record_size(record)
         if size > self._config.max_request_bytes:
             text = f"a record of {size} bytes is larger than max_request_size={self._config.max_request_bytes}"
@@ -167,11 +205,11 @@ class Producer:
         view = self._cluster.view.topics.get(topic)
         if view is None or not view.partitions:
             view = await self._cluster.topic(topic)
-        chosen = self._choose(view, key, partition, size)
+        chosen = self._choose(view, record.key, partition, size)
         if size > self._room:
-            await self._wait_for_room(size)
-        self._room -= size
+            await self._wait_for_room(sender, size)
         batch, is_next = sender.append(chosen, record, size)
+        self._room -= size
         delivery = Delivery(batch, len(batch.records) - 1, timestamp_ms)
         if is_next:
             # A batch just became full. A caller that sends in a tight loop must let the sender run.
@@ -193,13 +231,13 @@ class Producer:
             return TopicPartition(view.name, self._partitioner(key, len(view.partitions)))
         return TopicPartition(view.name, self._sticky.choose(view.name, view.partitions, size))
 
-    async def _wait_for_room(self, size: int) -> None:
+    async def _wait_for_room(self, sender: Sender, size: int) -> None:
         if size > self._buffer_memory:
             text = f"a record of {size} bytes does not fit into buffer_memory={self._buffer_memory}"
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + self._max_block_s
-        while size > self._room:
+        while size > self._room and self._sender is sender:
             waiter: asyncio.Future[None] = loop.create_future()
             self._blocked.append(waiter)
             try:
@@ -220,16 +258,42 @@ class Producer:
                 waiter.set_result(None)
 
 
+def _serialized(name: str, given: object, serializer: Callable[[Any], bytes | None] | None) -> bytes | None:
+    if given is None or (serializer is None and isinstance(given, bytes)):
+        return given
+    if serializer is None:
+        kind = type(given).__name__
+        raise TypeError(
+            f"a record's {name} is bytes or None, not {kind}: encode it, or give the producer {name}_serializer"
+        )
+    made = serializer(given)
+    if made is not None and not isinstance(made, bytes):
+        raise TypeError(f"{name}_serializer returned {type(made).__name__}: expected bytes or None")
+    return made
+
+
+def _checked(headers: Headers) -> tuple[tuple[str, bytes | None], ...]:
+    """Return headers as a record has them. Raises TypeError, ValueError: one bad record must not fail its batch."""
+    pairs = tuple(headers.items() if isinstance(headers, Mapping) else headers)
+    for pair in pairs:
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise TypeError(f"headers holds {pair!r}: expected pairs of a str and bytes, or a dict")
+        name, value = pair
+        check_text("a header's name", name)
+        if value is not None and not isinstance(value, bytes):
+            raise TypeError(f"the value of header {name!r} is bytes or None, not {type(value).__name__}")
+    return pairs
+
+
 def _compression(name: str | Compression | None) -> Compression:
     if name is None:
         return Compression.NONE
     if isinstance(name, Compression):
         return name
-    try:
-        return Compression[name.upper()]
-    except KeyError:
-        known = ", ".join(codec.name.lower() for codec in Compression)
-        raise ValueError(f"compression={name!r} is not one of {known}") from None
+    known = {codec.name.lower(): codec for codec in Compression}
+    if name not in known:
+        raise ValueError(f"compression_type={name!r} is not one of {', '.join(known)}")
+    return known[name]
 
 
 __all__ = ["Delivery", "Producer", "RecordMetadata"]

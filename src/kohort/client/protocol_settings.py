@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import TypedDict, cast
 
 from kohort.assign.range import RangeAssignor
 from kohort.assign.spec import Assignor
 from kohort.assign.sticky import CooperativeStickyAssignor
 from kohort.client.list_offsets import READ_COMMITTED, READ_UNCOMMITTED
+from kohort.client.settings import SecuritySettings
 from kohort.client.switching import PROTOCOLS, GroupProtocol
 from kohort.client.wanted import Wanted
 
@@ -31,15 +32,38 @@ def check_settings(isolation_level: str, group_id: str | None, session_timeout_m
 class NativeSettings(TypedDict, total=False):
     """Settings that only mean something in the consumer protocol.
 
-    `assignor` is the broker's to use (`group.remote.assignor`). `acceptable_recovery_lag` (10,000) and `lag_growth_ms`
-    (60,000) say when `report_standby_lag` is told the group. `protocol_check_ms` (60,000) is how often a member of
-    `protocol="auto"` that is in the classic protocol looks whether it may leave it.
+    `acceptable_recovery_lag` (10,000) and `lag_growth_ms` (60,000) say when the group is sent what
+    `report_standby_lag` reports. `protocol_check_ms` (60,000) is how often a member of `group_protocol="auto"` that is
+    in the classic protocol looks whether it may leave it.
     """
 
-    assignor: str | None
     acceptable_recovery_lag: int
     lag_growth_ms: int
     protocol_check_ms: int
+
+
+class ConsumerSettings(NativeSettings, SecuritySettings, total=False):
+    """Those, those of security, and old names. `group_remote_assignor` is the assignor that the broker is to use."""
+
+    group_remote_assignor: str | None
+    assignor: str | None
+    protocol: GroupProtocol
+
+
+def native_settings(settings: ConsumerSettings) -> NativeSettings:
+    """Return the settings that go to the membership as they are."""
+    return cast(
+        NativeSettings, {name: value for name, value in settings.items() if name in NativeSettings.__annotations__}
+    )
+
+
+def check_assignors(assignors: object) -> None:
+    """Refuse names and classes where assignors belong. Raises TypeError."""
+    if isinstance(assignors, str) or not isinstance(assignors, Sequence):
+        raise TypeError(f"assignors={assignors!r}: expected a list of assignors, such as [CooperativeStickyAssignor()]")
+    for each in assignors:
+        if isinstance(each, type | str) or not hasattr(each, "assign"):
+            raise TypeError(f"assignors: {each!r} is no assignor; pass objects, such as CooperativeStickyAssignor()")
 
 
 def check_protocol(
@@ -47,16 +71,15 @@ def check_protocol(
     assignors: Sequence[Assignor],
     session_timeout_ms: int,
     heartbeat_interval_ms: int,
-    native: NativeSettings,
+    assignor: str | None,
 ) -> None:
     """Refuse settings of the protocol that is not spoken, as Java does. Raises ValueError."""
-    assignor = native.get("assignor")
     if protocol not in PROTOCOLS:
-        raise ValueError(f"protocol={protocol!r} is not one of {', '.join(PROTOCOLS)}")
+        raise ValueError(f"group_protocol={protocol!r} is not one of {', '.join(PROTOCOLS)}")
     if protocol == "classic" and assignor is not None:
         raise ValueError(
-            f"assignor={assignor!r} names an assignor of the broker, which the classic protocol does not use: pass"
-            " protocol='consumer' or 'auto', or an assignor of this client by assignors=(…)"
+            f"group_remote_assignor={assignor!r} names an assignor of the broker, which the classic protocol does not"
+            " use: pass group_protocol='consumer' or 'auto', or an assignor of this client by assignors=(…)"
         )
     if protocol != "consumer":
         return
@@ -67,9 +90,9 @@ def check_protocol(
     }
     if given := [name for name, is_given in foreign.items() if is_given]:
         raise ValueError(
-            f"protocol='consumer' has no {' and no '.join(given)}: the broker sets timeouts and intervals"
-            " (group.consumer.session.timeout.ms, group.consumer.heartbeat.interval.ms) and assigns; assignor='uniform'"
-            " or 'range' says how"
+            f"group_protocol='consumer' has no {' and no '.join(given)}: the broker sets timeouts and intervals"
+            " (group.consumer.session.timeout.ms, group.consumer.heartbeat.interval.ms) and assigns;"
+            " group_remote_assignor='uniform' or 'range' says how"
         )
 
 
@@ -80,10 +103,10 @@ def check_wanted(protocol: GroupProtocol, group_id: str | None, wanted: Wanted) 
     if protocol == "classic" or group_id is None:
         raise ValueError(
             "a SubscriptionPattern is resolved by the broker, for a group of the consumer protocol: pass a group_id and"
-            " protocol='consumer' or 'auto', or a compiled expression for this client to resolve"
+            " group_protocol='consumer' or 'auto', or a compiled expression for this client to resolve"
         )
     if protocol == "auto" and (text := wanted.unreadable()) is not None:
         raise ValueError(
-            f"Python cannot read the expression {text!r}, which protocol='auto' needs where the group is classic:"
-            " pass protocol='consumer', or an expression that both RE2 and Python read"
+            f"Python cannot read the expression {text!r}, which group_protocol='auto' needs where the group is classic:"
+            " pass group_protocol='consumer', or an expression that both RE2 and Python read"
         )

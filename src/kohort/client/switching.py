@@ -1,4 +1,4 @@
-"""When a member of `protocol="auto"` goes from one group protocol to the other.
+"""When a member of `group_protocol="auto"` goes from one group protocol to the other.
 
 It begins in the consumer protocol. Where the broker does not serve that, or does not take this member there, it goes on
 in the classic one, and looks from time to time whether it would be taken by now. It moves then as in a rolling bounce

@@ -8,7 +8,7 @@ Java's does in the classic protocol, so the expressions are Python's. Brokers' o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -94,7 +94,10 @@ def wanted(topics: Topic | Iterable[Topic], *, internal: bool = False) -> Wanted
         elif isinstance(topic, SubscriptionPattern):
             for_broker.append(topic)
         elif not isinstance(topic, str):
-            raise TypeError(f"a topic is a str or a compiled expression, not {type(topic).__name__}")
+            hint = ": settings are keywords, Consumer('topic', **settings)" if isinstance(topic, Mapping) else ""
+            raise TypeError(f"a topic is a str or a compiled expression, not {type(topic).__name__}{hint}")
+        elif not topic:
+            raise ValueError("a topic's name is empty")
         elif topic.startswith("^"):
             patterns.append(_compiled(topic))
         else:

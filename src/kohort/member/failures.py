@@ -58,17 +58,19 @@ def consumer_failure_text(code: ErrorCode, config: MemberConfig, told: str | Non
         case ErrorCode.UNSUPPORTED_VERSION:
             advice = (
                 "the broker does not offer the consumer protocol, or not all that this member asks of it: use"
-                " protocol='classic', or 'auto', or Kafka 4.0 or newer with group.version=1"
+                " group_protocol='classic', or 'auto', or Kafka 4.0 or newer with group.version=1"
             )
         case ErrorCode.GROUP_ID_NOT_FOUND:
             advice = (
                 "the broker does not take this member into the group: its members use the classic protocol and cannot"
-                " be moved, or the group was deleted; use protocol='classic', or 'auto', or another group_id"
+                " be moved, or the group was deleted; use group_protocol='classic', or 'auto', or another group_id"
             )
         case ErrorCode.INVALID_REGULAR_EXPRESSION:
             advice = f"the broker cannot read the expression {regex!r}: it takes RE2 syntax, without look-around or \\1"
         case ErrorCode.INVALID_REQUEST:
-            advice = "the broker refuses this member: use protocol='classic', or 'auto', or end the members it names"
+            advice = (
+                "the broker refuses this member: use group_protocol='classic', or 'auto', or end the members it names"
+            )
         case _:
             advice = code.text
     return advice if not told else f"{advice} (the broker says: {told})"

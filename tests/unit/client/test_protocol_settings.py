@@ -14,11 +14,11 @@ AT = {"bootstrap_servers": "127.0.0.1:1", "group_id": "g"}
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"protocol": "newest"}, "not one of classic, consumer, auto"),
-        ({"assignor": "uniform"}, "protocol='consumer' or 'auto'"),
-        ({"protocol": "consumer", "session_timeout_ms": 10_000}, "no session_timeout_ms"),
-        ({"protocol": "consumer", "heartbeat_interval_ms": 100}, "group.consumer.heartbeat.interval.ms"),
-        ({"protocol": "consumer", "assignors": [CooperativeStickyAssignor()]}, "assignor='uniform'"),
+        ({"group_protocol": "newest"}, "not one of 'classic', 'consumer', 'auto'"),
+        ({"group_remote_assignor": "uniform"}, "group_protocol='consumer' or 'auto'"),
+        ({"group_protocol": "consumer", "session_timeout_ms": 10_000}, "no session_timeout_ms"),
+        ({"group_protocol": "consumer", "heartbeat_interval_ms": 100}, "group.consumer.heartbeat.interval.ms"),
+        ({"group_protocol": "consumer", "assignors": [CooperativeStickyAssignor()]}, "group_remote_assignor='uniform'"),
     ],
 )
 def test_a_setting_of_the_protocol_that_is_not_spoken_is_refused(settings: dict[str, object], text: str) -> None:
@@ -28,11 +28,16 @@ def test_a_setting_of_the_protocol_that_is_not_spoken_is_refused(settings: dict[
 
 def test_auto_takes_the_settings_of_both() -> None:
     Consumer(
-        "t", **AT, protocol="auto", assignor="range", session_timeout_ms=10_000, assignors=[CooperativeStickyAssignor()]
+        "t",
+        **AT,
+        group_protocol="auto",
+        group_remote_assignor="range",
+        session_timeout_ms=10_000,
+        assignors=[CooperativeStickyAssignor()],
     )
 
 
-@pytest.mark.parametrize("settings", [{"protocol": "classic"}, {"protocol": "consumer", "group_id": None}])
+@pytest.mark.parametrize("settings", [{"group_protocol": "classic"}, {"group_protocol": "consumer", "group_id": None}])
 def test_an_expression_for_the_broker_needs_one_that_resolves_it(settings: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="resolved by the broker"):
         Consumer(SubscriptionPattern("t.*"), **{**AT, **settings})  # type: ignore[arg-type]
@@ -40,9 +45,9 @@ def test_an_expression_for_the_broker_needs_one_that_resolves_it(settings: dict[
 
 def test_an_expression_that_python_cannot_read_is_no_good_where_the_client_may_have_to() -> None:
     pattern = SubscriptionPattern(r"\pLogs")
-    Consumer(pattern, **AT, protocol="consumer")
+    Consumer(pattern, **AT, group_protocol="consumer")
     with pytest.raises(ValueError, match="Python cannot read"):
-        Consumer(pattern, **AT, protocol="auto")
+        Consumer(pattern, **AT, group_protocol="auto")
 
 
 def test_lags_belong_to_a_group() -> None:

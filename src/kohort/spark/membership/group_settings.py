@@ -18,7 +18,6 @@ from kohort.client.protocol_settings import (
     DEFAULT_HEARTBEAT_INTERVAL_MS,
     DEFAULT_SESSION_TIMEOUT_MS,
     ISOLATION,
-    NativeSettings,
     check_protocol,
     check_settings,
 )
@@ -60,8 +59,9 @@ class GroupSettings:
         if self.auto_offset_reset not in ("earliest", "latest", "none"):
             raise ValueError(f"auto_offset_reset={self.auto_offset_reset!r} is not 'earliest', 'latest' or 'none'")
         check_settings(self.isolation_level, self.group_id, self.session_timeout_ms, self.heartbeat_interval_ms)
-        native: NativeSettings = {"assignor": self.assignor} if self.assignor else {}
-        check_protocol(self.protocol, self.assignors, self.session_timeout_ms, self.heartbeat_interval_ms, native)
+        check_protocol(
+            self.protocol, self.assignors, self.session_timeout_ms, self.heartbeat_interval_ms, self.assignor
+        )
         strategy_for(self.assignors)  # refuses what does not go together
 
     @property

@@ -1,0 +1,297 @@
+"""Names and values of the clients' settings.
+
+A setting has one name: Kafka's, with underscores or dots; `security.protocol`, `sasl.*` and `ssl.*` are those of Java
+and librdkafka. Any other name is a TypeError that says which one is meant, so that no setting is ever ignored.
+"""
+
+from __future__ import annotations
+
+import difflib
+import operator
+import os
+import ssl
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from typing import Any, Literal, ParamSpec, SupportsIndex, TypedDict
+
+from kohort.client.config_file import reach
+from kohort.client.listener import RebalanceListener
+from kohort.net.sasl import Sasl
+
+P = ParamSpec("P")
+
+AutoOffsetReset = Literal["earliest", "latest", "none"]
+IsolationLevel = Literal["read_uncommitted", "read_committed"]
+SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+
+
+class SecuritySettings(TypedDict, total=False):
+    """How to be let into a cluster, in the names of Java and librdkafka, instead of `tls` and `sasl`."""
+
+    security_protocol: SecurityProtocol | None
+    sasl_mechanism: SaslMechanism | None
+    sasl_mechanisms: SaslMechanism | None
+    sasl_username: str | None
+    sasl_password: str | None
+    sasl_jaas_config: str | None
+    ssl_ca_location: str | os.PathLike[str] | None
+    ssl_certificate_location: str | os.PathLike[str] | None
+    ssl_key_location: str | os.PathLike[str] | None
+    ssl_key_password: str | None
+    ssl_keystore_location: str | os.PathLike[str] | None
+    ssl_keystore_type: str | None
+    ssl_truststore_location: str | os.PathLike[str] | None
+    ssl_truststore_type: str | None
+    ssl_endpoint_identification_algorithm: str | None
+    enable_ssl_certificate_verification: bool | None
+
+
+_SECURITY = frozenset(SecuritySettings.__annotations__)
+
+RENAMED = {
+    "assignor": "group_remote_assignor",
+    "compression": "compression_type",
+    "max_in_flight": "max_in_flight_requests_per_connection",
+    "protocol": "group_protocol",
+}
+"""Old names and Kafka's, which took their place; the old ones are understood, with a warning, for one release."""
+
+_TLS = "tls=ssl.SSLContext"
+_OF_OTHER_CLIENTS = {
+    "auto_commit_enable": "enable_auto_commit",
+    "batch_num_messages": "batch_size, in bytes",
+    "compression_codec": "compression_type",
+    "fetch_message_max_bytes": "max_partition_fetch_bytes",
+    "fetch_wait_max_ms": "fetch_max_wait_ms",
+    "max_batch_size": "batch_size",
+    "max_in_flight_requests": "max_in_flight_requests_per_connection",
+    "message_max_bytes": "max_request_size",
+    "message_timeout_ms": "delivery_timeout_ms",
+    "metadata_broker_list": "bootstrap_servers",
+    "oauth_cb": "sasl=Sasl('OAUTHBEARER', token=…)",
+    "partition_assignment_strategy": "assignors, as objects: assignors=[CooperativeStickyAssignor()]",
+    "partitioner_class": "partitioner, a function of key and number of partitions",
+    "queue_buffering_max_kbytes": "buffer_memory, in bytes",
+    "queue_buffering_max_messages": "buffer_memory, in bytes",
+    "queue_buffering_max_ms": "linger_ms",
+    "rebalance_cb": "listener, or subscribe(…, on_assigned=…, on_revoked=…, on_lost=…)",
+    "rebalance_timeout_ms": "max_poll_interval_ms",
+    "request_required_acks": "acks",
+    "sasl_login_callback_handler_class": "sasl=Sasl('OAUTHBEARER', token=…)",
+    "sasl_oauth_token_provider": "sasl=Sasl('OAUTHBEARER', token=…)",
+    "sasl_plain_password": "sasl_password",
+    "sasl_plain_username": "sasl_username",
+    "ssl_ca_pem": _TLS,
+    "ssl_cafile": "ssl_ca_location",
+    "ssl_certfile": "ssl_certificate_location",
+    "ssl_check_hostname": "ssl_endpoint_identification_algorithm ('' checks no host name)",
+    "ssl_cipher_suites": _TLS,
+    "ssl_ciphers": _TLS,
+    "ssl_context": _TLS,
+    "ssl_crlfile": _TLS,
+    "ssl_enabled_protocols": _TLS,
+    "ssl_keyfile": "ssl_key_location",
+    "ssl_keystore_password": "ssl_key_password, with a PEM file",
+    "ssl_password": "ssl_key_password",
+}
+"""What the name of another client, or of Java where Python has something else, is called here."""
+
+_NOT_HERE = {
+    "allow_auto_create_topics": "a consumer creates no topic",
+    "api_version": "a client and a broker agree on versions by themselves",
+    "consumer_timeout_ms": "poll(timeout_ms=…) ends after its timeout, 'for' and 'async for' do not end",
+    "default_api_timeout_ms": "methods that wait take a timeout_ms, requests request_timeout_ms",
+    "enable_auto_offset_store": "a record counts as finished when poll is called again",
+    "enable_partition_eof": "end_offsets() says where a partition ends",
+    "loop": "a client uses the running loop",
+    "message_send_max_retries": "a batch is sent again until delivery_timeout_ms is over",
+    "reconnect_backoff_ms": "a client waits longer after each failure, up to a second",
+    "retries": "a batch is sent again until delivery_timeout_ms is over",
+    "retry_backoff_ms": "a client waits longer after each failure, up to a second",
+    "transactional_id": "there are no transactions",
+}
+
+# Whole numbers, and the least that each may be.
+_LEAST = {
+    "acceptable_recovery_lag": 0,
+    "auto_commit_interval_ms": 1,
+    "batch_size": 0,
+    "buffer_memory": 1,
+    "delivery_timeout_ms": 1,
+    "fetch_max_bytes": 1,
+    "fetch_max_wait_ms": 0,
+    "fetch_min_bytes": 0,
+    "heartbeat_interval_ms": 1,
+    "lag_growth_ms": 1,
+    "max_block_ms": 0,
+    "max_in_flight_requests_per_connection": 1,
+    "max_partition_fetch_bytes": 1,
+    "max_poll_interval_ms": 1,
+    "max_poll_records": 1,
+    "max_request_size": 1,
+    "metadata_max_age_ms": 1,
+    "protocol_check_ms": 1,
+    "request_timeout_ms": 1,
+    "session_timeout_ms": 1,
+    "start_timeout_ms": 0,
+}
+_MOST = 2**31 - 1
+_LONGEST_TEXT = 2**15 - 1
+_SWITCHES = frozenset(
+    {
+        "allow_auto_create_topics",
+        "check_crcs",
+        "enable_auto_commit",
+        "enable_idempotence",
+        "enable_ssl_certificate_verification",
+        "exclude_internal_topics",
+    }
+)
+_SECRETS = frozenset({"sasl_jaas_config", "sasl_password", "ssl_key_password"})
+_TEXTS = frozenset({"client_id", "client_rack", "group_id", "group_instance_id", "group_remote_assignor"})
+_FUNCTIONS = frozenset(
+    {"key_deserializer", "key_serializer", "partitioner", "random", "value_deserializer", "value_serializer"}
+)
+_CHOICES: Mapping[str, tuple[object, ...]] = {
+    "acks": ("all", "1", "0", "-1", 1, 0, -1),
+    "auto_offset_reset": ("earliest", "latest", "none"),
+    "group_protocol": ("classic", "consumer", "auto"),
+    "isolation_level": ("read_uncommitted", "read_committed"),
+}
+_OBJECTS: Mapping[str, tuple[type, str]] = {
+    "listener": (RebalanceListener, "a kohort.RebalanceListener: derive its class from that one"),
+    "sasl": (Sasl, "a kohort.Sasl, such as Sasl('SCRAM-SHA-512', 'ann', 'secret')"),
+    "tls": (ssl.SSLContext, "an ssl.SSLContext, such as ssl.create_default_context()"),
+}
+
+
+def understood(*more: type) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """Have an initializer called with settings that exist, each by its one name and of a value that can be meant.
+
+    `more` are TypedDicts of settings beside the initializer's parameters. Security settings become `tls` and `sasl`.
+    The initializer then raises TypeError for what is no setting or of another type, and ValueError.
+    """
+
+    def decorate(initialize: Callable[P, None]) -> Callable[P, None]:
+        defaults: dict[str, object] = {"bootstrap_servers": ...}
+        for each in (SecuritySettings, *more):
+            defaults |= dict.fromkeys(each.__annotations__)
+        defaults |= initialize.__kwdefaults__ or {}
+
+        @wraps(initialize)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> None:
+            initialize(*args, **_read(type(args[0]).__name__, kwargs, defaults))
+
+        return checked
+
+    return decorate
+
+
+def _no_such_setting(owner: str, spelling: str, name: str, known: Iterable[str]) -> TypeError:
+    text = f"{owner} has no setting {spelling!r}"
+    if name in _OF_OTHER_CLIENTS:
+        return TypeError(f"{text}: here it is {_OF_OTHER_CLIENTS[name]}")
+    if name in _NOT_HERE:
+        return TypeError(f"{text}: {_NOT_HERE[name]}")
+    near = difflib.get_close_matches(name, sorted(known), n=1)
+    return TypeError(text + (f"; did you mean {near[0]!r}?" if near else ": its settings have Kafka's names"))
+
+
+def _read(owner: str, given: Mapping[str, Any], defaults: Mapping[str, object]) -> dict[str, Any]:
+    settings: dict[str, Any] = {}
+    for spelling, value in given.items():
+        name = spelling.replace(".", "_")
+        if (renamed := RENAMED.get(name)) is not None and renamed in defaults:
+            text = f"{owner}({name}=…) is {renamed}=… now, as in Kafka; the old name ends with the next release"
+            warnings.warn(text, DeprecationWarning, stacklevel=_stack_level())
+            name = renamed
+        if name not in defaults:
+            raise _no_such_setting(owner, spelling, name, defaults)
+        if name in settings:
+            raise TypeError(f"{owner} is given {name!r} twice, as {spelling!r} too")
+        settings[name] = None if value is None and defaults[name] is None else _value(name, value)
+    security = {name: settings.pop(name) for name in sorted(_SECURITY & settings.keys())}
+    if properties := {name.replace("_", "."): value for name, value in security.items() if value is not None}:
+        if doubled := [name for name in ("tls", "sasl") if settings.get(name) is not None]:
+            raise ValueError(f"{doubled[0]} and {next(iter(security))} say the same: give one of them")
+        if properties.get("sasl.mechanism") == "OAUTHBEARER" or properties.get("sasl.mechanisms") == "OAUTHBEARER":
+            raise ValueError("OAUTHBEARER takes a function: sasl=Sasl('OAUTHBEARER', token=…), and tls=… for SASL_SSL")
+        settings |= reach(properties)
+    return settings
+
+
+def _value(name: str, value: Any) -> Any:
+    """Return the value, in the type that the client takes. Raises TypeError, ValueError."""
+    if name in _LEAST:
+        return whole_number(name, value, _LEAST[name], 2**63 - 1 if name == "buffer_memory" else _MOST)
+    if name == "linger_ms":
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise _of_type(name, value, "a number of milliseconds")
+        if not 0 <= value <= _MOST:
+            raise ValueError(f"{name}={value!r}: expected 0 to {_MOST} milliseconds")
+    elif name in _SWITCHES:
+        if not isinstance(value, bool):
+            raise _of_type(name, value, "True or False")
+        return ("true" if value else "false") if name in _SECURITY else value
+    elif name in _SECURITY:
+        if not isinstance(value, str | os.PathLike) or (isinstance(value, os.PathLike) and "location" not in name):
+            raise _of_type(name, value, "a str")
+        return os.fspath(value)
+    elif name in _TEXTS:
+        check_text(name, value)
+    elif name in _CHOICES:
+        if isinstance(value, bool) or not isinstance(value, str | int) or value not in _CHOICES[name]:
+            raise ValueError(f"{name}={value!r} is not one of {', '.join(map(repr, _CHOICES[name]))}")
+    elif name in _FUNCTIONS:
+        if not callable(value):
+            raise _of_type(name, value, "a function")
+    elif name in _OBJECTS and not isinstance(value, _OBJECTS[name][0]):
+        raise _of_type(name, value, _OBJECTS[name][1])
+    return value
+
+
+def whole_number(name: str, value: object, least: int, most: int = _MOST) -> int:
+    """Return an argument that is a whole number of `least` to `most`. Raises TypeError, ValueError."""
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        raise _of_type(name, value, "a whole number" + (" of milliseconds" if name.endswith("_ms") else ""))
+    number = operator.index(value)
+    if not least <= number <= most:
+        raise ValueError(f"{name}={number} is not between {least} and {most}")
+    return number
+
+
+def check_text(name: str, value: object) -> None:
+    """Refuse an argument that is no text that Kafka can carry. Raises TypeError, ValueError."""
+    if not isinstance(value, str):
+        raise _of_type(name, value, "a str")
+    if len(value.encode(errors="replace")) > _LONGEST_TEXT:
+        raise ValueError(f"{name} is longer than {_LONGEST_TEXT} bytes: {value[:40]!r}…")
+    if not value.isascii() and value.encode(errors="ignore").decode() != value:
+        raise ValueError(f"{name}={value!r} holds half of a surrogate pair, which UTF-8 cannot carry")
+
+
+def check_topic(name: object) -> None:
+    """Refuse an argument that is no topic's name. Raises TypeError, ValueError."""
+    check_text("topic", name)
+    if not name:
+        raise ValueError("topic is empty: name one")
+
+
+def _of_type(name: str, value: object, expected: str) -> TypeError:
+    shown = "…" if name in _SECRETS else repr(value)
+    return TypeError(f"{name}={shown} is {_article(type(value).__name__)}: expected {expected}")
+
+
+def _article(noun: str) -> str:
+    return f"an {noun}" if noun[0] in "aeioAEIO" else f"a {noun}"
+
+
+def _stack_level() -> int:
+    """Return how far away, from the caller, the program's own line is: warnings name that one."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("kohort."):
+        level, frame = level + 1, frame.f_back
+    return level
