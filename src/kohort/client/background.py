@@ -7,23 +7,33 @@ run there: the plain methods of a rebalance listener.
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from kohort.client.errors import ClientStopped
 from kohort.net.loop import new_event_loop
 from kohort.net.surroundings import need
 
 ResultT = TypeVar("ResultT")
+
+_TURNS = 3  # of the loop: a result is handed on, the waiting coroutine returns, its caller is woken
 
 
 class _LoopThread:
     """The thread; `users` are the runners that hold it."""
 
     def __init__(self) -> None:
+        self._begin()
+        # A child of os.fork() has no thread but its own: clients that are made there start one anew.
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._begin)
+
+    def _begin(self) -> None:
         self._lock = threading.Lock()
         self._users = 0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -54,8 +64,21 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
     try:
         loop.run_forever()
     finally:
+        loop.run_until_complete(_end_all())
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
+
+
+async def _end_all() -> None:
+    """Let every call end that another thread still waits for: those that know their result return it."""
+    for _ in range(_TURNS):
+        await asyncio.sleep(0)
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+    for _ in range(_TURNS):
+        await asyncio.sleep(0)
 
 
 _thread = _LoopThread()
@@ -68,6 +91,7 @@ class Runner:
         self._changed = threading.Condition()
         self._calls: deque[Callable[[], None]] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._process = os.getpid()
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -77,7 +101,17 @@ class Runner:
         return self._loop
 
     def run(self, begin: Callable[[], Coroutine[Any, Any, ResultT]]) -> ResultT:
-        """Run a coroutine and return its result or raise its exception; an interrupt cancels it."""
+        """Run a coroutine and return its result or raise its exception; an interrupt cancels it.
+
+        Raises RuntimeError in a process that inherited the client by `os.fork()`, `ClientStopped` where another thread
+        stops it meanwhile.
+        """
+        if os.getpid() != self._process:
+            raise RuntimeError(
+                f"this client was made in process {self._process}, and os.fork() does not take its connections and"
+                f" thread along to process {os.getpid()}: make a client in the process that uses it, or start processes"
+                " by multiprocessing's 'spawn'"
+            )
         loop = self.loop
         future = asyncio.run_coroutine_threadsafe(begin(), loop)
         future.add_done_callback(self._note)
@@ -89,6 +123,8 @@ class Runner:
                 if call is None:
                     return future.result()
                 call()
+        except CancelledError:
+            raise ClientStopped("this call returned") from None
         except BaseException:
             future.cancel()
             raise

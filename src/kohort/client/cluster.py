@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from kohort.client.addresses import parse_addresses
-from kohort.client.errors import BrokerUnreachable, UnknownPartition, UnknownTopic
+from kohort.client.errors import BrokerUnreachable, ClientStopped, UnknownPartition, UnknownTopic
 from kohort.client.pool import Pool
 from kohort.client.retry import Waits, is_worth_a_retry, retry
 from kohort.client.view import Broker, ClusterView, TopicView, read_names, read_view, read_whole
@@ -78,6 +78,7 @@ class Cluster:
         self._refreshing: asyncio.Task[None] | None = None
         self._wanted = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
+        self._is_closed = False
 
     async def __aenter__(self) -> Cluster:
         await self.start()
@@ -98,6 +99,7 @@ class Cluster:
 
     async def close(self) -> None:
         """End the background task and every connection."""
+        self._is_closed = True
         tasks = [task for task in (self._keeper, self._refreshing) if task is not None]
         for task in tasks:
             task.cancel()
@@ -138,9 +140,15 @@ class Cluster:
 
     async def refresh(self) -> None:
         """Ask for metadata now; callers at the same time share one request. Raises `KafkaError`."""
-        if self._refreshing is None or self._refreshing.done():
+        if not self._is_closed and (self._refreshing is None or self._refreshing.done()):
             self._refreshing = asyncio.create_task(self._refresh(), name="kohort metadata refresh")
-        await asyncio.shield(self._refreshing)
+        refreshing = self._refreshing
+        if refreshing is not None:
+            # One caller that gives up does not take the others along, and `close` cancels none of them.
+            await asyncio.wait([refreshing])
+        if self._is_closed or refreshing is None:
+            raise ClientStopped("it learnt the cluster's metadata")
+        refreshing.result()
 
     async def topic(self, name: str, *, timeout_ms: int | None = None) -> TopicView:
         """Return a topic with its partitions, asking the cluster for it where need be.

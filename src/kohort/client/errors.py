@@ -23,6 +23,13 @@ class BrokerUnreachable(KafkaError):
         )
 
 
+class ClientStopped(KafkaError):
+    """The client was stopped while something of it was still under way. It is final: nothing tries again."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(ErrorCode.REQUEST_TIMED_OUT, f"the client was stopped before {what}")
+
+
 class UnknownTopic(KafkaError):
     """A topic does not exist on the cluster."""
 

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from kohort.client.errors import ClientStopped
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.net.tls import TlsFailed
 
@@ -38,7 +39,7 @@ class Waits:
 
 def is_worth_a_retry(error: KafkaError) -> bool:
     """Return whether the same request may succeed later; a broker that is down may come back."""
-    if isinstance(error, TlsFailed):
+    if isinstance(error, TlsFailed | ClientStopped):
         return False
     return error.code.is_retriable or error.code is ErrorCode.BROKER_NOT_AVAILABLE
 

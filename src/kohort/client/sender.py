@@ -77,9 +77,15 @@ class Sender:
         self._identifying: asyncio.Task[None] | None = None
         self._connecting: set[Broker] = set()
         self._waits: dict[TopicPartition, Waits] = {}
+        self._ended: KafkaError | None = None
 
     def append(self, partition: TopicPartition, record: Record, size: int) -> tuple[OutgoingBatch, bool]:
-        """Put a record of `size` bytes into a batch; return it, and whether it is new and the one before it full."""
+        """Put a record of `size` bytes into a batch; return it, and whether it is new and the one before it full.
+
+        Raises the `KafkaError` that ended this sender.
+        """
+        if self._ended is not None:
+            raise self._ended
         target = self._active.get(partition)
         if target is None:
             target = self._partitions.get(partition)
@@ -95,6 +101,13 @@ class Sender:
 
     async def run(self) -> None:
         """Send until cancelled."""
+        try:
+            await self._run()
+        except Exception as defect:
+            log.exception("the producer's sender ended")
+            self.fail(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the producer's sender ended: {defect!r}"))
+
+    async def _run(self) -> None:
         while True:
             self._wake.clear()
             next_s = self._send_ready(self._loop.time())
@@ -115,17 +128,23 @@ class Sender:
         finally:
             self._flushing -= 1
 
-    async def stop(self, reason: KafkaError) -> None:
-        """End the requests on their way and fail what was not written."""
-        tasks = [*self._tasks, *([self._identifying] if self._identifying else [])]
-        for task in tasks:
+    def fail(self, reason: KafkaError) -> None:
+        """Fail what was not written, and every record that comes later: nothing is left without an end."""
+        self._ended = reason
+        for task in self._spawned():
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
         for partition in self._active.values():
             for batch in [*partition.in_flight, *partition.queue]:
                 self._finish(batch, error=reason)
         self._active.clear()
         self._idle.set()
+
+    async def stop(self) -> None:
+        """Wait for the end of the requests on their way."""
+        await asyncio.gather(*self._spawned(), return_exceptions=True)
+
+    def _spawned(self) -> list[asyncio.Task[None]]:
+        return [*self._tasks, *([self._identifying] if self._identifying else [])]
 
     def _send_ready(self, now_s: float) -> float:
         """Start every request that may start now; return when to look again."""

@@ -1,1 +1,22 @@
-"""testing"""
+"""For tests: a broker inside the test's process, pytest fixtures (`kohort.testing.plugin`), a clock moved by hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kohort.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from kohort.broker.embedded import EmbeddedBroker
+    from kohort.testing.clock import ManualClock
+
+# Imported when first asked for: pytest loads the plugin into every run.
+_HOME_OF = {"EmbeddedBroker": "kohort.broker.embedded", "ManualClock": "kohort.testing.clock"}
+
+__all__ = ["EmbeddedBroker", "ManualClock"]
+
+__getattr__ = lazy_exports(__name__, _HOME_OF)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,8 +1,9 @@
-"""The pytest plugin: `kohort_broker`, a broker on a real socket, and the options of simulated worlds.
+"""The pytest plugin: fixtures that are a broker on a real socket, and the options of simulated worlds.
 
-A test that asks for the fixture gets a running `EmbeddedBroker`; it is stopped, and its directory removed,
-when the test ends. `@pytest.mark.kohort_settings(num_partitions=3)` sets the broker's settings. `--kohort-seed` and
-`--kohort-seeds` say which seeds tests decorated with `kohort.sim.world` run.
+`kohort_broker` is a running `EmbeddedBroker` of the test's own; it is stopped, and its directory removed, when the test
+ends. `@pytest.mark.kohort_settings(num_partitions=3)` sets its settings. `kohort_session_broker` is one broker for all
+tests of the run; the fixture `kohort_session_settings`, overridden in a conftest.py, returns its settings.
+`--kohort-seed` and `--kohort-seeds` say which seeds tests decorated with `kohort.sim.world` run.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from kohort.broker.embedded import EmbeddedBroker
 
 
+_SETTINGS: dict[str, Any] = {"group_initial_rebalance_delay_ms": 0}
 _SEEDS = (("--kohort-seed", "KOHORT_SEED"), ("--kohort-seeds", "KOHORT_SEEDS"))
 
 
@@ -54,8 +56,23 @@ def kohort_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Em
     """
     from kohort.broker.embedded import EmbeddedBroker
 
-    settings: dict[str, Any] = {"group_initial_rebalance_delay_ms": 0}
+    settings = dict(_SETTINGS)
     for marker in reversed(list(request.node.iter_markers("kohort_settings"))):
         settings.update(marker.kwargs)
     with EmbeddedBroker(tmp_path / "kohort-broker", **settings) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def kohort_session_settings() -> dict[str, Any]:
+    """Settings of `kohort_session_broker`: override this fixture in a conftest.py."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def kohort_session_broker(kohort_session_settings: dict[str, Any]) -> Iterator[EmbeddedBroker]:
+    """One broker for all tests of the run, which use topics and groups of their own; groups form at once here too."""
+    from kohort.broker.embedded import EmbeddedBroker
+
+    with EmbeddedBroker(**(_SETTINGS | kohort_session_settings)) as broker:
         yield broker
