@@ -28,7 +28,6 @@ from kohort.client.protocol_settings import (
     DEFAULT_SESSION_TIMEOUT_MS,
     ISOLATION,
     ConsumerSettings,
-    check_assignors,
     check_protocol,
     check_settings,
     check_wanted,
@@ -43,7 +42,6 @@ from kohort.client.view import ClusterView
 from kohort.client.wanted import Topic, wanted
 from kohort.member.effects import Callback as Rebalanced
 from kohort.member.metrics import RebalanceMetrics
-from kohort.member.strategy import strategy_for
 from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition
 from kohort.net.sasl import Sasl
@@ -96,7 +94,6 @@ class Consumer(HandingOut):
     ) -> None:
         assignor = more.get("group_remote_assignor")
         check_settings(isolation_level, group_id, session_timeout_ms, heartbeat_interval_ms)
-        check_assignors(assignors)
         check_protocol(group_protocol, assignors, session_timeout_ms, heartbeat_interval_ms, assignor)
         cluster = Cluster(
             bootstrap_servers,
@@ -113,7 +110,6 @@ class Consumer(HandingOut):
         metrics = RebalanceMetrics(max_poll_interval_ms)
         super().__init__(cluster, group_id, config, enable_auto_commit=enable_auto_commit, metrics=metrics)
         self._last_commit_s = max_poll_interval_ms / 2000
-        strategy_for(assignors)  # refuses what does not go together
         self._join = partial(
             Membership,
             cluster,

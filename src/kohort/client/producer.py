@@ -81,16 +81,13 @@ class Producer:
         **more: Unpack[ProducerSettings],
     ) -> None:
         del more  # They have become `tls` and `sasl`.
-        max_in_flight = max_in_flight_requests_per_connection
         if acks not in _ACKS:
             raise ValueError(f"acks={acks!r} is not 'all', 1 or 0")
         is_idempotent = _ACKS[acks] == -1 if enable_idempotence is None else enable_idempotence
         if is_idempotent and _ACKS[acks] != -1:
             raise ValueError(f"enable_idempotence needs acks='all', not {acks!r}: drop one of the two")
-        if is_idempotent and not 1 <= max_in_flight <= 5:
-            raise ValueError(
-                f"enable_idempotence allows max_in_flight_requests_per_connection of 1 to 5, not {max_in_flight}"
-            )
+        if is_idempotent and max_in_flight_requests_per_connection > 5:
+            raise ValueError("enable_idempotence allows max_in_flight_requests_per_connection of 1 to 5")
         if delivery_timeout_ms < linger_ms + request_timeout_ms:
             raise ValueError("delivery_timeout_ms must be at least linger_ms + request_timeout_ms")
         codec = _compression(compression_type)
@@ -113,7 +110,7 @@ class Producer:
             compression=codec,
             delivery_timeout_s=delivery_timeout_ms / 1000,
             request_timeout_ms=request_timeout_ms,
-            max_in_flight=max_in_flight,
+            max_in_flight=max_in_flight_requests_per_connection,
         )
         self._max_block_s = max_block_ms / 1000
         self._room = buffer_memory

@@ -12,6 +12,7 @@ from kohort.client.list_offsets import READ_COMMITTED, READ_UNCOMMITTED
 from kohort.client.settings import SecuritySettings
 from kohort.client.switching import PROTOCOLS, GroupProtocol
 from kohort.client.wanted import Wanted
+from kohort.member.strategy import strategy_for
 
 ISOLATION = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
 DEFAULT_ASSIGNORS: tuple[Assignor, ...] = (RangeAssignor(), CooperativeStickyAssignor())
@@ -57,13 +58,14 @@ def native_settings(settings: ConsumerSettings) -> NativeSettings:
     )
 
 
-def check_assignors(assignors: object) -> None:
-    """Refuse names and classes where assignors belong. Raises TypeError."""
+def _check_assignors(assignors: Sequence[Assignor]) -> None:
+    """Refuse what is no assignor, and what does not go together. Raises TypeError, ValueError."""
     if isinstance(assignors, str) or not isinstance(assignors, Sequence):
         raise TypeError(f"assignors={assignors!r}: expected a list of assignors, such as [CooperativeStickyAssignor()]")
     for each in assignors:
         if isinstance(each, type | str) or not hasattr(each, "assign"):
             raise TypeError(f"assignors: {each!r} is no assignor; pass objects, such as CooperativeStickyAssignor()")
+    strategy_for(assignors)
 
 
 def check_protocol(
@@ -73,7 +75,8 @@ def check_protocol(
     heartbeat_interval_ms: int,
     assignor: str | None,
 ) -> None:
-    """Refuse settings of the protocol that is not spoken, as Java does. Raises ValueError."""
+    """Refuse settings of the protocol that is not spoken, as Java does. Raises TypeError, ValueError."""
+    _check_assignors(assignors)
     if protocol not in PROTOCOLS:
         raise ValueError(f"group_protocol={protocol!r} is not one of {', '.join(PROTOCOLS)}")
     if protocol == "classic" and assignor is not None:

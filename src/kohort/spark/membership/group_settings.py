@@ -24,7 +24,6 @@ from kohort.client.protocol_settings import (
 from kohort.client.switching import GroupProtocol
 from kohort.client.view import ClusterView
 from kohort.client.wanted import Wanted
-from kohort.member.strategy import strategy_for
 from kohort.spark.rows.read_rows import Isolation, ReadSettings
 
 Reset = Literal["earliest", "latest", "none"]
@@ -62,7 +61,6 @@ class GroupSettings:
         check_protocol(
             self.protocol, self.assignors, self.session_timeout_ms, self.heartbeat_interval_ms, self.assignor
         )
-        strategy_for(self.assignors)  # refuses what does not go together
 
     @property
     def read_settings(self) -> ReadSettings:
