@@ -7,13 +7,15 @@ claims it. A broker between them writes the events. Nothing takes time but what 
 from __future__ import annotations
 
 import json
-from itertools import pairwise
+from itertools import count, pairwise
 from random import Random
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.node.consumer_desk import NativeMember, consumer_desk
 from tests.unit.node.desk import Desk, Peer
+from tests.unit.node.test_coordinator import events
 
 from kohort.group.explain.explain import Explanation, explain
 from kohort.group.explain.explained import Outcome, Rebalance, Told
@@ -336,6 +338,52 @@ def test_whatever_is_missing_late_or_told_twice_the_parts_add_up(
                 events = events[at:]
     told = explain(events, "g", cast.desk.clock.now_ms())
     assert_sound(told.rebalances + ([told.running] if told.running is not None else []))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(("start", "start", "beat", "beat", "pause", "leave", "kill", "wait")),
+            st.integers(0, COUNT - 1),
+            st.integers(1, 60_000),
+        ),
+        max_size=30,
+    )
+)
+def test_native_members_that_pause_and_return_and_die_cost_no_partition_twice(
+    steps: list[tuple[str, int, int]],
+) -> None:
+    desk = consumer_desk()
+    explanation, ids, began_ms = Explanation("g"), count(1), desk.clock.now_ms()
+    members: dict[int, NativeMember] = {}
+    for what, who, amount in [("start", 1, 0), *steps]:
+        member = members.get(who)
+        match what:
+            case "start" if member is None:
+                instance_id = f"static-{who}" if who % 2 else None
+                member = NativeMember(desk, f"m{next(ids)}", instance_id=instance_id)
+                if member.join().error_code == 0:
+                    members[who] = member
+            case "pause" | "leave" if member is not None:
+                member.leave(-2 if what == "pause" and who % 2 else -1)
+                del members[who]
+            case "kill":
+                members.pop(who, None)
+            case "beat":
+                for number, each in list(members.items()):
+                    if each.ack().error_code:
+                        del members[number]
+            case "wait":
+                desk.advance(amount)
+    desk.advance(LINGER_MS)
+    for event in events(desk):
+        explanation.fold(event)
+    told = explanation.told(desk.clock.now_ms())
+    rebalances = told.rebalances + ([told.running] if told.running is not None else [])
+    assert_sound(rebalances)
+    cost_s = sum(each.unowned_partition_s + each.silent_partition_s for each in rebalances)
+    assert cost_s <= 3 * (desk.clock.now_ms() - began_ms) / 1000, "three partitions cannot miss more than all the time"
 
 
 def assert_sound(rebalances: list[Rebalance]) -> None:

@@ -104,6 +104,15 @@ def is_marked(user_data: bytes | None) -> bool:
     return user_data is not None and user_data.endswith(MARK)
 
 
+REMEMBERING = frozenset({"sticky", "cooperative-sticky", "stream"})
+"""Assignors whose user data say what a member had: its last assignment, its generation, the lags of its state."""
+
+
+def wish(assignor: str, user_data: bytes | None) -> bytes | None:
+    """Return the part of a subscription's user data by which a member asks for something, without its memory."""
+    return None if assignor in REMEMBERING or not user_data else user_data.removesuffix(MARK) or None
+
+
 def encode_assignment_error(code: ErrorCode) -> bytes:
     """Return an assignment's user data that carries an error: our mark and the code (int16)."""
     return MARK + _INT16.pack(code)

@@ -141,7 +141,8 @@ class MemberRejoined:
 class StaticMemberReplaced:
     """An instance came back without its member id and got a new one; the old id is fenced (KIP-345).
 
-    `awaits_join`: its JoinGroup waits for the round; otherwise it is answered at once.
+    `awaits_join`: its JoinGroup waits for the round; otherwise it is answered at once. `old_session_timeout_ms` is how
+    long the old id could be silent, -1 where a request of it waited.
     """
 
     group_id: str
@@ -155,6 +156,7 @@ class StaticMemberReplaced:
     protocols: Protocols
     awaits_join: bool
     cause: Cause
+    old_session_timeout_ms: int = -1
 
 
 @dataclass(frozen=True, slots=True)

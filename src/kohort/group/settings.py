@@ -28,6 +28,19 @@ def no_partitions(_blob: bytes) -> frozenset[tuple[str, int]] | None:
     return None
 
 
+class Want(NamedTuple):
+    """What the metadata of a classic member asks for: the user data are what its assignor takes for a wish."""
+
+    topics: frozenset[str]
+    rack: str | None = None
+    user_data: bytes | None = None
+
+
+def no_want(_protocol: str, _metadata: bytes) -> Want | None:
+    """Read no wish."""
+    return None
+
+
 def no_offer(_metadata: bytes) -> object | None:
     """Tell no two subscriptions alike but by their bytes."""
     return None
@@ -67,7 +80,8 @@ class GroupSettings:
 
     What members of type `consumer` say is opaque to the coordinator but for what these read, each None when it
     cannot: `topics_of` the topics of a subscription, `owned_of` the partitions that it says its member owns,
-    `assigned_of` those of an assignment, `offer_of` all of a subscription but the generation it was written in.
+    `assigned_of` those of an assignment, `offer_of` all of a subscription but the generation it was written in,
+    `want_of` what it asks for, given the name of its protocol.
 
     `assignors` are the server-side ones by name, the default first; `group_config` answers None for a group without
     settings of its own. `subscription_of` reads a classic member's metadata, `assignment_of` its assignment, each None
@@ -89,6 +103,7 @@ class GroupSettings:
     owned_of: Callable[[bytes], frozenset[tuple[str, int]] | None] = no_partitions
     assigned_of: Callable[[bytes], frozenset[tuple[str, int]] | None] = no_partitions
     offer_of: Callable[[bytes], object | None] = no_offer
+    want_of: Callable[[str, bytes], Want | None] = no_want
     image: TopicImage = field(default_factory=NoTopics)
     consumer_session_timeout_ms: int = 45_000
     consumer_heartbeat_interval_ms: int = 5_000

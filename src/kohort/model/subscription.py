@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from kohort.model.ids import TopicPartition
@@ -22,3 +23,15 @@ class Subscription:
     generation: int = -1
     rack: str | None = None
     version: int = 3
+
+
+TOPICS_NAMED = 5
+"""How many topics a difference names before it only counts them."""
+
+
+def topic_difference(before: Collection[str], after: Collection[str]) -> str:
+    """Return how a subscription has changed: `+added -dropped`, the first few by name."""
+    changes = [f"+{topic}" for topic in sorted(set(after) - set(before))]
+    changes += [f"-{topic}" for topic in sorted(set(before) - set(after))]
+    more = f" and {len(changes) - TOPICS_NAMED} more" if len(changes) > TOPICS_NAMED else ""
+    return " ".join(changes[:TOPICS_NAMED]) + more

@@ -70,6 +70,8 @@ class Noted(NamedTuple):
     """What a group is that was taken up from its log, or what else is told with its event."""
     is_consumer: bool = False
     """Whether it was a consumer group: then `generation` is its epoch."""
+    silent_ms: int = -1
+    """How long the member that another one replaces had sent nothing, where that is known."""
 
 
 _UNWRITTEN = frozenset({OffsetCommitted, OffsetDeleted, *UNWRITTEN})
@@ -141,6 +143,8 @@ def event_fields(noted: Noted, name_of: TopicName = topic_id_text) -> Fields:
         told["synced"] = noted.synced
     if noted.awaiting:
         told["awaiting"] = sorted(noted.awaiting)
+    if noted.silent_ms >= 0:
+        told["silent_ms"] = noted.silent_ms
     told["cause"] = {"kind": cause.kind, "member": cause.member_id, "detail": cause.detail, "at_ms": cause.at_ms}
     return told
 

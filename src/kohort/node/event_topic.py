@@ -15,10 +15,21 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kohort.group.classic.group import ClassicGroup, Phase
-from kohort.group.consumer.events import MemberTargetStored, TargetStored
+from kohort.group.consumer.commands import LEAVE_STATIC_EPOCH
+from kohort.group.consumer.events import MemberAssignmentDeleted, MemberTargetStored, TargetStored
+from kohort.group.consumer.exit import session_timeout_ms
 from kohort.group.consumer.group import ConsumerGroup
-from kohort.group.events import Event, GenerationFormed, GroupLoaded, GroupStored, RoundOpened, SyncReceived
+from kohort.group.events import (
+    Event,
+    GenerationFormed,
+    GroupLoaded,
+    GroupStored,
+    RoundOpened,
+    StaticMemberReplaced,
+    SyncReceived,
+)
 from kohort.group.shard import Shard
+from kohort.group.timers import session_timer
 from kohort.log.disk import StorageError
 from kohort.model.cause import CauseKind
 from kohort.model.errors import KafkaError
@@ -68,10 +79,16 @@ class EventTopic:
             # One target has as many of them as it has members.
             self._targets.setdefault(event.group_id, []).append(event)  # type: ignore[arg-type]
             return
+        if kind is not TargetStored and event.group_id in self._targets:
+            # Those that no computation gave: an instance has a new member id.
+            self._waiting += [(now_ms, Noted(each, None, -1, 0, None)) for each in self._targets.pop(event.group_id)]
         group = shard.groups.get(event.group_id)
         if kind is SyncReceived and isinstance(group, ClassicGroup) and self._is_told_later(group, event):  # type: ignore[arg-type]
             return
-        self._waiting.append((now_ms, self._noted(group, event)))
+        noted = self._noted(group, event)
+        if (silent_ms := self._silent_ms(shard, event, now_ms)) >= 0:
+            noted = noted._replace(silent_ms=silent_ms)
+        self._waiting.append((now_ms, noted))
         if len(self._waiting) >= _BATCH_EVENTS:
             self.flush(now_ms)
 
@@ -81,6 +98,22 @@ class EventTopic:
             self._synced.setdefault(group.group_id, {})[event.member_id] = event.cause.at_ms
             return True
         return event.member_id == group.leader and event.cause.at_ms == group.state_timestamp_ms
+
+    def _silent_ms(self, shard: Shard, event: Event, now_ms: int) -> int:
+        """Return how long a static member had sent nothing whose instance comes back under a new id, or -1."""
+        timeout_ms = -1
+        if type(event) is StaticMemberReplaced:
+            timeout_ms, member_id = event.old_session_timeout_ms, event.old_member_id
+        elif type(event) is MemberAssignmentDeleted and event.cause.kind is CauseKind.STATIC_MEMBER_REPLACED:
+            group, member_id = shard.groups.get(event.group_id), event.member_id
+            member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
+            if member is not None and member.epoch != LEAVE_STATIC_EPOCH:
+                timeout_ms = session_timeout_ms(member, shard.settings, event.group_id)
+        if timeout_ms < 0:
+            return -1
+        # Each sign of life arms the session anew, for its whole time.
+        ends_ms = self._node.timers.deadline_ms(session_timer(event.group_id, member_id))
+        return -1 if ends_ms is None else max(0, now_ms + timeout_ms - ends_ms)
 
     def _noted(self, group: ClassicGroup | ConsumerGroup | None, event: Event) -> Noted:
         if group is None:
@@ -125,7 +158,7 @@ class EventTopic:
         """Append what waits."""
         waiting, self._waiting = self._waiting, []
         for targets in self._targets.values():
-            # Those that no computation gave: a static member that came back, or one half told.
+            # A computation of which the last event is still to come.
             waiting += [(now_ms, Noted(each, None, -1, 0, None)) for each in targets]
         self._targets.clear()
         if not waiting:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from kohort.assign.server import ServerAssignor
-from kohort.assign.user_data import MARK, encode_generation
+from kohort.assign.user_data import MARK, encode_generation, wish
 from kohort.group.image import NoTopics, TopicImage
-from kohort.group.settings import GroupConfig, GroupSettings, NamedPartitions, no_config
+from kohort.group.settings import GroupConfig, GroupSettings, NamedPartitions, Want, no_config
 from kohort.model.assignment import Assignment
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
@@ -55,6 +55,7 @@ def group_settings(
         owned_of=_owned_of,
         assigned_of=_assigned_of,
         offer_of=_offer_of,
+        want_of=_want_of,
     )
 
 
@@ -108,3 +109,11 @@ def _offer_of(metadata: bytes) -> object | None:
         # Cooperative-sticky says the generation once more, as its user data.
         user_data = None
     return (frozenset(said.topics), user_data, frozenset(said.owned), said.rack, said.version)
+
+
+def _want_of(protocol: str, metadata: bytes) -> Want | None:
+    try:
+        said = decode_subscription(metadata)
+    except MalformedMessage:
+        return None
+    return Want(frozenset(said.topics), said.rack, wish(protocol, said.user_data))

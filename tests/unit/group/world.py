@@ -31,7 +31,7 @@ from kohort.group.effects import Append, Arm, Disarm, Effect, Note, Park, Parked
 from kohort.group.events import Event, HardEvent, OffsetCommitted, OffsetDeleted
 from kohort.group.invariants import missing_timers, violations, waiting
 from kohort.group.results import JoinResult, Result, SyncResult
-from kohort.group.settings import GroupSettings
+from kohort.group.settings import GroupSettings, Want
 from kohort.group.shard import Shard, apply
 from kohort.group.timers import Timer, join_timer
 from kohort.model.cause import Cause
@@ -266,7 +266,19 @@ def offer_of(metadata: bytes) -> object | None:
     return None if metadata.startswith(b"!") else (topics_of(metadata), owned_of(metadata))
 
 
-READERS = {"topics_of": topics_of, "owned_of": owned_of, "assigned_of": assigned_of, "offer_of": offer_of}
+def want_of(_protocol: str, metadata: bytes) -> Want | None:
+    """Read the topics of what `says` wrote."""
+    topics = topics_of(metadata)
+    return None if topics is None else Want(topics)
+
+
+READERS = {
+    "topics_of": topics_of,
+    "owned_of": owned_of,
+    "assigned_of": assigned_of,
+    "offer_of": offer_of,
+    "want_of": want_of,
+}
 
 
 def fold(log: Iterable[Iterable[HardEvent]], settings: GroupSettings) -> Shard:

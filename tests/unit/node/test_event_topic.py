@@ -48,7 +48,6 @@ UNTOLD = {
     "group_unloaded",
     "member_left or member_evicted",
     "assignment_stored, group_emptied or group_created",
-    "member_assignment_deleted",
     "regex_resolved",
     "target_timed",
     "join_held",
@@ -106,6 +105,27 @@ def test_eviction_says_how_long_its_member_was_silent() -> None:
     (evicted,) = [event for event in events(desk) if event["event"] == "member_evicted"]
     assert (evicted["silent_ms"], evicted["session_timeout_ms"]) == (10_000, 10_000)
     assert evicted["cause"]["detail"] == "no heartbeat for 10.0 s"
+
+
+def test_static_member_that_comes_back_is_told_with_how_long_it_was_silent() -> None:
+    desk = group_desk()
+    (member,) = stable_group(desk, 1, instance_id="rack-7")
+    desk.advance(2_000)
+    assert member.heartbeat() == 0
+    desk.advance(2_900)
+    back = GroupMember(desk, "rack-7")
+    back.peer.send(back.join_request(), 9)
+    back.joined()
+    (replaced,) = [event for event in events(desk) if event["event"] == "member_replaced"]
+    assert replaced["silent_ms"] == 2_900
+
+
+def test_evicted_static_member_is_told_apart_since_it_may_have_closed_cleanly() -> None:
+    desk = group_desk()
+    stable_group(desk, 1, instance_id="rack-7")
+    desk.advance(10_000)
+    (evicted,) = [event for event in events(desk) if event["event"] == "member_evicted"]
+    assert evicted["cause"]["detail"] == "no heartbeat for 10.0 s and no new start of its instance"
 
 
 def test_member_that_leaves_says_why_in_its_own_words() -> None:
@@ -193,6 +213,18 @@ def test_targets_of_one_computation_are_told_together_by_the_names_of_their_topi
     assert told[0]["targets"] == {"a": {gone: [0, 1]}, "b": {gone: [2]}}, "the topic was deleted before it was named"
     assert (told[1]["assigned"], told[1]["member_state"], told[1]["epoch"]) == ({gone: [0, 1]}, "STABLE", 1)
     assert told[2]["target"] == {topic_id_text(bytes(15) + b"x"): [7]}
+
+
+def test_target_that_an_instance_takes_over_is_told_before_what_its_member_does_with_it() -> None:
+    desk = group_desk()
+    topic = desk.node.topics.get("orders")
+    assert topic is not None
+    shard, events_of = Shard(GroupSettings()), EventTopic(desk.node)
+    shard.groups["g"] = ConsumerGroup("g")
+    events_of.note(shard, MemberTargetStored("g", "a2", ((topic.topic_id, (0,)),), CAUSE), 0)
+    events_of.note(shard, MemberAssignmentStored("g", "a2", 0, 0, MemberState.STABLE, (), (), CAUSE), 0)
+    events_of.flush(0)
+    assert [event["event"] for event in events(desk)] == ["member_targeted", "member_reconciled"]
 
 
 def test_topic_that_was_named_keeps_its_name_when_it_is_deleted() -> None:

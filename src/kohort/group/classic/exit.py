@@ -106,6 +106,9 @@ def expire_session(group: ClassicGroup, member_id: str, now_ms: int) -> Effects:
         cause = Cause(CauseKind.NEW_MEMBER_TIMEOUT, now_ms, member_id, "its first JoinGroup waited too long")
     else:
         detail = f"no heartbeat for {member.session_timeout_ms / 1000:.1f} s"
+        if member.instance_id is not None:
+            # Static members do not leave when they close, so this may have been a clean end.
+            detail += " and no new start of its instance"
         cause = Cause(CauseKind.SESSION_TIMEOUT, now_ms, member_id, detail)
     yield from remove(group, member_id, cause)
     yield from follow_departure(group, cause)

@@ -6,6 +6,7 @@ current generation because nothing has changed since it got it.
 
 from __future__ import annotations
 
+from kohort.group.classic.causes import rejoin_cause
 from kohort.group.classic.exit import follow_departure, remove
 from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Member, Phase
 from kohort.group.classic.static import replace_static_member
@@ -147,15 +148,13 @@ def _rejoin(group: ClassicGroup, command: Join, now_ms: int, settings: GroupSett
     is_leader = group.leader == member.member_id
     match group.phase:
         case Phase.PREPARING_REBALANCE:
-            yield from _park_rejoin(group, command, _change(group, member, command), now_ms)
+            yield from _park_rejoin(group, command, rejoin_cause(group, member, command, now_ms, settings))
         case Phase.COMPLETING_REBALANCE | Phase.STABLE if not _is_same_offer(group, member, command, settings):
             # A change outranks whatever reason is given.
-            yield from _park_rejoin(group, command, _change(group, member, command), now_ms)
-        case Phase.STABLE if is_leader and reason is JoinReason.TOPIC_METADATA_CHANGE:
-            yield from _park_rejoin(group, command, CauseKind.TOPIC_METADATA_CHANGED, now_ms)
+            yield from _park_rejoin(group, command, rejoin_cause(group, member, command, now_ms, settings))
         case Phase.STABLE if is_leader and reason is not JoinReason.BLIND:
             # Shipped leaders say in no other way that topics have changed.
-            yield from _park_rejoin(group, command, CauseKind.LEADER_REJOINED, now_ms)
+            yield from _park_rejoin(group, command, rejoin_cause(group, member, command, now_ms, settings))
         case Phase.COMPLETING_REBALANCE | Phase.STABLE:
             yield from _keep_generation(group, member, command, now_ms)
         case _:
@@ -226,9 +225,8 @@ def _completed(group: ClassicGroup, member: Member, offered: Protocols) -> Proto
     return tuple((name, member.metadata(name) if name == chosen else metadata) for name, metadata in offered)
 
 
-def _park_rejoin(group: ClassicGroup, command: Join, kind: CauseKind, now_ms: int) -> Effects:
+def _park_rejoin(group: ClassicGroup, command: Join, cause: Cause) -> Effects:
     place = parked_join(group.group_id, command.member_id)
-    cause = Cause(kind, now_ms, command.member_id, command.reason)
     if command.member_id in group.awaiting_join:
         yield Reply(JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, command.member_id), place)
     yield Note(
@@ -243,17 +241,3 @@ def _park_rejoin(group: ClassicGroup, command: Join, kind: CauseKind, now_ms: in
     )
     yield Park(place)
     yield _gather(group, cause)
-
-
-def _change(group: ClassicGroup, member: Member, command: Join) -> CauseKind:
-    """Return what is different about a known member that joins again."""
-    known, offered = member.protocols, command.protocols
-    if member.is_restored:
-        offered = tuple(entry for entry in offered if entry[0] == group.protocol_name)
-    if known == offered:
-        return CauseKind.MEMBER_REJOINED
-    if [name for name, _ in known] != [name for name, _ in offered]:
-        return CauseKind.PROTOCOL_CHANGED
-    if member.member_id in group.revoking:
-        return CauseKind.PARTITIONS_TO_REVOKE
-    return CauseKind.SUBSCRIPTION_CHANGED

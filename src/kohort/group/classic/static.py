@@ -18,6 +18,7 @@ from kohort.group.settings import GroupSettings
 from kohort.group.timers import session_timer
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
+from kohort.model.subscription import topic_difference
 
 
 def replace_static_member(group: ClassicGroup, command: Join, now_ms: int, settings: GroupSettings) -> Effects:
@@ -25,6 +26,7 @@ def replace_static_member(group: ClassicGroup, command: Join, now_ms: int, setti
     assert command.instance_id is not None, "only an instance can be replaced"
     old = group.members[group.static_members[command.instance_id]]
     yield from _fence(group, old)
+    is_parked = old.member_id in group.awaiting_join | group.awaiting_sync
     change = _round_cause(group, command, old, now_ms, settings)
     is_quiet = group.phase is Phase.STABLE and change is None
     yield Note(
@@ -39,9 +41,11 @@ def replace_static_member(group: ClassicGroup, command: Join, now_ms: int, setti
             rebalance_timeout_ms=command.rebalance_timeout_ms,
             protocols=command.protocols,
             awaits_join=not is_quiet,
+            old_session_timeout_ms=-1 if is_parked else old.session_timeout_ms,
             cause=Cause(CauseKind.STATIC_MEMBER_REPLACED, now_ms, command.new_member_id, command.reason),
         )
     )
+    yield Disarm(old.session)
     yield Arm(session_timer(group.group_id, command.new_member_id), now_ms + command.session_timeout_ms)
     if is_quiet:
         yield Append(_stored_with(group, command, old, now_ms))
@@ -60,7 +64,6 @@ def _fence(group: ClassicGroup, old: Member) -> Effects:
         yield Reply(fenced, parked_join(group.group_id, old.member_id))
     if old.member_id in group.awaiting_sync:
         yield Reply(SyncResult(ErrorCode.FENCED_INSTANCE_ID), parked_sync(group.group_id, old.member_id))
-    yield Disarm(old.session)
 
 
 def _round_cause(group: ClassicGroup, command: Join, old: Member, now_ms: int, settings: GroupSettings) -> Cause | None:
@@ -78,18 +81,18 @@ def _round_cause(group: ClassicGroup, command: Join, old: Member, now_ms: int, s
     if choice != group.protocol_name:
         detail = f"protocol {group.protocol_name} would become {choice}"
         return Cause(CauseKind.PROTOCOL_CHANGED, now_ms, member_id, detail)
-    if _wants_other_topics(group, command, old, settings):
-        return Cause(CauseKind.SUBSCRIPTION_CHANGED, now_ms, member_id, "came back with other topics")
+    if change := _other_topics(group, command, old, settings):
+        return Cause(CauseKind.SUBSCRIPTION_CHANGED, now_ms, member_id, f"came back with other topics: {change}")
     return None
 
 
-def _wants_other_topics(group: ClassicGroup, command: Join, old: Member, settings: GroupSettings) -> bool:
-    """Whether an instance subscribes to other topics: without a round nobody would read the new ones (KAFKA-12759)."""
+def _other_topics(group: ClassicGroup, command: Join, old: Member, settings: GroupSettings) -> str:
+    """Return how an instance's topics have changed: without a round nobody would read the new ones (KAFKA-12759)."""
     if group.protocol_type != CONSUMER_PROTOCOL_TYPE:
-        return False
+        return ""
     before = settings.topics_of(old.metadata(group.protocol_name))
     after = settings.topics_of(dict(command.protocols).get(group.protocol_name or "", b""))
-    return before is not None and after is not None and before != after
+    return "" if before is None or after is None else topic_difference(before, after)
 
 
 def _stored_with(group: ClassicGroup, command: Join, old: Member, now_ms: int) -> GroupStored:

@@ -94,7 +94,13 @@ def expire_session(group: ConsumerGroup, member_id: str, now_ms: int, settings: 
     if member is None:
         return
     timeout_ms = session_timeout_ms(member, settings, group.group_id)
-    cause = Cause(CauseKind.SESSION_TIMEOUT, now_ms, member_id, f"no heartbeat for {timeout_ms / 1000:.1f} s")
+    within = f"{timeout_ms / 1000:.1f} s"
+    is_paused = member.epoch == LEAVE_STATIC_EPOCH
+    detail = f"it left for a while and did not return within {within}" if is_paused else f"no heartbeat for {within}"
+    if member.classic is not None and member.instance_id is not None:
+        # Static members of the classic protocol do not leave when they close, so this may have been a clean end.
+        detail += " and no new start of its instance"
+    cause = Cause(CauseKind.SESSION_TIMEOUT, now_ms, member_id, detail)
     yield from out_effects(group, (member_id,), cause, now_ms, settings)
 
 
@@ -153,7 +159,7 @@ def out_effects(
 
 def _out(group: ConsumerGroup, member: ConsumerMember, cause: Cause, settings: GroupSettings) -> Effects:
     group_id, member_id = group.group_id, member.member_id
-    is_silent = cause.kind is CauseKind.SESSION_TIMEOUT
+    is_silent = cause.kind is CauseKind.SESSION_TIMEOUT and member.epoch != LEAVE_STATIC_EPOCH
     silent_ms = session_timeout_ms(member, settings, group_id) if is_silent else -1
     yield Append(MemberAssignmentDeleted(group_id, member_id, cause))
     yield Append(MemberTargetDeleted(group_id, member_id, cause))

@@ -23,6 +23,7 @@ from kohort.group.timers import session_timer
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.model.reason import HeartbeatReason
+from kohort.model.subscription import topic_difference
 
 
 def decide_join(group: ConsumerGroup, command: ConsumerHeartbeat, now_ms: int, settings: GroupSettings) -> Effects:
@@ -146,9 +147,7 @@ def change_of(
     if not before.is_stored:
         return cause
     if said.subscribed_topic_names != before.subscribed_topic_names:
-        added = sorted(set(said.subscribed_topic_names) - set(before.subscribed_topic_names))
-        dropped = sorted(set(before.subscribed_topic_names) - set(said.subscribed_topic_names))
-        detail = " ".join([*(f"+{name}" for name in added), *(f"-{name}" for name in dropped)])
+        detail = topic_difference(before.subscribed_topic_names, said.subscribed_topic_names)
         return replace(cause, kind=CauseKind.SUBSCRIPTION_CHANGED, detail=detail)
     if said.subscribed_topic_regex != before.subscribed_topic_regex:
         return replace(cause, kind=CauseKind.SUBSCRIPTION_CHANGED, detail=said.subscribed_topic_regex)

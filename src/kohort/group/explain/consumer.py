@@ -27,10 +27,11 @@ from kohort.group.explain.explained import (
     targets_of,
 )
 from kohort.group.explain.explained_epochs import Conversion, GroupEpoch, Step
-from kohort.group.explain.ownership import Gap
 from kohort.model.ids import TopicPartition
 
 FIRST_EPOCH = 1
+REPLACED = "static_member_replaced"
+"""The cause of records that give way to those of the same instance under a new member id."""
 PAUSED = -2
 """The epoch of a static member that is away for a while."""
 
@@ -112,16 +113,19 @@ def _member_subscribed(course: Course, event: EventFields) -> None:
     course.members.add(member_id)
     course.unsettled.add(member_id)
     instance = course.identities[member_id].instance_id
-    old_id = course.gone.pop(instance, None) if instance else None
-    if old_id is not None:
-        _replace(course, running, old_id, member_id, str(instance))
+    replaced = course.replaced.pop(instance, None) if instance else None
+    if replaced is not None:
+        _replace(course, running, *replaced, member_id, str(instance))
     else:
         running.joined.append(member_id)
 
 
-def _replace(course: Course, running: Rebalance, old_id: str, member_id: str, instance: str) -> None:
+def _replace(
+    course: Course, running: Rebalance, old_id: str, target: Partitions, member_id: str, instance: str
+) -> None:
+    """Note that an instance has a new member id, which takes over the target of the old one."""
     running.replacements.append(Replacement(old_id, member_id, instance, course.now_ms))
-    running.departures = [each for each in running.departures if each.member_id != old_id]
+    course.targets.setdefault(member_id, target)
 
 
 def _join(course: Course, member_id: str, claimed: Partitions) -> None:
@@ -142,16 +146,27 @@ def _member_deleted(course: Course, event: EventFields) -> None:
         return
     running = course.begin(event)
     instance = course.identities.get(member_id, Identity("", None)).instance_id
-    heir = _heir(course, member_id, instance)
-    course.ownership.give_up(member_id, sorted(course.ownership.owned_by(member_id)), course.now_ms)
-    if heir is not None:
-        _replace(course, running, member_id, heir, str(instance))
-        running.joined = [each for each in running.joined if each != heir]
-    else:
+    owned = course.lose_all(member_id)
+    if cause.kind != REPLACED or instance is None:
         running.departures.append(Departure(member_id, course.now_ms, cause))
-        if instance is not None:
-            course.gone[instance] = member_id
+        course.given_up[member_id] = owned
+    else:
+        target = course.targets.get(member_id, NOTHING)
+        heir = _heir(course, member_id, instance)
+        if heir is None:
+            course.replaced[instance] = member_id, target
+        else:
+            _replace(course, running, member_id, target, heir, instance)
+            running.joined = [each for each in running.joined if each != heir]
     _forget_member(course, member_id)
+
+
+def _assignment_deleted(course: Course, event: EventFields) -> None:
+    """Count the silence of a classic member whose instance comes back under a new id."""
+    if because(event).kind == REPLACED and (silent_ms := int(event.get("silent_ms") or -1)) > 0:
+        running, member_id = course.begin(event), member_of(event)
+        owned = course.ownership.owned_since(member_id)
+        course.note_silence(running, str(because(event).member_id), owned, silent_ms)
 
 
 def _heir(course: Course, member_id: str, instance: str | None) -> str | None:
@@ -174,14 +189,12 @@ def _member_out(course: Course, event: EventFields) -> None:
     """Take why a member is out; the deletion of its records may have been told before, or comes next."""
     member_id = member_of(event)
     silent_ms = int(event.get("silent_ms") or -1)
-    owned = course.ownership.owned_by(member_id)
+    owned = course.given_up.pop(member_id, {})
     running = course.running
     if member_id in course.members:
         running = course.begin(event)
-        course.ownership.give_up(member_id, sorted(owned), course.now_ms)
+        owned = course.lose_all(member_id)
         running.departures.append(Departure(member_id, course.now_ms, because(event), silent_ms))
-        if instance := course.identities.get(member_id, Identity("", None)).instance_id:
-            course.gone[instance] = member_id
         _forget_member(course, member_id)
     elif running is None and course.rebalances and course.rebalances[-1].ended_ms == course.now_ms:
         # It was the last one, and the rebalance to nobody is over.
@@ -192,10 +205,7 @@ def _member_out(course: Course, event: EventFields) -> None:
         each._replace(because=because(event), silent_ms=silent_ms) if each.member_id == member_id else each
         for each in running.departures
     ]
-    if silent_ms > 0:
-        given = [partition for partition, (before, at_ms) in course.ownership.unowned.items() if before == member_id]
-        since_ms = course.now_ms - silent_ms
-        running.silences += [Gap(partition, since_ms, course.now_ms, member_id, None) for partition in sorted(given)]
+    course.note_silence(running, member_id, owned, silent_ms)
 
 
 def _target_computed(course: Course, event: EventFields) -> None:
@@ -318,8 +328,10 @@ def _note_step(
     asked = course.asked[member_id]
     if not asked and (was_asked or gave):
         current.revoke_ms.setdefault(member_id, course.now_ms - current.computed_ms)
-    awaited = course.targets.get(member_id, NOTHING) - now if is_waiting else NOTHING
-    owners = {course.ownership.owners[each][0] for each in awaited if each in course.ownership.owners} - {member_id}
+    lacking = course.targets.get(member_id, NOTHING) - now if is_waiting else NOTHING
+    # What has no owner is free: it is on its way, and no member is awaited for it.
+    awaited = [each for each in lacking if each in course.ownership.owners]
+    owners = {course.ownership.owners[each][0] for each in awaited}
     newly_asked = len(asked - was_asked)
     if gave or got or newly_asked or owners:
         step = Step(course.now_ms, member_id, gave, got, len(awaited), tuple(sorted(owners)), newly_asked)
@@ -382,6 +394,7 @@ CONSUMER_FOLDS: dict[str, Callable[[Course, EventFields], Rebalance | None]] = {
     CONVERTED: _group_converted,
     "group_epoch_bumped": _group_epoch_bumped,
     "member_subscribed": _member_subscribed,
+    "member_assignment_deleted": _assignment_deleted,
     "member_deleted": _member_deleted,
     "member_left": _member_out,
     "member_evicted": _member_out,

@@ -6,7 +6,7 @@ Only `explain.py` writes here. The essay there says what a rebalance is, `owners
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from kohort.group.explain.explained import (
@@ -18,7 +18,7 @@ from kohort.group.explain.explained import (
     Wait,
     because,
 )
-from kohort.group.explain.ownership import Ownership
+from kohort.group.explain.ownership import Gap, Ownership
 from kohort.model.ids import TopicPartition
 
 REMEMBERED = 1_000
@@ -63,8 +63,10 @@ class Course:
         """What members of a consumer group were asked to give up."""
         self.phases: dict[str, str] = {}
         """What classic members of a consumer group are about to do, if anything."""
-        self.gone: dict[str, str] = {}
-        """By instance, the id that a static member had whose records were deleted for the sake of a new one."""
+        self.replaced: dict[str, tuple[str, frozenset[TopicPartition]]] = {}
+        """By instance, the id and the target of a static member whose records gave way to those of a new id."""
+        self.given_up: dict[str, dict[TopicPartition, int]] = {}
+        """What a member owned until its records were deleted, and since when."""
         self.protocols: dict[str, tuple[str, ...]] = {}
         self.targets: dict[str, frozenset[TopicPartition]] = {}
         self.is_gathering = False
@@ -164,6 +166,7 @@ class Course:
             if not self.is_known:
                 self.generation = int(event.get("generation") or event.get("epoch") or 0)
             self.count += 1
+            self.given_up.clear()
             self._before = {partition: owner for partition, (owner, _) in self.ownership.owners.items()}
             self.running = Rebalance(
                 number=self.count,
@@ -230,6 +233,12 @@ class Course:
 
     def _moves(self, running: Rebalance) -> list[Move]:
         names = {each.old_id: each.new_id for each in running.replacements}
+        holders = {self._instance_of(member_id): member_id for member_id in self.members}
+        for each in running.departures:
+            # An instance that was evicted and joined again has what it had.
+            heir = holders.get(self._instance_of(each.member_id))
+            if heir is not None and self._instance_of(heir) is not None:
+                names[each.member_id] = heir
         before = {partition: _latest(names, owner) for partition, owner in self._before.items()}
         after = {partition: owner for owner, held in self.targets.items() for partition in held}
         return [
@@ -237,6 +246,10 @@ class Course:
             for partition in sorted(before.keys() | after.keys())
             if before.get(partition) != after.get(partition)
         ]
+
+    def _instance_of(self, member_id: str) -> str | None:
+        identity = self.identities.get(member_id)
+        return None if identity is None else identity.instance_id
 
     def assigned(self) -> set[TopicPartition]:
         """Return the partitions that the last assignment gave to anybody."""
@@ -270,6 +283,25 @@ class Course:
             self.held.discard(member_id)
             self.here.discard(member_id)
         self.members = set(listed)
+
+    def lose_all(self, member_id: str) -> dict[TopicPartition, int]:
+        """Let a member own nothing any more; return what it owned, and since when."""
+        owned = self.ownership.owned_since(member_id)
+        self.ownership.give_up(member_id, owned, self.now_ms)
+        return owned
+
+    def note_silence(self, rebalance: Rebalance, member_id: str, owned: Mapping[TopicPartition, int], ms: int) -> None:
+        """Count how long the owner of partitions had been silent, as far as it had owned them for so long."""
+        for partition, since_ms in owned.items() if ms > 0 else ():
+            heard_ms = max(since_ms, self.now_ms - ms)
+            if heard_ms < self.now_ms:
+                rebalance.silences.append(Gap(partition, heard_ms, self.now_ms, member_id, None))
+
+    def note_missed(self, member_id: str) -> None:
+        """A member for which a round waits does not join it any more."""
+        current = self.running.rounds[-1] if self.running is not None and self.running.rounds else None
+        if current is not None and current.formed_ms is None and current.failure is None:
+            current.missed_ms[member_id] = self.now_ms - current.opened_ms
 
     def identify(self, event: EventFields, member_id: str) -> None:
         """Learn how people know a member."""

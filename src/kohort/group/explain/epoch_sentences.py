@@ -21,8 +21,8 @@ CAUSES = {
     "assignor_changed": "another assignor was voted for by {who}",
     "member_fenced": "{who} was fenced",
     "revocation_timeout": "{who} evicted, it did not give up in time what it was asked for",
-    "static_member_left": "static member {who} went away for a while",
-    "member_changed": "{who} said something else of itself",
+    "static_member_left": "static member {who} left for a while",
+    "member_changed": "{who} sent other settings of its own",
     "topic_metadata_changed": "topics changed",
     "topic_deleted": "a topic was deleted",
     "classic_members_called": "classic members were called to join again",
@@ -41,22 +41,28 @@ def consumer_cause(because: Because, say: Say) -> str | None:
     who, detail = say(because.member_id), because.detail
     if because.kind == "standby_lag":
         clause = LAG_REASONS.get(detail)
-        return clause.format(who=who) if clause else f"{who} sent new lags of its standby copies" + _also(detail)
+        return clause.format(who=who) if clause else f"{who} sent new lags of its standby copies" + also(detail)
     if because.kind == CONVERTED:
         return f"the group was converted by {who}"
     if because.kind == "topic_metadata_changed" and because.member_id is not None:
         return None
     clause = CAUSES.get(because.kind)
-    return None if clause is None else clause.format(who=who) + _also(detail)
+    return None if clause is None else clause.format(who=who) + also(detail)
 
 
-def _also(detail: str) -> str:
+def also(detail: str) -> str:
+    """Return a detail in brackets, or nothing."""
     return f" ({detail})" if detail else ""
+
+
+def some_of(said: list[str], most: int, others: str) -> list[str]:
+    """Return the first `most` of some phrases and how many others there are: never one alone, which is shown."""
+    return said if len(said) <= most + 1 else [*said[:most], f"{len(said) - most} {others}"]
 
 
 def conversion(each: Conversion, say: Say) -> str:
     """Return what a conversion did, in a clause."""
-    taken = "nothing revoked" if not each.taken else f"{partitions(each.taken)} revoked"
+    taken = "the conversion itself revoked " + (partitions(each.taken) if each.taken else "nothing")
     by = f" by {say(each.because.member_id)}" if each.because.member_id else ""
     how = by if each.to == "consumer" else f", {say(each.because.member_id)} was its last member" if by else ""
     return f"converted to the {each.to} protocol{how}; {taken}"
@@ -77,10 +83,11 @@ def epoch_links(epoch: GroupEpoch, say: Say, cause: str, listed: Listed, lasted:
     waited_ms = epoch.computed_ms - epoch.bumped_ms
     after = f" after {lasted(waited_ms)}" if waited_ms else ""
     yield epoch.computed_ms, f"target computed{after}: {_flows(epoch, say)}"
-    for step in epoch.steps[:STEPS]:
+    shown = epoch.steps if len(epoch.steps) <= STEPS + 1 else epoch.steps[:STEPS]
+    for step in shown:
         yield step.at_ms, _step(step, say, listed)
-    if len(epoch.steps) > STEPS:
-        yield epoch.steps[-1].at_ms, f"{len(epoch.steps) - STEPS} more steps of members"
+    if len(epoch.steps) > len(shown):
+        yield epoch.steps[-1].at_ms, f"{len(epoch.steps) - len(shown)} more steps of members"
 
 
 def _flows(epoch: GroupEpoch, say: Say) -> str:
@@ -88,9 +95,7 @@ def _flows(epoch: GroupEpoch, say: Say) -> str:
         f"{count} from {'nobody' if giver is None else say(giver)} to {'nobody' if taker is None else say(taker)}"
         for giver, taker, count in epoch.flows
     ]
-    if len(flows) > FLOWS:
-        flows = [*flows[:FLOWS], f"{len(flows) - FLOWS} more such moves"]
-    return ", ".join(flows) or "nothing moves"
+    return ", ".join(some_of(flows, FLOWS, "more such moves")) or "nothing moves"
 
 
 def _step(step: Step, say: Say, listed: Listed) -> str:

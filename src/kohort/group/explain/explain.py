@@ -43,7 +43,6 @@ from kohort.group.explain.explained import (
     targets_of,
 )
 from kohort.group.explain.group import group_created, group_deleted, group_emptied, group_loaded
-from kohort.group.explain.ownership import Gap
 
 
 def explain(events: Iterable[EventFields], group_id: str, now_ms: int) -> Told:
@@ -114,7 +113,10 @@ def _member_id_issued(course: Course, event: EventFields) -> None:
 
 
 def _member_id_dropped(course: Course, event: EventFields) -> None:
-    course.pending.discard(member_of(event))
+    member_id = member_of(event)
+    if member_id in course.pending:
+        course.note_missed(member_id)
+        course.pending.discard(member_id)
 
 
 def _member_joined(course: Course, event: EventFields) -> None:
@@ -154,24 +156,24 @@ def _member_replaced(course: Course, event: EventFields) -> None:
     course.unanswered.discard(old_id)
     if old_id in course.targets:
         course.targets[member_id] = course.targets.pop(old_id)
+    silent_ms = int(event.get("silent_ms") or -1)
+    course.note_silence(running, member_id, course.ownership.owned_since(old_id), silent_ms)
     if event.get("awaits_join"):
         course.here.add(member_id)
-        course.ownership.give_up(old_id, sorted(course.ownership.owned_by(old_id)), course.now_ms)
+        course.lose_all(old_id)
         course.ownership.claim(member_id, partitions_of(event.get("owned")), course.now_ms)
     else:
-        course.ownership.hand_over(old_id, member_id)
+        course.ownership.hand_over(old_id, member_id, course.now_ms if silent_ms > 0 else None)
 
 
 def _member_gone(course: Course, event: EventFields) -> None:
     member_id = member_of(event)
     running = course.begin(event)
-    owned = sorted(course.ownership.owned_by(member_id))
     silent_ms = int(event.get("silent_ms") or -1)
-    for partition in owned if silent_ms > 0 else ():
-        heard_ms = max(course.ownership.since(partition), course.now_ms - silent_ms)
-        if heard_ms < course.now_ms:
-            running.silences.append(Gap(partition, heard_ms, course.now_ms, member_id, None))
-    course.ownership.give_up(member_id, owned, course.now_ms)
+    if member_id in course.members - course.here:
+        course.note_missed(member_id)
+    owned = course.lose_all(member_id)
+    course.note_silence(running, member_id, owned, silent_ms)
     if event.get("event") == "member_evicted":
         course.evicted_with[member_id] = frozenset(owned)
     if member_id not in {each.member_id for each in running.departures}:

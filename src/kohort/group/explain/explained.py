@@ -96,6 +96,8 @@ class Round:
     """Why its members had to join twice."""
     rejoin_ms: dict[str, int] = field(default_factory=dict)
     """How long after the opening a member of the last generation joined."""
+    missed_ms: dict[str, int] = field(default_factory=dict)
+    """How long after the opening a member was out, or an issued id dropped, that had not joined: the wait for it."""
     sync_ms: dict[str, int] = field(default_factory=dict)
     """How long after the generation formed a member asked for its assignment."""
 
@@ -115,6 +117,7 @@ class Round:
             "failure": None if self.failure is None else cause_json(self.failure),
             "setback": None if self.setback is None else cause_json(self.setback),
             "rejoin_ms": self.rejoin_ms,
+            "missed_ms": self.missed_ms,
             "sync_ms": self.sync_ms,
         }
 
@@ -190,6 +193,11 @@ class Rebalance:
         return _slowest(each.rejoin_ms for each in self.rounds)
 
     @property
+    def longest_missed(self) -> Slowest | None:
+        """Which member that did not join a round any more was awaited longest, None when there was none."""
+        return _slowest(each.missed_ms for each in self.rounds)
+
+    @property
     def slowest_sync(self) -> Slowest | None:
         """Who took longest to ask for its assignment, None when nobody did."""
         return _slowest(each.sync_ms for each in self.rounds)
@@ -254,6 +262,7 @@ class Rebalance:
             "unowned_partition_s": round(self.unowned_partition_s, 3) if self.is_readable else None,
             "silent_partition_s": round(self.silent_partition_s, 3) if self.is_readable else None,
             "slowest_rejoin": _slowest_json(self.slowest_rejoin),
+            "longest_missed": _slowest_json(self.longest_missed),
             "slowest_sync": _slowest_json(self.slowest_sync),
             "slowest_revoke": _slowest_json(self.slowest_revoke),
             "slowest_reconcile": _slowest_json(self.slowest_reconcile),

@@ -83,15 +83,15 @@ class Ownership:
                 given.append(partition)
         return given
 
-    def since(self, partition: TopicPartition) -> int:
-        """Return since when a partition has its owner. Raises KeyError where it has none."""
-        return self.owners[partition][1]
+    def owned_since(self, member_id: str) -> dict[TopicPartition, int]:
+        """Return what a member owns, and since when."""
+        return {partition: self.owners[partition][1] for partition in sorted(self._held.get(member_id, ()))}
 
-    def hand_over(self, old_id: str, new_id: str) -> None:
-        """Let a member that took another's place own what that owned, as if it had all the time."""
+    def hand_over(self, old_id: str, new_id: str, at_ms: int | None = None) -> None:
+        """Let a member that took another's place own what that owned: since `at_ms`, or as if it always had."""
         held = self._held.pop(old_id, set())
         for partition in held:
-            self.owners[partition] = new_id, self.owners[partition][1]
+            self.owners[partition] = new_id, self.owners[partition][1] if at_ms is None else at_ms
         self._held.setdefault(new_id, set()).update(held)
 
     def collect(self) -> list[Gap]:

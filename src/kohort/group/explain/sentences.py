@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from kohort.group.explain.epoch_sentences import consumer_cause, conversion, epoch_links
+from kohort.group.explain.epoch_sentences import also, consumer_cause, conversion, epoch_links, some_of
 from kohort.group.explain.explained import (
     Because,
     Departure,
@@ -164,8 +164,8 @@ def _why(rebalance: Rebalance, names: Names) -> str:
         said += [cause(each, names) for each in failures if each.kind in ("assignment_failed", "append_failed")]
     if rebalance.restarts:
         said.append("the coordinator was started anew")
-    # A long story is told by the chain.
-    return ", then ".join(said if len(said) <= NAMED else [*said[:NAMED], f"{len(said) - NAMED} more changes"])
+    # The chain lists all of them.
+    return ", then ".join(some_of(said, NAMED, "more changes"))
 
 
 def cause(because: Because, names: Names) -> str:
@@ -179,25 +179,25 @@ def cause(because: Because, names: Names) -> str:
             return f"{who} joined"
         case "member_rejoined" | "leader_rejoined":
             role = "leader " if because.kind == "leader_rejoined" else ""
-            return f"{role}{who} rejoined" + (f" ({detail})" if detail else "")
+            return f"{role}{who} rejoined" + also(detail)
         case "topic_metadata_changed":
-            return f"leader {who} saw its topics change"
+            return f"{who} joined again because its topics changed" + also(detail)
         case "subscription_changed":
-            return f"{who} joined again with another subscription"
+            return f"{who} joined again with another subscription" + also(detail)
         case "protocol_changed":
-            return f"{who} offers other assignors"
+            return f"{who} offers other assignors" + also(detail)
         case "partitions_to_revoke":
             return f"{who} gave up what others are to get"
         case "static_member_replaced":
             return f"{who} came back under a new member id"
         case "member_left":
-            return f"{who} left" + (f" ({detail})" if detail else "")
+            return f"{who} left" + also(detail)
         case "member_removed":
-            return f"{who} was removed by an administrator" + (f" ({detail})" if detail else "")
+            return f"{who} was removed by an administrator" + also(detail)
         case "session_timeout" | "rebalance_timeout" | "sync_timeout" | "new_member_timeout" | "group_too_large":
             return f"{who} evicted" + (f", {detail}" if detail else "")
         case "assignment_failed":
-            return f"leader {who} could not assign" + (f" ({detail})" if detail else "")
+            return f"leader {who} could not assign" + also(detail)
         case "append_failed":
             return detail or "the assignment could not be stored"
         case "untold":
@@ -238,7 +238,10 @@ def _slow(rebalance: Rebalance, names: Names) -> str:
     for what, took in (("give up", rebalance.slowest_revoke), ("reconcile", rebalance.slowest_reconcile)):
         if took is not None and took.took_ms >= _NOTED_MS:
             return _slowest(what, took, names)
-    rejoin, sync = rebalance.slowest_rejoin, rebalance.slowest_sync
+    rejoin, sync, missed = rebalance.slowest_rejoin, rebalance.slowest_sync, rebalance.longest_missed
+    others_ms = max((each.took_ms for each in (rejoin, sync) if each is not None), default=0)
+    if missed is not None and missed.took_ms >= max(_NOTED_MS, others_ms):
+        return f"waited {duration(missed.took_ms)} for {names(missed.member_id)}, which did not join"
     if sync is not None and sync.took_ms >= _NOTED_MS and (rejoin is None or sync.took_ms > rejoin.took_ms):
         return _slowest("sync", sync, names)
     if rejoin is not None and rejoin.took_ms >= _NOTED_MS:
@@ -290,7 +293,7 @@ def chain(rebalance: Rebalance, names: Names) -> list[Link]:
     links += [
         Link(
             each.at_ms,
-            f"{names(each.new_id)} is {each.new_id} now; {each.old_id} is fenced",
+            f"{names(each.new_id)} is {each.new_id} now; its old id {each.old_id} is fenced",
         )
         for each in rebalance.replacements
     ]
@@ -334,13 +337,15 @@ def _round_links(rebalance: Rebalance, number: int, each: Round, names: Names) -
     if each.formed_ms is not None and each.generation is not None:
         ended_by = each.ended_by.kind if each.ended_by is not None else ""
         how = {
-            "all_members_joined": "everybody has joined",
+            "all_members_joined": "all others have joined" if each.missed_ms else "everybody has joined",
             "initial_delay_over": "the initial delay is over",
             "joins_stopped": "nobody else came",
             "rebalance_timeout": "the join timer fired",
         }.get(ended_by, ended_by.replace("_", " "))
         last = max(each.rejoin_ms.items(), key=lambda entry: (entry[1], entry[0]), default=None)
         by = f", {names(last[0])} last after {duration(last[1])}" if last and last[1] >= _NOTED_MS else ""
+        if each.missed_ms:
+            by += f", after {duration(max(each.missed_ms.values()))} of waiting for {names.listed(each.missed_ms)}"
         missing = f", without {names.listed(each.missing)}" if each.missing else ""
         leads = f" with {each.protocol}, led by {names(each.leader)}" if each.protocol else ""
         yield Link(each.formed_ms, f"generation {each.generation} formed{leads}: {how}{by}{missing}")
@@ -361,8 +366,7 @@ def _moved(rebalance: Rebalance, names: Names) -> str:
         )
         counts[pair] = counts.get(pair, 0) + 1
     flows = [f"{count} from {giver} to {taker}" for (giver, taker), count in sorted(counts.items())]
-    if len(flows) > 2 * NAMED:
-        flows = [*flows[: 2 * NAMED], f"{len(flows) - 2 * NAMED} more such moves"]
+    flows = some_of(flows, 2 * NAMED, "more such moves")
     took = duration(rebalance.duration_ms())
     said = ["nobody is left"] if rebalance.outcome is Outcome.EMPTY else []
     if rebalance.partitions and rebalance.partitions_before:

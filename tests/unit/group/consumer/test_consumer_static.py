@@ -6,6 +6,7 @@ from tests.unit.group.consumer_world import ConsumerWorld, parts, told
 
 from kohort.group.consumer.events import (
     ConsumerMemberDeleted,
+    ConsumerMemberOut,
     ConsumerMemberStored,
     MemberAssignmentDeleted,
     MemberAssignmentStored,
@@ -172,6 +173,9 @@ def test_instance_that_stays_away_for_its_session_is_evicted() -> None:
     assert world.consumer_group().members.keys() == {"B"}
     assert world.consumer_group().epoch == 4
     assert world.roused == ["B"]
+    out = next(event for event in world.events if isinstance(event, ConsumerMemberOut))
+    said = "it left for a while and did not return within 45.0 s"
+    assert (out.silent_ms, out.cause.detail) == (-1, said), "it had told its group"
 
 
 def test_static_member_that_leaves_for_good_is_gone() -> None:

@@ -188,7 +188,9 @@ def test_leader_that_sees_topics_change_sets_off_a_rebalance_that_brings_new_par
     )
     story.after(50).kept("b").formed().stored(a={0, 2}, b={1, 3})
     last = story.last()
-    assert said(story).startswith("generation 1→2: leader a saw its topics change; 2 of 4 partitions unowned for 50 ms")
+    assert said(story).startswith(
+        "generation 1→2: a joined again because its topics changed; 2 of 4 partitions unowned for 50 ms"
+    )
     assert [(move.giver, move.taker) for move in last.moves] == [(None, "a"), (None, "b")]
 
 
@@ -406,3 +408,55 @@ def test_members_are_called_by_instance_or_client_id_with_as_much_of_their_id_as
     assert names(None) == "a member"
     assert names.listed([one, two, three]) == "app-11112, app-11113 and db-7"
     assert names.listed(["a", "b", "c", "d", "e"]) == "a, b, c and 2 others"
+
+
+# -- silence, and members that a round waits for in vain
+
+
+def test_round_that_waited_for_a_dead_member_is_told_with_whom_it_waited_for() -> None:
+    story = Story().stable(**NINE).joined("d").opened("member_joined", "d")
+    story.after(300).rejoined("a").rejoined("b").after(5_700).evicted("c", 6_000).formed().stored(
+        a={0, 1, 2}, b={3, 4, 5}, d={6, 7, 8}
+    )
+    assert said(story).endswith("waited 6.0 s for c, which did not join")
+    assert links(story)[-3] == (
+        6_000,
+        "generation 2 formed with range, led by a: all others have joined, b last after 300 ms, "
+        "after 6.0 s of waiting for c",
+    )
+    assert story.last().to_json()["longest_missed"] == {"member": "c", "ms": 6_000}
+
+
+def test_round_that_waited_for_an_id_that_was_never_used_is_told_with_it() -> None:
+    story = Story().stable(a={0}, b={1}).left("b").opened("member_left", "b")
+    story.put("member_id_issued", "member_id_issued", "c", member="c").rejoined("a").after(45_000)
+    story.put("member_id_dropped", "session_timeout", "c", member="c").formed().stored(a={0, 1})
+    assert said(story).endswith("waited 45.0 s for c, which did not join")
+
+
+def test_static_member_that_comes_back_was_silent_meanwhile() -> None:
+    story = Story().stable(a={0}, b={1, 2}).replaced("b", "b2", "worker-b")
+    story.events[-1]["silent_ms"] = 2_900
+    story.stored("static_member_replaced", a={0}, b2={1, 2})
+    assert said(story) == (
+        "generation 1: worker-b came back under a new member id; no partition was unowned, "
+        "after 5.8 partition-seconds with worker-b silent"
+    )
+
+
+def test_one_change_more_than_are_named_is_named_too() -> None:
+    story = Story().stable(a={0}, b={1}, c={2}, d={3}, e={4}, f={5}).left("a").opened("member_left", "a")
+    for member in "bcd":
+        story.evicted(member)
+    story.rejoined("e").rejoined("f").formed().stored(e={0, 1, 2}, f={3, 4, 5})
+    assert "d evicted" in said(story).partition(";")[0]
+    story = Story().stable(a={0}, b={1}, c={2}, d={3}, e={4}, f={5}).left("a").opened("member_left", "a")
+    for member in "bcde":
+        story.evicted(member)
+    assert "then 2 more changes" in sentence_of_running(story)
+
+
+def sentence_of_running(story: Story) -> str:
+    told = story.told()
+    assert told.running is not None
+    return sentence(told.running, Names(told.identities))

@@ -251,7 +251,8 @@ def test_conversion_alone_takes_nothing_from_anybody_and_is_told_with_who_caused
     assert gaps == {0: 5, 1: 5, 2: 7, 3: 9}
     assert (last.from_type, last.to_type, len(story.told().rebalances)) == ("classic", "consumer", 2)
     assert said(story) == (
-        "generation 1→group epoch 2: c joined; converted to the consumer protocol by c; nothing revoked; "
+        "generation 1→group epoch 2: c joined; converted to the consumer protocol by c; "
+        "the conversion itself revoked nothing; "
         "4 of 4 partitions unowned for up to 9 ms (0.026 partition-seconds); slowest to give up b (2.0 s)"
     )
 
@@ -299,7 +300,7 @@ def test_group_goes_back_to_classic_with_its_last_native_member_in_one_rebalance
     assert (last.from_type, last.to_type, last.outcome) == ("consumer", "classic", Outcome.STABLE)
     assert said(story) == (
         "group epoch 3→generation 5: a left; converted to the classic protocol, a was its last member; "
-        "nothing revoked; 2 of 2 partitions unowned for up to 120 ms (0.140 partition-seconds); "
+        "the conversion itself revoked nothing; 2 of 2 partitions unowned for up to 120 ms (0.140 partition-seconds); "
         "slowest to rejoin b (100 ms)"
     )
     assert story.told().group_type == "classic"
@@ -341,3 +342,75 @@ def test_conversion_in_the_middle_of_a_round_gives_nobody_back_what_it_gave_up_f
     assert last.rounds[-1].failure is not None
     assert last.rounds[-1].failure.kind == "group_converted"
     assert [each.taken for each in last.conversions] == [0]
+
+
+# -- static members, and partitions that are free
+
+
+def static_pair() -> ConsumerStory:
+    """The instance `rack-7` (a) has three partitions, `b` one."""
+    story = ConsumerStory().subscribe("a", instance="rack-7").subscribe("b")
+    story.bump("member_joined", "a").target(a={0, 1, 2}, b={3}).step("a", {0, 1, 2}).step("b", {3})
+    return story.wait(60_000)
+
+
+def test_static_member_that_gets_its_partitions_back_before_its_target_is_told_has_kept_them() -> None:
+    story = static_pair().step("a", {0, 1, 2}, epoch=-2, kind="static_member_left").wait(2_000)
+    story.members.discard("a")
+    story.say("member_deleted", "static_member_replaced", "a2", member="a")
+    story.subscribe("a2", "static_member_replaced", instance="rack-7").step("a2", {0, 1, 2})
+    story.say("member_targeted", "static_member_replaced", "a2", member="a2", target={"t": [0, 1, 2]})
+    assert links(story)[-1][1] == "over after 2.0 s: 4 of 4 partitions stayed"
+    assert story.last().shares == {"a2": 3, "b": 1}
+
+
+def test_instance_that_joins_after_its_eviction_replaces_no_member() -> None:
+    story = static_pair().leave("a", "session_timeout", "no heartbeat for 45.0 s", 45_000)
+    story.bump("session_timeout", "a").target(b={0, 1, 2, 3}).wait(3_000)
+    story.subscribe("a2", instance="rack-7").bump("member_joined", "a2").target(a2={0, 1, 2}, b={3})
+    story.step("b", {3}).step("a2", {0, 1, 2})
+    last = story.last()
+    assert (last.replacements, last.joined, [each.member_id for each in last.departures]) == ([], ["a2"], ["a"])
+    assert said(story).startswith("group epoch 2→4: rack-7 evicted, no heartbeat for 45.0 s, then rack-7 joined;")
+    assert not any("fenced" in text for _, text in links(story))
+    assert links(story)[-1][1] == "over after 3.0 s: 4 of 4 partitions stayed"
+
+
+def test_pause_that_ends_in_an_eviction_counts_no_partition_twice() -> None:
+    story = static_pair().step("a", {0, 1, 2}, epoch=-2, kind="static_member_left").wait(45_000)
+    story.leave("a", "session_timeout", "it left for a while", 45_000).bump("session_timeout", "a")
+    story.target(b={0, 1, 2, 3}).step("b", {0, 1, 2, 3})
+    last = story.last()
+    assert (last.unowned_partition_s, last.silent_partition_s) == (135.0, 0)
+
+
+def test_silence_counts_only_while_a_native_member_owned_the_partition() -> None:
+    story = ConsumerStory().settled(a={0, 1}).subscribe("b").bump("member_joined", "b").target(a={0}, b={1})
+    story.step("a", {0}).step("b", {1}).wait(4_000).leave("b", "session_timeout", "no heartbeat for 45.0 s", 45_000)
+    running = story.told().running
+    assert running is not None
+    assert running.silent_partition_s == 4.0
+
+
+def test_classic_instance_that_comes_back_to_a_consumer_group_was_silent_meanwhile() -> None:
+    story = ConsumerStory().subscribe("a", instance="rack-7", claims=set()).subscribe("b")
+    story.bump("member_joined", "a").target(a={0, 1}, b={2}).step("a", {0, 1}).step("b", {2}).wait(60_000)
+    cause = ("static_member_replaced", "a2", "instance rack-7 was a")
+    story.say("member_assignment_deleted", *cause, member="a", silent_ms=3_000)
+    story.members.discard("a")
+    story.say("member_deleted", *cause, member="a")
+    story.subscribe("a2", "static_member_replaced", instance="rack-7", claims=set())
+    story.step("a2", {0, 1}, phase="COMPLETING_REBALANCE").wait(10).step("a2", {0, 1})
+    last = story.last()
+    assert (last.silent_partition_s, last.unowned_partition_s) == (6.0, 0.02)
+    assert {gap.before for gap in last.silences} == {"a2"}
+
+
+def test_member_waits_only_for_partitions_that_another_member_owns() -> None:
+    story = ConsumerStory().settled(a={0}, b={1, 2}).leave("b").bump("member_left", "b")
+    story.subscribe("c").bump("member_joined", "c").target(a=set(), c={0, 1, 2})
+    story.step("c", set(), "UNRELEASED_PARTITIONS")
+    running = story.told().running
+    assert running is not None
+    texts = [link.text for link in chain(running, Names(story.told().identities))]
+    assert "c waits for 1 of a" in texts
