@@ -19,7 +19,7 @@ FIELDS = [
     "started_ms", "ended_ms",
     "duration_ms", "cause", "is_partial", "restarts", "avoided_before", "members", "shares", "joined", "left",
     "evicted", "fenced", "partitions_before", "partitions", "stayed", "moved", "unowned_partitions",
-    "unowned_partition_s", "silent_partition_s", "slowest_rejoin", "slowest_sync", "slowest_revoke",
+    "unowned_partition_s", "silent_partition_s", "slowest_rejoin", "longest_missed", "slowest_sync", "slowest_revoke",
     "slowest_reconcile",
     "waits_for", "rounds", "epochs", "conversions", "chain",
 ]  # fmt: skip
