@@ -19,7 +19,7 @@ from kohort.log.disk import StorageError
 from kohort.node.config import ConfigError
 from kohort.wire.apis import Api, response_class
 from kohort.wire.frames import decode_response, encode_request
-from kohort.wire.messages import ApiVersionsRequest, MetadataRequest
+from kohort.wire.messages import ApiVersionsRequest, DescribeConfigsRequest, MetadataRequest
 
 
 class Wire:
@@ -74,6 +74,17 @@ def test_the_marker_sets_settings_of_the_fixture(kohort_broker: EmbeddedBroker) 
     with Wire(kohort_broker.bootstrap_servers) as wire:
         asked = MetadataRequest(topics=[MetadataRequest.Topic(name="orders")])
         assert len(wire.call(asked, 12).topics[0].partitions) == 7
+
+
+def test_what_the_broker_was_started_with_is_described_as_static(broker: EmbeddedBroker) -> None:
+    with Wire(broker.bootstrap_servers) as wire:
+        asked = DescribeConfigsRequest.Resource(resource_type=4, resource_name="1", configuration_keys=None)
+        configs = wire.call(DescribeConfigsRequest(resources=[asked]), 4).results[0].configs
+    found = {config.name: (config.value, config.config_source) for config in configs}
+    listener = f"PLAINTEXT://{broker.bootstrap_servers}"
+    assert found["listeners"] == found["advertised.listeners"] == (listener, 4)
+    assert found["node.id"] == ("1", 4)
+    assert found["num.partitions"] == ("1", 5)
 
 
 def test_an_embedded_broker_is_up_in_well_under_a_second(tmp_path: Path) -> None:

@@ -72,6 +72,12 @@ class Broker:
             port = await self.server.bind(self._host, self._port)
             self.address = (self._host, port)
             self.node.advertised = self._advertised or (_reachable(self._host), port)
+            # DescribeConfigs shows what Kafka's server.properties would say.
+            self.config.note_static(
+                node_id=str(self.config.node_id),
+                listeners=_listener(self._host, port),
+                advertised_listeners=_listener(*self.node.advertised),
+            )
             await self.server.serve()
         except BaseException:
             self._disk.close()
@@ -96,6 +102,10 @@ class Broker:
 
 def _elapsed_us() -> int:
     return time.perf_counter_ns() // 1_000
+
+
+def _listener(host: str, port: int) -> str:
+    return f"PLAINTEXT://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _reachable(host: str) -> str:

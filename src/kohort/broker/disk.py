@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from kohort.log.disk import Buffer, DiskFull, StorageError
+from kohort.log.disk import Buffer, DiskFull, StorageError, Volume
 
 _SMALL_READ = 32 * 1024
 """Reads of unmapped bytes up to this size are copied: cheaper than a new map."""
@@ -245,6 +245,13 @@ class OsDisk:
             raise
         except OSError as error:
             raise _storage_error(error, path) from error
+
+    def volume(self) -> Volume:
+        try:
+            found = os.statvfs(self.root)
+        except OSError as error:
+            raise _storage_error(error, str(self.root)) from error
+        return Volume(os.path.abspath(self.root), found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
 
     def lock(self) -> None:
         """Take the root for this process, until `unlock` or its end.

@@ -68,6 +68,9 @@ def fetch_offset(shard: Shard, group_id: str, topic: str, partition: int, topic_
 
 def decide_delete_offsets(shard: Shard, command: DeleteOffsets, now_ms: int) -> Effects:
     """Forget offsets of partitions that no member reads."""
+    if not command.group_id:
+        yield Reply(DeleteOffsetsResult(ErrorCode.INVALID_GROUP_ID))
+        return
     group: Group | None = shard.groups.get(command.group_id)
     if group is None or _is_dead(group):
         yield Reply(DeleteOffsetsResult(ErrorCode.GROUP_ID_NOT_FOUND))

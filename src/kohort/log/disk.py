@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 Buffer = bytes | bytearray | memoryview
 
@@ -22,6 +22,14 @@ class DiskFull(StorageError):
 
     def __init__(self, path: str) -> None:
         super().__init__(errno.ENOSPC, "no space left on the disk", path)
+
+
+class Volume(NamedTuple):
+    """The directory of a disk, and the file system that it is on. -1 bytes: unknown."""
+
+    directory: str
+    total_bytes: int
+    usable_bytes: int
 
 
 class File(Protocol):
@@ -76,6 +84,9 @@ class Disk(Protocol):
 
     def flush_directory(self, path: str) -> None:
         """Return when the names in a directory are on the medium."""
+
+    def volume(self) -> Volume:
+        """Return where the files are, and how much room there is. Raises StorageError."""
 
 
 def read_file(disk: Disk, path: str) -> bytes:

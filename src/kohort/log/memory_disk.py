@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Sequence
 
-from kohort.log.disk import Buffer, DiskFull, StorageError
+from kohort.log.disk import Buffer, DiskFull, StorageError, Volume
 
 
 class MemoryFile:
@@ -124,6 +124,11 @@ class MemoryDisk:
 
     def flush_directory(self, path: str) -> None:
         self.meet_fault("flush_directory", path)
+
+    def volume(self) -> Volume:
+        if self.capacity is None:
+            return Volume("/memory", -1, -1)
+        return Volume("/memory", self.capacity, max(0, self.capacity - self.used))
 
     # -- faults
 

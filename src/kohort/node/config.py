@@ -97,6 +97,8 @@ def value_text(value: Value) -> str | None:
         return None
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, float):
+        return str(value).upper().replace("E+", "E")  # 1.0E10, as Java writes it
     return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
@@ -145,6 +147,13 @@ class Config:
             self.dynamic.pop(name, None)
         else:
             self.dynamic[name] = parse_value(setting, text)
+        self._refresh()
+
+    def note_static(self, **texts: str) -> None:
+        """Take down what the process was started with by other means than settings, such as its listener."""
+        for name, text in texts.items():
+            name = name.replace("_", ".")
+            self.static[name] = parse_value(find(BROKER, name), text)
         self._refresh()
 
     def default_of(self, setting: Setting) -> Value:

@@ -36,6 +36,7 @@ from kohort.model.errors import KafkaError
 from kohort.model.ids import topic_id_text
 from kohort.node.consumer_event_fields import Fields, TopicName, loaded_consumer_fields, targets_fields
 from kohort.node.event_fields import Noted, event_fields, is_unwritten, loaded_fields
+from kohort.node.topics import EVENT_TOPIC
 from kohort.wire.records import Record, encode_batch
 
 if TYPE_CHECKING:
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kohort.node")
 
-EVENT_TOPIC = "__kohort_group_events"
 LINGER_MS = 50
 """How long events are gathered into one batch: longer than a round of some hundred members takes, whose answers would
 wait for the JSON otherwise."""

@@ -63,6 +63,14 @@ class Partition:
         return self._log
 
     @property
+    def size(self) -> int:
+        """Bytes of its segments; one that nobody has needed yet is not opened for it. Raises StorageError."""
+        if self._log is not None:
+            return self._log.size
+        names = [name for name in self._disk.list(self.directory) if name.endswith(".log")]
+        return sum(self._disk.open(f"{self.directory}/{name}").size for name in names)
+
+    @property
     def opened(self) -> PartitionLog | None:
         """The log if somebody has needed it yet."""
         return self._log

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from kohort.group.image import ImageTopic
 from kohort.node.expressions import InvalidExpression, Match, compile_expression
-from kohort.node.topics import INTERNAL, Topic, Topics
+from kohort.node.topics import EVENT_TOPIC, Topic, Topics
 
 EXPRESSIONS = 1_000
 """How many expressions are remembered with what they match."""
@@ -32,7 +32,11 @@ class _Matched:
 
 
 class NodeTopics:
-    """`group.image.TopicImage` over the topics of a node. Internal topics match no expression."""
+    """`group.image.TopicImage` over the topics of a node.
+
+    As on Kafka, an expression matches internal topics too; only the topic of our events, which Kafka has not, it never
+    matches.
+    """
 
     def __init__(self, topics: Topics, rack: str | None) -> None:
         self._topics = topics
@@ -94,8 +98,8 @@ class NodeTopics:
         """Whether an expression matches a name that some topic has, had or will have."""
         matched = self._matched.get(regex)
         if matched is not None:
-            return matched.match(name) and name not in INTERNAL
-        return name not in INTERNAL and self._match_anew(regex, name)
+            return matched.match(name) and name != EVENT_TOPIC
+        return name != EVENT_TOPIC and self._match_anew(regex, name)
 
     def _match_anew(self, regex: str, name: str) -> bool:
         try:
@@ -112,7 +116,7 @@ class NodeTopics:
         """Take in that a topic was created, grown or deleted."""
         self._seen.pop(name, None)
         exists = self._topics.get(name) is not None
-        if name in INTERNAL or exists == (name in self._matchable):
+        if name == EVENT_TOPIC or exists == (name in self._matchable):
             return
         self._count(name, exists=exists)
         for matched in self._matched.values():
@@ -128,7 +132,7 @@ class NodeTopics:
         self._forget_some()
 
     def _count(self, name: str, *, exists: bool) -> None:
-        if name in INTERNAL:
+        if name == EVENT_TOPIC:
             return
         if exists:
             self._matchable.add(name)

@@ -20,7 +20,8 @@ from kohort.node.partition import Partition
 
 MAX_NAME = 249
 MAX_PARTITIONS = 100_000
-INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__kohort_group_events"})
+EVENT_TOPIC = "__kohort_group_events"
+INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", EVENT_TOPIC})
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 

@@ -24,11 +24,11 @@ from kohort.log.offsets_topic import encode_events
 from kohort.node.config import Config, ConfigError
 from kohort.node.consumer_parking import KeptHeartbeat
 from kohort.node.coordinator import OFFSETS_TOPIC
-from kohort.node.event_topic import EVENT_TOPIC
 from kohort.node.node import Node
 from kohort.node.parking import Kept
 from kohort.node.settings import INT_MAX
 from kohort.node.topic_image import NodeTopics
+from kohort.node.topics import EVENT_TOPIC
 from kohort.sim.scheduler import Due, Scheduler
 from kohort.what_if.facts import Cast, Facts, Times
 from kohort.what_if.reading import Reading

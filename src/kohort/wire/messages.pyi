@@ -92,6 +92,36 @@ class IncrementalAlterConfigsResponse(Response):
     throttle_time_ms: int = 0
     responses: list[Response] = ...
 
+class DescribeLogDirsRequest(Request[DescribeLogDirsResponse]):
+    class DescribableLogDirTopic(Value):
+        topic: str = ""
+        partitions: list[int] = ...
+
+    topics: list[DescribableLogDirTopic] | None = ...
+
+class DescribeLogDirsResponse(Response):
+    class Result(Value):
+        class Topic(Value):
+            class Partition(Value):
+                partition_index: int = 0
+                partition_size: int = 0
+                offset_lag: int = 0
+                is_future_key: bool = False
+
+            name: str = ""
+            partitions: list[Partition] = ...
+
+        error_code: int = 0
+        log_dir: str = ""
+        topics: list[Topic] = ...
+        total_bytes: int = -1  # from 4
+        usable_bytes: int = -1  # from 4
+        is_cordoned: bool = False  # from 5
+
+    throttle_time_ms: int = 0
+    error_code: int = 0  # from 3
+    results: list[Result] = ...
+
 class ListConfigResourcesRequest(Request[ListConfigResourcesResponse]):
     resource_types: list[int] = ...  # from 1
 

@@ -229,6 +229,8 @@ def test_session_and_interval_of_a_single_group_hold_for_its_next_heartbeat() ->
 def test_without_google_re2_an_expression_is_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expressions, "re2", None)
     desk = consumer_desk()
+    NativeMember(desk, "m0", "named").join()
+    assert describe(desk, "named").members[0].subscribed_topic_regex == ""
     answer = NativeMember(desk, "m1", subscribed_topic_names=None, subscribed_topic_regex="o.*").join()
     assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
     assert "kohort[fast]" in (answer.error_message or "")

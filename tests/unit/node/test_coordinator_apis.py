@@ -361,6 +361,20 @@ def test_offsets_of_a_missing_group_are_not_deleted(peer: Peer) -> None:
     assert peer.call(OffsetDeleteRequest(group_id="nobody"), 0).error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
+def test_offsets_of_the_empty_group_id_are_not_deleted(peer: Peer) -> None:
+    assert peer.call(OffsetDeleteRequest(group_id=""), 0).error_code == ErrorCode.INVALID_GROUP_ID
+
+
+def test_topics_whose_id_is_unknown_come_last(desk: Desk, peer: Peer) -> None:
+    find_coordinator(peer)
+    orders = desk.node.topics.get("orders")
+    assert orders is not None
+    ids = [b"?" * 16, orders.topic_id, b"!" * 16]
+    topics = [OffsetFetchRequest.Group.Topic(topic_id=each, partition_indexes=[0]) for each in ids]
+    (group,) = peer.call(OffsetFetchRequest(groups=[OffsetFetchRequest.Group(group_id="g", topics=topics)]), 10).groups
+    assert [topic.topic_id for topic in group.topics] == [orders.topic_id, b"?" * 16, b"!" * 16]
+
+
 # -- DescribeGroups, ListGroups, DeleteGroups
 
 

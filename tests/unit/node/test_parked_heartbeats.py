@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from tests.unit.node.desk import Desk, fetch
 from tests.unit.node.group_desk import GroupMember, group_desk, stable_group
 
-from kohort.wire.messages import LeaveGroupRequest, MetadataRequest
+from kohort.wire.messages import DescribeGroupsRequest, LeaveGroupRequest, MetadataRequest
 
 INTERVAL_MS = 3_000
 REBALANCE_IN_PROGRESS = 27
@@ -163,6 +164,30 @@ def test_kept_heartbeat_keeps_its_member_alive_as_any_other() -> None:
             member.peer.send(member.heartbeat_request(), 4)
             assert codes(member) == [0]
     assert len(desk.node.coordinator.describe("g").members) == 2  # type: ignore[union-attr]
+
+
+def test_heartbeat_of_a_static_java_member_is_answered_at_once_since_its_close_waits_for_that() -> None:
+    desk = group_desk(kohort_group_heartbeat_park=True)
+    (member,) = stable_group(desk, 1, instance_id="i")
+    member.peer.connection.client_software = ("apache-kafka-java", "4.3.1")
+    for _ in range(3):
+        desk.advance(INTERVAL_MS)
+        assert member.heartbeat() == 0
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_session_runs_from_the_last_heartbeat_whether_its_connection_closes_or_releases_it(is_closed: bool) -> None:
+    desk, (member,) = settled(1, instance_id="i")
+    watcher = desk.connect()
+    desk.advance(2_000)
+    if is_closed:
+        member.peer.leave()
+    else:
+        member.peer.send(MetadataRequest(topics=[]), 12)
+    desk.advance(10_000 - 2_000 - 1)
+    assert len(watcher.call(DescribeGroupsRequest(groups=["g"]), 5).groups[0].members) == 1
+    desk.advance(1)
+    assert not watcher.call(DescribeGroupsRequest(groups=["g"]), 5).groups[0].members
 
 
 def test_commits_of_others_disturb_no_kept_heartbeat() -> None:

@@ -91,16 +91,16 @@ def test_change_of_a_topic_is_matched_and_not_the_other_topics_again(monkeypatch
     assert asked == ["orders-50"]
 
 
-def test_internal_topics_match_no_expression() -> None:
+def test_expression_matches_internal_topics_as_on_kafka_but_not_the_topic_of_events() -> None:
     desk = Desk()
     desk.create("orders")
     desk.create("__consumer_offsets", 2)
     image = image_of(desk)
-    assert image.matching(".*") == {"orders"}
+    assert image.matching(".*") == {"orders", "__consumer_offsets"}
+    assert image.is_matched(".*", "__consumer_offsets")
     desk.create("__kohort_group_events")
-    assert image.matching(".*") == {"orders"}
+    assert image.matching(".*") == {"orders", "__consumer_offsets"}
     assert not image.is_matched(".*", "__kohort_group_events")
-    assert image.topic("__consumer_offsets") is not None
 
 
 def test_expression_is_asked_of_one_name_without_a_walk() -> None:

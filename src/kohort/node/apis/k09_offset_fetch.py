@@ -102,7 +102,11 @@ def _fetch_group(node: Node, asked: OffsetFetchRequest.Group, version: int) -> _
             if (found := node.topics.get(topic.name)) is not None or version < 10
         ]
         return _Group(group_id=group_id, topics=topics)
-    return _Group(group_id=group_id, topics=[_fetch_topic(node, group_id, topic, version) for topic in asked.topics])
+    topics = [_fetch_topic(node, group_id, topic, version) for topic in asked.topics]
+    if version >= 10:
+        # As Kafka orders them: topics whose id is unknown come last.
+        topics.sort(key=lambda topic: not topic.name)
+    return _Group(group_id=group_id, topics=topics)
 
 
 def _fetch_topic(node: Node, group_id: str, asked: OffsetFetchRequest.Group.Topic, version: int) -> _Group.Topic:

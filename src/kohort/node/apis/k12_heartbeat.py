@@ -14,6 +14,7 @@ from kohort.wire.apis import Api
 from kohort.wire.messages import HeartbeatRequest, HeartbeatResponse
 
 API = Api.HEARTBEAT
+JAVA = "apache-kafka-java"
 _ALIVE = HeartbeatResponse()
 
 
@@ -24,6 +25,11 @@ def handle(node: Node, request: Request, message: HeartbeatRequest) -> Heartbeat
         request.reply(HeartbeatResponse(error_code=result.error) if result.error else _ALIVE)
 
     command = Heartbeat(message.group_id, message.member_id, message.group_instance_id, message.generation_id)
+    if message.group_instance_id is not None and request.connection.client_software[0] == JAVA:
+        # Its close waits for the answers to all that it has sent, and a static member sends no LeaveGroup that would
+        # release a parked heartbeat.
+        node.coordinator.submit(command, ticket, node.now_ms)
+        return None
     kept = node.coordinator.heartbeat(command, ticket, node.now_ms)
     if kept is not None:
         request.keep(kept.release, kept.drop)

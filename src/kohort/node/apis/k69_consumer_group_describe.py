@@ -81,7 +81,7 @@ def _member(node: Node, member: DescribedConsumerMember) -> ConsumerGroupDescrib
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=list(member.subscribed_topic_names),
-        subscribed_topic_regex=member.subscribed_topic_regex or None,
+        subscribed_topic_regex=member.subscribed_topic_regex,
         assignment=assignment(
             topic_partitions=[
                 assignment.TopicPartition(topic_id=topic_id, topic_name=name, partitions=numbers)
