@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from kohort.client.cluster import Cluster
 from kohort.client.consumer_metrics import lag_numbers, lags, measured
+from kohort.client.errors import RebalanceInProgress
 from kohort.client.fetcher import FetchConfig, Fetcher
 from kohort.client.held import Hold
 from kohort.client.membership import Membership
@@ -24,6 +25,10 @@ from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
 
 log = logging.getLogger(__name__)
+
+_SYNC_WAIT_MS = 20
+_SYNC_PATIENCE_S = 5.0
+"""How long a last commit waits for the group's leader to sync."""
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
 Lags = Mapping[TopicPartition, int]
@@ -242,13 +247,55 @@ class Committing:
         except KafkaError as error:
             log.warning("auto-commit: %s", error.text)
 
+    async def _commit_before_join(self) -> None:
+        """Commit what is finished before JoinGroup: the coordinator refuses the generation once the round is formed."""
+        if not self._is_auto_committing or self._membership is None:
+            return
+        # No heartbeat leaves before JoinGroup is answered: the member must be back well within its session.
+        limit_s = min(self._last_commit_s, self._membership.config.session_timeout_ms / 3000)
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._commit(self._finished(self._fetcher.tracked))
+        except KafkaError as error:
+            log.info("group %s: nothing was committed before JoinGroup: %s", self.group_id, error.text)
+        except TimeoutError:
+            log.info("group %s: the coordinator did not answer the commit before JoinGroup", self.group_id)
+
     async def _commit_before_revocation(self, partitions: Partitions) -> None:
         if not self._is_auto_committing:
             return
+        why = "its coordinator did not answer"
         try:
             async with asyncio.timeout(self._last_commit_s):
-                await self._commit(self._finished(partitions))
+                await self._commit_between_rounds(partitions)
         except KafkaError as error:
-            log.warning("the records since the last commit will be read again: %s", error.text)
+            why = error.text
         except TimeoutError:
-            log.warning("the records since the last commit will be read again: the group's coordinator did not answer")
+            pass
+        self._warn_of_repeated(partitions, why)
+
+    async def _commit_between_rounds(self, partitions: Partitions) -> None:
+        """Commit what is finished, again while the group's leader has not synced: until then no commit is taken."""
+        waits = self._cluster.waits(_SYNC_WAIT_MS)
+        until_s = asyncio.get_running_loop().time() + _SYNC_PATIENCE_S
+        while True:
+            try:
+                return await self._commit(self._finished(partitions))
+            except RebalanceInProgress:
+                if asyncio.get_running_loop().time() >= until_s:
+                    raise
+            await asyncio.sleep(waits.next_s())
+
+    def _warn_of_repeated(self, partitions: Partitions, why: str) -> None:
+        """Warn of records that were finished, were not committed, and will be read again by the next owner."""
+        counts = {
+            partition: entry.uncommitted
+            for partition in sorted(partitions)
+            if (entry := self._fetcher.tracked.get(partition)) is not None
+            and entry.uncommitted
+            and not self._cluster.view.is_gone(partition.topic)
+        }
+        if self._is_auto_committing and counts:
+            listed = ", ".join(f"{partition} ({count})" for partition, count in counts.items())
+            text = "group %s: %d finished records could not be committed and will be read again, of %s: %s"
+            log.warning(text, self.group_id, sum(counts.values()), listed, why)

@@ -140,6 +140,7 @@ class Consumer(HandingOut):
             self._fetcher,
             self._turns,
             commit=self._commit_before_revocation,
+            lost=self._warn_of_repeated,
             is_member=lambda: self._membership is not None and self._membership.is_known,
             looked_for=self._positions.wake,
             began=self._note_callback,
@@ -362,6 +363,7 @@ class Consumer(HandingOut):
                 listener=self._rebalance,
             )
             self._membership.on_change = self._pulse.beat
+            self._membership.before_join = self._commit_before_join
             self._take_lags(self._membership)
             self._membership.begin()
         self._follow(self._cluster.view)

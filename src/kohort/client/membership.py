@@ -26,7 +26,7 @@ from kohort.client.side import ClassicSide, ConsumerSide, Side
 from kohort.client.switching import GroupProtocol, Switching
 from kohort.client.user_calls import UserCalls
 from kohort.client.view import ClusterView
-from kohort.member import MemberConfig, PollState, effects, inputs
+from kohort.member import MemberConfig, PollState, State, effects, inputs
 from kohort.member.consumer_effects import ConsumerHeartbeat
 from kohort.member.consumer_inputs import LagsReported
 from kohort.member.metrics import RebalanceMetrics
@@ -49,6 +49,9 @@ class Membership(MembershipCommits):
     protocol; `assignor` (the broker's), `member_id`, lags and `names`/`regex` to the consumer protocol.
     Raises ValueError for assignors that do not go together.
     """
+
+    before_join: Callable[[], Awaitable[None]] | None = None
+    """Awaited before the JoinGroup of a member that owns partitions: what is finished can be committed now."""
 
     def __init__(
         self,
@@ -313,10 +316,23 @@ class Membership(MembershipCommits):
                 pass
             case _:
                 log_effect(self.group_id, effect, self._config)
-                if (answer := self._side.carry_out(effect)) is not None:
+                if isinstance(effect, effects.Join) and self._member.owned and self.before_join is not None:
+                    self._spawn(self._join_after(self.before_join, effect, self._side))
+                elif (answer := self._side.carry_out(effect)) is not None:
                     self._spawn(answer)
                 if isinstance(effect, ConsumerHeartbeat) and self.lag_source is not None:
                     self.report_lags(self.lag_source())
+
+    async def _join_after(
+        self, before_join: Callable[[], Awaitable[None]], effect: effects.Join, side: Side
+    ) -> inputs.Input:
+        await before_join()
+        member = side.member
+        if member.state is not State.JOINING or member.identity != effect.identity:
+            return inputs.Tick()  # closed, or put out of the group meanwhile: nobody waits for this join
+        answer = side.carry_out(effect)
+        assert answer is not None, "a join is answered"
+        return await answer
 
     def _fail(self, code: ErrorCode, text: str) -> None:
         self._goes_on_in = self._switching.instead(self._side.name, code)

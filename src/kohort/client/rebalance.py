@@ -17,7 +17,8 @@ from kohort.model.assignment import Partitions
 
 
 class ConsumerRebalance(RebalanceListener):
-    """Stands between a membership and a consumer's user. `commit` commits what is finished of some partitions.
+    """Stands between a membership and a consumer's user. `commit` commits what is finished of some partitions, `lost`
+    reports what was finished and can no longer be committed.
 
     `began` is told when the user's own callback begins: what came before it was waiting and committing; `ended` is told
     when it is over, with what it raised.
@@ -29,6 +30,7 @@ class ConsumerRebalance(RebalanceListener):
         turns: Turns,
         *,
         commit: Callable[[Partitions], Awaitable[None]],
+        lost: Callable[[Partitions, str], None],
         is_member: Callable[[], bool],
         looked_for: Callable[[], None],
         began: Callable[[Callback, Partitions], None] = lambda *_: None,
@@ -38,6 +40,7 @@ class ConsumerRebalance(RebalanceListener):
         self._fetcher = fetcher
         self._turns = turns
         self._commit = commit
+        self._lost = lost
         self._is_member = is_member
         self._looked_for = looked_for
         self._began = began
@@ -65,6 +68,7 @@ class ConsumerRebalance(RebalanceListener):
         self._stop_handing_out(partitions)
         try:
             async with self._turns.callback(waits=True):
+                self._lost(partitions, "this member lost the partitions")
                 await self._call(Callback.LOST, self.user.on_partitions_lost, partitions)
         finally:
             self._forget(partitions)

@@ -25,6 +25,7 @@ class TrackedPartition:
     consumed: int | None = None
     consumed_epoch: int = -1
     committed: int | None = None
+    started: int | None = None
     high_watermark: int | None = None
     is_paused: bool = False
     is_leaving: bool = False
@@ -41,7 +42,7 @@ class TrackedPartition:
         """Read on at `offset`, whatever came before; None looks the position up again."""
         self.moves += 1
         self.position = self.fetch_offset = offset
-        self.consumed = offset
+        self.consumed = self.started = offset
         self.consumed_epoch = self.leader_epoch = -1
         self.ahead.clear()
         self.ahead_bytes = 0
@@ -71,6 +72,14 @@ class TrackedPartition:
             if batch.most_records:
                 return batch
         return None
+
+    @property
+    def uncommitted(self) -> int:
+        """How many offsets the user has finished since the last commit, or since reading began or was moved."""
+        if self.consumed is None or self.started is None or self.consumed == self.committed:
+            return 0
+        is_since = self.committed is not None and self.started <= self.committed <= self.consumed
+        return self.consumed - (self.committed if is_since and self.committed is not None else self.started)
 
     def take_as_consumed(self) -> None:
         """The user is done with what was handed out."""

@@ -27,9 +27,15 @@ def expire_poll(member: Standing) -> None:
 
 
 def close(member: Standing, closing: inputs.CloseRequested) -> None:
-    """Give up what is owned, then leave the group, then end: one of these for each call."""
+    """Give up what is owned, then leave the group, then end: one of these for each call.
+
+    A member with a generation *revokes*, in the middle of a round too: the coordinator takes its commits until the
+    round forms the next generation, and again once the leader has synced. So a leader that owns partitions syncs first.
+    """
     if member.owned:
-        is_known = member.identity.is_valid and member.state is State.STABLE
+        if member.state is State.ASSIGNING:
+            return
+        is_known = member.identity.is_valid and member.state is not State.FATAL
         member.state = State.LEAVING
         member.run(Callback.REVOKED if is_known else Callback.LOST, member.owned, closing.reason)
     elif member.is_leave_sent:

@@ -217,6 +217,8 @@ def finish_callback(member: Standing, callback: Callback, is_abandoned: bool, no
             member.session.retry_ms = None
         case State.COMPLETING | State.STABLE if not member.identity.is_valid:
             member.state = State.UNJOINED
+        case State.COMPLETING if member.closing is not None:
+            pass  # nothing new is taken over by a member that gives all up
         case State.COMPLETING if callback is Callback.REVOKED:
             _take_over(member)
         case State.COMPLETING:

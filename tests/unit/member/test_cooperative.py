@@ -8,7 +8,7 @@ from tests.unit.member.classic_script import TWO, Script, cooperative, cooperati
 from kohort.assign import TopicSpec
 from kohort.assign.spec import MemberSpec
 from kohort.assign.user_data import encode_assignment_error
-from kohort.member import Identity, State, effects, inputs
+from kohort.member import Identity, State, inputs
 from kohort.member.effects import Callback, Fail, Join, OnAssignment, RunCallback, Sync, TellUser
 from kohort.model.assignment import Assignment
 from kohort.model.errors import ErrorCode
@@ -471,10 +471,3 @@ def test_what_is_deleted_while_the_member_closes_is_given_back_with_the_rest() -
     script.take(inputs.MetadataChanged({"t": TopicSpec(1)}))
     script.finished(ASSIGNED)
     assert script.callbacks()[1:] == [(REVOKED, TWO)]
-
-
-def test_closing_in_a_round_loses_all_since_they_may_be_another_members_by_now() -> None:
-    script = rejoining()
-    script.take(inputs.CloseRequested("bye"))
-    assert script.callbacks() == [(LOST, TWO)]
-    assert script.finished(LOST) == [effects.Leave(Identity(1, "m"), "bye")]

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-import pytest
-from tests.unit.member.classic_script import TWO, Script, joining_again, loses_all, stable
+from collections.abc import Callable
 
+import pytest
+from tests.unit.member.classic_script import (
+    TWO,
+    Script,
+    cooperative,
+    cooperative_leader,
+    joining_again,
+    loses_all,
+    partitions,
+    stable,
+)
+
+from kohort.assign import TopicSpec
+from kohort.assign.spec import MemberSpec
 from kohort.member import Identity, MemberConfig, PollState, State, effects, inputs
-from kohort.member.effects import Callback, Heartbeat, Leave, PollLate, PollMissed, RunCallback
+from kohort.member.effects import Callback, Heartbeat, Leave, PollLate, PollMissed, RunCallback, Sync
+from kohort.model.assignment import Assignment
 from kohort.model.errors import ErrorCode
+from kohort.model.subscription import Subscription
 
 REVOKED, ASSIGNED, LOST = Callback.REVOKED, Callback.ASSIGNED, Callback.LOST
 EVERY_INTERVAL_MS = 3_000
@@ -121,6 +136,62 @@ def test_heartbeats_go_on_while_the_last_revocation_runs() -> None:
 def test_closing_during_a_join_waits_for_no_answer() -> None:
     script = joining_again()
     assert script.take(inputs.CloseRequested("bye")) == [Leave(Identity(1, "m"), "bye")]
+
+
+def joining() -> Script:
+    script = cooperative()
+    script.commit_answered(ErrorCode.REBALANCE_IN_PROGRESS)
+    return script
+
+
+def syncing() -> Script:
+    script = joining()
+    script.joined(2)
+    return script
+
+
+def refused_a_round() -> Script:
+    script = syncing()
+    script.take(inputs.PollReturned())
+    script.sync_failed(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    return script
+
+
+@pytest.mark.parametrize(
+    ("begin", "state", "generation"),
+    [(joining, State.JOINING, 1), (syncing, State.SYNCING, 2), (refused_a_round, State.UNJOINED, 2)],
+)
+def test_a_cooperative_member_that_is_closed_in_a_round_revokes_what_it_may_still_commit(
+    begin: Callable[[], Script], state: State, generation: int
+) -> None:
+    script = begin()
+    assert script.member.state is state
+    [revoke] = script.take(inputs.CloseRequested("bye"))
+    assert isinstance(revoke, RunCallback)
+    assert (revoke.callback, revoke.partitions) == (REVOKED, TWO)
+    assert script.member.identity == Identity(generation, "m")
+    assert script.finished(REVOKED) == [Leave(Identity(generation, "m"), "bye")]
+
+
+def test_a_cooperative_leader_that_is_closed_syncs_before_it_goes_so_that_its_commit_is_taken() -> None:
+    script = cooperative_leader()
+    script.commit_answered(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.joined(2, leader="m", members={"m": MemberSpec(Subscription(("t",)))})
+    assert script.member.state is State.ASSIGNING
+    assert script.take(inputs.CloseRequested("bye")) == []
+    sync, revoke = script.take(inputs.Computed(script.member.identity, {"m": Assignment(TWO)}, {"t": TopicSpec(2)}))
+    assert isinstance(sync, Sync)
+    assert isinstance(revoke, RunCallback)
+    assert (revoke.callback, revoke.partitions) == (REVOKED, TWO)
+
+
+def test_a_member_that_is_closed_while_it_gives_some_up_takes_nothing_new_over() -> None:
+    script = syncing()
+    script.synced(partitions(0, 2))
+    script.take(inputs.CloseRequested("bye"))
+    [revoke] = script.finished(REVOKED)
+    assert isinstance(revoke, RunCallback)
+    assert (revoke.callback, revoke.partitions) == (REVOKED, partitions(0))
 
 
 def test_closing_during_a_revocation_lets_it_finish_first() -> None:
