@@ -65,6 +65,7 @@ def source_options(chosen: Options) -> dict[str, str]:
         "subscribe": chosen.topic,
         "group.id": chosen.group,
         "startingOffsets": "earliest",
+        "onNewCheckpoint": "group",  # a member that is started again has no checkpoint
         "maxOffsetsPerTrigger": str(ROWS_A_ROUND),
         "kafka.client.id": "structured_streaming",
     }

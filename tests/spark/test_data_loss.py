@@ -11,6 +11,8 @@ from tests.spark.cluster import Topic
 
 from kohort.client import Admin
 from kohort.model.errors import KafkaError
+from kohort.spark.membership.stream_offset import StreamOffset
+from kohort.spark.source.group_reader import GroupReader
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
 
@@ -36,6 +38,64 @@ def test_a_topic_that_is_made_anew_while_it_is_read_is_a_loss_and_then_read_from
                     await job.batch()
 
     topic.run(scenario())
+
+
+@pytest.mark.parametrize("fails", ["true", "false"])
+@pytest.mark.parametrize("is_running", [True, False])
+def test_a_topic_that_was_made_anew_with_more_than_there_was_is_known_by_its_id(
+    topic: Topic, fails: str, is_running: bool
+) -> None:
+    """Its offsets alone look like those of the old one, and its first rows would be skipped."""
+    topic.fill(30)
+
+    async def scenario() -> None:
+        async with Job(topic, failOnDataLoss=fails, protocol="cooperative") as job:
+            await job.batch()
+            await job.look()
+            if is_running:
+                await replace(topic)
+                await expect_a_loss(job, fails)
+        if not is_running:
+            await replace(topic)
+            async with Job(topic, job.checkpoint, failOnDataLoss=fails, protocol="cooperative") as again:
+                await expect_a_loss(again, fails)
+
+    topic.run(scenario())
+
+
+@pytest.mark.parametrize("fails", ["true", "false"])
+def test_a_batch_that_is_read_from_a_topic_made_anew_meanwhile_has_none_of_its_rows(topic: Topic, fails: str) -> None:
+    topic.fill(30)
+
+    async def plan() -> Job:
+        async with Job(topic, failOnDataLoss=fails) as job:
+            await job.batch()
+            await replace(topic)
+        return job
+
+    job = topic.run(plan())
+    reader = GroupReader(job.options, 2)
+    tasks = reader.partitions(StreamOffset(topic.group_id).to_json(), job.checkpoint.to_json())
+    rows = (batch.num_rows for task in tasks for batch in reader.read(task))
+    if fails == "false":
+        assert list(rows) == []
+    else:
+        with pytest.raises(KafkaError, match=r"was deleted and created again.*failOnDataLoss=false"):
+            list(rows)
+
+
+async def replace(topic: Topic) -> None:
+    await delete(topic)
+    await topic._create()
+    topic.fill(60)
+
+
+async def expect_a_loss(job: Job, fails: str) -> None:
+    if fails == "false":
+        assert await job.batch() == {0: (0, 20), 1: (0, 20), 2: (0, 20)}
+    else:
+        with pytest.raises(KafkaError, match=r"deleted and created again, and failOnDataLoss is true"):
+            await job.batch()
 
 
 def test_available_now_ends_where_a_topic_was_made_anew_with_less_than_there_was(topic: Topic) -> None:

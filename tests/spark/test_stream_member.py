@@ -15,11 +15,10 @@ from kohort.client import Admin
 from kohort.client.list_offsets import list_ends
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
-from kohort.spark.membership.checkpoint import MARK
+from kohort.spark.membership.commit_mark import CommitMark
 from kohort.spark.membership.door import place, tell_done, tell_ended, wait_until_left
 from kohort.spark.membership.stream_offset import StreamOffset
 from kohort.spark.options.format import TriggerLimits
-from kohort.spark.rows.rounds import Round
 from kohort.wire.records import Record
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
@@ -91,7 +90,7 @@ def test_a_commit_that_nobody_answers_leaves_the_batch_open_for_who_says_next_th
             await job.batch()
             end, gate = job.checkpoint.to_json(), job.member._gate
 
-            async def unreachable(_: Round) -> None:
+            async def unreachable(*_: object) -> None:
                 raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
             with monkeypatch.context() as patched:
@@ -393,7 +392,7 @@ def test_every_commit_of_a_job_bears_its_mark(topic: Topic) -> None:
             await job.look()
         async with Admin(topic.bootstrap_servers) as admin:
             found = await admin.group_offsets(topic.group_id)
-        assert {entry.metadata for entry in found.values()} == {MARK}
+        assert {entry.metadata for entry in found.values()} == {CommitMark(job.checkpoint.query, 0).text}
 
     topic.run(scenario())
 
@@ -453,7 +452,7 @@ def test_starting_offsets_are_for_partitions_that_the_group_has_none_of(topic: T
             assert await job.batch() == {0: (3, 10), 1: (0, 10)}
             await job.look()
         topic.fill(3)
-        async with Job(topic, startingOffsets=chosen) as again:
+        async with Job(topic, startingOffsets=chosen, onNewCheckpoint="group") as again:
             assert await again.batch() == {0: (10, 11), 1: (10, 11), 2: (10, 11)}
 
     topic.run(scenario())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from random import random
 from typing import TypeVar
 
@@ -19,7 +19,7 @@ from kohort.client.list_offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UN
 from kohort.client.retry import Waits, is_worth_a_retry
 from kohort.client.view import Broker, ClusterView, read_view
 from kohort.model.errors import ErrorCode, KafkaError, error_for
-from kohort.model.ids import TopicPartition
+from kohort.model.ids import NO_TOPIC_ID, TopicPartition, topic_id_text
 from kohort.net.blocking import BlockingConnection
 from kohort.net.sasl import Sasl
 from kohort.wire.messages import FetchRequest, FetchResponse, ListOffsetsRequest, MetadataRequest
@@ -45,6 +45,7 @@ def read_ranges(
     sasl: Sasl | None = None,
     isolation: int = READ_UNCOMMITTED,
     rack: str = "",
+    topic_ids: Mapping[str, str] | None = None,
     lost: Lost | None = None,
 ) -> Generator[tuple[TopicPartition, memoryview, int]]:
     """Yield (partition, whole record batches, the offset asked for) until every range (partition, start, stop) is read.
@@ -52,14 +53,17 @@ def read_ranges(
     The first batch may begin before the offset asked for and the last one end after `stop`: the records outside are
     the caller's to skip. `max_bytes` bounds one answer, but one batch always comes. `timeout_ms` is how long the
     cluster may take to get any further. With `isolation` READ_COMMITTED, batches of aborted transactions are left out.
-    `rack` lets brokers send the reader to a replica nearby (KIP-392).
+    `rack` lets brokers send the reader to a replica nearby (KIP-392). `topic_ids` are those of topics, in Kafka's text,
+    that must not be others under the same names.
 
     Raises `KafkaError`: OFFSET_OUT_OF_RANGE where retention was faster or the topic is not the one it was,
     `UnknownTopic`, `BrokerUnreachable`, or whatever kept failing until the time was up. With `lost`, offsets and
     topics that are gone are told to it and left out instead.
     """
     wanted = [_Range(partition, start, stop) for partition, start, stop in ranges if start < stop]
-    reader = _Reader(bootstrap_servers, max_bytes, client_id, timeout_ms, tls, sasl, isolation, rack, lost)
+    reader = _Reader(
+        bootstrap_servers, max_bytes, client_id, timeout_ms, tls, sasl, isolation, rack, topic_ids or {}, lost
+    )
     try:
         yield from reader.read(wanted)
     finally:
@@ -89,6 +93,7 @@ class _Reader:
         sasl: Sasl | None,
         isolation: int,
         rack: str,
+        topic_ids: Mapping[str, str],
         lost: Lost | None,
     ) -> None:
         self._bootstrap = parse_addresses(bootstrap_servers)
@@ -99,6 +104,7 @@ class _Reader:
         self._sasl = sasl
         self._isolation = isolation
         self._rack = rack
+        self._topic_ids = topic_ids
         self._lost = lost
         self._view = ClusterView()
         self._connections: dict[tuple[str, int], BlockingConnection] = {}
@@ -200,7 +206,7 @@ class _Reader:
 
     def _skipped(self, error: KafkaError, wanted: _Range) -> bool:
         """Move on behind offsets that are gone, where that is asked for, and return whether they were."""
-        if self._lost is None or not isinstance(error, _OutOfRange | UnknownTopic | UnknownPartition):
+        if self._lost is None or not isinstance(error, _OutOfRange | _MadeAnew | UnknownTopic | UnknownPartition):
             return False
         first = wanted.stop
         if isinstance(error, _OutOfRange) and error.start > wanted.position:
@@ -222,7 +228,7 @@ class _Reader:
 
     def _wait_or_raise(self, error: KafkaError, wanted: _Range) -> None:
         """Before another try: drop what may be stale, and wait. Raises the error where that is pointless."""
-        is_final = not is_worth_a_retry(error) or isinstance(error, UnknownTopic | UnknownPartition)
+        is_final = not is_worth_a_retry(error) or isinstance(error, _MadeAnew | UnknownTopic | UnknownPartition)
         wait_s = self._waits.next_s()
         if is_final or time.monotonic() + wait_s > self._deadline_s:
             raise error
@@ -246,6 +252,10 @@ class _Reader:
             raise UnknownTopic(partition.topic)
         if topic.error is not ErrorCode.NONE:
             raise KafkaError(topic.error, f"topic {partition.topic!r}: {topic.error.text}")
+        known = self._topic_ids.get(partition.topic)
+        if known is not None and topic.topic_id != NO_TOPIC_ID and topic_id_text(topic.topic_id) != known:
+            self._view = self._view.without(partition.topic)
+            raise _MadeAnew(partition.topic)
         if partition.partition not in topic.partitions:
             raise UnknownPartition(partition, len(topic.partitions))
         if (found := self._view.leader(partition)) is None:
@@ -270,6 +280,16 @@ class _Reader:
                 *key, self._client_id, tls=self._tls, sasl=self._sasl, timeout_ms=min(30_000, self._timeout_ms)
             )
         return self._connections[key]
+
+
+class _MadeAnew(KafkaError):
+    """A topic is another one than the ranges were planned for, under the same name."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(
+            ErrorCode.UNKNOWN_TOPIC_ID,
+            f"topic {topic!r} was deleted and created again: the records that were to be read are gone",
+        )
 
 
 class _OutOfRange(KafkaError):

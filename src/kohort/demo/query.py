@@ -67,6 +67,7 @@ def run_query(spark: SparkSession, task: Task, each_round: Callable[[DataFrame, 
             "group.id": task.group_id,
             "protocol": "eager",
             "startingOffsets": "earliest",
+            "onNewCheckpoint": "group",  # a worker that takes over has no checkpoint
             "maxOffsetsPerTrigger": str(task.max_rows_per_round),
         }
     )

@@ -15,12 +15,10 @@ from kohort.client.offsets import OffsetAndMetadata
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
+from kohort.spark.membership.commit_mark import CommitMark
 from kohort.spark.membership.stream_offset import StreamOffset
 from kohort.spark.options.member import Mismatch
 from kohort.spark.rows.rounds import OffsetRange
-
-MARK = "kohort.spark"
-"""The metadata of every commit by a job of ours."""
 
 
 class OffsetMismatch(KafkaError):
@@ -69,7 +67,10 @@ class Checkpoint:
     def is_in_doubt(self, partitions: Partitions, committed: Mapping[TopicPartition, OffsetAndMetadata]) -> bool:
         """Return whether it matters that the group has other members."""
         entries = ((place, committed.get(place.partition)) for place in self._among(partitions))
-        return any(entry and entry.metadata != MARK and entry.offset != place.stop for place, entry in entries)
+        return any(
+            entry and CommitMark.parse(entry.metadata) is None and entry.offset != place.stop
+            for place, entry in entries
+        )
 
     def without(self, partitions: Partitions) -> Checkpoint:
         """Return the checkpoint with no say in these partitions."""
@@ -104,7 +105,7 @@ def _agreed(last: OffsetRange, entry: OffsetAndMetadata | None, *, is_shared: bo
     """Return where both agree to read on, or None where they do not."""
     if entry is None or entry.offset == last.stop:
         return last.stop
-    if entry.metadata != MARK:
+    if CommitMark.parse(entry.metadata) is None:
         return entry.offset if is_shared else None
     if entry.offset < last.start:
         return None  # a job only commits forward: somebody took it back

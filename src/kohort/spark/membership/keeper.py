@@ -15,7 +15,7 @@ from typing import Protocol, runtime_checkable
 from kohort.client.membership import Membership
 from kohort.client.offsets import OffsetAndMetadata
 from kohort.model.ids import TopicPartition
-from kohort.spark.membership.checkpoint import MARK
+from kohort.spark.membership.commit_mark import JOB
 from kohort.spark.tables.claims import Superseded
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ async def take_over(
     except Superseded as refusal:
         if refusal.held.offset is not None:
             # Whose commit the group takes is its member now, whatever the keeper has seen: the group was made anew.
-            await member.commit({refusal.partition: OffsetAndMetadata(refusal.held.offset, MARK)})
+            await member.commit({refusal.partition: OffsetAndMetadata(refusal.held.offset, JOB.text)})
         log.warning("group %s counts anew: %s", group, refusal.text)
         found = await asyncio.to_thread(keeper.claim, group, generation, owner, asked, is_renewed=True)
     return {partition: offset for partition, offset in found.items() if offset is not None}
@@ -71,7 +71,7 @@ async def settle(
         await asyncio.to_thread(keeper.place, placed)
     # Whoever was killed between the keeper's step and the group's commit left the group behind.
     behind = {
-        partition: OffsetAndMetadata(offset, MARK)
+        partition: OffsetAndMetadata(offset, JOB.text)
         for partition, offset in held.items()
         if chosen.get(partition) == offset and (partition not in committed or committed[partition].offset != offset)
     }

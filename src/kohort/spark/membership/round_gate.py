@@ -22,8 +22,8 @@ from kohort.client.membership import Membership
 from kohort.client.offsets import OffsetAndMetadata
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.model.ids import TopicPartition
-from kohort.spark.membership.checkpoint import MARK
+from kohort.model.ids import NO_TOPIC_ID, TopicPartition
+from kohort.spark.membership.commit_mark import JOB, CommitMark
 from kohort.spark.membership.group_settings import GroupSettings
 from kohort.spark.membership.keeper import OffsetKeeper
 from kohort.spark.membership.starting_points import Policy, ResetPolicy, StartingPoints
@@ -76,6 +76,7 @@ class RoundGate(RebalanceListener):
         self._membership: Membership | None = None
         self._positions: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}
+        self._topic_ids: dict[str, bytes] = {}
         self._leaving: Partitions = frozenset()
         self._deleted: Partitions = frozenset()
         self._taken: Partitions = frozenset()
@@ -143,6 +144,11 @@ class RoundGate(RebalanceListener):
         return dict(self._positions)
 
     @property
+    def topic_ids(self) -> dict[str, bytes]:
+        """The ids of the topics that the positions are of, as far as the cluster gives them."""
+        return dict(self._topic_ids)
+
+    @property
     def ends(self) -> dict[TopicPartition, int]:
         """The ends of owned partitions, as of the last look."""
         return dict(self._ends)
@@ -187,6 +193,9 @@ class RoundGate(RebalanceListener):
                     continue
                 staying = {each: places for each, places in available.items() if each not in self._leaving}
                 if ranges := planner(staying):
+                    await self._look_for_topics_made_anew()
+                    if tenure != self._tenure or any(each.partition in self._made_anew for each in ranges):
+                        continue
                     # From the look at the tenure to here nothing was awaited: no rebalance can have come between.
                     return self._opened(ranges)
             left_s = self._wait_s if deadline is None else min(self._wait_s, deadline - loop.time())
@@ -197,7 +206,7 @@ class RoundGate(RebalanceListener):
             await self._stir(left_s)
         return None
 
-    async def commit(self, done: Round) -> None:
+    async def commit(self, done: Round, mark: CommitMark = JOB) -> None:
         """Commit what an open round read of partitions that stayed this member's since it began.
 
         Raises CommitFailed when some did not, after the others' commit; the next owner reads their rows again.
@@ -212,7 +221,7 @@ class RoundGate(RebalanceListener):
             kept = (opened.partitions & opened.hold.kept & self.owned) - opened.outlived - opened.deleted
             offsets = {each: offset for each, offset in done.next_offsets.items() if each in kept}
             try:
-                await member.commit({each: OffsetAndMetadata(offset, MARK) for each, offset in offsets.items()})
+                await member.commit({each: OffsetAndMetadata(offset, mark.text) for each, offset in offsets.items()})
             except RebalanceInProgress:
                 # Nobody else owns them yet. While a callback waits for this round there is nothing to wait for here.
                 left_s = deadline_s - asyncio.get_running_loop().time()
@@ -342,19 +351,39 @@ class RoundGate(RebalanceListener):
         short = await self._cut_short(ends)
         if tenure != self._tenure:
             return {}
-        if missing := (ends.keys() - self._positions.keys()) | short.keys():
+        made_anew = self._made_anew
+        if made_anew:
+            self.starting.policy.made_anew(made_anew)
+        if missing := (ends.keys() - self._positions.keys()) | short.keys() | made_anew:
+            ids = {each.topic: self._topic_id(each.topic) for each in missing}
             try:
-                found = await self.starting.find(self._member, frozenset(missing), short)
+                found = await self.starting.find(self._member, frozenset(missing), short, made_anew)
             except CommitFailed as refusal:  # of the keeper, or of the group that is asked who is right
                 log.warning("group %s: %s", self.settings.group_id, refusal.text)
                 return {}
             if tenure != self._tenure:
                 return {}
             self._positions |= found
+            self._topic_ids |= {topic: found_id for topic, found_id in ids.items() if found_id != NO_TOPIC_ID}
         self._ends = ends
         if self.targets is not None:
             ends = {partition: min(end, self.targets.get(partition, 0)) for partition, end in ends.items()}
         return {each: (self._positions[each], end) for each, end in ends.items() if each in self._positions}
+
+    @property
+    def _made_anew(self) -> Partitions:
+        """The partitions with a position in a topic that is another one by now, under the same name."""
+        others = {name for name, known in self._topic_ids.items() if self._topic_id(name) not in (known, NO_TOPIC_ID)}
+        return frozenset(each for each in self._positions if each.topic in others)
+
+    def _topic_id(self, name: str) -> bytes:
+        topic = self._cluster.view.topics.get(name)
+        return NO_TOPIC_ID if topic is None else topic.topic_id
+
+    async def _look_for_topics_made_anew(self) -> None:
+        """Ask for the topics' ids: offsets alone do not show that a topic is another one."""
+        with suppress(KafkaError):  # what is read carries the ids, too
+            await self._cluster.refresh()
 
     async def _cut_short(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return the positions in partitions that end before them: made anew, or cut by a new leader."""

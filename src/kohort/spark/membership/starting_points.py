@@ -14,20 +14,25 @@ from typing import Protocol
 
 from kohort.client.admin_groups import GroupAdmin
 from kohort.client.cluster import Cluster
+from kohort.client.group_views import MemberDescription
 from kohort.client.list_offsets import EARLIEST, LATEST, READ_UNCOMMITTED, list_ends
 from kohort.client.membership import Membership
-from kohort.client.offsets import OffsetAndMetadata
+from kohort.client.offsets import OffsetAndMetadata, fetch_committed
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.model.ids import TopicPartition
-from kohort.spark.membership.checkpoint import MARK, Checkpoint
+from kohort.model.ids import TopicPartition, topic_id_text
+from kohort.spark.membership.checkpoint import Checkpoint
+from kohort.spark.membership.commit_mark import JOB, CommitMark
 from kohort.spark.membership.group_settings import Reset
 from kohort.spark.membership.keeper import OffsetKeeper, settle, take_over
+from kohort.spark.membership.new_checkpoint import NewCheckpoint
+from kohort.spark.options.member import OnNewCheckpoint
 from kohort.spark.options.offsets import OffsetChoice, resolve
 
 log = logging.getLogger(__name__)
 
 _DELETED = "the topic was deleted"
+_MADE_ANEW = "the topic was deleted and created again"
 
 
 class NoOffset(KafkaError):
@@ -63,6 +68,17 @@ class TopicDeleted(KafkaError):
         )
 
 
+class TopicMadeAnew(KafkaError):
+    """A topic was deleted and created again while a query read it or was down, and `failOnDataLoss` is true."""
+
+    def __init__(self, partitions: Iterable[TopicPartition]) -> None:
+        super().__init__(
+            ErrorCode.UNKNOWN_TOPIC_ID,
+            f"{_names(partitions)}: {_MADE_ANEW}, and failOnDataLoss is true: rows of the old topic may be gone that"
+            " were never read; set failOnDataLoss=false to read the new one from its first record on",
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Log:
     """What a partition's log holds: offsets from `first` up to, and without, `last`."""
@@ -88,6 +104,10 @@ class Policy(Protocol):
 
     def deleted(self, partitions: Iterable[TopicPartition]) -> None:
         """Hear of owned partitions whose topics are there no more. Raises TopicDeleted."""
+        ...
+
+    def made_anew(self, partitions: Iterable[TopicPartition]) -> None:
+        """Accept that topics are others than those that were read, under their names. Raises TopicMadeAnew."""
         ...
 
 
@@ -116,6 +136,10 @@ class ResetPolicy:
     def deleted(self, partitions: Iterable[TopicPartition]) -> None:
         """Read the others on, as a consumer does."""
         log.warning("%s: %s", _names(partitions), _DELETED)
+
+    def made_anew(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read the new topics from their first records on."""
+        log.warning("%s: %s", _names(partitions), _MADE_ANEW)
 
     def _reset(self, partition: TopicPartition, offset: int | None, found: Log) -> int:
         if self.reset == "none":
@@ -173,9 +197,15 @@ class ChoicePolicy:
             raise TopicDeleted(partitions)
         log.warning("%s: %s", _names(partitions), _DELETED)
 
+    def made_anew(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read the new topics from their first records on, or say what was lost."""
+        if self._fails_on_data_loss:
+            raise TopicMadeAnew(partitions)
+        log.warning("%s: %s", _names(partitions), _MADE_ANEW)
+
 
 class StartingPoints:
-    """The starting points of one member. With `is_marking`, where it starts is committed, with our mark."""
+    """The starting points of one member. With `is_marking`, where it starts is committed, with our `mark`."""
 
     def __init__(self, cluster: Cluster, group_id: str, policy: Policy, isolation: int, *, is_marking: bool) -> None:
         self.keeper: OffsetKeeper | None = None
@@ -184,76 +214,129 @@ class StartingPoints:
         self._group_id = group_id
         self._isolation = isolation
         self._is_marking = is_marking
+        self.mark = JOB
+        self._there: frozenset[TopicPartition] = frozenset()
         self._checkpoint: Checkpoint | None = None
+        self._new: NewCheckpoint | None = None
+        self._is_latest = False
         self._is_first = True
 
-    def restart_from(self, checkpoint: Checkpoint) -> None:
-        """Let a query's last batch have a say, once in each of its partitions; what it knows nothing of came later."""
+    async def restart_from(self, checkpoint: Checkpoint, on_new: OnNewCheckpoint, choice: OffsetChoice) -> None:
+        """Let a query's last batch have a say, once in each of its partitions; what it knows nothing of came later.
+
+        Where there was no batch yet, `on_new` says whether commits of the group count. Raises KafkaError.
+        """
         self._checkpoint = checkpoint
-        if checkpoint.last.places and checkpoint.is_followed:
+        if checkpoint.last.batch < 0:
+            found = await fetch_committed(self._cluster, self._group_id, sorted(self._there))
+            self._new = NewCheckpoint(self._group_id, on_new, str(choice), found)
+            self._is_latest = choice.end == LATEST
+        elif checkpoint.last.places and checkpoint.is_followed:
             self.policy.see(())
 
     def see(self, partitions: Iterable[TopicPartition]) -> None:
         """See which partitions there are when the job starts."""
-        self.policy.see(partitions)
+        self._there = frozenset(partitions)
+        self.policy.see(self._there)
 
     async def find(
-        self, member: Membership, partitions: Partitions, read_to: Mapping[TopicPartition, int]
+        self,
+        member: Membership,
+        partitions: Partitions,
+        read_to: Mapping[TopicPartition, int],
+        made_anew: Partitions = frozenset(),
     ) -> dict[TopicPartition, int]:
         """Return where to read on in partitions that the member owns; `read_to` are those of them that it has read.
 
+        `made_anew` are those whose topics are others than it has read: what was committed may be of the old ones.
         Raises NoOffset, OffsetMismatch, and CommitFailed when it turns out not to own them any more.
         """
         held: dict[TopicPartition, int] = {}
         if self.keeper is not None:
             held = await take_over(self.keeper, member, self._group_id, partitions)
-        committed = await member.committed(partitions)
+        committed = {each: at for each, at in (await member.committed(partitions)).items() if each not in made_anew}
         # A topic that was made anew has no commits: it is not begun at the latest offset where it was being read.
         found = dict(read_to) | {partition: entry.offset for partition, entry in committed.items()}
-        found |= await self._by_checkpoint(partitions, committed)
+        found |= await self._by_checkpoint(member, partitions, committed)
+        logs = await self._logs(partitions)
+        found |= await self._by_new_checkpoint(member, committed, logs)
         found |= held
-        found = await self._readable(partitions, found)
+        found = await self._readable(logs, found, made_anew)
         if self.keeper is not None:
             await settle(self.keeper, member, held, committed, found)
         if self._is_marking:
-            marked = {partition: OffsetAndMetadata(offset, MARK) for partition, offset in found.items()}
-            await member.commit(
-                {each: entry for each, entry in marked.items() if not _same(committed.get(each), entry)}
-            )
+            begun = {each: at for each, at in found.items() if not _is_marked(committed.get(each), at)}
+            await member.commit({each: OffsetAndMetadata(at, self.mark.text) for each, at in begun.items()})
         self._forget_checkpoint(partitions)
         return found
 
     async def _by_checkpoint(
-        self, partitions: Partitions, committed: Mapping[TopicPartition, OffsetAndMetadata]
+        self, member: Membership, partitions: Partitions, committed: Mapping[TopicPartition, OffsetAndMetadata]
     ) -> dict[TopicPartition, int]:
-        if (checkpoint := self._checkpoint) is None:
+        if self._checkpoint is None:
             return {}
+        others = frozenset(each for each in partitions if self._is_made_anew(each, self._checkpoint))
+        if others:
+            self.policy.made_anew(others)
+            self._checkpoint = self._checkpoint.without(others)
+        checkpoint = self._checkpoint
         is_shared = not self._is_first
         if checkpoint.is_in_doubt(partitions, committed):
-            is_shared = is_shared or await self._has_other_members()
+            is_shared = is_shared or await self._has_other_members(member)
         return checkpoint.positions(partitions, committed, is_shared=is_shared)
 
-    async def _has_other_members(self) -> bool:
+    def _is_made_anew(self, partition: TopicPartition, checkpoint: Checkpoint) -> bool:
+        """Return whether a topic is not the one that the checkpoint's last batch was read from."""
+        known = checkpoint.last.topic_ids.get(partition.topic)
+        topic = self._cluster.view.topics.get(partition.topic)
+        return known is not None and topic is not None and topic_id_text(topic.topic_id) != known
+
+    async def _by_new_checkpoint(
+        self,
+        member: Membership,
+        committed: Mapping[TopicPartition, OffsetAndMetadata],
+        logs: Mapping[TopicPartition, Log],
+    ) -> dict[TopicPartition, int]:
+        new = self._new
+        if new is None or not (asked := new.in_question(committed)):
+            return {}
+        starts: dict[TopicPartition, int] = {}
+        try:
+            starts = await self.policy.begin(self._cluster, {each: logs[each] for each in asked if each in logs})
+        except (KafkaError, ValueError):
+            if new.on_new == "startingOffsets":
+                raise  # elsewhere a choice that the logs do not hold is none of this start's
+        is_shared = await self._has_other_members(member)
+        return new.positions(committed, starts, is_shared=is_shared, is_latest=self._is_latest)
+
+    async def _has_other_members(self, member: Membership) -> bool:
+        """Return whether other members read some of the topics that this one reads."""
         try:
             described = await GroupAdmin(self._cluster).describe_groups([self._group_id])
         except KafkaError as error:
             log.warning("group %s: whether it has other members: %s", self._group_id, error.text)
             return False
-        return len(described[self._group_id].members) > 1
+        others = [each for each in described[self._group_id].members if each.member_id != member.member_id]
+        return any(_may_read(each, frozenset(member.topics)) for each in others)
 
-    async def _readable(self, partitions: Partitions, found: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Return the position of every partition that there is, within what its log holds."""
+    async def _logs(self, partitions: Partitions) -> dict[TopicPartition, Log]:
+        """Return what the logs of those partitions hold that there are."""
         gone: set[TopicPartition] = set()
         first = await list_ends(self._cluster, partitions, EARLIEST, gone=gone)
         last = await list_ends(self._cluster, partitions, LATEST, gone=gone)
-        logs = {each: Log(first[each], last[each]) for each in partitions if each not in gone}
-        readable: dict[TopicPartition, int] = {}
+        return {each: Log(first[each], last[each]) for each in partitions if each not in gone}
+
+    async def _readable(
+        self, logs: Mapping[TopicPartition, Log], found: Mapping[TopicPartition, int], made_anew: Partitions
+    ) -> dict[TopicPartition, int]:
+        """Return the position of every partition that there is, within what its log holds."""
+        readable = {each: entry.first for each, entry in logs.items() if each in made_anew}
         for partition, entry in logs.items():
-            if (offset := found.get(partition)) is None:
+            if (offset := found.get(partition)) is None or partition in made_anew:
                 continue
             is_held = entry.first <= offset <= entry.last
             readable[partition] = offset if is_held else self.policy.instead(partition, offset, entry)
-        new = {partition: entry for partition, entry in logs.items() if partition not in found}
+        new = {partition: entry for partition, entry in logs.items() if partition not in found.keys() | made_anew}
         return readable | (await self.policy.begin(self._cluster, new) if new else {})
 
     def _forget_checkpoint(self, partitions: Partitions) -> None:
@@ -267,8 +350,17 @@ def _names(partitions: Iterable[TopicPartition]) -> str:
     return ", ".join(map(str, sorted(partitions)))
 
 
-def _same(committed: OffsetAndMetadata | None, wanted: OffsetAndMetadata) -> bool:
-    return committed is not None and (committed.offset, committed.metadata) == (wanted.offset, wanted.metadata)
+def _is_marked(committed: OffsetAndMetadata | None, offset: int) -> bool:
+    """Return whether a job has committed just this offset, whichever job it was."""
+    return committed is not None and committed.offset == offset and CommitMark.parse(committed.metadata) is not None
+
+
+def _may_read(member: MemberDescription, topics: frozenset[str]) -> bool:
+    """Return whether a member reads some of these topics, as far as the coordinator shows that."""
+    named = {*member.topics, *(each.topic for each in member.assignment)}
+    if member.subscription is not None:
+        named |= {*member.subscription.topics}
+    return bool(member.regex or not named or named & topics)
 
 
 def _only(choice: OffsetChoice, partitions: set[TopicPartition]) -> OffsetChoice:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,7 +21,9 @@ from kohort.client.errors import CommitFailed
 from kohort.client.listener import RebalanceListener
 from kohort.client.protocol_settings import ISOLATION
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.ids import topic_id_text
 from kohort.spark.membership.checkpoint import Checkpoint
+from kohort.spark.membership.commit_mark import CommitMark
 from kohort.spark.membership.door import Door
 from kohort.spark.membership.group_settings import GroupSettings
 from kohort.spark.membership.round_gate import Available, RoundGate
@@ -75,6 +78,7 @@ class StreamMember:
         )
         self._finished = finished
         self._door = Door()
+        self._query = secrets.token_hex(8)
         self._batch: _Batch | None = None
         self._last_batch_s = -math.inf
         self._is_aiming = False
@@ -102,7 +106,10 @@ class StreamMember:
         if self.is_over:
             return start
         if self._is_first:
-            self._gate.starting.restart_from(Checkpoint(start, self._member.group_id, self._member.on_offset_mismatch))
+            self._query = start.query or self._query
+            self._gate.starting.mark = CommitMark(self._query, start.batch)
+            checkpoint = Checkpoint(start, self._member.group_id, self._member.on_offset_mismatch)
+            await self._gate.starting.restart_from(checkpoint, self._member.on_new_checkpoint, self._options.starting)
         if self._batch is not None and self._batch.end != start:
             return self._batch.end
         await self.finish(start)
@@ -124,7 +131,7 @@ class StreamMember:
             if batch is None or batch.end != end:
                 return
             try:
-                await self._gate.commit(batch.round)
+                await self._gate.commit(batch.round, CommitMark(self._query, end.batch))
                 is_committed = True
             except CommitFailed as refusal:
                 is_committed = False
@@ -218,7 +225,10 @@ class StreamMember:
         idle = {each: OffsetRange(each, at, at) for each, at in self._gate.positions.items() if each not in read}
         places = tuple(each for _, each in sorted((read | idle).items()))
         number, group_id = start.batch + 1, self._member.group_id
-        self._batch = _Batch(begun, StreamOffset(group_id, number, begun.generation, places, self._door.name))
+        topics = {each.partition.topic for each in places}
+        ids = {name: topic_id_text(each) for name, each in self._gate.topic_ids.items() if name in topics}
+        end = StreamOffset(group_id, number, begun.generation, places, self._door.name, self._query, ids)
+        self._batch = _Batch(begun, end)
         return self._batch.end
 
 

@@ -7,7 +7,7 @@ whoever owns the partitions by then. `batch` counts on through restarts: no two 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kohort.model.ids import TopicPartition
@@ -21,7 +21,8 @@ class StreamOffset:
     """One batch of a query in a group; `batch` is -1 before the first.
 
     `places` has a range for every partition that the job owned; those without new records are empty. `reader` is the
-    door of the process that planned it.
+    door of the process that planned it, `query` a name that the query has from its first batch on, through restarts.
+    `topic_ids` are those of the topics, in Kafka's text: a topic made anew under its name has another one.
     """
 
     group: str
@@ -29,6 +30,8 @@ class StreamOffset:
     generation: int = -1
     places: tuple[OffsetRange, ...] = ()
     reader: str = ""
+    query: str = ""
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ranges(self) -> tuple[OffsetRange, ...]:
@@ -45,7 +48,8 @@ class StreamOffset:
             "from": _nested((each.partition, each.start) for each in self.ranges),
             "topics": _nested((each.partition, each.stop) for each in self.places),
         }
-        return found | ({"reader": self.reader} if self.reader else {})
+        later = {"reader": self.reader, "query": self.query, "ids": dict(sorted(self.topic_ids.items()))}
+        return found | {name: value for name, value in later.items() if value}
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> StreamOffset:
@@ -62,7 +66,15 @@ class StreamOffset:
             numbers = (version, found["batch"], found["generation"])
             if not all(type(each) is int for each in numbers) or starts.keys() - stops.keys():
                 raise ValueError
-            return cls(str(found["group"]), found["batch"], found["generation"], places, str(found.get("reader", "")))
+            return cls(
+                str(found["group"]),
+                found["batch"],
+                found["generation"],
+                places,
+                str(found.get("reader", "")),
+                str(found.get("query", "")),
+                {str(topic): str(each) for topic, each in found.get("ids", {}).items()},
+            )
         except (AttributeError, KeyError, TypeError, ValueError):
             raise ValueError(
                 f"this checkpoint was not written by format('kohort'), its offset is {dict(found)}: a query that moves"

@@ -38,7 +38,7 @@ KNOWN: dict[Kind, tuple[str, ...]] = {
     "stream": (
         *_READ,
         *("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxBytesPerTrigger", "maxTriggerDelay"),
-        *("group.id", "protocol", "assignor", "assignor.weight", "instance.id", "onOffsetMismatch"),
+        *("group.id", "protocol", "assignor", "assignor.weight", "instance.id", "onOffsetMismatch", "onNewCheckpoint"),
     ),
     # A batch is in no group: a prefix of the group's name has no effect.
     "batch": (
@@ -63,7 +63,15 @@ _NOT_FOR_TASKS = {
     "transactional.id": "each task has an idempotent producer, and no transaction spans them",
     "partitioner.class": "a row goes where its column partition says, else where its key leads, as by Kafka's own",
 }
-_SAYS_STREAM = ("group.id", "kafka.group.id", "protocol", "assignor", "instance.id", "onOffsetMismatch")
+_SAYS_STREAM = (
+    "group.id",
+    "kafka.group.id",
+    "protocol",
+    "assignor",
+    "instance.id",
+    "onOffsetMismatch",
+    "onNewCheckpoint",
+)
 _NOT_FOR_MEMBERS = {
     "assign": "partitions are shared out by the group: name topics by subscribe or subscribePattern",
     "groupIdPrefix": "the group is named by group.id",

@@ -21,9 +21,11 @@ from kohort.spark.options.values import Given, listed
 
 Protocol = Literal["eager", "cooperative", "consumer", "auto"]
 Mismatch = Literal["fail", "group", "checkpoint"]
+OnNewCheckpoint = Literal["fail", "group", "startingOffsets"]
 
 PROTOCOLS: tuple[Protocol, ...] = ("auto", "eager", "cooperative", "consumer")
 MISMATCHES: tuple[Mismatch, ...] = ("fail", "group", "checkpoint")
+ON_NEW_CHECKPOINT: tuple[OnNewCheckpoint, ...] = ("fail", "group", "startingOffsets")
 ASSIGNORS: dict[Protocol, tuple[str, ...]] = {
     "eager": ("range", "roundrobin", "sticky", "capacity"),
     "cooperative": ("cooperative-sticky", "capacity"),
@@ -52,6 +54,7 @@ class MemberOptions:
     weight: float | None = None
     instance_id: str | None = None
     on_offset_mismatch: Mismatch = "fail"
+    on_new_checkpoint: OnNewCheckpoint = "fail"
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 3_000
     rebalance_timeout_ms: int = 300_000
@@ -94,6 +97,7 @@ def member_options(given: Given) -> MemberOptions:
         _weight(given, assignor),
         given.text("instance.id", "kafka.group.instance.id") or None,
         given.choice("onOffsetMismatch", MISMATCHES, defaults.on_offset_mismatch),
+        given.choice("onNewCheckpoint", ON_NEW_CHECKPOINT, defaults.on_new_checkpoint),
         session_timeout_ms or defaults.session_timeout_ms,
         heartbeat_interval_ms or defaults.heartbeat_interval_ms,
         given.number("kafka.max.poll.interval.ms", least=1) or defaults.rebalance_timeout_ms,

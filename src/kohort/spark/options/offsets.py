@@ -37,6 +37,11 @@ class OffsetChoice:
     time_ms: int | None = None
     is_strict: bool = False
 
+    def __str__(self) -> str:
+        """Return the option with its value, where that is a word."""
+        word = next((word for word, end in _ENDS.items() if end == self.end), None)
+        return self.option if word is None else f"{self.option}={word}"
+
     def place(self, partition: TopicPartition) -> int | None:
         """Return the offset, EARLIEST or LATEST chosen for a partition, None where a time or nothing was."""
         return self.offsets.get(partition) if self.end is None else self.end

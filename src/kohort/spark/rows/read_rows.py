@@ -54,19 +54,21 @@ class ReadSettings:
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_rows(settings: ReadSettings, ranges: Iterable[OffsetRange]) -> Generator[pa.RecordBatch]:
+def read_rows(
+    settings: ReadSettings, ranges: Iterable[OffsetRange], topic_ids: Mapping[str, str] | None = None
+) -> Generator[pa.RecordBatch]:
     """Yield the rows of ranges, one range after the other; each batch has rows of one partition, in order of offsets.
 
     The columns are `columns.arrow_schema(settings.include_headers)`, exactly. Raises CorruptBatch, and KafkaError
-    where a range is no longer there to be read.
+    where a range is no longer there to be read, or, by `topic_ids`, its topic is another one.
     """
-    with closing(read_rows_by_range(settings, ranges)) as found:
+    with closing(read_rows_by_range(settings, ranges, topic_ids)) as found:
         for _, rows in found:
             yield rows
 
 
 def read_rows_by_range(
-    settings: ReadSettings, ranges: Iterable[OffsetRange]
+    settings: ReadSettings, ranges: Iterable[OffsetRange], topic_ids: Mapping[str, str] | None = None
 ) -> Generator[tuple[OffsetRange, pa.RecordBatch]]:
     """Yield what `read_rows` does, with the range that the rows are of; a partition is in one range."""
     ranges = list(ranges)
@@ -83,6 +85,7 @@ def read_rows_by_range(
         sasl=secured.get("sasl"),
         isolation=READ_COMMITTED if settings.isolation == "read_committed" else READ_UNCOMMITTED,
         rack=settings.client_rack,
+        topic_ids=topic_ids,
         lost=None if settings.fail_on_data_loss else _warn,
     )
     try:
@@ -100,7 +103,7 @@ def read_rows_by_range(
                 if records.num_rows:
                     yield each, with_place(records, partition)
     except KafkaError as error:
-        if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+        if error.code not in (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_ID):
             raise
         raise KafkaError(error.code, f"{error.text}; failOnDataLoss=false goes on with what is left") from None
     finally:

@@ -12,7 +12,7 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -47,9 +47,10 @@ _PARENT_LOOK_S = 0.5
 class StreamPiece(InputPartition):  # type: ignore[misc]
     """One Spark task: ranges of partitions, of each at most one."""
 
-    def __init__(self, ranges: tuple[OffsetRange, ...]) -> None:
+    def __init__(self, ranges: tuple[OffsetRange, ...], topic_ids: Mapping[str, str]) -> None:
         super().__init__(ranges)
         self.ranges = ranges
+        self.topic_ids = topic_ids
 
 
 class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
@@ -120,9 +121,11 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         least = asked or self.cores
         most = self.options.max_records_per_partition
         # Who asks for tasks gets them, however few rows there are; for the cores' sake alone no small range is cut.
-        ranges = StreamOffset.from_json(end).ranges
+        batch = StreamOffset.from_json(end)
+        ranges = batch.ranges
         cut = parted(pieces(ranges, least, smallest=1) if asked else pieces(ranges, least), most)
-        return [StreamPiece(each) for each in (tasks(cut, least) if most is None else [(each,) for each in cut])]
+        found = tasks(cut, least) if most is None else [(each,) for each in cut]
+        return [StreamPiece(each, batch.topic_ids) for each in found]
 
     def commit(self, end: dict[str, Any]) -> None:
         """Do nothing: Spark says this a batch late, and `latestOffset` has committed by then."""
@@ -136,7 +139,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield one piece's rows. Raises KafkaError where they are no longer there to be read."""
         if isinstance(partition, StreamPiece):
-            yield from read_rows(self.options.read_settings, partition.ranges)
+            yield from read_rows(self.options.read_settings, partition.ranges, partition.topic_ids)
 
     # The inside
 

@@ -6,7 +6,8 @@ import pytest
 
 from kohort.client.offsets import OffsetAndMetadata
 from kohort.model.ids import TopicPartition
-from kohort.spark.membership.checkpoint import MARK, Checkpoint, OffsetMismatch
+from kohort.spark.membership.checkpoint import Checkpoint, OffsetMismatch
+from kohort.spark.membership.commit_mark import JOB
 from kohort.spark.membership.stream_offset import StreamOffset
 from kohort.spark.options.member import Mismatch
 from kohort.spark.rows.rounds import OffsetRange
@@ -29,7 +30,7 @@ def position(
 
 
 def by_a_job(offset: int) -> OffsetAndMetadata:
-    return OffsetAndMetadata(offset, MARK)
+    return OffsetAndMetadata(offset, JOB.text)
 
 
 def test_a_group_that_is_where_the_batch_ended_agrees_whoever_committed() -> None:

@@ -9,7 +9,7 @@ from typing import cast
 from kohort.client.membership import Membership
 from kohort.client.offsets import OffsetAndMetadata
 from kohort.model.ids import TopicPartition
-from kohort.spark.membership.checkpoint import MARK
+from kohort.spark.membership.commit_mark import JOB
 from kohort.spark.membership.keeper import settle, take_over
 from kohort.spark.tables.claims import Claim, Held, Superseded
 
@@ -50,8 +50,8 @@ def test_what_the_keeper_makes_the_group_commit_bears_the_mark_of_a_job() -> Non
     """A streaming query of the group takes an offset without it for a reset."""
     asked, behind = Member(), Member()
     assert asyncio.run(take_over(Table(), asked(), "g", [A])) == {A: 7}
-    asyncio.run(settle(Table(), behind(), {A: 7}, {A: OffsetAndMetadata(5, MARK)}, {A: 7}))
-    assert asked.committed == behind.committed == {A: OffsetAndMetadata(7, MARK)}
+    asyncio.run(settle(Table(), behind(), {A: 7}, {A: OffsetAndMetadata(5, JOB.text)}, {A: 7}))
+    assert asked.committed == behind.committed == {A: OffsetAndMetadata(7, JOB.text)}
 
 
 def test_a_partition_that_is_deleted_while_it_is_taken_over_is_let_be() -> None:

@@ -55,9 +55,9 @@ def test_a_partition_that_ends_before_what_was_read_of_it_is_looked_up_again(
             return {each: there[each] for each in partitions}
 
         async def find(
-            _: object, partitions: Partitions, read_to: dict[TopicPartition, int]
+            _: object, partitions: Partitions, read_to: dict[TopicPartition, int], made_anew: Partitions
         ) -> dict[TopicPartition, int]:
-            assert (partitions, read_to) == ({LOST}, {LOST: 100})
+            assert (partitions, read_to, made_anew) == ({LOST}, {LOST: 100}, frozenset())
             return {LOST: 0}
 
         monkeypatch.setattr("kohort.spark.membership.round_gate.list_ends", ends)
