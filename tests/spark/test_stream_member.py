@@ -11,7 +11,7 @@ import pytest
 from tests.spark.bare_query import Job, committed
 from tests.spark.cluster import Topic
 
-from kohort.client import Admin
+from kohort.client import Admin, UnknownTopic
 from kohort.client.list_offsets import list_ends
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
@@ -507,6 +507,32 @@ def test_a_pattern_finds_topics_also_those_that_come_later(topic: Topic) -> None
                 await admin.create_topic(f"{topic.name}-new", partitions=1)
             job.member._gate._cluster.want_refresh()
             await job.until(lambda: job.owned == 4)
+
+    topic.run(scenario())
+
+
+@pytest.mark.parametrize("fails", ["true", "false"])
+def test_a_misspelled_topic_ends_the_query_with_its_name(topic: Topic, fails: str) -> None:
+    async def scenario() -> None:
+        job = Job(topic, subscribe=f"{topic.name},no-such-topic", failOnDataLoss=fails)
+
+        async def read() -> None:
+            await job.member.start()
+            await job.member.aim()
+            await job.batch()
+
+        with pytest.raises(UnknownTopic, match="'no-such-topic' does not exist: create it, or check its name"):
+            await read()
+        await job.member.leave("the test is over")
+
+    topic.run(scenario())
+
+
+def test_a_topic_that_does_not_exist_is_created_where_the_options_allow_it(topic: Topic) -> None:
+    async def scenario() -> None:
+        new = f"{topic.name}-new"
+        async with Job(topic, subscribe=new, **{"kafka.allow.auto.create.topics": "true"}) as job:
+            await job.until(lambda: job.owned > 0)
 
     topic.run(scenario())
 

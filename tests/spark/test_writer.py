@@ -64,6 +64,14 @@ def test_a_column_names_the_topic_of_each_row(spark: SparkSession, topic: Topic)
         nameless.write.format("kohort").option("kafka.bootstrap.servers", topic.bootstrap_servers).mode("append").save()
 
 
+def test_a_misspelled_topic_is_refused_unless_the_broker_may_create_it(spark: SparkSession, topic: Topic) -> None:
+    frame, misspelled = spark.createDataFrame([("v",)], "value string"), f"{topic.name}-misspelled"
+    with pytest.raises(PySparkException, match=r"misspelled' does not exist.*kafka\.allow\.auto\.create\.topics=true"):
+        write(frame, topic, topic=misspelled)
+    write(frame, topic, topic=misspelled, **{"kafka.allow.auto.create.topics": "true"})
+    assert read(spark, topic, subscribe=misspelled).count() == 1
+
+
 def test_a_stream_is_written_and_a_restart_goes_on_where_it_stopped(
     spark: SparkSession, topic: Topic, tmp_path: Path
 ) -> None:

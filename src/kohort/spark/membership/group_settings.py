@@ -33,6 +33,7 @@ Reset = Literal["earliest", "latest", "none"]
 class GroupSettings:
     """What `Consumer` calls these. `pattern` stands for topics whose whole name it matches, instead of `topics`.
 
+    `topics_must_exist` refuses to join where one does not; `allow_auto_create_topics` lets the broker create it.
     `properties` are how to be let into the cluster, in Kafka's names (`security.protocol`, `sasl.…`, `ssl.…`): they
     travel to the executors. Raises ValueError for settings that do not go together.
     """
@@ -52,6 +53,8 @@ class GroupSettings:
     assignor: str | None = None
     pattern: str | None = None
     isolation_level: Isolation = "read_uncommitted"
+    topics_must_exist: bool = False
+    allow_auto_create_topics: bool = False
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -82,7 +85,11 @@ class GroupSettings:
         """Return the cluster, not started."""
         secured = reach(self.properties)
         return Cluster(
-            self.bootstrap_servers, client_id=self.client_id, tls=secured.get("tls"), sasl=secured.get("sasl")
+            self.bootstrap_servers,
+            client_id=self.client_id,
+            allow_auto_create_topics=self.allow_auto_create_topics,
+            tls=secured.get("tls"),
+            sasl=secured.get("sasl"),
         )
 
     def membership(self, cluster: Cluster, listener: RebalanceListener) -> Membership:

@@ -64,6 +64,8 @@ class RoundGate(RebalanceListener):
         self.owned: Partitions = frozenset()
         self.targets: Mapping[TopicPartition, int] | None = None
         """Ends that no round goes beyond; what is not named is not read."""
+        self.missing: frozenset[str] = frozenset()
+        """Topics that are named and did not exist when this was looked up last."""
         self._listener = listener or RebalanceListener()
         self._cluster = settings.cluster()
         self.starting = StartingPoints(
@@ -96,6 +98,8 @@ class RoundGate(RebalanceListener):
             self._membership = self.settings.membership(self._cluster, self)
             self._cluster.watch(self.settings.seen(self._membership))
             self.starting.see(await self._existing())
+            if self.missing:
+                self._report_missing()
             await self._membership.start()
         except BaseException:
             await self._cluster.close()
@@ -302,6 +306,12 @@ class RoundGate(RebalanceListener):
         assert self._membership is not None, "a round begins after the start"
         return self._membership
 
+    def _report_missing(self) -> None:
+        if self.settings.topics_must_exist:
+            raise UnknownTopic(min(self.missing))
+        names = ", ".join(sorted(self.missing))
+        log.warning("group %s: %s: no such topic; it is read once it is created", self.settings.group_id, names)
+
     def _opened(self, ranges: tuple[OffsetRange, ...]) -> Round:
         begun = Round(self._rounds, self.generation, ranges)
         partitions = frozenset(each.partition for each in ranges)
@@ -327,10 +337,14 @@ class RoundGate(RebalanceListener):
     async def _existing(self) -> list[TopicPartition]:
         """Return the partitions of the topics that are wanted, as far as there are any."""
         found: list[TopicPartition] = []
+        missing = set()
         for name in self._member.topics:
-            with suppress(UnknownTopic):
+            try:
                 topic = await self._cluster.topic(name)
                 found += [TopicPartition(name, number) for number in topic.partitions]
+            except UnknownTopic:
+                missing.add(name)
+        self.missing = frozenset(missing)
         return found
 
     def _goal(self, partition: TopicPartition) -> int:

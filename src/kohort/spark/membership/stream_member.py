@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from kohort.client.errors import CommitFailed
+from kohort.client.errors import CommitFailed, UnknownTopic
 from kohort.client.listener import RebalanceListener
 from kohort.client.protocol_settings import ISOLATION
 from kohort.model.errors import ErrorCode, KafkaError
@@ -108,6 +108,7 @@ class StreamMember:
         if self._is_first:
             self._query = start.query or self._query
             self._gate.starting.mark = CommitMark(self._query, start.batch)
+            self._refuse_misspelled(start)
             checkpoint = Checkpoint(start, self._member.group_id, self._member.on_offset_mismatch)
             await self._gate.starting.restart_from(checkpoint, self._member.on_new_checkpoint, self._options.starting)
         if self._batch is not None and self._batch.end != start:
@@ -204,6 +205,13 @@ class StreamMember:
         most = max(1, int(limits.max_bytes / weight)) if weight else fullest.size
         return replace(limits, max_offsets=min(most, limits.max_offsets or most))
 
+    def _refuse_misspelled(self, last: StreamOffset) -> None:
+        """Raise UnknownTopic for a topic that does not exist and was not read before."""
+        known = {each.partition.topic for each in last.places}
+        unknown = self._gate.missing - known
+        if unknown and not self._options.allow_auto_create_topics:
+            raise UnknownTopic(min(unknown))
+
     def _check_patience(self, waited_s: float) -> None:
         settings = self._gate.settings
         if waited_s * 1000 > settings.rebalance_timeout_ms + settings.session_timeout_ms:
@@ -245,6 +253,8 @@ def group_settings(options: SourceOptions, member: MemberOptions, cores: float) 
         protocol=member.group_protocol,
         assignor=member.remote_assignor,
         pattern=options.pattern,
+        topics_must_exist=options.fail_on_data_loss and not options.allow_auto_create_topics,
+        allow_auto_create_topics=options.allow_auto_create_topics,
         isolation_level=options.isolation,
         properties=options.properties,
     )

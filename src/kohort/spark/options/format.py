@@ -126,6 +126,7 @@ class SourceOptions:
     include_headers: bool = False
     isolation: Isolation = "read_uncommitted"
     fetch_bytes: int = FETCH_BYTES
+    allow_auto_create_topics: bool = False
     client_id: str = "kohort"
     client_rack: str = ""
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -139,6 +140,7 @@ class SourceOptions:
         _check_addresses(servers)
         properties = _security(given.under("kafka."))
         include_headers = given.truth("includeHeaders", default=False)
+        creates = given.truth("kafka.allow.auto.create.topics", default=False)
         client_id = given.text("kafka.client.id") or "kohort"
         if kind == "write":
             return cls(
@@ -146,6 +148,7 @@ class SourceOptions:
                 servers,
                 topic=given.text("topic") or None,
                 include_headers=include_headers,
+                allow_auto_create_topics=creates,
                 client_id=client_id,
                 properties=properties,
             )
@@ -163,6 +166,7 @@ class SourceOptions:
             include_headers=include_headers,
             isolation=_isolation(given),
             fetch_bytes=given.number("fetchBytes", "kafka.max.partition.fetch.bytes", least=1) or FETCH_BYTES,
+            allow_auto_create_topics=creates,
             client_id=client_id,
             client_rack=given.text("kafka.client.rack") or "",
             properties=properties,

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from kohort.client.config_file import reach
+from kohort.client.errors import UnknownTopic
 from kohort.client.producer import Producer
+from kohort.model.errors import KafkaError
 from kohort.spark.loop_thread import LoopThread
 from kohort.spark.options.format import SourceOptions
 from kohort.spark.options.values import Given, listed
@@ -86,6 +88,7 @@ class SinkSettings:
             client_id=self.options.client_id,
             tls=secured.get("tls"),
             sasl=secured.get("sasl"),
+            allow_auto_create_topics=self.options.allow_auto_create_topics,
             **self.producer,
         )
         thread = LoopThread("kohort producer")
@@ -93,6 +96,10 @@ class SinkSettings:
             thread.call(producer.start())
             for batch in batches:
                 thread.call(self._send(producer, batch))
+        except UnknownTopic as error:
+            raise KafkaError(
+                error.code, f"{error.text}; kafka.allow.auto.create.topics=true lets the broker create it"
+            ) from None
         finally:
             try:
                 thread.call(producer.stop(timeout_ms=0))
