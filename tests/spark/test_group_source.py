@@ -105,6 +105,25 @@ def test_two_queries_share_a_group_each_row_is_read_once_and_stop_leaves_it(spar
     assert sum(topic.committed().values()) <= len(values)
 
 
+def test_a_query_that_loads_a_topic_twice_as_one_group_is_refused(spark, topic, tmp_path):
+    """Each of its sources would be a member, and get a part of the rows."""
+    topic.fill(6)
+    query = Query(spark, topic, tmp_path)
+    query.frame = query.frame.union(Query(spark, topic, tmp_path).frame)
+    with pytest.raises(Exception, match=rf"loads {topic.name} more than once as the group '{topic.group_id}'"):
+        query.run()
+    topic.wait_until_empty()
+    assert query.values == Counter()
+
+
+def test_a_query_that_uses_one_frame_twice_has_one_source_and_each_row_twice(spark, topic, tmp_path):
+    values = topic.fill(6)
+    query = Query(spark, topic, tmp_path)
+    query.frame = query.frame.union(query.frame)
+    query.run()
+    assert query.values == Counter(values + values)
+
+
 def test_a_group_that_was_reset_ends_the_query_with_both_offsets_and_the_option(spark, topic, tmp_path):
     topic.fill(30)
     Query(spark, topic, tmp_path).run()

@@ -1,7 +1,8 @@
-"""A door into the process in which a query is a member: a socket for this user's processes on this host alone.
+"""Unix control socket of a streaming query, for this user's processes on this host alone.
 
-Through it the application says what Spark tells it and not the reader: that a batch is done, long before the next one
-is asked for, and that the query has ended. Whoever finds no door has nothing to say: a reader that is gone has left.
+Spark calls the reader in one process and the listeners of the session in another. The listeners use the socket to
+report that a batch is done, long before the next one is asked for, and that the query has ended; other readers of the
+application ask what this one reads. The sockets are in a directory that only this user may enter.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import logging
 import os
 import secrets
 import socket
+import stat
 import tempfile
 import time
 from collections.abc import Mapping
@@ -42,6 +44,10 @@ class Visited(Protocol):
         """Leave the group."""
         ...
 
+    def describe(self) -> Mapping[str, Any]:
+        """Return what other readers of the application ask for."""
+        ...
+
 
 class Door:
     """One reader's door; its `name` is in every offset that the reader gives to Spark."""
@@ -56,8 +62,7 @@ class Door:
         async def received(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
                 with contextlib.suppress(OSError, ValueError, asyncio.IncompleteReadError):
-                    await _obey(member, json.loads(await reader.readline()))
-                    writer.write(b"\n")
+                    writer.write(await _obey(member, json.loads(await reader.readline())) + b"\n")
             except KafkaError as error:
                 log.warning("the reader %s could not do what it was told: %s", self.name, error.text)
             finally:
@@ -65,7 +70,7 @@ class Door:
 
         try:
             path = place(self.name)
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(path.parent)
             remove_deserted(path.parent)
             self._server = await asyncio.start_unix_server(received, path, limit=_LONGEST)
         except (OSError, NotImplementedError) as error:
@@ -81,7 +86,32 @@ class Door:
 
 def place(name: str) -> Path:
     """Return where a door is."""
-    return Path(tempfile.gettempdir()) / f"kohort-{os.getuid()}" / f"{name}.door"
+    return directory() / f"{name}.door"
+
+
+def directory() -> Path:
+    """Return the directory of this user's control sockets: in XDG_RUNTIME_DIR, else among the temporary files."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime and is_private(Path(runtime)):
+        return Path(runtime) / "kohort"
+    return Path(tempfile.gettempdir()) / f"kohort-{os.getuid()}"
+
+
+def make_private(folder: Path) -> None:
+    """Make a directory that only this user may enter. Raises PermissionError where there is another one."""
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    if not is_private(folder):
+        raise PermissionError(f"{folder} is not a directory of user {os.getuid()} with mode 0700: remove it")
+
+
+def is_private(folder: Path) -> bool:
+    """Return whether this is a directory, no link, that is this user's and that no other user may enter."""
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
 
 
 def remove_deserted(folder: Path) -> None:
@@ -117,15 +147,18 @@ def wait_until_left(name: str, patience_s: float = _PATIENCE_S) -> bool:
     return True
 
 
-async def _obey(member: Visited, said: Mapping[str, Any]) -> None:
+async def _obey(member: Visited, said: Mapping[str, Any]) -> bytes:
     if "done" in said:
         await member.finish(StreamOffset.from_json(said["done"]))
     elif "ended" in said:
         await member.leave("the query has ended")
+    elif "describe" in said:
+        return json.dumps(member.describe()).encode()
+    return b""
 
 
 def _say(name: str, what: Mapping[str, Any]) -> bool:
-    if not name or not place(name).exists():
+    if not name or not is_private(directory()) or not place(name).exists():
         return False
     with socket.socket(socket.AF_UNIX) as door:
         door.settimeout(_PATIENCE_S)

@@ -148,6 +148,16 @@ class RoundGate(RebalanceListener):
         return dict(self._positions)
 
     @property
+    def topics(self) -> frozenset[str]:
+        """The topics that the member wants."""
+        return frozenset(self._membership.topics if self._membership else ())
+
+    @property
+    def cluster_id(self) -> str:
+        """The id of the cluster, as far as it gives one."""
+        return self._cluster.view.cluster_id or ""
+
+    @property
     def topic_ids(self) -> dict[str, bytes]:
         """The ids of the topics that the positions are of, as far as the cluster gives them."""
         return dict(self._topic_ids)

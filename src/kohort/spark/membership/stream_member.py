@@ -11,11 +11,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import os
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from kohort.client.errors import CommitFailed, UnknownTopic
 from kohort.client.listener import RebalanceListener
@@ -27,6 +29,7 @@ from kohort.spark.membership.commit_mark import CommitMark
 from kohort.spark.membership.door import Door
 from kohort.spark.membership.group_settings import GroupSettings
 from kohort.spark.membership.round_gate import Available, RoundGate
+from kohort.spark.membership.siblings import Calls, Reader, Siblings
 from kohort.spark.membership.starting_points import ChoicePolicy
 from kohort.spark.membership.stream_offset import StreamOffset
 from kohort.spark.options.format import SourceOptions, TriggerLimits
@@ -65,6 +68,7 @@ class StreamMember:
         cores: float,
         listener: RebalanceListener | None = None,
         finished: Finished | None = None,
+        calls: Calls | None = None,
     ) -> None:
         assert options.member is not None, "a stream is a member of a group"
         self._options = options
@@ -77,6 +81,8 @@ class StreamMember:
             ),
         )
         self._finished = finished
+        self._calls = calls or Calls()
+        self._siblings = Siblings()
         self._door = Door()
         self._query = secrets.token_hex(8)
         self._batch: _Batch | None = None
@@ -141,6 +147,18 @@ class StreamMember:
             self._gate.close(batch.round, is_committed=is_committed)
             if self._finished is not None:
                 self._finished(batch.round, is_committed)
+
+    async def check_siblings(self) -> None:
+        """Look for readers of this application that share topics and group. Raises KafkaError for one of this query."""
+        await self._siblings.check(self._described())
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return what other readers of the application ask for."""
+        return self._described().to_json()
+
+    def _described(self) -> Reader:
+        topics, cluster = self._gate.topics, self._gate.cluster_id
+        return Reader(self._door.name, os.getppid(), cluster, self._member.group_id, topics, self._calls)
 
     def ends(self) -> StreamOffset | None:
         """Return the ends of the partitions that this member owns, as of the last look, or None."""

@@ -28,6 +28,7 @@ from pyspark.sql.streaming.datasource import (
 
 from kohort.client.listener import RebalanceListener
 from kohort.spark.loop_thread import LoopThread
+from kohort.spark.membership.siblings import Calls
 from kohort.spark.membership.stream_member import NO_LIMITS, Finished, StreamMember
 from kohort.spark.membership.stream_offset import StreamOffset
 from kohort.spark.options.format import SourceOptions
@@ -75,6 +76,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         self._thread: LoopThread | None = None
         self._member: StreamMember | None = None
         self._is_over = False
+        self._calls = Calls()
         self._watch: asyncio.Task[None] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -85,6 +87,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Return the offset before the first batch: always the same, as a batch is described by its end."""
+        self._calls.called()
         return StreamOffset(self.group_id).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -98,6 +101,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Fix where this run ends."""
+        self._calls.called()
         self._call(self._joined().aim())
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
@@ -105,8 +109,13 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         begun = StreamOffset.from_json(start)
         if self._is_over:
             return start
+        self._calls.called()
         limits = NO_LIMITS if isinstance(limit, ReadAllAvailable) else self.options.limits
-        return self._call(self._joined().next(begun, limits)).to_json()
+        member = self._joined()
+        self._call(member.check_siblings())
+        end = self._call(member.next(begun, limits))
+        self._calls.is_planned = end != begun
+        return end.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """Return the ends of the owned partitions, from which Spark's progress shows the lag."""
@@ -115,6 +124,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the pieces of the batch that ends at `end`, which its end alone describes."""
+        self._calls.called()
         if start == end:
             return []
         asked = self.options.min_partitions
@@ -157,7 +167,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         return self._member
 
     async def _start(self) -> StreamMember:
-        member = StreamMember(self.options, self.cores, self.listener, self.finished)
+        member = StreamMember(self.options, self.cores, self.listener, self.finished, self._calls)
         await member.start()
         self._watch = asyncio.create_task(_end_with_parent(member), name="kohort query watches its application")
         return member
