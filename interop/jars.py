@@ -15,6 +15,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from kohort.extras import install_command
+
 HERE = Path(__file__).resolve().parent
 COPY_DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 LEAST_JAVA = 17
@@ -85,7 +87,7 @@ def java() -> str:
     for candidate in candidates:
         if _java_version(candidate) >= LEAST_JAVA:
             return candidate
-    raise Unavailable(f"no Java {LEAST_JAVA} or newer: install a JRE, or pip install 'kohort[spark]'")
+    raise Unavailable(f"no Java {LEAST_JAVA} or newer: install a JRE, or {install_command('spark')}")
 
 
 @functools.cache

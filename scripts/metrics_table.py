@@ -26,7 +26,7 @@ Two names for one thing: KIP-429 wrote `partitions-revoked-latency-avg`, what sh
 what a callback waits for, as KIP-429 says; Apache Kafka's Java client shows under that name what is `round-latency-*`
 here. In a cooperative rebalance of two rounds each round counts as a rebalance, as in Java.
 
-With `pip install 'kohort[metrics]'`, `kohort.client.prometheus.ConsumerCollector` exports them to Prometheus: under the
+With `pip install '.[metrics]'`, `kohort.client.prometheus.ConsumerCollector` exports them to Prometheus: under the
 names in the last column, in seconds, with the labels `client_id` and `group`, and `kohort_consumer_lag` for each
 `topic` and `partition`. Rates are left to Prometheus' own `rate()`.
 

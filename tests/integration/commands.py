@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import pytest
 
@@ -71,13 +71,13 @@ class Commands:
         while not self("explain", group, "--last", "0").out.startswith(f"{group}: {state},"):
             assert time.monotonic() < deadline_s, f"no event tells that {group} is {state}"
 
-    def start(self, *words: str) -> subprocess.Popen[bytes]:
+    def start(self, *words: str, stdout: int | IO[bytes] = subprocess.PIPE) -> subprocess.Popen[bytes]:
         """Start one command as a process with pipes."""
         return subprocess.Popen(
             [sys.executable, "-m", "kohort.cli", *words],
             env={**os.environ, "KOHORT_BOOTSTRAP": self.address},
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            stdout=stdout,
             stderr=subprocess.PIPE,
         )
 

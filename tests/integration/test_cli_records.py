@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -165,6 +166,55 @@ def test_a_signal_ends_produce_with_what_was_read_sent(kohort: Commands) -> None
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
     assert (process.returncode, err[:30]) == (0, b"kohort: 2 records sent to type")
+
+
+def test_head_ends_a_consumer_of_an_idle_topic(kohort: Commands) -> None:
+    sent(kohort, "idle", "a", "b")
+    process = kohort.start("consume", "idle", "--from-beginning")
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"a\n"
+    process.stdout.close()
+    assert process.wait(20) == 0
+
+
+def test_a_full_device_is_named_and_not_the_broker(kohort: Commands) -> None:
+    sent(kohort, "poured", "a")
+    with Path("/dev/full").open("wb") as full:
+        process = kohort.start("consume", "poured", "--from-beginning", stdout=full)
+        _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (1, b"kohort: cannot write to stdout: No space left on device\n")
+
+
+def test_options_give_records_their_key_headers_and_partition(kohort: Commands) -> None:
+    kohort("topics", "create", "given", "--partitions", "3")
+    options = ("--key", "k", "--header", "a=1", "--header", "empty", "--partition", "2")
+    assert kohort("produce", "given", *options, stdin=b"x\n").status == 0
+    assert kohort("produce", "given", "--json", *options, stdin=b'{"key": "own", "partition": 0}\n').status == 0
+    rows = [json.loads(line) for line in kohort("consume", "given", *ALL, "--json").out.splitlines()]
+    (own, given) = sorted(rows, key=lambda row: row["partition"])
+    assert (given["partition"], given["key"], given["headers"]) == (2, "k", [["a", "1"], ["empty", None]])
+    assert (own["partition"], own["key"]) == (0, "own")
+    refused = kohort("produce", "given", "--partition", "3", stdin=b"x\n")
+    assert (refused.status, refused.err) == (2, "kohort: topic 'given' has partitions 0 to 2, and no 3\n")
+
+
+def test_consume_starts_at_an_offset_or_a_time_of_chosen_partitions(kohort: Commands) -> None:
+    kohort("topics", "create", "placed", "--partitions", "2")
+    records = [{"value": f"{p}-{n}", "partition": p, "timestamp": 1_000 * (n + 1)} for p in (0, 1) for n in range(5)]
+    kohort("produce", "placed", "--json", stdin=json_lines(records))
+
+    def read(*options: str) -> list[str]:
+        return sorted(kohort("consume", "placed", "--timeout-ms", "300", *options).out.split())
+
+    assert read("--partition", "1", "--offset", "3") == ["1-3", "1-4"]
+    assert read("--offset", "-1") == ["0-4", "1-4"]
+    assert read("--partition", "0", "--from-beginning", "--max", "2") == ["0-0", "0-1"]
+    assert read("--offset", "latest") == []
+    assert read("--timestamp", "1970-01-01T00:00:04Z") == ["0-3", "0-4", "1-3", "1-4"]
+    far = kohort("consume", "placed", "--partition", "0", "--offset", "99", "--timeout-ms", "300")
+    assert (far.out, far.err) == ("", "kohort: placed-0 holds offsets 0 to 4: starting at 5, not 99\n")
+    for wrong in (("--partition", "2"), ("--offset", "0", "--group", "g"), ("--offset", "0", "--from-beginning")):
+        assert kohort("consume", "placed", *wrong).status == 2
 
 
 def test_a_hundred_thousand_lines_are_all_there(kohort: Commands) -> None:

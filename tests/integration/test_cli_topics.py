@@ -71,3 +71,31 @@ def test_what_cannot_be_done_is_one_sentence(
     assert outcome.status == status
     assert sentence in outcome.err.splitlines()[-1]
     assert outcome.out == ""
+
+
+def test_a_topic_gets_more_partitions_and_other_settings_and_its_defaults_back(kohort: Commands) -> None:
+    kohort("topics", "create", "grown", "--partitions", "2", "--config", "segment.bytes=1048576")
+    altered = kohort("topics", "alter", "grown", "--partitions", "5", "--config", "retention.ms=1000")
+    assert altered.out == "grown has 5 partitions, 3 of them new\n  retention.ms=1000\n  segment.bytes=1048576\n"
+    altered = kohort("topics", "alter", "grown", "--reset", "segment.bytes", "--json")
+    assert altered.json == {"name": "grown", "partitions": 5, "configs": {"retention.ms": "1000"}}
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ((), "nothing to change: give --partitions, --config or --reset"),
+        (("--partitions", "1"), "shrunk has 2 partitions, and partitions cannot be taken away"),
+        (("--config", "retention.ns=1"), "retention.ns"),
+    ],
+    ids=str,
+)
+def test_a_change_that_cannot_be_made_changes_nothing(
+    kohort: Commands, options: tuple[str, ...], sentence: str
+) -> None:
+    kohort("topics", "create", "shrunk", "--partitions", "2")
+    outcome = kohort("topics", "alter", "shrunk", *options)
+    assert outcome.status == 2
+    assert sentence in outcome.err
+    described = kohort("topics", "describe", "shrunk", "--json").json
+    assert (len(described["partitions"]), described["configs"]) == (2, {})

@@ -28,6 +28,7 @@ OPTIONAL_HOMES = {
     "re2": "src/kohort/node/expressions.py",
     "uvloop": "src/kohort/net/loop.py",
     "rich": "src/kohort/cli/output.py",
+    "shtab": "src/kohort/cli/completion.py",
     "psycopg": "src/kohort/spark/tables/postgres_connection.py",
     "prometheus_client": "src/kohort/client/prometheus.py",
 }

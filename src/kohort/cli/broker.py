@@ -43,6 +43,9 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         default=[],
         help="a server-side assignor of your own, looked for in this folder too",
     )
+    parser.add_argument(
+        "--json", action="store_true", help="print the address as a JSON object once clients can connect"
+    )
     parser.add_argument("--quiet", action="store_true", help="log errors only")
     parser.set_defaults(run=run)
 
@@ -68,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"kohort broker: {error}", file=sys.stderr)
         return 2
     try:
-        run_loop(_serve(broker))
+        run_loop(_serve(broker, args.json))
     except StorageError as error:
         print(f"kohort broker: {error.strerror or error} ({args.data})", file=sys.stderr)
         return 1
@@ -78,19 +81,22 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-async def _serve(broker: Broker) -> None:
+async def _serve(broker: Broker, is_json: bool) -> None:
     import asyncio
-    import signal
+    import json
+
+    from kohort.cli.interruption import first_signal
 
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopped.set)
-    await broker.start()
-    host, port = broker.address
-    print(f"kohort broker ready on {f'[{host}]' if ':' in host else host}:{port}", flush=True)
-    await stopped.wait()
-    await broker.stop()
+    with first_signal(lambda _number: loop.call_soon_threadsafe(stopped.set)):
+        await broker.start()
+        host, port = broker.address
+        address = f"{f'[{host}]' if ':' in host else host}:{port}"
+        ready = json.dumps({"ready": True, "address": address}) if is_json else f"kohort broker ready on {address}"
+        print(ready, flush=True)
+        await stopped.wait()
+        await broker.stop()
 
 
 def _reason(error: OSError, broker: Broker) -> str:

@@ -1,26 +1,27 @@
 """`kohort consume TOPIC…`: records to stdout, one a line.
 
-With --group it is a member: what has been written to stdout is committed, nothing more. SIGINT and
-SIGTERM end it after the batch in hand; a reader that goes away ends it without an error.
+With --group it is a member: what has been written to stdout is committed, nothing more. SIGINT, SIGTERM and
+a reader that closes the pipe end it after the batch in hand, without an error.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import signal
+import contextlib
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kohort.cli import output
-from kohort.cli.failure import USAGE, run_against
+from kohort.cli.failure import USAGE, CommandFailed, run_against
 from kohort.cli.lines import Incoming, as_format, as_json, as_value
-from kohort.cli.options import add_cluster, number, verb
-from kohort.cli.topics import START_TIMEOUT_MS, require_topics
+from kohort.cli.options import add_cluster, moment_ms, number, verb
+from kohort.cli.topics import START_TIMEOUT_MS, ends_of, require_topics
+from kohort.model.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from kohort.client import Batch, Consumer
+    from kohort.client import Admin, Batch, Consumer
 
 Writer = Callable[[str, int, Incoming], bytes]
 
@@ -33,6 +34,8 @@ kohort consume flights --from-beginning --max 5
 kohort consume flights --group readers --from-beginning --json | jq .value
 kohort consume '^flights-.*' --group readers
 kohort consume flights --format '{partition} {offset} {key}={value}' --timeout-ms 2000
+kohort consume flights --partition 0,2 --offset -10
+kohort consume flights --timestamp 2026-01-31T12:00:00Z --json
 """
 
 
@@ -45,6 +48,22 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument("--group", metavar="GROUP", help="join this group and commit what was written")
     parser.add_argument(
         "--from-beginning", action="store_true", help="start at the first record where nothing is committed"
+    )
+    parser.add_argument(
+        "--partition", metavar="P[,P]", type=partitions, help="only these partitions of each topic (without --group)"
+    )
+    start = parser.add_mutually_exclusive_group()
+    start.add_argument(
+        "--offset",
+        metavar="N",
+        type=offset,
+        help="start there in each partition: earliest, latest, an offset, or -N for the last N (without --group)",
+    )
+    start.add_argument(
+        "--timestamp",
+        metavar="ISO",
+        type=moment_ms,
+        help="start at the first record of this time or later (without --group)",
     )
     parser.add_argument("--max", metavar="N", type=number(1, "a number of records"), help="end after N records")
     parser.add_argument(
@@ -67,30 +86,80 @@ def run(args: argparse.Namespace) -> int:
         try:
             write = as_format(args.format)
         except ValueError as error:
-            output.remark(str(error))
-            return USAGE
+            raise CommandFailed(str(error), USAGE) from None
+    named = ("partition", "offset", "timestamp")
+    if given := [f"--{name}" for name in named if getattr(args, name) is not None]:
+        if args.group is not None:
+            way = f"leave --group away, or move its offsets with `kohort groups reset-offsets {args.group}`"
+            raise CommandFailed(f"a group decides where its members read, {given[0]} does not: {way}", USAGE)
+        if args.from_beginning and given != ["--partition"]:
+            raise CommandFailed(f"--from-beginning and {given[-1]} both say where to start: leave one away", USAGE)
+        if any(topic.startswith("^") for topic in args.topics):
+            raise CommandFailed(f"{given[0]} needs names of topics, not an expression", USAGE)
     return run_against(args.bootstrap_server, lambda: follow(args, write))
+
+
+def partitions(text: str) -> frozenset[int]:
+    """Return the partitions of a list such as 0,2."""
+    return frozenset(map(number(0, "a partition"), text.split(",")))
+
+
+def offset(text: str) -> str | int:
+    """Return "earliest", "latest", or a number, below zero where it counts from the end."""
+    return text if text in ("earliest", "latest") else number(-(1 << 63), "an offset")(text)
+
+
+async def starts(args: argparse.Namespace, admin: Admin) -> dict[TopicPartition, int]:
+    """Return where to start in each partition that --partition, --offset and --timestamp mean; none without them.
+
+    Raises CommandFailed for a partition that does not exist.
+    """
+    if args.partition is None and args.offset is None and args.timestamp is None:
+        return {}
+    counts = await require_topics(admin, args.topics)
+    for topic, count in counts.items():
+        if absent := sorted(each for each in args.partition or () if each >= count):
+            raise CommandFailed(f"topic {topic!r} has partitions 0 to {count - 1}, and no {absent[0]}", USAGE)
+    meant = [TopicPartition(topic, each) for topic, n in counts.items() for each in sorted(args.partition or range(n))]
+    first, end = await ends_of(admin, meant, "earliest"), await ends_of(admin, meant, "latest")
+    if args.timestamp is not None:
+        found = await admin.list_offsets(dict.fromkeys(meant, args.timestamp))
+        return {each: end[each] if (entry := found[each]) is None else entry.offset for each in meant}
+    wanted = args.offset if args.offset is not None else "earliest" if args.from_beginning else "latest"
+    if isinstance(wanted, str):
+        return first if wanted == "earliest" else end
+    chosen = {each: end[each] + wanted if wanted < 0 else wanted for each in meant}
+    for each, at in chosen.items():
+        chosen[each] = max(first[each], min(at, end[each]))
+        if wanted >= 0 and chosen[each] != at:
+            held = f"offsets {first[each]} to {end[each] - 1}" if first[each] < end[each] else "no records"
+            output.remark(f"{each} holds {held}: starting at {chosen[each]}, not {at}")
+    return chosen
 
 
 async def follow(args: argparse.Namespace, write: Writer) -> int:
     """Write records of the topics; return the exit status."""
     from kohort.client import Admin, Consumer
 
-    stop = asyncio.Event()
-    for signal_number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
     async with Admin(args.bootstrap_server, start_timeout_ms=START_TIMEOUT_MS, **args.security) as admin:
         await require_topics(admin, [topic for topic in args.topics if not topic.startswith("^")])
+        at = await starts(args, admin)
     # Auto-commit takes a batch as finished when poll is called again: when it has been written and flushed.
     consumer = Consumer(
-        *dict.fromkeys(args.topics),
+        *(() if at else dict.fromkeys(args.topics)),
         bootstrap_servers=args.bootstrap_server,
         group_id=args.group,
         auto_offset_reset="earliest" if args.from_beginning else "latest",
         **args.security,
     )
     async with consumer:
-        await Reader(consumer, write, args.max, args.timeout_ms).run(stop)
+        if at:
+            consumer.assign(at)
+            for partition, start in at.items():
+                consumer.seek(partition, start)
+        # A signal, or a reader that closed the pipe: the consumer commits what was written, and leaves its group.
+        with contextlib.suppress(asyncio.CancelledError):
+            await Reader(consumer, write, args.max, args.timeout_ms).run()
     return 0
 
 
@@ -105,23 +174,12 @@ class Reader:
         self.count = 0
         self.started = self.heard = time.monotonic()
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Write until the limit, the silence or `stop`. Raises OutputClosed."""
-        stopped = asyncio.ensure_future(stop.wait())
-        try:
-            with output.Meter("consuming", total=self.limit) as meter:
-                while self.count != self.limit and not self.is_silent():
-                    room = POLL_RECORDS if self.limit is None else min(self.limit - self.count, POLL_RECORDS)
-                    poll = asyncio.ensure_future(self.consumer.poll(self.patience_ms(), room))
-                    await asyncio.wait({poll, stopped}, return_when=asyncio.FIRST_COMPLETED)
-                    if not poll.done():
-                        poll.cancel()
-                        break
-                    meter.advance(self.put(poll.result()))
-                    if stop.is_set():
-                        break
-        finally:
-            stopped.cancel()
+    async def run(self) -> None:
+        """Write until the limit or the silence. Raises OutputClosed."""
+        with output.Meter("consuming", total=self.limit) as meter:
+            while self.count != self.limit and not self.is_silent():
+                room = POLL_RECORDS if self.limit is None else min(self.limit - self.count, POLL_RECORDS)
+                meter.advance(self.put(await self.consumer.poll(self.patience_ms(), room)))
 
     def patience_ms(self) -> int:
         """Return how long one poll may wait: not beyond the silence that ends the command."""

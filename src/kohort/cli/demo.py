@@ -6,15 +6,15 @@ Exit status 1 when a row is lost, counted twice or added up wrongly, or when a p
 from __future__ import annotations
 
 import argparse
-import asyncio
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kohort.cli import output
-from kohort.cli.failure import FAILED, INTERRUPTED, USAGE
+from kohort.cli import interruption, output
+from kohort.cli.failure import FAILED, INTERRUPTED, USAGE, CommandFailed
 from kohort.cli.options import add_json, number, verb
+from kohort.extras import install_command
 from kohort.model.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -53,22 +53,19 @@ def run(args: argparse.Namespace) -> int:
 
         require_spark()
     except ImportError as missing:
-        output.remark(f"the demo needs more packages ({missing}): run: pip install 'kohort[demo]'")
-        return USAGE
+        raise CommandFailed(f"the demo needs more packages ({missing}): {install_command('demo')}", USAGE) from None
     try:
         source_file()
         script = Script(args.out.resolve(), **sizes(args, ALL_FLIGHTS))
         terminal = Terminal(is_quiet=args.json)
-        story = asyncio.run(Play(script, terminal).perform())
+        story = interruption.run(Play(script, terminal).perform())
         with terminal.meter("adding up the source file", script.rows, "flights") as meter:
             summary = summarize(story, meter.advance)
     except FlightsMissing as missing:
-        output.remark(str(missing))
-        return USAGE
+        raise CommandFailed(str(missing), USAGE) from None
     except (ChildFailed, Stalled, KafkaError, OSError) as failure:
-        output.remark(str(failure))
-        return FAILED
-    except KeyboardInterrupt:
+        raise CommandFailed(str(failure)) from failure
+    except (interruption.Interrupted, KeyboardInterrupt):
         output.remark("stopped; every process of the demo has ended")
         return INTERRUPTED
     report = args.out / "report.html"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import signal
+import contextlib
 import time
 from argparse import ArgumentTypeError
 from collections.abc import Iterable
@@ -103,8 +103,7 @@ def run(args: argparse.Namespace) -> int:
     if args.data_dir is None and args.events is None:
         return run_against(args.bootstrap_server, lambda: explain_live(args))
     if args.follow:
-        output.remark("--follow needs a broker that runs: leave --data-dir and --events away")
-        return USAGE
+        raise CommandFailed("--follow needs a broker that runs: leave --data-dir and --events away", USAGE)
     return run_against(args.bootstrap_server, lambda: explain_stored(args))
 
 
@@ -157,21 +156,9 @@ async def require_events(args: argparse.Namespace, admin: Admin) -> None:
 
 
 async def follow(args: argparse.Namespace, consumer: Consumer) -> int:
-    """Tell the past as asked, then each rebalance when it is over, until told to end."""
-    stop = asyncio.Event()
-    for signal_number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
-    teller = Teller(args)
-    following = asyncio.ensure_future(teller.follow(consumer))
-    stopped = asyncio.ensure_future(stop.wait())
-    try:
-        await asyncio.wait({following, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        if following.done():
-            following.result()
-    finally:
-        for task in (following, stopped):
-            task.cancel()
-        await asyncio.gather(following, stopped, return_exceptions=True)
+    """Print the past as asked, then each rebalance when it is over, until a signal ends the command."""
+    with contextlib.suppress(asyncio.CancelledError):
+        await Teller(args).follow(consumer)
     return 0
 
 

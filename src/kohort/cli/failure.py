@@ -6,14 +6,11 @@ cluster answered or did not answer. A traceback never reaches the user.
 
 from __future__ import annotations
 
-import asyncio
-import os
-import sys
 from collections.abc import Callable, Coroutine, Iterable
 from difflib import get_close_matches
 from typing import Any
 
-from kohort.cli.output import OutputClosed, flush, remark
+from kohort.cli import interruption
 from kohort.model.errors import ErrorCode, KafkaError
 
 USAGE = 2
@@ -49,24 +46,16 @@ def unknown(kind: str, name: str, known: Iterable[str], otherwise: str = "") -> 
 
 
 def run_against(bootstrap: str, work: Callable[[], Coroutine[Any, Any, int]]) -> int:
-    """Run a command's coroutine against a cluster and return its exit status; every failure is a sentence."""
+    """Run a command's coroutine against a cluster and return its exit status.
+
+    Raises CommandFailed, its sentence says why the cluster refused or did not answer; OutputClosed; Interrupted.
+    """
     try:
-        status = asyncio.run(work())
-        flush()
-    except CommandFailed as failure:
-        remark(failure.sentence)
-        return failure.status
-    except OutputClosed:
-        return closed_pipe()
+        return interruption.run(work())
     except KafkaError as error:
-        remark(sentence_of(error, bootstrap))
-        return USAGE if error.code in TYPED_WRONG else FAILED
+        raise CommandFailed(sentence_of(error, bootstrap), USAGE if error.code in TYPED_WRONG else FAILED) from error
     except (OSError, TimeoutError) as error:
-        remark(unreachable(bootstrap, error))
-        return FAILED
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    return status
+        raise CommandFailed(unreachable(bootstrap, error)) from error
 
 
 def sentence_of(error: KafkaError, bootstrap: str) -> str:
@@ -95,10 +84,3 @@ def silent(bootstrap: str, error: BaseException) -> str:
     if "Connect call failed" in reason:
         reason = "nothing listens there"  # asyncio's words for a refused connection
     return f"no broker answers at {bootstrap} ({reason})"
-
-
-def closed_pipe() -> int:
-    """End quietly when the reader of our stdout went away, as `head` does."""
-    # What is still buffered cannot be written; without this the interpreter would complain at exit.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0

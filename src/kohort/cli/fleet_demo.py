@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kohort.cli import output
 from kohort.cli.failure import USAGE, CommandFailed
-from kohort.cli.fleet_session import are_short, guarded, opened, started, writable
+from kohort.cli.fleet_session import are_short, guarded, opened, require_packages, started, writable
 from kohort.cli.fleet_tables import findings_of
 from kohort.cli.fleet_work import inputs_of, piped, summary_json, told_report, write_report
 from kohort.fleet.report.wording import counted
@@ -56,6 +56,7 @@ def generated(directory: Path, args: argparse.Namespace) -> Truth:
 @guarded
 def run_demo(args: argparse.Namespace) -> int:
     """Make a fleet, read it, find what is wrong with it, and write the report."""
+    require_packages()
     log, directory, page = args.out / "log", args.out / "tables", args.out / "report.html"
     opened(directory, must_hold=False)
     for made in (log, directory):  # of an earlier demo, and nothing else: a demo begins anew

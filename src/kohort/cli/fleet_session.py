@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kohort.cli import output
-from kohort.cli.failure import FAILED, INTERRUPTED, USAGE, CommandFailed, closed_pipe, sentence_of, silent
+from kohort.cli.failure import INTERRUPTED, USAGE, CommandFailed, sentence_of, silent
 from kohort.cli.main import TRACEBACK_VARIABLE
+from kohort.extras import install_command
 from kohort.model.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -37,38 +38,24 @@ _RAISED = re.compile(r"^([a-z_]\w*\.)*([A-Z]\w+): (.+)$")
 
 
 def guarded(work: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
-    """Let every failure of a verb be a sentence and an exit status."""
+    """Turn every failure of a verb into CommandFailed, with a sentence."""
 
     def run(args: argparse.Namespace) -> int:
         try:
-            status = work(args)
-            output.flush()
-        except CommandFailed as failure:
-            output.remark(failure.sentence)
-            return failure.status
-        except output.OutputClosed:
-            return closed_pipe()
+            return work(args)
         except KafkaError as error:
             if error.code is ErrorCode.BROKER_NOT_AVAILABLE:
-                output.remark(f"{silent('', error)}: an INPUT that is no file is the address of a cluster")
-            else:
-                output.remark(sentence_of(error, "the cluster"))
-            return FAILED
+                where = "an INPUT that is no file is the address of a cluster"
+                raise CommandFailed(f"{silent('', error)}: {where}") from error
+            raise CommandFailed(sentence_of(error, "the cluster")) from error
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
-            output.remark(f"{where}{error.strerror or error}")
-            return FAILED
+            raise CommandFailed(f"{where}{error.strerror or error}") from error
         except KeyboardInterrupt:
             output.remark("stopped; what was not published by then does not count")
             return INTERRUPTED
-        return status
 
     return run
-
-
-def needed(missing: ImportError) -> CommandFailed:
-    """Return the failure for a package that is not installed."""
-    return CommandFailed(f"kohort fleet needs more packages ({missing}): run: pip install 'kohort[spark]'", USAGE)
 
 
 def opened(directory: Path, *, must_hold: bool) -> Tables:
@@ -95,22 +82,34 @@ def writable(path: Path | None) -> None:
         raise CommandFailed(f"{path} cannot be written: {why}", USAGE)
 
 
+def require_packages() -> None:
+    """Raise CommandFailed unless Spark, Arrow, NumPy and a Java for them are installed: before any work is done."""
+    try:
+        import numpy  # noqa: F401
+
+        from kohort.spark.java import JavaMissing, java_home
+        from kohort.spark.session import require_spark
+
+        require_spark()
+        java_home()
+    except ImportError as missing:
+        raise CommandFailed(
+            f"kohort fleet needs more packages ({missing}): {install_command('spark')}", USAGE
+        ) from None
+    except JavaMissing as missing:
+        raise CommandFailed(str(missing), USAGE) from None
+
+
 @contextmanager
 def started(args: argparse.Namespace, *, is_short: bool = False) -> Iterator[SparkSession]:
     """Hold a Spark session, of a run that is short or not; what Spark or Java cannot do is one sentence."""
-    try:
-        from kohort.spark.java import JavaMissing
-        from kohort.spark.session import build, require_spark
+    require_packages()
+    from kohort.spark.session import build
 
-        require_spark()
-    except ImportError as missing:
-        raise needed(missing) from None
     try:
         java_options = QUICK_JAVA if is_short and args.master.startswith("local") else ""
         output.remark("starting Spark")
         session = build("kohort fleet", master=args.master, conf=dict(args.conf), java_options=java_options)
-    except JavaMissing as missing:
-        raise CommandFailed(str(missing), USAGE) from None
     except Exception as error:  # Spark's own, which are of many kinds
         if os.environ.get(TRACEBACK_VARIABLE):
             raise

@@ -76,6 +76,29 @@ def keyed_line(separator: bytes) -> Callable[[bytes], Outgoing]:
     return read
 
 
+def with_defaults(
+    read: Callable[[bytes], Outgoing], key: str | None, headers: tuple[Header, ...], partition: int | None
+) -> Callable[[bytes], Outgoing]:
+    """Return a reader that fills in the key, headers and partition that a line does not give."""
+    default_key = None if key is None else key.encode("utf-8", "surrogateescape")
+
+    def read_line(line: bytes) -> Outgoing:
+        record = read(line)
+        return record._replace(
+            key=default_key if record.key is None else record.key,
+            headers=record.headers or headers,
+            partition=partition if record.partition is None else record.partition,
+        )
+
+    return read_line
+
+
+def header(text: str) -> Header:
+    """Return the header of NAME=VALUE; its value is null without an equals sign."""
+    name, equals, value = text.partition("=")
+    return name, value.encode("utf-8", "surrogateescape") if equals else None
+
+
 KNOWN_FIELDS = {"key", "value", "headers", "partition", "timestamp"}
 IGNORED_FIELDS = {"topic", "offset"}
 """What `consume --json` prints and a producer cannot choose."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kohort.cli import log_export, output
-from kohort.cli.failure import FAILED, USAGE
+from kohort.cli.failure import FAILED, USAGE, CommandFailed
 from kohort.cli.lines import iso_time
 from kohort.cli.options import add_json, verb
 
@@ -60,24 +60,16 @@ def run_check(args: argparse.Namespace) -> int:
         with output.Meter("checking") as meter:
             found = [check_partition(partition, files, meter.advance) for (partition, _), files in segments.items()]
     except NothingToCheck as error:
-        output.remark(str(error))
-        return USAGE
+        raise CommandFailed(str(error), USAGE) from None
     except OSError as error:
-        output.remark(f"cannot read {error.filename}: {error.strerror}")
-        return FAILED
+        raise CommandFailed(f"cannot read {error.filename}: {error.strerror}") from None
     if args.kafka is not None:
         for each in found:
             each.violations = [one for one in each.violations if one.demand.concerns(args.kafka)]
-    try:
-        if args.json:
-            output.put_json(document(found))
-        else:
-            put_found(found)
-        output.flush()
-    except output.OutputClosed:
-        from kohort.cli.failure import closed_pipe
-
-        return closed_pipe()
+    if args.json:
+        output.put_json(document(found))
+    else:
+        put_found(found)
     return FAILED if any(each.violations or each.damage for each in found) else 0
 
 

@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 
 from kohort.cli import output
-from kohort.cli.failure import FAILED, USAGE, closed_pipe
+from kohort.cli.failure import FAILED, USAGE, CommandFailed
 
 EXAMPLES = """
 kohort log export /var/lib/kafka/data | gzip > prod.jsonl.gz
@@ -22,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "paths", metavar="PATH", nargs="+", type=Path, help="a data directory, a partition's, a segment"
     )
+    parser.add_argument("--json", action="store_true", help="lines of JSON, which is what it prints anyway")
 
 
 def run_export(args: argparse.Namespace) -> int:
@@ -31,16 +32,11 @@ def run_export(args: argparse.Namespace) -> int:
     try:
         segments = segments_of(args.paths)
     except NothingToCheck as error:
-        output.remark(str(error))
-        return USAGE
+        raise CommandFailed(str(error), USAGE) from None
     is_whole = True
-    try:
-        for (partition, _), files in segments.items():
-            for file in files:
-                is_whole &= _put_file(file, partition)
-        output.flush()
-    except output.OutputClosed:
-        return closed_pipe()
+    for (partition, _), files in segments.items():
+        for file in files:
+            is_whole &= _put_file(file, partition)
     return 0 if is_whole else FAILED
 
 

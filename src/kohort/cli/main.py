@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
 
+from kohort.cli.options import Parser
+
 VERBS = (
     "broker",
     "topics",
@@ -26,6 +28,7 @@ VERBS = (
     "fleet",
     "sim",
     "demo",
+    "completion",
 )
 """The verbs in the order of the help, each named as its module, but for hyphens. One without a module is left out."""
 
@@ -52,25 +55,42 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not hasattr(parsed, "run"):
         parser.print_help()
         return 2
+    return run_verb(parsed)
+
+
+def run_verb(parsed: argparse.Namespace) -> int:
+    """Run the verb of a parsed command line; whatever ends it is a sentence on stderr and an exit status."""
+    from kohort.cli import interruption, output
+    from kohort.cli.failure import FAILED, INTERRUPTED, CommandFailed
+
     try:
-        status: int = parsed.run(parsed)
+        with interruption.first_signal(interruption.raise_keyboard_interrupt):
+            status: int = parsed.run(parsed)
+            output.flush()
+    except CommandFailed as failure:
+        output.complain(failure.sentence)
+        return failure.status
+    except output.OutputClosed:
+        return 0  # as `head` expects of the command that it ended
+    except interruption.Interrupted as interrupted:
+        output.remark(f"ended by {interrupted}")
+        return interrupted.status
     except KeyboardInterrupt:
-        return 130
+        output.remark("ended by a signal")
+        return INTERRUPTED
     except Exception as error:
         if os.environ.get(TRACEBACK_VARIABLE):
             raise
-        print(
-            f"kohort: a fault of kohort itself: {type(error).__name__}: {error} "
-            f"(set {TRACEBACK_VARIABLE}=1 to see where)",
-            file=sys.stderr,
+        output.complain(
+            f"a fault of kohort itself: {type(error).__name__}: {error} (set {TRACEBACK_VARIABLE}=1 to see where)"
         )
-        return 1
+        return FAILED
     return status
 
 
 def parser_for(arguments: Sequence[str]) -> argparse.ArgumentParser:
     """Return the parser of a command line; of the verb that it names only, where it names one."""
-    parser = argparse.ArgumentParser(prog="kohort", description="Kafka's consumer groups in Python.")
+    parser = Parser(prog="kohort", description="Kafka's consumer groups in Python.")
     parser.add_argument("--version", action="store_true", help="print the version")
     verbs = parser.add_subparsers(metavar="VERB")
     wanted = arguments[:1] if arguments and arguments[0] in VERBS else VERBS

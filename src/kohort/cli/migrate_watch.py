@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import signal
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kohort.cli import output
 from kohort.cli.event_log import now_ms
-from kohort.cli.failure import INTERRUPTED, unknown
+from kohort.cli.failure import unknown
 from kohort.cli.lines import iso_time
 from kohort.group.explain.explained import Identity
 from kohort.group.explain.sentences import Names
@@ -146,23 +145,13 @@ async def watch(args: argparse.Namespace, admin: Admin) -> int:
     known = [group.group_id for group in await admin.list_groups()]
     if args.group not in known:
         raise unknown("group", args.group, known, "a group begins when its first member joins")
-    stop = asyncio.Event()
-    for signal_number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
     progress = Progress(args.goal, args.members or 0, args.members is not None)
-    looking = asyncio.ensure_future(follow(args, admin, progress))
-    stopped = asyncio.ensure_future(stop.wait())
     try:
-        await asyncio.wait({looking, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        if looking.done():
-            looking.result()
-            return 0
-    finally:
-        for task in (looking, stopped):
-            task.cancel()
-        await asyncio.gather(looking, stopped, return_exceptions=True)
-    output.remark(f"not over yet, {progress.standing()}")
-    return INTERRUPTED
+        await follow(args, admin, progress)
+    except asyncio.CancelledError:
+        output.remark(f"not over yet, {progress.standing()}")
+        raise
+    return 0
 
 
 async def follow(args: argparse.Namespace, admin: Admin, progress: Progress) -> None:

@@ -12,12 +12,21 @@ from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 
 from kohort.model.ids import TopicPartition
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE = "KOHORT_BOOTSTRAP"
 CONFIG_VARIABLE = "KOHORT_COMMAND_CONFIG"
+
+
+class Parser(ArgumentParser):
+    """A parser that takes no abbreviations: `--del` shall not mean `--delete`. Its verbs' parsers are of this class."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"allow_abbrev": False, **kwargs})
+
 
 Named = tuple[str, frozenset[int] | None]
 """What an option names: a topic, and some of its partitions or None for all."""

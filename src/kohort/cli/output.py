@@ -1,12 +1,15 @@
 """What the commands print: columns and JSON on stdout, remarks and progress on stderr.
 
 Stdout holds only what was asked for, so that it can be piped. Progress shows on a terminal, and only
-once a command has run for two seconds. The one module that knows `rich`, and does without it.
+once a command has run for two seconds. Names that clients chose reach a terminal with their control characters
+escaped. The one module that knows `rich`, and does without it.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -18,13 +21,38 @@ REDRAW_S = 0.1
 
 Cell = str | int | float | None
 
+BOLD, RED, YELLOW, PLAIN = "\x1b[1m", "\x1b[31m", "\x1b[33m", "\x1b[0m"
+CONTROL = re.compile(
+    r"(?!\x1b\[(?:1|31|33|0)m)[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+)
+"""Characters that move a terminal's cursor or reorder its text, but for the colours above."""
+
+
+def escaped(text: str) -> str:
+    """Return text on one line in which every character that does not print is written as an escape, such as `\\x1b`."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def has_colours(stream: TextIO) -> bool:
+    """Whether a stream shows colours: on a terminal that is not dumb, unless NO_COLOR is set; always by FORCE_COLOR."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (stream.isatty() and os.environ.get("TERM") != "dumb")
+
+
+def coloured(text: str, colour: str, stream: TextIO | None = None) -> str:
+    """Return text in a colour where `stream` (stdout) shows any."""
+    return f"{colour}{text}{PLAIN}" if has_colours(sys.stdout if stream is None else stream) else text
+
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], *, empty: str = "") -> str:
     """Return rows under their headings: text to the left, numbers to the right, "-" for None.
 
     No cell is ever cut, so that a line can be searched and copied. Without rows the answer is `empty`.
     """
-    shown = [["-" if cell is None else str(cell) for cell in row] for row in rows]
+    shown = [["-" if cell is None else escaped(str(cell)) for cell in row] for row in rows]
     if not shown:
         return empty
     widths = [max(len(line[at]) for line in [list(columns), *shown]) for at in range(len(columns))]
@@ -37,7 +65,8 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], *, empty: str 
         )
         return "  ".join(cells).rstrip()
 
-    return "\n".join([laid_out([column.upper() for column in columns]), *map(laid_out, shown)])
+    heading = coloured(laid_out([column.upper() for column in columns]), BOLD)
+    return "\n".join([heading, *map(laid_out, shown)])
 
 
 def is_number(cell: str) -> bool:
@@ -46,39 +75,61 @@ def is_number(cell: str) -> bool:
 
 
 class OutputClosed(Exception):
-    """Whoever read our stdout has gone away, as `head` does once it has its lines."""
+    """The process that read our stdout has closed it, as `head` does once it has its lines."""
 
 
 def put(text: str) -> None:
-    """Print lines to stdout; nothing for an empty text. Raises OutputClosed."""
+    """Print lines to stdout, control characters escaped; nothing for an empty text. Raises as put_bytes does."""
     if text:
-        put_bytes(text.encode() + b"\n")
+        shown = CONTROL.sub(lambda found: escaped(found[0]), text)
+        put_bytes(shown.encode("utf-8", "backslashreplace") + b"\n")
 
 
 def put_json(value: Any) -> None:
-    """Print one JSON document on one line to stdout, its keys in the order given. Raises OutputClosed."""
-    put(json.dumps(value, ensure_ascii=False))
+    """Print one JSON document on one line to stdout, its keys in the order given. Raises as put_bytes does."""
+    text = json.dumps(value, ensure_ascii=False)
+    put_bytes(CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode("utf-8", "backslashreplace") + b"\n")
 
 
 def put_bytes(line: bytes) -> None:
-    """Write bytes to stdout as they are. Raises OutputClosed."""
+    """Write bytes to stdout as they are. Raises OutputClosed, and CommandFailed where stdout takes no more."""
     try:
         sys.stdout.buffer.write(line)
-    except BrokenPipeError as gone:
-        raise OutputClosed from gone
+    except OSError as error:
+        raise _unwritable(error) from error
 
 
 def flush() -> None:
-    """Hand stdout's buffer to the operating system. Raises OutputClosed."""
+    """Hand stdout's buffer to the operating system. Raises as put_bytes does."""
     try:
         sys.stdout.flush()
-    except BrokenPipeError as gone:
-        raise OutputClosed from gone
+    except OSError as error:
+        raise _unwritable(error) from error
+
+
+def _unwritable(error: OSError) -> Exception:
+    """Return what a failed write to stdout is to a command; what is still buffered is thrown away."""
+    from kohort.cli.failure import CommandFailed
+
+    # Without this the interpreter would try to write the buffer again at exit, and complain.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):
+        return OutputClosed()
+    return CommandFailed(f"cannot write to stdout: {error.strerror or error}")
 
 
 def remark(sentence: str) -> None:
     """Print a sentence to stderr: what was done, or what to do next."""
-    print(f"kohort: {sentence}", file=sys.stderr)
+    _say(sentence, BOLD)
+
+
+def complain(sentence: str) -> None:
+    """Print a sentence to stderr: why the command failed, and what to do."""
+    _say(sentence, RED)
+
+
+def _say(sentence: str, colour: str) -> None:
+    print(f"{coloured('kohort:', colour, sys.stderr)} {escaped(sentence)}", file=sys.stderr)
 
 
 class Meter:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import signal
 import sys
 import threading
 import time
@@ -19,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from kohort.cli import output
 from kohort.cli.failure import FAILED, USAGE, CommandFailed, run_against
-from kohort.cli.lines import NotARecord, Outgoing, json_line, keyed_line, raw_line
-from kohort.cli.options import add_cluster, verb
+from kohort.cli.lines import NotARecord, Outgoing, header, json_line, keyed_line, raw_line, with_defaults
+from kohort.cli.options import add_cluster, number, verb
 from kohort.cli.topics import START_TIMEOUT_MS, require_topics
 from kohort.model.errors import ErrorCode, KafkaError
 
@@ -34,6 +33,7 @@ EXAMPLES = """
 echo hello | kohort produce greetings
 kohort produce flights --key-separator , < flights.csv
 kohort produce flights --json --compression zstd < flights.jsonl
+kohort produce flights --key N14228 --header source=test --partition 0 < departures.txt
 kohort consume flights --from-beginning --timeout-ms 1000 --json | kohort produce copy --json
 """
 
@@ -42,6 +42,22 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     """Add `produce` to the command line."""
     parser = verb(verbs, "produce", "send the lines of stdin to a topic", run=run, examples=EXAMPLES)
     parser.add_argument("topic", metavar="TOPIC")
+    parser.add_argument("--key", metavar="TEXT", help="the key of each record whose line has none")
+    parser.add_argument(
+        "--header",
+        dest="headers",
+        metavar="NAME=VALUE",
+        type=header,
+        action="append",
+        default=[],
+        help="a header of each record whose line has none; may repeat",
+    )
+    parser.add_argument(
+        "--partition",
+        metavar="P",
+        type=number(0, "a partition"),
+        help="where each record goes whose line names no partition (default: by its key)",
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--key-separator", metavar="TEXT", help="a line is KEY, this text, VALUE (default: all is value)")
     form.add_argument(
@@ -61,9 +77,11 @@ def run(args: argparse.Namespace) -> int:
         read = json_line
     elif args.key_separator is not None:
         if not args.key_separator:
-            output.remark("--key-separator is empty: give at least one character")
-            return USAGE
+            raise CommandFailed("--key-separator is empty: give at least one character", USAGE)
+        if args.key is not None:
+            raise CommandFailed("--key-separator takes the key from each line: leave --key away, or it", USAGE)
         read = keyed_line(args.key_separator.encode())
+    read = with_defaults(read, args.key, tuple(args.headers), args.partition)
     return run_against(args.bootstrap_server, lambda: send(args, read))
 
 
@@ -72,7 +90,9 @@ async def send(args: argparse.Namespace, read: Callable[[bytes], Outgoing]) -> i
     from kohort.client import Admin, Producer
 
     async with Admin(args.bootstrap_server, start_timeout_ms=START_TIMEOUT_MS, **args.security) as admin:
-        await require_topics(admin, [args.topic])
+        count = (await require_topics(admin, [args.topic]))[args.topic]
+    if args.partition is not None and args.partition >= count:
+        raise CommandFailed(f"topic {args.topic!r} has partitions 0 to {count - 1}, and no {args.partition}", USAGE)
     producer = Producer(
         bootstrap_servers=args.bootstrap_server,
         acks=args.acks,
@@ -80,28 +100,36 @@ async def send(args: argparse.Namespace, read: Callable[[bytes], Outgoing]) -> i
         allow_auto_create_topics=False,
         **args.security,
     )
-    tally = Tally()
+    tally, stdin = Tally(), StdinLines()
     async with producer:
         try:
             with output.Meter(f"producing to {args.topic}") as meter:
-                async for lines in stdin_lines():
+                async for lines in stdin:
+                    tally.read += len(lines)
                     for line in lines:
                         await tally.send(producer, args.topic, line, read)
                     meter.advance(len(lines))
                     tally.count_done()
+        except asyncio.CancelledError:
+            # A signal: what was given to the producer by then is still sent.
+            tally.unsent = tally.read - tally.lines + stdin.count_unread()
         finally:
-            await producer.flush()
-            tally.count_done()
-            tally.report(args.topic)
-    return FAILED if tally.failed else 0
+            try:
+                await producer.flush()
+            finally:
+                tally.count_done()
+                tally.report(args.topic)
+    return FAILED if tally.failed or tally.unsent else 0
 
 
 class Tally:
-    """How many lines were read, and how many of their records were acknowledged or refused."""
+    """How many lines were read, given to the producer, and acknowledged, refused or neither."""
 
     def __init__(self) -> None:
         self.started = time.monotonic()
+        self.read = 0
         self.lines = 0
+        self.unsent = 0
         self.sent = 0
         self.failed = 0
         self.first_error: KafkaError | None = None
@@ -109,7 +137,6 @@ class Tally:
 
     async def send(self, producer: Producer, topic: str, line: bytes, read: Callable[[bytes], Outgoing]) -> None:
         """Send one line. Raises CommandFailed, naming the line, where it cannot become a record of the topic."""
-        self.lines += 1
         try:
             record = read(line)
             delivery = await producer.send(
@@ -121,11 +148,12 @@ class Tally:
                 headers=record.headers,
             )
         except NotARecord as error:
-            raise CommandFailed(f"line {self.lines} of stdin is no record: {error}", USAGE) from None
+            raise CommandFailed(f"line {self.lines + 1} of stdin is no record: {error}", USAGE) from None
         except KafkaError as error:
             if error.code not in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.MESSAGE_TOO_LARGE):
                 raise
-            raise CommandFailed(f"line {self.lines} of stdin cannot be sent: {error.text}", USAGE) from None
+            raise CommandFailed(f"line {self.lines + 1} of stdin cannot be sent: {error.text}", USAGE) from None
+        self.lines += 1
         self.under_way.append(delivery)
 
     def count_done(self) -> None:
@@ -143,37 +171,42 @@ class Tally:
         took = time.monotonic() - self.started
         output.remark(f"{self.sent:,} record{'s' * (self.sent != 1)} sent to {topic} in {took:.1f} s")
         if self.failed:
-            output.remark(f"{self.failed:,} not written; the first: {self.first_error}")
+            output.complain(f"{self.failed:,} not written; the first: {self.first_error}")
+        if unknown := len(self.under_way):
+            output.complain(f"{unknown:,} not acknowledged by the broker: they may be written, or lost")
+        if self.unsent:
+            output.complain(f"{self.unsent:,} read from stdin and not sent")
 
 
-async def stdin_lines() -> AsyncIterator[list[bytes]]:
-    """Yield the lines of stdin in groups as they arrive, without line ends; SIGINT and SIGTERM end them."""
-    loop = asyncio.get_running_loop()
-    chunks: asyncio.Queue[bytes] = asyncio.Queue(maxsize=8)
-    stop = asyncio.Event()
+class StdinLines:
+    """The lines of stdin as they arrive, read by a thread of its own."""
 
-    def pump() -> None:
-        # os.read holds no lock of sys.stdin, so the interpreter can end while this thread still waits.
-        while chunk := os.read(sys.stdin.fileno(), CHUNK_BYTES):
-            asyncio.run_coroutine_threadsafe(chunks.put(chunk), loop).result()
-        asyncio.run_coroutine_threadsafe(chunks.put(b""), loop)
+    def __init__(self) -> None:
+        self._chunks: asyncio.Queue[bytes] = asyncio.Queue(maxsize=8)
+        self._rest = b""
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    threading.Thread(target=pump, name="stdin", daemon=True).start()
-    stopped = loop.create_task(stop.wait())
-    rest = b""
-    while True:
-        chunk = loop.create_task(chunks.get())
-        await asyncio.wait({chunk, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        if not chunk.done():
-            chunk.cancel()
-            return
-        if not chunk.result():
-            break
-        *lines, rest = (rest + chunk.result()).split(b"\n")
-        if lines:
-            yield [line.removesuffix(b"\r") for line in lines]
-    stopped.cancel()
-    if rest:
-        yield [rest.removesuffix(b"\r")]
+    async def __aiter__(self) -> AsyncIterator[list[bytes]]:
+        """Yield lines in groups, without line ends."""
+        loop = asyncio.get_running_loop()
+
+        def pump() -> None:
+            # os.read holds no lock of sys.stdin, so the interpreter can end while this thread still waits.
+            while chunk := os.read(sys.stdin.fileno(), CHUNK_BYTES):
+                asyncio.run_coroutine_threadsafe(self._chunks.put(chunk), loop).result()
+            asyncio.run_coroutine_threadsafe(self._chunks.put(b""), loop)
+
+        threading.Thread(target=pump, name="stdin", daemon=True).start()
+        while chunk := await self._chunks.get():
+            *lines, self._rest = (self._rest + chunk).split(b"\n")
+            if lines:
+                yield [line.removesuffix(b"\r") for line in lines]
+        if rest := self._rest:
+            self._rest = b""
+            yield [rest.removesuffix(b"\r")]
+
+    def count_unread(self) -> int:
+        """Return how many lines were taken from stdin and not yielded."""
+        text = self._rest
+        while not self._chunks.empty():
+            text += self._chunks.get_nowait()
+        return len(text.splitlines())

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kohort.cli import output
-from kohort.cli.failure import FAILED, INTERRUPTED, USAGE, CommandFailed, closed_pipe
+from kohort.cli.failure import FAILED, INTERRUPTED, USAGE, CommandFailed
 from kohort.cli.options import add_json, number, verb
 
 if TYPE_CHECKING:
@@ -89,17 +89,8 @@ def run(args: argparse.Namespace) -> int:
     for name in foreign:
         if getattr(args, name):
             option = "from" if name == "first" else name
-            output.remark(f"--{option} goes with {'--seeds' if args.seed is not None else '--seed'}")
-            return USAGE
-    try:
-        status = run_one(args) if args.seed is not None else run_many(args)
-        output.flush()
-    except CommandFailed as failure:
-        output.remark(failure.sentence)
-        return failure.status
-    except output.OutputClosed:
-        return closed_pipe()
-    return status
+            raise CommandFailed(f"--{option} goes with {'--seeds' if args.seed is not None else '--seed'}", USAGE)
+    return run_one(args) if args.seed is not None else run_many(args)
 
 
 # One world

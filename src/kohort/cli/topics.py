@@ -1,4 +1,4 @@
-"""`kohort topics create|list|describe|delete`: what topics there are, and how far each partition reaches."""
+"""`kohort topics create|list|describe|alter|delete`: what topics there are, and how far each partition reaches."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kohort.cli import output
-from kohort.cli.failure import run_against, unknown
+from kohort.cli.failure import USAGE, CommandFailed, run_against, unknown
 from kohort.cli.options import add_cluster, add_json, number, setting, verb
 from kohort.model.ids import TopicPartition, topic_id_text
 
@@ -20,7 +20,7 @@ START_TIMEOUT_MS = 2_000
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `topics` and its verbs to the command line."""
-    parser = verbs.add_parser("topics", help="create, list, describe and delete topics")
+    parser = verbs.add_parser("topics", help="create, list, describe, alter and delete topics")
     inner = parser.add_subparsers(metavar="VERB", required=True)
     example = "kohort topics create flights --partitions 12 --config retention.ms=86400000"
     create = verb(inner, "create", "create a topic", run=run_create, examples=example)
@@ -37,11 +37,24 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     listing.add_argument("--internal", action="store_true", help="also those that brokers keep for themselves")
     example = "kohort topics describe flights"
     describe = verb(inner, "describe", "show a topic's partitions", run=run_describe, examples=example)
+    summary = "add partitions to a topic, and change its settings"
+    example = "kohort topics alter flights --partitions 24\nkohort topics alter flights --config retention.ms=3600000"
+    example += "\nkohort topics alter flights --reset retention.ms"
+    alter = verb(inner, "alter", summary, run=run_alter, examples=example)
+    alter.add_argument(
+        "--partitions", metavar="N", type=number(1, "a number of partitions"), help="how many there shall be in all"
+    )
+    alter.add_argument(
+        "--config", metavar="NAME=VALUE", type=setting, action="append", default=[], help="set this; may repeat"
+    )
+    alter.add_argument(
+        "--reset", metavar="NAME", action="append", default=[], help="go back to the broker's default; may repeat"
+    )
     example = "kohort topics delete flights"
     delete = verb(inner, "delete", "delete a topic and its records", run=run_delete, examples=example)
-    for each in (create, describe, delete):
+    for each in (create, describe, alter, delete):
         each.add_argument("name", metavar="NAME")
-    for each in (create, listing, describe, delete):
+    for each in (create, listing, describe, alter, delete):
         add_json(each)
         add_cluster(each)
 
@@ -81,6 +94,13 @@ def run_list(args: argparse.Namespace) -> int:
 def run_describe(args: argparse.Namespace) -> int:
     """Show one topic."""
     return with_admin(args, describe)
+
+
+def run_alter(args: argparse.Namespace) -> int:
+    """Change one topic."""
+    if args.partitions is None and not args.config and not args.reset:
+        raise CommandFailed("nothing to change: give --partitions, --config or --reset", USAGE)
+    return with_admin(args, alter)
 
 
 def run_delete(args: argparse.Namespace) -> int:
@@ -138,15 +158,6 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
         for held in partitions
     ]
     configs = await own_configs(admin, args.name)
-    described = [
-        {
-            "partition": held.partition,
-            "leader": topic.partitions[held.partition].leader,
-            "earliest": earliest[held],
-            "latest": latest[held],
-        }
-        for held in partitions
-    ]
     if args.json:
         output.put_json(
             {
@@ -177,6 +188,29 @@ async def own_configs(admin: Admin, name: str) -> dict[str, str | None]:
 
     configs = await admin.describe_configs(ResourceType.TOPIC, name)
     return {key: configs[key].value for key in sorted(configs) if configs[key].source is ConfigSource.DYNAMIC_TOPIC}
+
+
+async def alter(args: argparse.Namespace, admin: Admin) -> None:
+    """Add partitions and change settings; say how the topic is then."""
+    from kohort.client.admin import ResourceType
+
+    before = (await require_topics(admin, [args.name]))[args.name]
+    changes: dict[str, str | None] = {**dict(args.config), **dict.fromkeys(args.reset)}
+    if args.partitions is not None and args.partitions < before:
+        raise CommandFailed(f"{args.name} has {before} partitions, and partitions cannot be taken away", USAGE)
+    if changes:
+        await admin.alter_configs(ResourceType.TOPIC, args.name, changes)
+    if args.partitions is not None and args.partitions > before:
+        await admin.create_partitions(args.name, args.partitions)
+    count = args.partitions or before
+    configs = await own_configs(admin, args.name)
+    if args.json:
+        output.put_json({"name": args.name, "partitions": count, "configs": configs})
+        return
+    grown = f", {count - before} of them new" if count > before else ""
+    output.put(f"{args.name} has {count} partition{'s' * (count != 1)}{grown}")
+    for name, value in configs.items():
+        output.put(f"  {name}={value}")
 
 
 async def delete(args: argparse.Namespace, admin: Admin) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kohort.cli.failure import FAILED, CommandFailed
+from kohort.extras import install_command
 from kohort.what_if.forecast import Forecast
 
 COLOURS = ("#c0392b", "#d98324", "#7a5ea8", "#2f6db3", "#4c6a57")
@@ -35,7 +36,7 @@ def write_plot(path: Path, forecasts: Sequence[Forecast], title: str) -> None:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError:
-        raise CommandFailed("--plot needs matplotlib: pip install 'kohort[plots]'", FAILED) from None
+        raise CommandFailed(f"--plot needs matplotlib: {install_command('plots')}", FAILED) from None
     with mpl.rc_context({"svg.hashsalt": "kohort", "axes.spines.top": False, "axes.spines.right": False}):
         figure = Figure(figsize=(_WIDTH, 1.0 + _HEIGHT * len(forecasts)), layout="constrained")
         grid: Any = figure.subplots(len(forecasts), 1, sharex=True, sharey=True, squeeze=False)

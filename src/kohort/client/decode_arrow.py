@@ -19,6 +19,7 @@ from kohort.client.record_spans import (
     BrokenRecord,
     read_spans,
 )
+from kohort.extras import install_command
 from kohort.wire.records import Buffer, CorruptBatch
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def _require_pyarrow() -> None:
     try:
         import pyarrow  # noqa: F401
     except ImportError:
-        raise ImportError("Arrow needs pyarrow: run: pip install 'kohort[spark]'") from None
+        raise ImportError(f"Arrow needs pyarrow: {install_command('spark')}") from None
 
 
 @cache

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 from kohort.client.consumer_metrics import CONSUMER_METRICS
+from kohort.extras import install_command
 from kohort.member.metrics import Kind, Metric
 from kohort.model.ids import TopicPartition
 
@@ -19,7 +20,7 @@ try:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
     from prometheus_client.registry import Collector
 except ImportError as cause:
-    raise ImportError("kohort.client.prometheus needs prometheus-client: pip install 'kohort[metrics]'") from cause
+    raise ImportError(f"kohort.client.prometheus needs prometheus-client: {install_command('metrics')}") from cause
 
 PREFIX = "kohort_consumer"
 LABELS = ("client_id", "group")

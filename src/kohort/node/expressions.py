@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kohort.extras import install_command
+
 try:
     import re2
 except ImportError:
@@ -23,9 +25,7 @@ MAX_STEPS = 500_000_000
 FREE_SIZE = 250
 """A compiled expression up to this size is never refused."""
 
-MISSING = (
-    "This broker cannot match regular expressions: it needs google-re2, which `pip install 'kohort[fast]'` brings."
-)
+MISSING = f"This broker cannot match regular expressions: it needs google-re2; {install_command('fast')}"
 
 Match = Callable[[str], bool]
 

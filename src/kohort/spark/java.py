@@ -17,6 +17,8 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
+from kohort.extras import install_command
+
 OLDEST_JAVA = 17
 """The oldest Java that Spark 4 runs on."""
 
@@ -59,7 +61,7 @@ def java_home(environ: Mapping[str, str] | None = None, bundled: Callable[[], Pa
     seen = f" ({'; '.join(refused)})" if refused else ""
     raise JavaMissing(
         f"Spark needs Java {OLDEST_JAVA} or newer and none was found{seen}: "
-        "set JAVA_HOME, or run: pip install 'kohort[spark]'"
+        f"set JAVA_HOME, or {install_command('spark')}"
     )
 
 

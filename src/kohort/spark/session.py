@@ -12,6 +12,7 @@ from importlib.resources import files
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from kohort.extras import install_command
 from kohort.spark.java import java_home
 
 if TYPE_CHECKING:
@@ -85,4 +86,4 @@ def require_spark() -> None:
     """Raise SparkMissing, naming the command to run, unless PySpark and pyarrow are installed."""
     missing = [name for name in ("pyspark", "pyarrow") if find_spec(name) is None]
     if missing:
-        raise SparkMissing(f"{' and '.join(missing)} not installed: run: pip install 'kohort[spark]'")
+        raise SparkMissing(f"{' and '.join(missing)} not installed: {install_command('spark')}")

@@ -13,6 +13,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from kohort.extras import install_command
 from kohort.model.errors import ErrorCode, KafkaError
 
 Buffer = bytes | bytearray | memoryview
@@ -34,7 +35,7 @@ class CompressionUnavailable(KafkaError):
     def __init__(self, codec: Compression, package: str) -> None:
         super().__init__(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"{codec.name.lower()} needs the package {package}: pip install 'kohort[fast]'",
+            f"{codec.name.lower()} needs the package {package}: {install_command('fast')}",
         )
 
 

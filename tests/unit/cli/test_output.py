@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 
 import pytest
@@ -23,6 +24,56 @@ def test_json_is_one_line_and_keeps_letters_readable(capsysbinary: pytest.Captur
     output.put_json({"name": "é\n"})
     output.flush()
     assert capsysbinary.readouterr().out == '{"name": "é\\n"}\n'.encode()
+
+
+HOSTILE = "a\x1b]0;owned\x07\nb\u202ec\x9b"
+
+
+def test_a_name_forges_no_row_and_reaches_the_terminal_without_control_characters() -> None:
+    shown = output.table(["group"], [(HOSTILE,)])
+    assert shown.splitlines()[1:] == [r"a\x1b]0;owned\x07\nb\u202ec\x9b"]
+
+
+def test_sentences_are_printed_with_control_characters_escaped(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    output.put(f"first\t{HOSTILE}")
+    output.flush()
+    output.remark(HOSTILE)
+    captured = capsysbinary.readouterr()
+    assert captured.out.decode() == "first\ta\\x1b]0;owned\\x07\nb\\u202ec\\x9b\n"
+    assert captured.err.decode() == "kohort: a\\x1b]0;owned\\x07\\nb\\u202ec\\x9b\n"
+
+
+def test_json_with_control_characters_is_the_same_json_and_prints_none(
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    output.put_json({"group": HOSTILE})
+    output.flush()
+    out = capsysbinary.readouterr().out.decode()
+    assert json.loads(out) == {"group": HOSTILE}
+    assert output.CONTROL.search(out.rstrip("\n")) is None
+
+
+@pytest.mark.parametrize(
+    ("environment", "is_terminal", "is_coloured"),
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"NO_COLOR": "1"}, True, False),
+        ({"TERM": "dumb"}, True, False),
+        ({"FORCE_COLOR": "1"}, False, True),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, True, False),
+    ],
+)
+def test_colours_show_on_a_terminal_unless_they_are_unwanted(
+    environment: dict[str, str], is_terminal: bool, is_coloured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    stream = Terminal() if is_terminal else io.StringIO()
+    assert output.coloured("x", output.RED, stream) == ("\x1b[31mx\x1b[0m" if is_coloured else "x")
 
 
 class Terminal(io.StringIO):

@@ -233,7 +233,7 @@ def test_without_google_re2_an_expression_is_refused_with_the_way_out(monkeypatc
     assert describe(desk, "named").members[0].subscribed_topic_regex == ""
     answer = NativeMember(desk, "m1", subscribed_topic_names=None, subscribed_topic_regex="o.*").join()
     assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
-    assert "kohort[fast]" in (answer.error_message or "")
+    assert "pip install '.[fast]'" in (answer.error_message or "")
 
 
 def test_expression_gives_its_topics_and_those_that_come_later() -> None:

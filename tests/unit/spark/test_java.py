@@ -55,7 +55,7 @@ def test_a_link_on_path_leads_to_the_real_home(tmp_path):
 
 def test_without_any_java_the_error_says_what_was_seen_and_what_to_run(tmp_path):
     old = install(tmp_path / "old", "1.8.0_412")
-    with pytest.raises(JavaMissing, match=r"Java 17 or newer.*old/bin/java is Java 8.*pip install 'kohort\[spark\]'"):
+    with pytest.raises(JavaMissing, match=r"Java 17 or newer.*old/bin/java is Java 8.*pip install '\.\[spark\]'"):
         java_home({"JAVA_HOME": str(old), "PATH": ""}, no_wheel)
 
 

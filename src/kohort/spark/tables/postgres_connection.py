@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from kohort.extras import install_command
+
 try:
     import psycopg
     from psycopg import sql
@@ -28,7 +30,7 @@ class PsycopgMissing(ImportError):
 def require_psycopg() -> None:
     """Raise PsycopgMissing, naming the command to run, unless psycopg is installed."""
     if psycopg is None:
-        raise PsycopgMissing("psycopg is not installed: run: pip install 'kohort[postgres]'")
+        raise PsycopgMissing(f"psycopg is not installed: {install_command('postgres')}")
 
 
 def connect(conninfo: str) -> Connection:

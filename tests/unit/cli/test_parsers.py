@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+import pytest
+
+from kohort.cli.main import main, parser_for
+
+
+def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                yield from parsers(inner)
+
+
+def test_no_parser_takes_an_abbreviated_option() -> None:
+    assert [each.prog for each in parsers(parser_for([])) if each.allow_abbrev] == []
+
+
+def test_an_abbreviation_is_refused_and_not_taken_for_the_option_it_begins(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as refused:
+        main(["topics", "create", "t", "--part", "3"])
+    assert refused.value.code == 2
+    assert "unrecognized arguments: --part" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_knows_the_verbs_of_verbs_and_their_options(
+    shell: str, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert main(["completion", shell]) == 0
+    script = capsysbinary.readouterr().out.decode()
+    assert "reset-offsets" in script
+    assert "to-earliest" in script
