@@ -96,12 +96,26 @@ class Rouse:
 
 
 @dataclass(slots=True)
+class Announce:
+    """A round has begun, of which members learn by their heartbeats.
+
+    Those in `stopping` give up all partitions when they learn of it, and read nothing until the last of `awaited` has
+    joined. So they should learn of it together, when all of `awaited` can be reached, and at `latest_ms` at the latest.
+    """
+
+    group_id: str
+    awaited: tuple[str, ...]
+    stopping: frozenset[str]
+    latest_ms: int
+
+
+@dataclass(slots=True)
 class Then:
     """Decide this next, on the state that this decision leaves."""
 
     command: Command
 
 
-Effect = Append | Note | Reply | Park | Arm | Disarm | Rouse | Then
+Effect = Append | Note | Reply | Park | Arm | Disarm | Rouse | Announce | Then
 Effects = Iterable[Effect]
 """A decision. One that comes as a tuple holds nothing but `Reply` and `Arm` (heartbeats are many)."""

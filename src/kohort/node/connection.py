@@ -2,7 +2,8 @@
 
 The law: replies leave in the order of their requests, and as in Kafka a connection works on one request at
 a time, so frames behind a parked request wait in the backlog. A request that waits only for the disk does
-not block the ones behind it.
+not block the ones behind it, and what a member asks for while its own JoinGroup or SyncGroup waits, such as a commit
+of its generation, is carried out when it arrives if its API says that it may be; only its answer waits.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Request:
         self.message = message
         self.is_parked = False
         self.blocks = True
-        """Whether later requests of the connection wait until this one is answered; a handler may clear it."""
+        """Whether later requests wait if this is not answered when its handler returns; the handler may clear it."""
         self.dropped: Callable[[], None] | None = None
         """Called when the client goes away before the answer; a handler that parks may set it."""
         self.response: Any = None
@@ -91,14 +92,15 @@ class Request:
             if self.is_parked:
                 self.node.answer(self)
 
-    def keep(self, released: Callable[[int], None], dropped: Callable[[], None]) -> None:
-        """Leave the request unanswered without holding up the connection: its next request has it answered first.
+    def keep(self, followed: Callable[[object, int], bool], dropped: Callable[[], None]) -> None:
+        """Leave the request unanswered without holding up the connection: later requests are served at once.
 
-        `released` is then called with the time, and must answer; `dropped` when the client goes away instead.
+        `followed` is called with each of them before it is served, and the time. It answers, unless the later request
+        may get its own answer behind this one: then it returns True. `dropped` is called when the client goes away.
         """
         self.blocks = False
         self.dropped = dropped
-        self.connection.kept = released
+        self.connection.kept = followed
 
     def refuse(self, code: int, text: str | None = None) -> None:
         """Answer the request with an error, in the words of its API."""
@@ -111,6 +113,7 @@ class Connection:
     __slots__ = (
         "backlog",
         "backlog_bytes",
+        "blocker",
         "client_id",
         "client_id_bytes",
         "client_software",
@@ -156,20 +159,21 @@ class Connection:
         self.is_closed = False
         self.is_paused = False
         self.is_throttled = False
-        self.kept: Callable[[int], None] | None = None
-        """Has the kept request answered; no harm if that has happened."""
+        self.kept: Callable[[object, int], bool] | None = None
+        """Called with each request behind the kept one: whether that goes on waiting; no harm if it is answered."""
         self.last_ms = now_ms
         self.out: list[Buffer] = []
         self.out_bytes = 0
         self.outstanding: deque[Request] = deque()
+        self.blocker: Request | None = None
+        """The unanswered request behind which others wait; none is served behind it that could block too."""
         self.backlog: deque[bytes] = deque()
         self.backlog_bytes = 0
 
     @property
     def is_blocked(self) -> bool:
         """Whether no further request may start: one is parked, or the client does not read what we send."""
-        # Nothing is served behind a request that blocks, so only the last can.
-        return self.is_paused or (bool(self.outstanding) and self.outstanding[-1].blocks)
+        return self.is_paused or self.blocker is not None
 
     def add_out(self, request: Request) -> None:
         """Put an answered request's response behind those that will leave next."""

@@ -23,7 +23,7 @@ from kohort.group.describe import (
 )
 from kohort.group.effects import Parked
 from kohort.group.events import OffsetCommitted
-from kohort.group.offset_rules import fetch_error
+from kohort.group.offset_rules import commit_error, fetch_error
 from kohort.group.offsets import fetch_offset
 from kohort.group.shard import followers_of
 from kohort.log.disk import StorageError
@@ -137,13 +137,24 @@ class Coordinator:
         else:
             self._runtime.run(hosted, command, ticket, now_ms)
 
-    def heartbeat(self, command: Heartbeat, ticket: Ticket, now_ms: int) -> Kept | None:
-        """Decide a heartbeat. One that has nothing to say may be kept: then its connection must release or drop it."""
+    def takes(self, command: CommitOffsets) -> bool:
+        """Whether a group would take a commit now."""
+        hosted = self._hosted(command.group_id)
+        if hosted is None or hosted.status is not Status.ACTIVE:
+            return False
+        shard = hosted.shard
+        return not commit_error(shard.groups.get(command.group_id), command, shard.settings)
+
+    def heartbeat(self, command: Heartbeat, ticket: Ticket, now_ms: int, *, is_parked: bool = True) -> Kept | None:
+        """Decide a heartbeat. It may be kept: then its connection must release or drop it.
+
+        One that is not parked is answered at once while its group is at rest.
+        """
         hosted = self._places.get(command.group_id)
         if hosted is None or hosted.status is not Status.ACTIVE:
             self.submit(command, ticket, now_ms)
             return None
-        return self._runtime.heartbeat(hosted, command, ticket, now_ms)
+        return self._runtime.heartbeat(hosted, command, ticket, now_ms, is_parked=is_parked)
 
     def consumer_heartbeat(self, command: ConsumerHeartbeat, ticket: Ticket, now_ms: int) -> KeptHeartbeat | None:
         """Decide a heartbeat of the consumer protocol; the same holds for one that is kept."""

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kohort.node")
 
-_HEAD = Struct(">hhih").unpack_from
+_HEADER = Struct(">hhih")
+_HEAD, _HEAD_BYTES = _HEADER.unpack_from, _HEADER.size
 _REPLY_HEAD = Struct(">ii").pack
 _JOIN_BYTES = 16 << 10
 SEND_BYTES = 64 << 10
@@ -191,10 +192,10 @@ class Node:
         except (FrameTooLarge, MalformedMessage) as error:
             self.reject(connection, describe_garbage(chunk) or str(error))
             return
-        if connection.backlog or connection.is_paused or (connection.outstanding and connection.is_blocked):
-            connection.queue(frames)
-            return
-        self._serve(connection, frames)
+        if connection.backlog or connection.is_blocked:
+            self._put_back(connection, frames)
+        else:
+            self._serve(connection, frames)
         if self._touched or self.durability.woken:
             self._settle()
 
@@ -216,7 +217,8 @@ class Node:
         if connection.is_closed:
             return
         self._write(request)
-        request.blocks = False
+        if connection.blocker is request:
+            connection.blocker = None
         outstanding = connection.outstanding
         while outstanding and outstanding[0].buffers is not None:
             connection.add_out(outstanding.popleft())
@@ -244,41 +246,68 @@ class Node:
                 return
             if connection.out_bytes > SEND_BYTES:
                 connection.send_out()
-            if (connection.outstanding or connection.is_paused) and connection.is_blocked:
-                connection.queue(waiting)
+            if connection.is_blocked:
+                self._put_back(connection, waiting)
                 break
         if connection.out:
             connection.send_out()
 
-    def _dispatch(self, connection: Connection, frame: bytes) -> None:
-        if connection.kept is not None:
-            release, connection.kept = connection.kept, None
-            release(self.now_ms)
+    def _put_back(self, connection: Connection, frames: Iterable[bytes]) -> None:
+        """Let frames wait for the request that blocks the connection, but for those that may be served before it."""
+        late = []
+        for frame in frames:
+            if self._is_overtaking(connection, frame):
+                self._dispatch(connection, frame, is_overtaking=True)
+            else:
+                late.append(frame)
+        if not connection.is_closed:
+            connection.queue(late)
+
+    def _is_overtaking(self, connection: Connection, frame: bytes) -> bool:
+        """Whether a request may be served before the one that blocks its connection, and be answered behind it."""
+        blocker = connection.blocker
+        if blocker is None or connection.is_paused or connection.is_closed or len(frame) < _HEAD_BYTES:
+            return False
+        api_key, version, _, length = _HEAD(frame)
+        route = self._known.get(api_key << 16 | version) or self._routes.get(api_key, version)
+        if route is None or route.overtakes is None:
+            return False
+        try:
+            message = route.decode(frame, _read_client(connection, frame, length, route))[0]
+        except Exception:  # its turn will come, and its refusal
+            return False
+        return route.overtakes(self, blocker, message, version)
+
+    def _dispatch(self, connection: Connection, frame: bytes, *, is_overtaking: bool = False) -> None:
         try:
             api_key, version, correlation_id, length = _HEAD(frame)
             route = self._known.get(api_key << 16 | version) or self._routes.get(api_key, version)
-            if route is None:
-                self._turn_away(connection, api_key, version, correlation_id, frame)
-                return
-            message = route.decode(frame, _read_client(connection, frame, length, route))[0]
+            message = None if route is None else route.decode(frame, _read_client(connection, frame, length, route))[0]
         except Exception as error:  # whatever a garbled frame sets off is the client's fault
             self.reject(connection, describe_garbage(frame) or f"malformed request: {error}")
+            return
+        if connection.kept is not None and not connection.kept(message, self.now_ms):
+            connection.kept = None
+        if route is None:
+            self._turn_away(connection, api_key, version, correlation_id, frame)
             return
         if not connection.is_authenticated and route.api not in _BEFORE_LOGIN:
             self.reject(connection, f"{route.api.name} before SASL authentication")
             return
         request = Request(self, connection, route, correlation_id, message)
+        request.blocks = not is_overtaking
         response = self._handle(request, message)
         if response is None:
             response = request.response
         if response is None:
             request.is_parked = True
             connection.outstanding.append(request)
+            if request.blocks:
+                connection.blocker = request
         elif response is not NO_REPLY and not connection.is_closed:
             request.response = response
             self._write(request)
             if connection.outstanding:
-                request.blocks = False
                 connection.outstanding.append(request)
             else:
                 connection.add_out(request)
@@ -311,7 +340,6 @@ class Node:
         request.response = self.refusal(request, ErrorCode.UNSUPPORTED_VERSION)
         self._write(request)
         if connection.outstanding:
-            request.blocks = False
             connection.outstanding.append(request)
         else:
             connection.add_out(request)

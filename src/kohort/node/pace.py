@@ -18,6 +18,9 @@ SLACK_MS = 250
 MARGIN_MS = 100
 """How long before the next heartbeat the one before is answered, for senders that need the answer first."""
 
+USUAL_MS = 3_000
+"""The interval of a member of which nothing is known: every client's default."""
+
 MOST_MS = 5_000
 """No heartbeat is kept longer: every client gives up on a request at some time, 10 s and more by default."""
 
@@ -51,6 +54,16 @@ class Pace:
         """Whether its next heartbeat comes though the last is unanswered; None when nobody knows yet."""
         self._trial_end_ms = 0
 
+    @property
+    def usual_ms(self) -> int:
+        """The interval as far as it is known, else every client's default."""
+        return self.interval_ms or USUAL_MS
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known when the next heartbeat comes if the last one waits."""
+        return self._overlaps is not None
+
     def begin(self, now_ms: int) -> None:
         """A generation begins for the member: clients start their interval anew here, or go on with the old one."""
         self.arrived_ms = self.answered_ms = now_ms
@@ -76,6 +89,20 @@ class Pace:
         if wait_ms and self._overlaps is None:
             self._trial_end_ms = now_ms + wait_ms
         return wait_ms
+
+    def hold(self, now_ms: int, session_timeout_ms: int) -> int:
+        """Note a heartbeat that must wait, and return for how long it may be kept: as `beat`, but nothing is tried out.
+
+        0 is not at all: its sender is fast.
+        """
+        self.beat(now_ms, session_timeout_ms)
+        if 0 < self.interval_ms < FAST_MS:
+            return 0
+        self._is_probe = False
+        self._trial_end_ms = 0
+        if self._overlaps:
+            return self._wait_ms(session_timeout_ms)
+        return max(0, min(self.usual_ms - MARGIN_MS, session_timeout_ms // 3, MOST_MS))
 
     def _has_waited(self, idle_ms: int) -> bool:
         """Return whether the sender let a kept heartbeat's time run out, which is found out once for all."""
@@ -118,4 +145,4 @@ class Pace:
         return max(0, min(wait_ms, session_timeout_ms // 3, MOST_MS))
 
 
-__all__ = ["FAST_MS", "MARGIN_MS", "MOST_MS", "SLACK_MS", "Pace"]
+__all__ = ["FAST_MS", "MARGIN_MS", "MOST_MS", "SLACK_MS", "USUAL_MS", "Pace"]

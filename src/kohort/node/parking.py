@@ -1,19 +1,36 @@
-"""Heartbeats that are kept until there is something to say, instead of being answered that there is nothing.
+"""Heartbeats of classic members that are kept unanswered until there is news for their senders.
 
-The law: nothing waits behind a kept heartbeat, it is answered in the turn in which its group's answer changes, and no
-later than its sender's pace allows. What is kept is the command: to answer it, it is decided again, by the group. It
+The laws: only a commit of the same member waits behind a kept heartbeat, and only while a round is being announced;
+a heartbeat is answered in the turn in which its group's answer changes, eager members of a round together, and no later
+than its sender's pace allows. What is kept is the command: to answer it, the group decides it again. This module
 decides nothing itself and knows no clock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from enum import Enum, auto
+from functools import partial
 
 from kohort.group.commands import Heartbeat
 from kohort.group.results import HeartbeatResult
+from kohort.model.errors import ErrorCode
+from kohort.node.announcement import Announcement
 from kohort.node.offsets_partition import Ticket
 from kohort.node.pace import Pace
 from kohort.node.timers import Timers
+
+_ALIVE = HeartbeatResult(ErrorCode.NONE)
+
+
+class Follower(Enum):
+    """A request that arrives on the connection of a kept heartbeat."""
+
+    HEARTBEAT = auto()
+    """The same member's next heartbeat."""
+    COMMIT = auto()
+    """A commit of the same member, which is carried out at once: only its answer can wait."""
+    OTHER = auto()
 
 
 class Kept:
@@ -27,13 +44,31 @@ class Kept:
         self.pace = pace
         self._parking = parking
 
+    def followed(self, follower: Follower, now_ms: int) -> bool:
+        """Another request came behind it: return whether it goes on waiting. It does not if it was answered before."""
+        return self._parking.followed(self, follower, now_ms)
+
     def release(self, now_ms: int) -> None:
-        """Answer it now, whatever the answer is; no harm if it was answered before."""
-        self._parking.release(self, now_ms)
+        """Answer it for a request that cannot wait behind it; no harm if it was answered before."""
+        self._parking.followed(self, Follower.OTHER, now_ms)
 
     def drop(self) -> None:
         """Forget it: its sender has gone."""
         self._parking.drop(self)
+
+
+class _Group:
+    """The kept heartbeats of one group, by member id."""
+
+    __slots__ = ("announcement", "due", "group_id", "kept")
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.kept: dict[str, Kept] = {}
+        self.announcement: Announcement | None = None
+        """The round of which its members have not learnt yet."""
+        self.due: list[Kept] = []
+        """Heartbeats that are to be answered while the round is announced: their members are out, or do not stop."""
 
 
 class Parking:
@@ -42,17 +77,24 @@ class Parking:
     def __init__(self, timers: Timers, decide: Callable[[Heartbeat, int], HeartbeatResult]) -> None:
         self._timers = timers
         self._decide = decide
-        self._groups: dict[str, dict[Kept, None]] = {}
+        self._groups: dict[str, _Group] = {}
         self._paces: dict[str, Pace] = {}
         """By member id, which is unique over all groups: it holds a UUID."""
 
     def __len__(self) -> int:
-        return sum(map(len, self._groups.values()))
+        return sum(len(group.kept) for group in self._groups.values())
 
     @property
     def remembered(self) -> int:
         """How many members' paces are known."""
         return len(self._paces)
+
+    def is_kept(self, group_id: str, member_id: str) -> bool:
+        """Whether a heartbeat of a member is here."""
+        group = self._groups.get(group_id)
+        return group is not None and member_id in group.kept
+
+    # -- members come and go
 
     def begin(self, member_id: str, now_ms: int) -> None:
         """A member got its assignment, from which most clients measure to their first heartbeat."""
@@ -61,51 +103,179 @@ class Parking:
             pace = self._paces[member_id] = Pace(now_ms)
         pace.begin(now_ms)
 
-    def forget(self, member_id: str) -> None:
-        """A member is out, or another id has taken its place."""
-        self._paces.pop(member_id, None)
+    def joined(self, group_id: str, member_id: str) -> None:
+        """A member's JoinGroup waits. `group_changed` is called next."""
+        group = self._groups.get(group_id)
+        if group is not None and group.announcement is not None:
+            group.announcement.reach(member_id)
 
-    def keep(self, command: Heartbeat, ticket: Ticket, session_timeout_ms: int, now_ms: int) -> Kept | None:
-        """Keep a heartbeat of a member of the group if its sender does not mind; None when it is to be answered now."""
-        pace = self._paces.get(command.member_id)
-        if pace is None:
-            self._paces[command.member_id] = Pace(now_ms)
+    def forget(self, group_id: str, member_id: str) -> None:
+        """A member is out, or another id has taken its place. `group_changed` is called next."""
+        self._paces.pop(member_id, None)
+        group = self._groups.get(group_id)
+        if group is not None and group.announcement is not None:
+            group.announcement.reach(member_id)
+            if member_id in group.kept:
+                group.due.append(group.kept[member_id])
+
+    # -- heartbeats come
+
+    def keep(
+        self, command: Heartbeat, result: HeartbeatResult, ticket: Ticket, session_timeout_ms: int, now_ms: int
+    ) -> Kept | None:
+        """Keep a member's heartbeat that `result` would answer; None when it is to be answered now."""
+        if result.is_quiet:
+            pace = self._paces.get(command.member_id)
+            if pace is None:
+                self._paces[command.member_id] = Pace(now_ms)
+                return None
+            wait_ms = pace.beat(now_ms, session_timeout_ms)
+            return self._wait(command, ticket, pace, wait_ms, now_ms) if wait_ms else None
+        group = self._groups.get(command.group_id)
+        if group is None or group.announcement is None or result.error is not ErrorCode.REBALANCE_IN_PROGRESS:
             return None
-        wait_ms = pace.beat(now_ms, session_timeout_ms)
-        if not wait_ms:
-            return None
+        announcement = group.announcement
+        announcement.reach(command.member_id)
+        if announcement.is_due:
+            self._announce(group, now_ms)
+        elif command.member_id in announcement.stopping:
+            pace = self._paces.get(command.member_id)
+            if pace is None:
+                pace = self._paces[command.member_id] = Pace(now_ms)
+            wait_ms = pace.hold(now_ms, session_timeout_ms)
+            return self._wait(command, ticket, pace, wait_ms, now_ms) if wait_ms else None
+        return None
+
+    def _wait(self, command: Heartbeat, ticket: Ticket, pace: Pace, wait_ms: int, now_ms: int) -> Kept:
+        group = self._group(command.group_id)
+        before = group.kept.get(command.member_id)
+        if before is not None:  # what a client sends twice is answered twice
+            self.followed(before, Follower.HEARTBEAT, now_ms)
+            group = self._group(command.group_id)
         command.is_counted = True
-        kept = Kept(self, command, ticket, pace)
-        self._groups.setdefault(command.group_id, {})[kept] = None
-        self._timers.arm(kept, now_ms + wait_ms, kept.release)
+        kept = group.kept[command.member_id] = Kept(self, command, ticket, pace)
+        self._timers.arm(kept, now_ms + wait_ms, partial(self._end_wait, kept))
         return kept
 
-    def group_changed(self, group_id: str, now_ms: int) -> None:
-        """Something happened to a group: answer those of its heartbeats that now have something to say."""
-        for kept in list(self._groups.get(group_id, ())):
-            result = self._decide(kept.command, now_ms)
-            if not result.is_quiet:
-                self._answer(kept, result, now_ms)
+    def _group(self, group_id: str) -> _Group:
+        group = self._groups.get(group_id)
+        if group is None:
+            group = self._groups[group_id] = _Group(group_id)
+        return group
 
-    def release(self, kept: Kept, now_ms: int) -> None:
-        """Answer one heartbeat, unless it was answered before."""
-        if kept in self._groups.get(kept.command.group_id, ()):
-            self._answer(kept, self._decide(kept.command, now_ms), now_ms)
+    # -- news
+
+    def announce(
+        self, group_id: str, awaited: Iterable[str], stopping: frozenset[str], latest_ms: int, now_ms: int
+    ) -> None:
+        """A round has begun for which members in `stopping` stop reading. `group_changed` is called next."""
+        group = self._group(group_id)
+        if group.announcement is not None:
+            self._timers.disarm(group.announcement)
+        announcement = group.announcement = Announcement(awaited, stopping, now_ms, latest_ms)
+        for member_id, kept in group.kept.items():
+            announcement.reach(member_id)
+            if member_id not in stopping:
+                group.due.append(kept)
+        self._timers.arm(announcement, latest_ms, partial(self._announce, group))
+
+    def group_changed(self, group_id: str, now_ms: int) -> None:
+        """Something happened to a group: answer those of its heartbeats for whose senders there is news."""
+        group = self._groups.get(group_id)
+        if group is None:
+            return
+        if group.announcement is None:
+            self._answer_news(group, group.kept.values(), now_ms)
+            return
+        due, group.due = group.due, []
+        self._answer_news(group, due, now_ms)
+        if group.announcement.is_due or not self._is_gathering(group, now_ms):
+            self._announce(group, now_ms)
+
+    def _is_gathering(self, group: _Group, now_ms: int) -> bool:
+        """Whether the round still gathers its members, by what one of them would be answered."""
+        kept = next(iter(group.kept.values()), None)
+        return kept is None or self._decide(kept.command, now_ms).error is ErrorCode.REBALANCE_IN_PROGRESS
+
+    def _announce(self, group: _Group, now_ms: int) -> None:
+        """Have the members that are here learn of their round; the others learn of it by their next heartbeat."""
+        if group.announcement is not None:
+            self._timers.disarm(group.announcement)
+            group.announcement = None
+        self._answer_news(group, group.kept.values(), now_ms)
+        self._tidy(group)
+
+    def _answer_news(self, group: _Group, several: Iterable[Kept], now_ms: int) -> None:
+        for kept in list(several):
+            result = self._decide(kept.command, now_ms)
+            if not result.is_quiet and group.kept.get(kept.command.member_id) is kept:
+                self._answer(group, kept, result, now_ms)
+
+    # -- the end of a wait
+
+    def followed(self, kept: Kept, follower: Follower, now_ms: int) -> bool:
+        """Another request came behind a kept heartbeat: return whether it goes on waiting.
+
+        While a round is announced a commit waits with it: the sender would stop before the others, or be out of reach
+        when they stop. Where that takes longer than an interval, for a member that is silent, it gets its answer.
+        """
+        group = self._groups.get(kept.command.group_id)
+        if group is None or group.kept.get(kept.command.member_id) is not kept:
+            return False
+        result = self._decide(kept.command, now_ms)
+        if self._is_held(group, kept, result):
+            assert group.announcement is not None, "a heartbeat is held while its round is announced"
+            is_long = now_ms - group.announcement.began_ms >= kept.pace.usual_ms
+            if follower is Follower.COMMIT and not is_long:
+                return True
+            if follower is Follower.HEARTBEAT:
+                result = _ALIVE
+            elif is_long:
+                result = _ALIVE
+                group.announcement.lose(kept.command.member_id)
+        self._answer(group, kept, result, now_ms)
+        return False
+
+    def _end_wait(self, kept: Kept, now_ms: int) -> None:
+        """Answer a heartbeat before its sender minds: while its round is announced, that its member is alive."""
+        group = self._groups[kept.command.group_id]
+        result = self._decide(kept.command, now_ms)
+        if self._is_held(group, kept, result):
+            result = _ALIVE
+            if not kept.pace.is_known and group.announcement is not None:
+                group.announcement.lose(kept.command.member_id)
+        self._answer(group, kept, result, now_ms)
+
+    def _is_held(self, group: _Group, kept: Kept, result: HeartbeatResult) -> bool:
+        announcement = group.announcement
+        return (
+            announcement is not None
+            and result.error is ErrorCode.REBALANCE_IN_PROGRESS
+            and kept.command.member_id in announcement.stopping
+        )
 
     def drop(self, kept: Kept) -> None:
-        """Keep a heartbeat no longer, without an answer."""
-        self._timers.disarm(kept)
-        group_id = kept.command.group_id
-        group = self._groups.get(group_id)
-        if group is not None:
-            group.pop(kept, None)
-            if not group:
-                del self._groups[group_id]
+        """Keep a heartbeat no longer, without an answer: its sender has gone."""
+        group = self._groups.get(kept.command.group_id)
+        if group is None or group.kept.get(kept.command.member_id) is not kept:
+            return
+        if group.announcement is not None:
+            group.announcement.lose(kept.command.member_id)
+        self._remove(group, kept)
 
-    def _answer(self, kept: Kept, result: HeartbeatResult, now_ms: int) -> None:
-        self.drop(kept)
+    def _answer(self, group: _Group, kept: Kept, result: HeartbeatResult, now_ms: int) -> None:
+        self._remove(group, kept)
         kept.pace.answered_ms = now_ms
         kept.ticket(result)
 
+    def _remove(self, group: _Group, kept: Kept) -> None:
+        self._timers.disarm(kept)
+        del group.kept[kept.command.member_id]
+        self._tidy(group)
 
-__all__ = ["Kept", "Parking"]
+    def _tidy(self, group: _Group) -> None:
+        if not group.kept and group.announcement is None:
+            self._groups.pop(group.group_id, None)
+
+
+__all__ = ["Follower", "Kept", "Parking"]

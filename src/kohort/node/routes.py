@@ -18,7 +18,17 @@ from kohort.wire.codec import decoder, gatherer
 class Route:
     """One API in one version: how to read, serve, refuse and write it."""
 
-    __slots__ = ("api", "decode", "gather", "handle", "has_tagged_request", "has_tagged_response", "refuse", "version")
+    __slots__ = (
+        "api",
+        "decode",
+        "gather",
+        "handle",
+        "has_tagged_request",
+        "has_tagged_response",
+        "overtakes",
+        "refuse",
+        "version",
+    )
 
     def __init__(self, api: Api, version: int) -> None:
         module: Any = import_module(f"kohort.node.apis.{apis.MODULES[api]}")
@@ -26,6 +36,8 @@ class Route:
         self.version = version
         self.handle: Callable[[Any, Any, Any], Any] = module.handle
         self.refuse: Callable[[Any, int, str, int], Any] = module.refuse
+        self.overtakes: Callable[[Any, Any, Any, int], bool] | None = getattr(module, "overtakes", None)
+        """Whether a request may be served before the parked one that it came behind; most never are."""
         self.decode = decoder(request_class(api), version)
         self.gather = gatherer(response_class(api), version)
         self.has_tagged_request = version >= flexible_from(api)

@@ -19,7 +19,21 @@ from kohort.group.consumer.commands import AssignTarget, ConsumerHeartbeat, Targ
 from kohort.group.consumer.events import MemberState, TargetStored
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.decisions import decide
-from kohort.group.effects import Append, Arm, Disarm, Effect, Effects, Note, Park, Parked, Reply, Rouse, Then
+from kohort.group.effects import (
+    Announce,
+    Append,
+    Arm,
+    Disarm,
+    Effect,
+    Effects,
+    Note,
+    Park,
+    Parked,
+    ParkedKind,
+    Reply,
+    Rouse,
+    Then,
+)
 from kohort.group.events import HardEvent, OffsetCommitted
 from kohort.group.results import ConsumerHeartbeatResult, HeartbeatResult, Result, SyncResult
 from kohort.group.shard import apply
@@ -90,8 +104,10 @@ class Runtime:
 
     # -- heartbeats, which are many
 
-    def heartbeat(self, hosted: OffsetsPartition, command: Heartbeat, ticket: Ticket, now_ms: int) -> Kept | None:
-        """Decide a heartbeat of a classic member, and keep it if it has nothing to say and its sender does not mind."""
+    def heartbeat(
+        self, hosted: OffsetsPartition, command: Heartbeat, ticket: Ticket, now_ms: int, *, is_parked: bool = True
+    ) -> Kept | None:
+        """Decide a heartbeat of a classic member, and keep it if there is no news yet and its sender does not mind."""
         kept = None
         # Its decision comes as a tuple, the answer first.
         for effect in decide(hosted.shard, command, now_ms):
@@ -101,8 +117,8 @@ class Runtime:
                 timer = effect.timer
                 if not self._node.timers.move(timer, effect.deadline_ms):
                     self._node.timers.arm(timer, effect.deadline_ms, partial(self._fire, timer))
-                if self._is_parking and type(result) is HeartbeatResult and result.is_quiet:
-                    kept = self._parking.keep(command, ticket, effect.deadline_ms - now_ms, now_ms)
+                if self._is_parking and type(result) is HeartbeatResult and (is_parked or result.error):
+                    kept = self._parking.keep(command, result, ticket, effect.deadline_ms - now_ms, now_ms)
         if kept is None:
             ticket(result)
         return kept
@@ -312,6 +328,10 @@ class Runtime:
                 followers.append(effect.command)
             elif type(effect) is Park and ticket is not None:
                 self._parked[effect.at] = ticket
+                if effect.at.kind is ParkedKind.JOIN:
+                    self._parking.joined(effect.at.group_id, effect.at.member_id)
+            elif type(effect) is Announce and self._is_parking:
+                self._parking.announce(effect.group_id, effect.awaited, effect.stopping, effect.latest_ms, now_ms)
         if ready:
             self._answer(hosted, ready)
         return followers
@@ -363,7 +383,7 @@ class Runtime:
 
     def _forget(self, session: Timer) -> None:
         """A member is out, or another id has taken its place."""
-        self._parking.forget(session.member_id)
+        self._parking.forget(session.group_id, session.member_id)
         self._rouse(self._consumer_parking.forget(session.group_id, session.member_id))
 
 

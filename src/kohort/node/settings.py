@@ -180,7 +180,11 @@ _GROUPS = [
     _s("kohort.group.initial.quiet.ms", _I, "100",
        "An empty group waits no longer once no join came for so long; -1: always the whole delay.", -1, INT_MAX),
     _s("kohort.group.heartbeat.park", _B, "true",
-       "Whether a heartbeat with nothing to say waits for news, up to its sender's interval; false answers at once."),
+       "Whether a heartbeat waits for news, up to its sender's interval, and eager members learn of a rebalance "
+       "together; false answers each at once."),
+    _s("kohort.group.requests.overtake", _B, "true",
+       "Whether a member's commit and leave are carried out on arrival while its own JoinGroup or SyncGroup waits on "
+       "the connection; false has them wait, as in Kafka."),
     _s("kohort.group.sync.hold.ms", _I, "1000",
        "How long members wait for their assignment while others must revoke and rejoin; 0 never lets them wait.",
        0, INT_MAX),

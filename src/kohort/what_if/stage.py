@@ -42,6 +42,7 @@ KAFKAS_WAYS = {
     "kohort.group.heartbeat.park": "false",
     "kohort.group.consumer.heartbeat.park.ms": "0",
     "kohort.group.consumer.heartbeat.park.stable.ms": "0",
+    "kohort.group.requests.overtake": "false",
     "kohort.group.sync.hold.ms": "0",
     "kohort.group.initial.quiet.ms": "-1",
     "kohort.group.migration.min.embedded.version": "0",

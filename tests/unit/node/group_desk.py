@@ -32,12 +32,21 @@ def group_desk(**settings: Any) -> Desk:
 class GroupMember:
     """One client that speaks the classic protocol in one version of each API."""
 
-    def __init__(self, desk: Desk, instance_id: str | None = None, group_id: str = "g", topic: str = "orders") -> None:
+    def __init__(
+        self,
+        desk: Desk,
+        instance_id: str | None = None,
+        group_id: str = "g",
+        topic: str = "orders",
+        session_timeout_ms: int = 10_000,
+    ) -> None:
         self.desk = desk
         self.peer: Peer = desk.connect()
         self.group_id = group_id
         self.instance_id = instance_id
         self.topic = topic
+        self.protocol = "range"
+        self.session_timeout_ms = session_timeout_ms
         self.member_id = ""
         self.generation = -1
 
@@ -46,12 +55,12 @@ class GroupMember:
         return JoinGroupRequest(
             **{
                 "group_id": self.group_id,
-                "session_timeout_ms": 10_000,
+                "session_timeout_ms": self.session_timeout_ms,
                 "rebalance_timeout_ms": 60_000,
                 "member_id": self.member_id,
                 "group_instance_id": self.instance_id,
                 "protocol_type": "consumer",
-                "protocols": [JoinGroupRequest.Protocol(name="range", metadata=metadata)],
+                "protocols": [JoinGroupRequest.Protocol(name=self.protocol, metadata=metadata)],
                 **fields,
             }
         )
@@ -78,7 +87,7 @@ class GroupMember:
             member_id=self.member_id,
             group_instance_id=self.instance_id,
             protocol_type="consumer",
-            protocol_name="range",
+            protocol_name=self.protocol,
             assignments=[
                 SyncGroupRequest.Assignment(member_id=member_id, assignment=assignment(self.topic, partitions))
                 for member_id, partitions in assigned.items()
@@ -124,9 +133,11 @@ def assignment(topic: str, partitions: list[int]) -> bytes:
     return encode_assignment(Assignment(frozenset(TopicPartition(topic, each) for each in partitions)))
 
 
-def stable_group(desk: Desk, count: int = 2, **fields: Any) -> list[GroupMember]:
+def stable_group(desk: Desk, count: int = 2, protocol: str = "range", **fields: Any) -> list[GroupMember]:
     """Bring members into a Stable group, the leader first; each has one partition."""
     members = [GroupMember(desk, **fields) for _ in range(count)]
+    for member in members:
+        member.protocol = protocol
     find_coordinator(members[0].peer)
     for member in members:
         member.enter()

@@ -8,12 +8,13 @@ hears of it, so that none is ever told twice with other members; if it cannot be
 from __future__ import annotations
 
 from kohort.group.classic.exit import remove
-from kohort.group.classic.group import ClassicGroup, Phase, vote
+from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Phase, vote
 from kohort.group.classic.record import emptied, unsynced
 from kohort.group.classic.sync import answer_syncs
 from kohort.group.commands import CheckJoin, FormGeneration, OpenRound
-from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Reply, Then, parked_join
+from kohort.group.effects import Announce, Append, Arm, Disarm, Effects, Note, Reply, Then, parked_join
 from kohort.group.events import GatheringFailed, GenerationFormed, InitialDelayExtended, RoundOpened
+from kohort.group.migration.kinds import COOPERATIVE
 from kohort.group.results import JoinResult
 from kohort.group.settings import GroupSettings
 from kohort.group.timers import hold_timer, join_timer, quiet_timer, sync_timer
@@ -25,6 +26,9 @@ NAMED = 5
 
 SPREAD_PARTS = 4
 """A first round is quiet when no join came for one part in so many of the time over which they came."""
+
+ANNOUNCED_BY = 2
+"""Members learn of a round within one part in so many of its rebalance timeout; the rest is theirs to join again."""
 
 RETRY_EMPTY_MS = 1_000
 """When to try again to store that a group is empty, after its record could not be appended."""
@@ -60,6 +64,33 @@ def open_round(group: ClassicGroup, command: OpenRound, now_ms: int, settings: G
         yield Then(FormGeneration(group.group_id, Cause(CauseKind.ALL_MEMBERS_JOINED, now_ms)))
     else:
         yield Arm(join_timer(group.group_id), now_ms + longest_ms)
+        yield from _announce(group, now_ms + longest_ms // ANNOUNCED_BY, settings)
+
+
+def _announce(group: ClassicGroup, latest_ms: int, settings: GroupSettings) -> Effects:
+    """Have members that stop reading when they learn of the round learn of it together. Walks all members.
+
+    Only in a Stable group does a member read; one that waits for its assignment is sent back to join at once.
+    """
+    if group.phase is not Phase.STABLE or group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        return
+    coming = group.awaiting_join | group.awaiting_sync | group.pending_sync
+    awaited = sorted(group.members.keys() - coming)
+    stopping = frozenset(each for each in awaited if not _is_cooperative(group, each, settings))
+    if stopping:
+        yield Announce(group.group_id, tuple(awaited), stopping, latest_ms)
+
+
+def _is_cooperative(group: ClassicGroup, member_id: str, settings: GroupSettings) -> bool:
+    """Whether a member keeps its partitions when it joins again (KIP-429), by all that the wire tells.
+
+    As clients do, it is eager as soon as one of its assignors is; an assignor of a user's own shows by the partitions
+    that its members claim, which is from their second round on.
+    """
+    member = group.members[member_id]
+    if all(name in COOPERATIVE for name, _ in member.protocols):
+        return True
+    return bool(settings.owned_of(member.metadata(group.protocol_name)))
 
 
 def check_join(group: ClassicGroup, now_ms: int, settings: GroupSettings) -> Effects:

@@ -13,7 +13,7 @@ from kohort.model.errors import ErrorCode
 from kohort.node.connection import Request
 from kohort.node.node import Node
 from kohort.wire.apis import Api
-from kohort.wire.messages import OffsetCommitRequest, OffsetCommitResponse
+from kohort.wire.messages import JoinGroupRequest, OffsetCommitRequest, OffsetCommitResponse, SyncGroupRequest
 
 API = Api.OFFSET_COMMIT
 _Topic = OffsetCommitResponse.Topic
@@ -23,6 +23,36 @@ _Partition = OffsetCommitResponse.Topic.Partition
 def handle(node: Node, request: Request, message: OffsetCommitRequest) -> OffsetCommitResponse | None:
     """Pass the offsets of existing partitions to the group, and answer for those of others."""
     version = request.api_version
+    command, topics, answers = _read(node, message, version)
+    response = OffsetCommitResponse(topics=topics)
+    if not command.offsets:
+        return response
+
+    def ticket(result: Result) -> None:
+        if result.error or result.too_large:  # type: ignore[union-attr]
+            _mark(result, answers, version)
+        request.reply(response)
+
+    node.coordinator.submit(command, ticket, node.now_ms)
+    request.blocks = False  # if it waits at all it waits for the disk
+    return None
+
+
+def overtakes(node: Node, blocker: Request, message: OffsetCommitRequest, version: int) -> bool:
+    """Whether a member commits while its own JoinGroup or SyncGroup waits, and the group takes it now.
+
+    When that is answered its generation will be over, and the commit would be refused.
+    """
+    waiting = blocker.message
+    if not isinstance(waiting, JoinGroupRequest | SyncGroupRequest) or not node.config.kohort_group_requests_overtake:
+        return False
+    return message.group_id == waiting.group_id and node.coordinator.takes(_read(node, message, version)[0])
+
+
+def _read(
+    node: Node, message: OffsetCommitRequest, version: int
+) -> tuple[CommitOffsets, list[_Topic], list[tuple[_Partition, str]]]:
+    """Return the command about the partitions that exist, the answer for all, and the part of it about those."""
     offsets: list[OffsetToCommit] = []
     topics: list[_Topic] = []
     answers: list[tuple[_Partition, str]] = []
@@ -48,15 +78,6 @@ def handle(node: Node, request: Request, message: OffsetCommitRequest) -> Offset
                 answers.append((answer, name))
             else:
                 answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    response = OffsetCommitResponse(topics=topics)
-    if not offsets:
-        return response
-
-    def ticket(result: Result) -> None:
-        if result.error or result.too_large:  # type: ignore[union-attr]
-            _mark(result, answers, version)
-        request.reply(response)
-
     command = CommitOffsets(
         message.group_id,
         message.member_id,
@@ -66,9 +87,7 @@ def handle(node: Node, request: Request, message: OffsetCommitRequest) -> Offset
         message.retention_time_ms,
         version >= 9,
     )
-    node.coordinator.submit(command, ticket, node.now_ms)
-    request.blocks = False  # if it waits at all it waits for the disk
-    return None
+    return command, topics, answers
 
 
 def refuse(message: OffsetCommitRequest, code: ErrorCode, text: str, version: int) -> OffsetCommitResponse:

@@ -10,8 +10,9 @@ from kohort.group.results import Result
 from kohort.model.errors import ErrorCode
 from kohort.node.connection import Request
 from kohort.node.node import Node
+from kohort.node.parking import Follower
 from kohort.wire.apis import Api
-from kohort.wire.messages import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages import HeartbeatRequest, HeartbeatResponse, OffsetCommitRequest
 
 API = Api.HEARTBEAT
 JAVA = "apache-kafka-java"
@@ -25,15 +26,22 @@ def handle(node: Node, request: Request, message: HeartbeatRequest) -> Heartbeat
         request.reply(HeartbeatResponse(error_code=result.error) if result.error else _ALIVE)
 
     command = Heartbeat(message.group_id, message.member_id, message.group_instance_id, message.generation_id)
-    if message.group_instance_id is not None and request.connection.client_software[0] == JAVA:
-        # Its close waits for the answers to all that it has sent, and a static member sends no LeaveGroup that would
-        # release a parked heartbeat.
-        node.coordinator.submit(command, ticket, node.now_ms)
-        return None
-    kept = node.coordinator.heartbeat(command, ticket, node.now_ms)
+    # Java's close waits for the answers to all that it has sent, and a static member sends no LeaveGroup that would
+    # release a parked heartbeat.
+    is_parked = message.group_instance_id is None or request.connection.client_software[0] != JAVA
+    kept = node.coordinator.heartbeat(command, ticket, node.now_ms, is_parked=is_parked)
     if kept is not None:
-        request.keep(kept.release, kept.drop)
+        request.keep(lambda behind, now_ms: kept.followed(_follower(message, behind), now_ms), kept.drop)
     return None
+
+
+def _follower(message: HeartbeatRequest, behind: object) -> Follower:
+    """Return what has come behind a kept heartbeat."""
+    if not isinstance(behind, HeartbeatRequest | OffsetCommitRequest):
+        return Follower.OTHER
+    if (behind.group_id, behind.member_id) != (message.group_id, message.member_id):
+        return Follower.OTHER
+    return Follower.HEARTBEAT if isinstance(behind, HeartbeatRequest) else Follower.COMMIT
 
 
 def refuse(message: HeartbeatRequest, code: ErrorCode, text: str, version: int) -> HeartbeatResponse:

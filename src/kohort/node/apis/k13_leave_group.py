@@ -12,7 +12,7 @@ from kohort.model.reason import MAX_REASON_LENGTH
 from kohort.node.connection import Request
 from kohort.node.node import Node
 from kohort.wire.apis import Api
-from kohort.wire.messages import LeaveGroupRequest, LeaveGroupResponse
+from kohort.wire.messages import JoinGroupRequest, LeaveGroupRequest, LeaveGroupResponse, SyncGroupRequest
 
 API = Api.LEAVE_GROUP
 
@@ -34,6 +34,15 @@ def handle(node: Node, request: Request, message: LeaveGroupRequest) -> LeaveGro
 
     node.coordinator.submit(Leave(message.group_id, members), ticket, node.now_ms)
     return None
+
+
+def overtakes(node: Node, blocker: Request, message: LeaveGroupRequest, version: int) -> bool:
+    """Whether a member leaves whose own JoinGroup or SyncGroup waits: nobody need wait for it any longer."""
+    waiting = blocker.message
+    if not isinstance(waiting, JoinGroupRequest | SyncGroupRequest) or not node.config.kohort_group_requests_overtake:
+        return False
+    leaving = {member.member_id for member in message.members} if version >= 3 else {message.member_id}
+    return message.group_id == waiting.group_id and leaving == {waiting.member_id}
 
 
 def refuse(message: LeaveGroupRequest, code: ErrorCode, text: str, version: int) -> LeaveGroupResponse:

@@ -61,7 +61,12 @@ def handle(
 
     kept = node.coordinator.consumer_heartbeat(command, ticket, node.now_ms)
     if kept is not None:
-        request.keep(kept.release, kept.drop)
+
+        def followed(_: object, now_ms: int) -> bool:
+            kept.release(now_ms)
+            return False
+
+        request.keep(followed, kept.drop)
     return None
 
 
