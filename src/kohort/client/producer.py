@@ -271,6 +271,10 @@ def _serialized(name: str, given: object, serializer: Callable[[Any], bytes | No
 
 def _checked(headers: Headers) -> tuple[tuple[str, bytes | None], ...]:
     """Return headers as a record has them. Raises TypeError, ValueError: one bad record must not fail its batch."""
+    if not isinstance(headers, Iterable):
+        raise TypeError(
+            f"headers={headers!r} is an {type(headers).__name__}: expected pairs of a str and bytes, or a dict"
+        )
     pairs = tuple(headers.items() if isinstance(headers, Mapping) else headers)
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2:
