@@ -1,7 +1,7 @@
 """The same clients without asyncio: a loop thread in the background, blocking calls in front."""
 
-from kohort.broker.embedded import EmbeddedBroker
 from kohort.sync import Admin, Consumer, Producer
+from kohort.testing import EmbeddedBroker
 
 with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as broker:
     address = broker.bootstrap_servers

@@ -3,7 +3,7 @@
 import asyncio
 
 from kohort import Admin, CapacityAssignor, Consumer
-from kohort.broker.embedded import EmbeddedBroker
+from kohort.testing import EmbeddedBroker
 
 
 async def main(address: str) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 
 from kohort import Admin, Consumer, Producer, SubscriptionPattern
-from kohort.broker.embedded import EmbeddedBroker
+from kohort.testing import EmbeddedBroker
 
 
 def member(name: str, address: str) -> Consumer:

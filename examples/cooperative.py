@@ -3,7 +3,7 @@
 import asyncio
 
 from kohort import Admin, Consumer, CooperativeStickyAssignor, Producer, RebalanceListener, TopicPartition
-from kohort.broker.embedded import EmbeddedBroker
+from kohort.testing import EmbeddedBroker
 
 
 class Told(RebalanceListener):

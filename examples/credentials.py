@@ -4,9 +4,9 @@ import os
 import tempfile
 from pathlib import Path
 
-from kohort.broker.embedded import EmbeddedBroker
 from kohort.client.config_file import config_from
 from kohort.sync import Admin
+from kohort.testing import EmbeddedBroker
 
 PROPERTIES = """
 bootstrap.servers=ADDRESS

@@ -4,7 +4,7 @@ import asyncio
 import re
 
 from kohort import Admin, Consumer, Producer
-from kohort.broker.embedded import EmbeddedBroker
+from kohort.testing import EmbeddedBroker
 
 
 async def main(address: str) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 
 from kohort import Admin, Consumer, Producer
-from kohort.broker.embedded import EmbeddedBroker
+from kohort.testing import EmbeddedBroker
 
 
 async def lag(admin: Admin, group: str) -> dict[str, int]:

@@ -4,7 +4,7 @@ import asyncio
 
 from kohort import Admin, Consumer, TopicPartition, assignor
 from kohort.assign import Assignor, GroupSpec
-from kohort.broker.embedded import EmbeddedBroker
+from kohort.testing import EmbeddedBroker
 
 
 def canary_or_not(spec: GroupSpec) -> dict[str, list[TopicPartition]]:

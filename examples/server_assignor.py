@@ -4,7 +4,7 @@ import asyncio
 
 from kohort import Admin, Consumer, TopicPartition, assignor
 from kohort.assign import GroupSpec
-from kohort.broker.embedded import EmbeddedBroker
+from kohort.testing import EmbeddedBroker
 
 
 @assignor(name="audit-first", cooperative=True, withhold=True)

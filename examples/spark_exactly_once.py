@@ -3,11 +3,11 @@
 import tempfile
 from pathlib import Path
 
-from kohort.broker.embedded import EmbeddedBroker
 from kohort.spark import GroupStream, build, exactly_once
 from kohort.spark.into_table import ExactlyOnce
 from kohort.spark.tables import ManifestTable
 from kohort.sync import Admin, Producer
+from kohort.testing import EmbeddedBroker
 
 with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as broker, tempfile.TemporaryDirectory() as folder:
     address = broker.bootstrap_servers

@@ -4,9 +4,9 @@ import csv
 import io
 from collections import Counter
 
-from kohort.broker.embedded import EmbeddedBroker
 from kohort.spark import GroupStream, build
 from kohort.sync import Admin, Producer
+from kohort.testing import EmbeddedBroker
 
 FLIGHTS = """N14228,EWR,IAH,11
 N24211,LGA,IAH,20

@@ -2,9 +2,9 @@
 
 import tempfile
 
-from kohort.broker.embedded import EmbeddedBroker
 from kohort.spark import build
 from kohort.sync import Admin, Producer
+from kohort.testing import EmbeddedBroker
 
 DELAYS = {"EWR": [11, 12], "LGA": [20, -25], "JFK": [33, -18]}
 

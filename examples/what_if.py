@@ -3,8 +3,8 @@
 import asyncio
 
 from kohort import Admin, Consumer
-from kohort.broker.embedded import EmbeddedBroker
 from kohort.cli.main import main as kohort
+from kohort.testing import EmbeddedBroker
 
 MEMBERS = ("m-1", "m-2", "m-3")
 GIVEN = ("--callback-ms", "200", "--network-ms", "1", "--produce-rate", "1200")

@@ -16,7 +16,6 @@ from tests.unit.node.desk import batch, create, fetch, only, produce
 
 from kohort.broker.embedded import EmbeddedBroker
 from kohort.log.disk import StorageError
-from kohort.node.config import ConfigError
 from kohort.wire.apis import Api, response_class
 from kohort.wire.frames import decode_response, encode_request
 from kohort.wire.messages import ApiVersionsRequest, DescribeConfigsRequest, MetadataRequest
@@ -139,7 +138,7 @@ def test_a_port_in_use_is_an_error_and_gives_the_directory_free(broker: Embedded
 
 
 def test_an_unknown_setting_is_refused_before_anything_starts() -> None:
-    with pytest.raises(ConfigError, match=r"did you mean 'num\.partitions'"):
+    with pytest.raises(TypeError, match=r"did you mean 'num\.partitions'"):
         EmbeddedBroker(num_partition=3)
 
 

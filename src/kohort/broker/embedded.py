@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import tempfile
 import threading
+import weakref
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Any
 
 from kohort.broker.broker import Broker
 from kohort.net.loop import new_event_loop
+from kohort.node.config import ConfigError, find
+from kohort.node.settings import BROKER
 
 
 class EmbeddedBroker:
@@ -23,7 +27,8 @@ class EmbeddedBroker:
 
     Settings are Kafka's, with underscores for dots: `group_initial_rebalance_delay_ms=0`. Without `data_dir` the
     broker uses a directory of its own, which `stop` removes. `assignors` are server-side assignors besides the built-in
-    ones: names, assignors or functions of a GroupSpec. Raises ConfigError for an unknown or ill-typed setting.
+    ones: names, assignors or functions of a GroupSpec. Its methods block for milliseconds and work inside a running
+    event loop too. Raises TypeError for a setting that does not exist, ConfigError for a value that it cannot have.
     """
 
     def __init__(
@@ -35,12 +40,23 @@ class EmbeddedBroker:
         assignors: Iterable[object] = (),
         **settings: Any,
     ) -> None:
-        self._own_dir = tempfile.TemporaryDirectory(prefix="kohort-") if data_dir is None else None
-        self.data_dir = os.fspath(data_dir) if data_dir is not None else str(self._own_dir and self._own_dir.name)
+        self._settings = {name.replace("_", "."): _text(value) for name, value in settings.items()}
+        for name in self._settings:
+            try:
+                find(BROKER, name)
+            except ConfigError as unknown:
+                raise TypeError(f"EmbeddedBroker: {unknown}") from None
+        if isinstance(port, bool) or not isinstance(port, int):
+            raise TypeError(f"EmbeddedBroker: port={port!r} is no whole number")
+        if isinstance(assignors, str):
+            raise TypeError(f"EmbeddedBroker: assignors={assignors!r} is a str: expected a list")
         self._host = host
         self._port = port
-        self._settings = {name.replace("_", "."): _text(value) for name, value in settings.items()}
-        self.broker = Broker(self.data_dir, host, port, self._settings, assignors=assignors)
+        self._assignors = tuple(assignors)
+        self.data_dir = tempfile.mkdtemp(prefix="kohort-") if data_dir is None else os.fspath(data_dir)
+        self._process = os.getpid()
+        self._remove = weakref.finalize(self, _remove, self.data_dir, self._process) if data_dir is None else None
+        self.broker = self._made()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
@@ -56,6 +72,7 @@ class EmbeddedBroker:
 
     def start(self) -> EmbeddedBroker:
         """Start the broker and return once clients can connect. Raises StorageError, OSError."""
+        self._check_caller()
         if self._thread is not None:
             return self
         self._loop = new_event_loop()
@@ -71,14 +88,16 @@ class EmbeddedBroker:
 
     def stop(self) -> None:
         """Stop the broker clean; its directory stays, unless it was the broker's own."""
+        self._check_caller()
         if self._thread is not None:
             self._call(self.broker.stop())
             self._end()
-        if self._own_dir is not None:
-            self._own_dir.cleanup()
+        if self._remove is not None:
+            _remove(self.data_dir, self._process)
 
     def kill(self) -> None:
         """End the broker as `kill -9` would. `start` brings it back with what was acknowledged."""
+        self._check_caller()
         if self._thread is not None:
             self._call(self._kill())
             self._end()
@@ -97,6 +116,20 @@ class EmbeddedBroker:
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)
         loop.run_forever()
+        loop.run_until_complete(asyncio.sleep(0))  # Connections that were closed a moment ago let go of their sockets.
+        loop.close()
+
+    def _made(self) -> Broker:
+        return Broker(self.data_dir, self._host, self._port, self._settings, assignors=self._assignors)
+
+    def _check_caller(self) -> None:
+        if os.getpid() != self._process:
+            raise RuntimeError(
+                f"this broker runs in process {self._process}, and os.fork() does not take its thread along to process"
+                f" {os.getpid()}: start, stop and kill it where it was made"
+            )
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("a broker's own thread, which runs assignors and callbacks, cannot start or stop it")
 
     def _call(self, coroutine: Any) -> None:
         assert self._loop is not None, "the loop runs"
@@ -108,10 +141,14 @@ class EmbeddedBroker:
         assert thread is not None, "the loop runs"
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
-        loop.run_until_complete(asyncio.sleep(0))
-        loop.close()
         self._loop = self._thread = None
-        self.broker = Broker(self.data_dir, self._host, self._port, self._settings)
+        self.broker = self._made()
+
+
+def _remove(data_dir: str, process: int) -> None:
+    """Remove a broker's directory, but not where a process that was forked off ends."""
+    if os.getpid() == process:
+        shutil.rmtree(data_dir, ignore_errors=True)
 
 
 def _text(value: Any) -> str:
