@@ -44,7 +44,7 @@ GENERAL = "1000x1000x10"
 
 
 class Java:
-    """Kafka's assignors in one JVM. Raises `jars.Unavailable` when it cannot be had."""
+    """Kafka's assignors in one JVM. Raises `Unavailable` when it cannot be had."""
 
     def __enter__(self) -> Self:
         classes = jars.compiled("Assignors", Path(__file__).resolve().parent / "java")

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from interop.brokers import Broker
-from interop.jars import Unavailable
 from interop.kafka import ApacheKafka
 from interop.kohort_broker import KohortBroker
+from interop.unavailable import Unavailable
 
 from bench.result import Aim, Outcome, Result
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from interop.jars import Unavailable
+from interop.unavailable import Unavailable
 
 from bench.assignors import assignors
 from bench.codec_row import codec

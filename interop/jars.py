@@ -15,16 +15,13 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from interop.unavailable import Unavailable
 from kohort.extras import install_command
 
 HERE = Path(__file__).resolve().parent
 COPY_DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 LEAST_JAVA = 17
 SHORT = "512m"  # the heap of a tool that only looks something up
-
-
-class Unavailable(RuntimeError):
-    """Something this machine does not have and cannot fetch; the text says what and why."""
 
 
 def cache() -> Path:
@@ -40,7 +37,7 @@ def jars(pom: str = "pom.xml") -> Path:
         return target
     maven = shutil.which("mvn")
     if maven is None:
-        raise Unavailable("Maven (mvn) is not installed, so Apache Kafka's jars cannot be fetched")
+        raise Unavailable("there is no Maven (mvn) to fetch Apache Kafka's jars: install it (on Debian: maven)")
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as part:
         command = [maven, "-B", "-q", "-Dstyle.color=never", "-f", str(source)]
@@ -104,7 +101,7 @@ def compiled(name: str, folder: Path = HERE / "java") -> Path:
     if target.is_dir():
         return target
     if not has_compiler():
-        raise Unavailable(f"{source.name} needs a JDK, this Java runtime cannot compile")
+        raise Unavailable(f"{source.name} needs a JDK, this Java runtime cannot compile: install one (default-jdk)")
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as part:
         # The compiler runs inside the one Java that was found, which need not have a javac beside it.

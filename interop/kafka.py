@@ -50,7 +50,7 @@ def free_port() -> int:
 
 
 class ApacheKafka:
-    """A real broker (KRaft, combined roles). Raises `jars.Unavailable` when Java or its jars cannot be had.
+    """A real broker (KRaft, combined roles). Raises `Unavailable` when Java or its jars cannot be had.
 
     `listeners` are security protocols, each on a port of its own in `addresses`; the first is `bootstrap`. `formatting`
     is added to the command that formats the storage, such as `--add-scram USER`.

@@ -13,6 +13,7 @@ from typing import Self
 
 from interop.kafka import free_port
 from interop.process import Child
+from interop.unavailable import Unavailable
 
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
@@ -23,21 +24,15 @@ SETTINGS = {
 }
 
 
-class Missing(RuntimeError):
-    """The server's programs are not installed."""
-
-
 def program(name: str) -> str:
-    """Return the path of a program of PostgreSQL: of PATH, or where pg_config says. Raises Missing."""
+    """Return the path of a program of PostgreSQL: of PATH, or where pg_config says. Raises Unavailable."""
     if found := shutil.which(name):
         return found
     if config := shutil.which("pg_config"):
         folder = subprocess.run([config, "--bindir"], capture_output=True, text=True, check=True).stdout.strip()
         if (path := Path(folder) / name).is_file():
             return str(path)
-    raise Missing(
-        f"there is no {name} here: install PostgreSQL's server (on Debian and Ubuntu: the package postgresql)"
-    )
+    raise Unavailable(f"there is no {name}: install PostgreSQL's server (on Debian: postgresql)")
 
 
 class Postgres:

@@ -14,8 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from interop.jars import Unavailable
 from interop.process import Child, until_interrupted
+from interop.unavailable import Unavailable
 
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"

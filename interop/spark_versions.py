@@ -13,7 +13,8 @@ import tempfile
 import venv
 from pathlib import Path
 
-from interop.jars import Unavailable, cache
+from interop.jars import cache
+from interop.unavailable import Unavailable
 
 OLDEST = "4.2.0"
 """The oldest PySpark that pyproject.toml allows."""

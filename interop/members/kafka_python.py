@@ -14,6 +14,9 @@ from kafka.errors import KafkaError
 
 from interop.members.report import Options, Report, options
 
+TROUBLE = (KafkaError, OSError)
+"""What a call raises while the broker cannot be reached: errors of connections come as Python's own."""
+
 ASSIGNORS = {
     "range": RangePartitionAssignor,
     "roundrobin": RoundRobinPartitionAssignor,
@@ -73,7 +76,7 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
         }
         try:
             self.consumer.commit(offsets)
-        except KafkaError as error:
+        except TROUBLE as error:
             self.report.refused(repr(error))
         else:
             self.report.committed(self.positions)
@@ -84,7 +87,7 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
             try:
                 # Long enough for a round to end within one poll, for the reason told above.
                 polled = self.consumer.poll(timeout_ms=1000)
-            except KafkaError as error:
+            except TROUBLE as error:
                 self.report.troubled(error)
                 continue
             rows = [(r.partition, r.offset, r.key.decode(), r.value.decode()) for rs in polled.values() for r in rs]

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import pytest
+from interop.unavailable import Unavailable
 
 FLAGS = (
     "--headless",
@@ -50,7 +50,7 @@ class Chromium:
     def __init__(self, profile: Path) -> None:
         program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
         if program is None:
-            pytest.fail("this test needs a browser: install the package chromium")
+            raise Unavailable("there is no browser: install Chromium (on Debian: chromium)")
         ours_in, theirs_out = os.pipe()
         theirs_in, ours_out = os.pipe()
         ends = (theirs_in, theirs_out)

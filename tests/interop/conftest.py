@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import signal
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from interop.group import Group
 from interop.kafka import ApacheKafka
 from interop.kohort_broker import KohortBroker
 from interop.spark_cluster import SparkCluster
+from interop.unavailable import Unavailable
 from tests.interop.lanes import Lanes, Stage, is_lane, order
 from tests.interop.topics import create_topic
 
@@ -26,6 +28,9 @@ SHORT_SESSIONS = {  # so that a killed member is missed sooner, and Apache Kafka
     "group.consumer.min.heartbeat.interval.ms": "500",
     "group.consumer.heartbeat.interval.ms": "1000",
 }
+MISSING = pytest.StashKey[Counter[str]]()
+"""How many tests were skipped for each part that is missing on this machine."""
+
 _numbers = itertools.count(1)
 
 
@@ -51,6 +56,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.interop)
             _record(item)
     items.sort(key=order)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Skip a test for which a part is missing here, in a fixture or in the test itself, and keep what it is."""
+    if call.excinfo is not None and isinstance(missing := call.excinfo.value, Unavailable):
+        item.config.stash.setdefault(MISSING, Counter())[str(missing)] += 1
+        skipped = pytest.skip.Exception(str(missing), _use_item_location=True)
+        call.excinfo = pytest.ExceptionInfo.from_exc_info((type(skipped), skipped, call.excinfo.tb))
+    return (yield)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """End with what is missing on this machine, and how to install it."""
+    if missing := config.stash.get(MISSING, None):
+        terminalreporter.section("parts that are missing here")
+        for reason, count in sorted(missing.items()):
+            terminalreporter.line(f"{count} tests skipped: {reason}")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -88,11 +113,8 @@ def _record(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session")
 def _apache() -> Iterator[ApacheKafka]:
-    try:
-        broker = ApacheKafka(SHORT_SESSIONS)
-        broker.start()
-    except jars.Unavailable as reason:
-        pytest.skip(str(reason))
+    broker = ApacheKafka(SHORT_SESSIONS)
+    broker.start()
     yield broker
     broker.stop()
     broker.remove()
@@ -123,10 +145,7 @@ def apache(_apache: ApacheKafka) -> ApacheKafka:
 @pytest.fixture(scope="session")
 def spark_cluster() -> Iterator[SparkCluster]:
     """A Spark standalone cluster of a master and two workers."""
-    try:
-        cluster = SparkCluster().start()
-    except jars.Unavailable as reason:
-        pytest.skip(str(reason))
+    cluster = SparkCluster().start()
     yield cluster
     cluster.stop()
 
@@ -134,11 +153,8 @@ def spark_cluster() -> Iterator[SparkCluster]:
 @pytest.fixture(scope="session")
 def java() -> str:
     """A Java that can run Kafka's tools, and their jars."""
-    try:
-        jars.class_path()
-        return jars.java()
-    except jars.Unavailable as reason:
-        pytest.skip(str(reason))
+    jars.class_path()
+    return jars.java()
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from interop.brokers import Broker
 from interop.group import Group
+from interop.unavailable import Unavailable
 from tests.interop.topics import create_topic
 
 LANES = 6
@@ -57,7 +58,7 @@ class Lanes:
             if kind not in brokers:
                 try:
                     brokers[kind] = request.getfixturevalue(f"_{kind}")
-                except pytest.skip.Exception as reason:
+                except Unavailable as reason:
                     brokers[kind] = reason
             found = brokers[kind]
             if isinstance(found, BaseException):

@@ -61,10 +61,7 @@ class Java:
 
 @pytest.fixture(scope="module")
 def java() -> Iterator[Java]:
-    try:
-        peer = Java()
-    except jars.Unavailable as reason:
-        pytest.skip(str(reason))
+    peer = Java()
     yield peer
     peer.child.kill()
     peer.child.wait()

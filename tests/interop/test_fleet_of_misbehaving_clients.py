@@ -19,8 +19,6 @@ from interop.group import Group
 from interop.kafka import ApacheKafka
 from tests.interop.topics import create_topic
 
-from interop import jars
-
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 pytest.importorskip("confluent_kafka")
@@ -97,11 +95,8 @@ class Seen(NamedTuple):
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Log]:
-    try:
-        broker = ApacheKafka(SETTINGS)
-        broker.start()
-    except jars.Unavailable as reason:
-        pytest.skip(str(reason))
+    broker = ApacheKafka(SETTINGS)
+    broker.start()
     folder = tmp_path_factory.mktemp("log")
     members = tmp_path_factory.mktemp("members")
     java, aiokafka, fight = (

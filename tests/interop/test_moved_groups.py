@@ -21,7 +21,6 @@ from interop.waiting import eventually
 from tests.interop.kafka_tools import GROUPS, tool
 from tests.interop.topics import create_topic
 
-from interop import jars
 from kohort.broker.disk import OsDisk
 from kohort.log.config import LogConfig
 from kohort.log.offsets_topic import Replay, record_of
@@ -124,10 +123,7 @@ def compared_records(logs: Path) -> Counter[int]:
 def kafka() -> Iterator[ApacheKafka]:
     """An Apache Kafka that is stopped and started by the test."""
     broker = ApacheKafka(wait_s=120)
-    try:
-        broker.start()
-    except jars.Unavailable as reason:
-        pytest.skip(str(reason))
+    broker.start()
     create_topic(broker.bootstrap, TOPIC, PARTITIONS)
     yield broker
     broker.stop()

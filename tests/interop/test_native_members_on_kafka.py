@@ -14,7 +14,6 @@ from interop.kafka import ApacheKafka
 from tests.integration.native_scenarios import NATIVE, membership_of, reader, together
 from tests.integration.scenario_book import Scenario, create, run
 
-from interop import jars
 from kohort.model.errors import KafkaError
 
 
@@ -33,10 +32,7 @@ def test_on_apache_kafka(scenario: Scenario, bootstrap: str) -> None:
 @pytest.fixture(scope="module")
 def without_the_protocol() -> Iterator[str]:
     """A Kafka whose metadata says group.version=0, as after an upgrade of its brokers from 3.x."""
-    try:
-        broker = ApacheKafka(formatting=["--feature", "group.version=0"]).start()
-    except jars.Unavailable as reason:
-        pytest.skip(str(reason))
+    broker = ApacheKafka(formatting=["--feature", "group.version=0"]).start()
     yield broker.bootstrap
     broker.stop()
     broker.remove()

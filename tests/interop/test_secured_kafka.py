@@ -16,7 +16,6 @@ import pytest
 from interop.kafka import ApacheKafka
 from tests.interop.certificates import authority, signed
 
-from interop import jars
 from kohort.cli.main import main
 from kohort.client import Admin, Consumer, Producer, Sasl
 from kohort.client.config_file import config_from
@@ -74,12 +73,9 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
         for word in ("--add-scram", f'{mechanism}=[name="{USERS[mechanism].username}",password="{PASSWORD}"]')
     ]
-    try:
-        broker_process = ApacheKafka(
-            settings, listeners=("PLAINTEXT", "SASL_SSL", "SSL"), formatting=formatting, heap="512m", wait_s=180
-        ).start()
-    except jars.Unavailable as reason:
-        pytest.skip(str(reason))
+    broker_process = ApacheKafka(
+        settings, listeners=("PLAINTEXT", "SASL_SSL", "SSL"), formatting=formatting, heap="512m", wait_s=180
+    ).start()
     yield Secured(broker_process.addresses, ours.certificate, client, stranger)
     broker_process.stop()
     broker_process.remove()

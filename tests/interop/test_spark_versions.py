@@ -6,7 +6,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from interop.jars import Unavailable
 from interop.spark_versions import OLDEST, python_with
 
 ROOT = Path(__file__).parents[2]
@@ -16,10 +15,7 @@ pytestmark = [pytest.mark.timeout(2400), pytest.mark.spark]
 
 @pytest.fixture(scope="module")
 def python() -> str:
-    try:
-        return str(python_with(OLDEST))
-    except Unavailable as reason:
-        pytest.skip(str(reason))
+    return str(python_with(OLDEST))
 
 
 def test_tests_of_spark_pass_on_the_oldest_pyspark(python: str) -> None:

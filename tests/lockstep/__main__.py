@@ -17,12 +17,11 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 
+from interop.unavailable import Unavailable
 from tests.lockstep import assignors
 from tests.lockstep.apache import Apache
 from tests.lockstep.differences import TABLE
 from tests.lockstep.run import STEPS, Run, again, run, shrink, take
-
-from interop import jars
 
 CHUNK = 20
 """Seeds that a process takes at a time."""
@@ -123,7 +122,7 @@ def main() -> None:
         failures = coordinators(options)
         if options.seed is None and options.assignors:
             failures += assignor_groups(options.assignors)
-    except jars.Unavailable as reason:
+    except Unavailable as reason:
         sys.exit(f"lockstep needs Apache Kafka's jars and a Java that compiles: {reason}")
     sys.exit(bool(failures))
 

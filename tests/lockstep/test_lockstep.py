@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from interop.unavailable import Unavailable
 from tests.lockstep import assignors
 from tests.lockstep.apache import Apache
 from tests.lockstep.differences import TABLE
 from tests.lockstep.run import again, run, shrink
-
-from interop import jars
 
 pytestmark = pytest.mark.interop
 
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.interop
 def kafka() -> Iterator[Apache]:
     try:
         theirs = Apache()
-    except jars.Unavailable as reason:
+    except Unavailable as reason:
         pytest.skip(str(reason))
     yield theirs
     theirs.close()
@@ -54,7 +53,7 @@ def test_difference_that_is_not_listed_fails_and_is_shrunk_to_what_it_needs(
 def test_assignors_are_no_worse_than_kafkas() -> None:
     try:
         java = assignors.Java()
-    except jars.Unavailable as reason:
+    except Unavailable as reason:
         pytest.skip(str(reason))
     try:
         found = assignors.compare(java, 600)
