@@ -19,6 +19,7 @@ from kohort.cli.lines import Incoming, as_format, as_json, as_value
 from kohort.cli.options import add_cluster, moment_ms, number, verb
 from kohort.cli.topics import START_TIMEOUT_MS, ends_of, require_topics
 from kohort.model.ids import TopicPartition
+from kohort.wire.record_body import CorruptBatch
 
 if TYPE_CHECKING:
     from kohort.client import Admin, Batch, Consumer
@@ -172,14 +173,37 @@ class Reader:
         self.limit = limit
         self.timeout_s = None if timeout_ms is None else timeout_ms / 1000
         self.count = 0
+        self.corrupt: CorruptBatch | None = None
         self.started = self.heard = time.monotonic()
 
     async def run(self) -> None:
-        """Write until the limit or the silence. Raises OutputClosed."""
+        """Write until the limit or the silence. Raises OutputClosed.
+
+        Of a partition with a record batch that cannot be read, the records before it are written. The other partitions
+        are read on for as long as they have records; then `CorruptBatch` is raised.
+        """
         with output.Meter("consuming", total=self.limit) as meter:
             while self.count != self.limit and not self.is_silent():
                 room = POLL_RECORDS if self.limit is None else min(self.limit - self.count, POLL_RECORDS)
-                meter.advance(self.put(await self.consumer.poll(self.patience_ms(), room)))
+                try:
+                    batches = await self.consumer.poll(self.patience_ms(), room)
+                except CorruptBatch as error:
+                    self.leave_out(error)
+                    continue
+                if self.corrupt is not None and not batches:
+                    break
+                meter.advance(self.put(batches))
+        if self.corrupt is not None:
+            raise self.corrupt
+
+    def leave_out(self, error: CorruptBatch) -> None:
+        """Read no more of the partition that the error is about, and say where it stopped."""
+        if error.partition is None:
+            raise error
+        self.consumer.pause([error.partition])
+        if self.corrupt is not None:
+            output.remark(self.corrupt.text)
+        self.corrupt = error
 
     def patience_ms(self) -> int:
         """Return how long one poll may wait: not beyond the silence that ends the command."""

@@ -1,19 +1,40 @@
-"""What a consumer yields: a run of one partition's records, as the bytes that came, decoded when looked at.
+"""What a consumer yields: a run of one partition's records, with the bytes that came.
 
 Raw record batches are kept as views of the answer they came in. The law: iterating yields the records with
-`first_offset` ≤ offset < `next_offset` that a reader of the isolation level may see, in order, each once.
+`first_offset` ≤ offset < `next_offset` that a reader of the isolation level may see, in order, each once. A consumer
+decodes a batch before it hands it out (`readable`), so iterating what it returned raises nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
+from operator import itemgetter, lt
 from typing import TYPE_CHECKING, NamedTuple
 
 from kohort.model.ids import TopicPartition
-from kohort.wire.records import BatchHeader, ControlType, Record, check_batch, control_type, decode_batch, iter_batches
+from kohort.wire.records import (
+    BatchHeader,
+    CompressionUnavailable,
+    ControlType,
+    CorruptBatch,
+    Record,
+    check_batch,
+    control_type,
+    decode_batch,
+    iter_batches,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+Unreadable = CorruptBatch | CompressionUnavailable
+"""Why a record batch cannot be read."""
+
+CORRUPT_ANSWERS = 5
+"""How many answers of a broker without a readable batch a reader takes before it raises."""
+
+_OFFSET = itemgetter(0)
 
 
 class Raw(NamedTuple):
@@ -64,17 +85,29 @@ class Batch:
     def records(self) -> list[Record]:
         """The records, decoded on first use. Raises `CorruptBatch`, CompressionUnavailable."""
         if self._records is None:
-            first, stop = self.first_offset, self.next_offset
-            records: list[Record] = []
-            for header, view in self._raw:
-                if self._check_crcs:
-                    check_batch(view)
-                decoded = decode_batch(view)
-                if header.base_offset < first or header.last_offset >= stop:
-                    decoded = [record for record in decoded if first <= record.offset < stop]
-                records += decoded
-            self._records = records
+            _, error = self.readable()
+            if error is not None:
+                raise error
+        assert self._records is not None, "a batch that can be read has its records"
         return self._records
+
+    def readable(self) -> tuple[Batch, Unreadable | None]:
+        """Decode the records; return the part before the first record batch that cannot be read, and why it cannot."""
+        if self._records is not None:
+            return self, None
+        first, stop = self.first_offset, self.next_offset
+        records: list[Record] = []
+        for header, view in self._raw:
+            try:
+                decoded = self._decoded(header, view)
+            except (CorruptBatch, CompressionUnavailable) as error:
+                at = max(first, header.base_offset)
+                return self._part(first, at, records), _placed(error, self.partition, at, header.last_offset + 1)
+            if header.base_offset < first or header.last_offset >= stop:
+                decoded = [record for record in decoded if first <= record.offset < stop]
+            records += decoded
+        self._records = records
+        return self, None
 
     def __iter__(self) -> Iterator[Record]:
         return iter(self.records)
@@ -121,6 +154,16 @@ class Batch:
             check_crcs=self._check_crcs,
         )
 
+    def _decoded(self, header: BatchHeader, view: memoryview) -> list[Record]:
+        if self._check_crcs:
+            check_batch(view)
+        decoded = decode_batch(view)
+        offsets = list(map(_OFFSET, decoded))
+        is_ascending = all(map(lt, offsets, islice(offsets, 1, None)))
+        if offsets and not (is_ascending and header.base_offset <= offsets[0] and offsets[-1] <= header.last_offset):
+            raise CorruptBatch(f"the offsets of the records in the batch at offset {header.base_offset} are impossible")
+        return decoded
+
     def _part(self, first_offset: int, next_offset: int, records: list[Record]) -> Batch:
         raw = [
             one for one in self._raw if one.header.base_offset < next_offset and one.header.last_offset >= first_offset
@@ -137,39 +180,79 @@ class Batch:
 
 
 class Visible(NamedTuple):
-    """What a reader may see of a fetched buffer. `whole` spans `raw` where nothing between them is hidden."""
+    """What a reader may see of a fetched buffer. `whole` spans `raw` where nothing between them is hidden.
+
+    `next_offset` is the first offset that is still to be read; `fault` says why the bytes behind it cannot be.
+    """
 
     raw: list[Raw]
     whole: memoryview | None
     next_offset: int
+    fault: CorruptBatch | None = None
 
 
-def visible_batches(records: memoryview, fetch_offset: int, aborted: Sequence[tuple[int, int]] | None) -> Visible:
+def visible_batches(
+    records: memoryview,
+    fetch_offset: int,
+    aborted: Sequence[tuple[int, int]] | None,
+    *,
+    stop: int | None = None,
+    check_crcs: bool = True,
+) -> Visible:
     """Return the record batches of a fetched buffer that a reader may see.
 
     `aborted` are the (producer id, first offset) of aborted transactions, None for a reader that sees uncommitted
-    records. Control batches are never seen (KIP-98). Raises `CorruptBatch`.
+    records. Control batches are never seen (KIP-98). What comes before a fault is returned with it; `stop` is the
+    offset that no record reaches. The CRCs of batches that are not shown are checked here.
     """
     raw: list[Raw] = []
     next_offset = fetch_offset
     upcoming = sorted(aborted or (), key=lambda entry: entry[1])
     aborting: set[int] = set()
     at = position = start = end = 0
-    for header, view in iter_batches(records):
-        begin, position = position, position + len(view)
-        last_offset = header.last_offset
-        if last_offset < fetch_offset:
-            continue
-        next_offset = last_offset + 1
-        while at < len(upcoming) and upcoming[at][1] <= last_offset:
-            aborting.add(upcoming[at][0])
-            at += 1
-        if header.is_control:
-            if header.producer_id in aborting and control_type(decode_batch(view)[0]) is ControlType.ABORT:
-                aborting.discard(header.producer_id)
-        elif not (header.is_transactional and header.producer_id in aborting):
-            start = begin if not raw else start
-            end = position
-            raw.append(Raw(header, view))
+    fault: CorruptBatch | None = None
+    try:
+        for header, view in iter_batches(records):
+            begin, position = position, position + len(view)
+            base_offset, last_offset = header.base_offset, header.last_offset
+            if last_offset < fetch_offset and next_offset == fetch_offset:
+                continue
+            if base_offset > last_offset or last_offset < next_offset or (stop is not None and last_offset >= stop):
+                raise CorruptBatch(f"a batch says that it holds the offsets {base_offset} to {last_offset}")
+            while at < len(upcoming) and upcoming[at][1] <= last_offset:
+                aborting.add(upcoming[at][0])
+                at += 1
+            if header.is_control or (header.is_transactional and header.producer_id in aborting):
+                if check_crcs:
+                    check_batch(view)
+                if header.is_control and header.producer_id in aborting and _ends_by_abort(view):
+                    aborting.discard(header.producer_id)
+            else:
+                start = begin if not raw else start
+                end = position
+                raw.append(Raw(header, view))
+            next_offset = last_offset + 1
+    except (CorruptBatch, CompressionUnavailable) as error:
+        fault = CorruptBatch(error.text)
     is_whole = raw and sum(len(view) for _, view in raw) == end - start
-    return Visible(raw, records[start:end] if is_whole else None, next_offset)
+    return Visible(raw, records[start:end] if is_whole else None, next_offset, fault)
+
+
+def _ends_by_abort(view: memoryview) -> bool:
+    """Return whether a control batch aborts a transaction; a cleaner may have left it without its record."""
+    return any(control_type(record) is ControlType.ABORT for record in decode_batch(view))
+
+
+def unreadable(partition: TopicPartition, offset: int, next_offset: int | None, why: str) -> CorruptBatch:
+    """Return what `poll` raises at a record batch that cannot be read."""
+    further = "a later offset" if next_offset is None else str(next_offset)
+    text = f"{partition} cannot be read at offset {offset}: {why}; seek to {further} to leave it out"
+    return CorruptBatch(text, partition, offset, next_offset)
+
+
+def _placed(error: Unreadable, partition: TopicPartition, offset: int, next_offset: int) -> Unreadable:
+    if isinstance(error, CorruptBatch):
+        return unreadable(partition, offset, next_offset, error.text)
+    error.text = f"{partition} at offset {offset}: {error.text}"
+    error.args = (f"{error.code.name}: {error.text}",)
+    return error

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from kohort.client.batch import Batch, visible_batches
+from kohort.client.batch import CORRUPT_ANSWERS, Batch, unreadable, visible_batches
 from kohort.client.cluster import Cluster
 from kohort.client.list_offsets import READ_COMMITTED
 from kohort.client.tracked import TrackedPartition
@@ -19,7 +19,6 @@ from kohort.client.view import Broker
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import NO_TOPIC_ID, TopicPartition
 from kohort.wire.messages import FetchRequest, FetchResponse
-from kohort.wire.records import CorruptBatch
 
 log = logging.getLogger(__name__)
 
@@ -118,6 +117,7 @@ class Fetcher:
             and not tracked.is_leaving
             and not tracked.is_reset_due
             and tracked.error is None
+            and tracked.unreadable is None
             and tracked.ahead_bytes < self._config.max_partition_bytes
         )
 
@@ -180,25 +180,38 @@ class Fetcher:
         aborted = None
         if self._config.isolation == READ_COMMITTED:
             aborted = [(entry.producer_id, entry.first_offset) for entry in found.aborted_transactions or ()]
-        try:
-            visible = visible_batches(memoryview(found.records), offset, aborted)
-        except CorruptBatch as error:
-            tracked.error = KafkaError(error.code, f"{tracked.partition} at offset {offset}: {error.text}")
-            self._arrived()
-            return
-        if visible.next_offset == offset:
-            return
-        tracked.fetched(
-            Batch(
-                tracked.partition,
-                visible.raw,
-                first_offset=offset,
-                next_offset=visible.next_offset,
-                high_watermark=found.high_watermark,
-                whole=visible.whole,
-                check_crcs=self._config.check_crcs,
-            )
+        visible = visible_batches(
+            memoryview(found.records),
+            offset,
+            aborted,
+            stop=found.high_watermark if found.high_watermark >= 0 else None,
+            check_crcs=self._config.check_crcs,
         )
+        if visible.next_offset > offset:
+            tracked.fetched(
+                Batch(
+                    tracked.partition,
+                    visible.raw,
+                    first_offset=offset,
+                    next_offset=visible.next_offset,
+                    high_watermark=found.high_watermark,
+                    whole=visible.whole,
+                    check_crcs=self._config.check_crcs,
+                )
+            )
+            self._arrived()
+        else:
+            why = "no record batch of the answer is whole" if visible.fault is None else visible.fault.text
+            self._take_corrupt(tracked, offset, why)
+
+    def _take_corrupt(self, tracked: TrackedPartition, offset: int, why: str) -> None:
+        """The broker has nothing readable at this offset: another try may help (a replica, a repair), many do not."""
+        tracked.corrupt_answers += 1
+        if tracked.corrupt_answers < CORRUPT_ANSWERS:
+            tracked.not_before_s = asyncio.get_running_loop().time() + _BACKOFF_S
+            self._cluster.want_refresh()
+            return
+        tracked.stop_at(offset, unreadable(tracked.partition, offset, None, why))
         self._arrived()
 
     def _take_error(self, tracked: TrackedPartition, offset: int, code: ErrorCode) -> None:
@@ -215,6 +228,9 @@ class Fetcher:
                     " seek to an offset that exists (beginning_offsets, end_offsets)"
                 )
                 tracked.error = KafkaError(code, text)
+        elif code is ErrorCode.CORRUPT_MESSAGE:
+            self._take_corrupt(tracked, offset, f"its broker answers {code.name}, {code.text}")
+            return
         elif code.is_retriable:
             tracked.not_before_s = asyncio.get_running_loop().time() + _BACKOFF_S
             self._cluster.want_refresh()

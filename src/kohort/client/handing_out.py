@@ -1,4 +1,7 @@
-"""How a consumer hands records out: partition after partition, the ones served now last the next time."""
+"""How a consumer hands records out: partition after partition, the ones served now last the next time.
+
+A partition whose next record cannot be read is raised by each poll, until its user has moved the position or paused it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from kohort.client.reading import Reading
 
 
 class HandingOut(Reading):
-    """What was fetched, on its way to the user; errors that stand in the way are raised once."""
+    """What was fetched, on its way to the user, and the errors that stand in the way."""
 
     def _hand_out(self, limit: int | None, *, is_single: bool) -> list[Batch]:
         """Take batches from partition after partition; the ones served now come last the next time."""
@@ -25,11 +28,13 @@ class HandingOut(Reading):
             batches.append(batch)
             tracked[entry.partition] = tracked.pop(entry.partition)
             if limit is not None:
-                limit -= len(batch.records) if batch.most_records > limit else batch.most_records
+                limit -= len(batch)
             if is_single or (limit is not None and limit <= 0):
                 break
         if has_room:
             self._fetcher.wake()
+        if not batches:
+            self._raise_errors()  # what came next of a partition may be what cannot be read
         if (membership := self._membership) is not None:
             for batch in batches:
                 membership.onlooker.handed_out(membership, batch.partition, batch.first_offset, batch.next_offset)
@@ -44,3 +49,5 @@ class HandingOut(Reading):
                 self._positions.wake()
                 self._fetcher.wake()
                 raise error
+            if entry.is_at_unreadable and not entry.is_paused and not entry.is_leaving and entry.unreadable is not None:
+                raise entry.unreadable.with_traceback(None)

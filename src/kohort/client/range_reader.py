@@ -13,7 +13,7 @@ from random import random
 from typing import TypeVar
 
 from kohort.client.addresses import parse_addresses
-from kohort.client.batch import visible_batches
+from kohort.client.batch import CORRUPT_ANSWERS, unreadable, visible_batches
 from kohort.client.errors import BrokerUnreachable, UnknownPartition, UnknownTopic
 from kohort.client.list_offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from kohort.client.retry import Waits, is_worth_a_retry
@@ -23,7 +23,7 @@ from kohort.model.ids import NO_TOPIC_ID, TopicPartition, topic_id_text
 from kohort.net.blocking import BlockingConnection
 from kohort.net.sasl import Sasl
 from kohort.wire.messages import FetchRequest, FetchResponse, ListOffsetsRequest, MetadataRequest
-from kohort.wire.records import iter_batches
+from kohort.wire.records import CorruptBatch, iter_batches
 
 T = TypeVar("T")
 
@@ -110,6 +110,7 @@ class _Reader:
         self._connections: dict[tuple[str, int], BlockingConnection] = {}
         self._waits = Waits(random)
         self._deadline_s = 0.0
+        self._corrupt_answers = 0
 
     def read(self, wanted: list[_Range]) -> Iterator[tuple[TopicPartition, memoryview, int]]:
         """Read the ranges one after another, always one request ahead."""
@@ -199,9 +200,13 @@ class _Reader:
         if self._isolation == READ_COMMITTED and found.aborted_transactions:
             return _committed(records, wanted, found.aborted_transactions)
         size, next_offset = 0, wanted.position
-        for header, batch in iter_batches(records):
-            size += len(batch)
-            next_offset = max(next_offset, header.last_offset + 1)
+        try:
+            for header, batch in iter_batches(records):
+                size += len(batch)
+                next_offset = max(next_offset, header.last_offset + 1)
+        except CorruptBatch as error:
+            if next_offset == wanted.position:
+                raise unreadable(wanted.partition, next_offset, None, error.text) from None
         return (records[:size] if size else None), next_offset
 
     def _skipped(self, error: KafkaError, wanted: _Range) -> bool:
@@ -228,7 +233,9 @@ class _Reader:
 
     def _wait_or_raise(self, error: KafkaError, wanted: _Range) -> None:
         """Before another try: drop what may be stale, and wait. Raises the error where that is pointless."""
+        self._corrupt_answers += error.code is ErrorCode.CORRUPT_MESSAGE
         is_final = not is_worth_a_retry(error) or isinstance(error, _MadeAnew | UnknownTopic | UnknownPartition)
+        is_final = is_final or self._corrupt_answers >= CORRUPT_ANSWERS
         wait_s = self._waits.next_s()
         if is_final or time.monotonic() + wait_s > self._deadline_s:
             raise error
@@ -239,6 +246,7 @@ class _Reader:
 
     def _progressed(self) -> None:
         self._waits.reset()
+        self._corrupt_answers = 0
         self._deadline_s = time.monotonic() + self._timeout_ms / 1000
 
     def _leader(self, partition: TopicPartition) -> Broker:
@@ -311,6 +319,8 @@ def _committed(
 ) -> tuple[memoryview | None, int]:
     """Return the batches that no transaction took back, in one piece, and the offset after all of them."""
     visible = visible_batches(records, wanted.position, [(entry.producer_id, entry.first_offset) for entry in aborted])
+    if visible.fault is not None and visible.next_offset == wanted.position:
+        raise unreadable(wanted.partition, wanted.position, None, visible.fault.text)
     if not visible.raw:
         return None, visible.next_offset
     whole = visible.whole

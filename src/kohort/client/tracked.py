@@ -35,6 +35,8 @@ class TrackedPartition:
     not_before_s: float = 0.0
     preferred: tuple[int, float] = (-1, 0.0)
     error: KafkaError | None = None
+    unreadable: KafkaError | None = None
+    corrupt_answers: int = 0
     ahead: deque[Batch] = field(default_factory=deque)
     ahead_bytes: int = 0
 
@@ -48,28 +50,45 @@ class TrackedPartition:
         self.ahead_bytes = 0
         self.is_reset_due = False
         self.reset_to = None
-        self.error = None
+        self.error = self.unreadable = None
+        self.corrupt_answers = 0
 
     def fetched(self, batch: Batch) -> None:
         """Keep what was fetched until the user asks for it."""
+        self.corrupt_answers = 0
         self.fetch_offset = batch.next_offset
         self.high_watermark = batch.high_watermark
         self.ahead.append(batch)
         self.ahead_bytes += batch.size
+
+    def stop_at(self, offset: int, error: KafkaError) -> None:
+        """Keep what was fetched before `offset` and nothing behind it; there `poll` raises `error`, until `move`."""
+        self.fetch_offset = offset
+        self.unreadable = error
+
+    @property
+    def is_at_unreadable(self) -> bool:
+        """Whether the next record cannot be read."""
+        return self.unreadable is not None and not self.ahead
 
     def hand_out(self, count: int | None) -> Batch | None:
         """Return the next batch, of at most `count` records, or None; its end is the new position."""
         while self.ahead:
             batch = self.ahead.popleft()
             self.ahead_bytes -= batch.size
-            if count is not None and batch.most_records > count and len(batch.records) > count:
+            batch, error = batch.readable()
+            if error is not None:
+                self.ahead.clear()
+                self.ahead_bytes = 0
+                self.stop_at(batch.next_offset, error)
+            if count is not None and len(batch) > count:
                 batch, rest = batch.split(count)
                 self.ahead.appendleft(rest)
                 self.ahead_bytes += rest.size
             self.position = batch.next_offset
             if batch.leader_epoch >= 0:
                 self.leader_epoch = batch.leader_epoch
-            if batch.most_records:
+            if len(batch):
                 return batch
         return None
 

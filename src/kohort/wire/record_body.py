@@ -9,14 +9,28 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.ids import TopicPartition
 from kohort.wire.compression import Buffer
 
 
 class CorruptBatch(KafkaError):
-    """Bytes that are not a whole, sound record batch (CORRUPT_MESSAGE)."""
+    """Bytes that are not a whole, sound record batch (CORRUPT_MESSAGE).
 
-    def __init__(self, text: str) -> None:
+    A consumer names the `partition` and the `offset` that it cannot read. `next_offset` is the first one after the
+    batch, None where its header cannot be read either.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        partition: TopicPartition | None = None,
+        offset: int | None = None,
+        next_offset: int | None = None,
+    ) -> None:
         super().__init__(ErrorCode.CORRUPT_MESSAGE, text)
+        self.partition = partition
+        self.offset = offset
+        self.next_offset = next_offset
 
 
 class Record(NamedTuple):

@@ -322,6 +322,8 @@ class PeerReading:
         if not found.error_code:
             if found.records is not None and len(found.records):
                 visible = visible_batches(memoryview(found.records), offset, None)
+                if visible.fault is not None:
+                    raise visible.fault
                 if visible.next_offset > offset:
                     entry.ahead = visible.next_offset
             return
