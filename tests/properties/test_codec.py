@@ -6,8 +6,9 @@ Random messages come from a seeded generator, so that a failure names its messag
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from random import Random
+from typing import TypeVar
 
 import pytest
 from tests.properties.random_messages import message_versions, random_message
@@ -15,6 +16,8 @@ from tests.properties.random_messages import message_versions, random_message
 from kohort.wire import codec
 from kohort.wire.codec import MalformedMessage
 from kohort.wire.message import Message
+
+ResultT = TypeVar("ResultT")
 
 SEEDS = range(6)
 EVERY = message_versions()
@@ -41,6 +44,26 @@ def test_what_is_written_is_read(name: str) -> None:
             read, position = codec.decode(cls, version, blob)
             assert (read, position) == (message, len(blob)), f"v{version}, seed {seed}"
             assert codec.encode(read, version) == blob, f"v{version}, seed {seed}"
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.endswith(("Request", "Response"))])
+def test_what_is_written_or_read_in_steps_is_the_same(name: str) -> None:
+    for cls, version in versions_of(name):
+        message = random_message(cls, version, seed_of(cls, version, 0))
+        blob = codec.encode(message, version)
+        parts: list[codec.Buffer] = []
+        assert result_of(codec.stepwise_gatherer(cls, version)(message, parts)) is None, f"v{version}"
+        assert b"".join(parts) == blob, f"v{version}"
+        read = result_of(codec.stepwise_decoder(cls, version)(blob, 0, len(blob)))
+        assert read == (message, len(blob)), f"v{version}: no entry takes less than a byte"
+
+
+def result_of(steps: Generator[int, None, ResultT]) -> ResultT:
+    try:
+        while True:
+            next(steps)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("name", NAMES)

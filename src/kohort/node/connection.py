@@ -17,6 +17,7 @@ from kohort.wire.frames import FrameSplitter
 if TYPE_CHECKING:
     from kohort.node.node import Node
     from kohort.node.routes import Route
+    from kohort.node.steps import Steps
 
 Buffer = bytes | bytearray | memoryview
 
@@ -41,12 +42,14 @@ class Request:
         "connection",
         "correlation_id",
         "dropped",
+        "is_long",
         "is_parked",
         "message",
         "node",
         "response",
         "route",
         "size",
+        "work",
     )
 
     def __init__(self, node: Node, connection: Connection, route: Route, correlation_id: int, message: Any) -> None:
@@ -56,6 +59,10 @@ class Request:
         self.correlation_id = correlation_id
         self.message = message
         self.is_parked = False
+        self.is_long = False
+        """Whether it took more than one turn of the event loop."""
+        self.work: Steps[Any] | None = None
+        """What is to be done for it in further turns."""
         self.blocks = True
         """Whether later requests wait if this is not answered when its handler returns; the handler may clear it."""
         self.dropped: Callable[[], None] | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.node.steps import Steps
 from kohort.wire.messages import FetchRequest
 
 EVICTION_MS = 120_000
@@ -48,9 +49,10 @@ class FetchSession:
         self.last_ms = now_ms
         self.partitions: dict[tuple[TopicKey, int], Fetched] = {}
 
-    def update(self, message: FetchRequest, version: int) -> None:
+    def update(self, message: FetchRequest, version: int) -> Steps[None]:
         """Take what the request adds and changes, then what it forgets."""
         for topic in message.topics:
+            yield 1
             key: TopicKey = topic.topic_id if version >= 13 else topic.topic
             for asked in topic.partitions:
                 known = self.partitions.get((key, asked.partition))
@@ -58,10 +60,12 @@ class FetchSession:
                     self.partitions[key, asked.partition] = Fetched(key, asked)
                 else:
                     known.asked = asked
+                yield 1
         for forgotten in message.forgotten_topics_data:
             key = forgotten.topic_id if version >= 13 else forgotten.topic
             for partition in forgotten.partitions:
                 self.partitions.pop((key, partition), None)
+            yield 1
 
 
 class FetchSessions:
@@ -75,10 +79,10 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def open(self, message: FetchRequest, version: int, now_ms: int) -> FetchSession | None:
+    def open(self, message: FetchRequest, version: int, now_ms: int) -> Steps[FetchSession | None]:
         """Begin a session for a full fetch; None when it asks for nothing or there is no room."""
         session = FetchSession(NO_SESSION, version >= 13, now_ms)
-        session.update(message, version)
+        yield from session.update(message, version)
         if not session.partitions or not self._has_room(now_ms):
             return None
         session.session_id = self._new_id()
@@ -89,7 +93,7 @@ class FetchSessions:
         """Forget a session, if it exists."""
         self._sessions.pop(session_id, None)
 
-    def resume(self, message: FetchRequest, version: int, now_ms: int) -> FetchSession:
+    def resume(self, message: FetchRequest, version: int, now_ms: int) -> Steps[FetchSession]:
         """Return the session of an incremental fetch, updated by it.
 
         Raises KafkaError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
@@ -102,12 +106,12 @@ class FetchSessions:
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, text)
         if session.uses_ids != (version >= 13):
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        session.update(message, version)
         session.epoch = 1 if session.epoch == _INT_MAX else session.epoch + 1
         session.last_ms = now_ms
         # The most recently used is last, so the first is the one to evict.
         del self._sessions[session.session_id]
         self._sessions[session.session_id] = session
+        yield from session.update(message, version)
         return session
 
     def _has_room(self, now_ms: int) -> bool:

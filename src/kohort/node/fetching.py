@@ -15,6 +15,7 @@ from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.epochs import check_leader_epoch
 from kohort.node.fetch_sessions import Fetched, FetchSession
 from kohort.node.partition import Partition
+from kohort.node.steps import Steps
 from kohort.wire.messages import FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
@@ -45,27 +46,33 @@ class Fetch:
         self._session = session
         self._is_incremental = is_incremental
         self._max_bytes = min(message.max_bytes, node.config.fetch_max_bytes)
-        self._partitions: list[Partition] = []
+        self._ends: dict[Partition, int] = {}
+        """The partitions that could be read, and where they ended."""
         self._results: list[tuple[Fetched, _Result, int]] = []
         self._has_error = False
         self.missing_bytes = 0
         """How many bytes must still arrive before the fetch is answered."""
 
-    def attempt(self) -> bool:
+    def attempt(self) -> Steps[bool]:
         """Read every partition; say whether that is enough to answer."""
         left, total = self._max_bytes, 0
-        self._results, self._partitions, self._has_error = [], [], False
+        self._results, self._ends, self._has_error = [], {}, False
         for fetched in self._fetched:
             result, size = self._read(fetched, left, is_first=total == 0)
             total += size
             left -= size
             self._results.append((fetched, result, size))
+            yield 1
         self.missing_bytes = self._message.min_bytes - total
         return self.missing_bytes <= 0 or self._has_error or not self._fetched
 
+    def has_grown(self) -> bool:
+        """Whether there is more to read by now."""
+        return any(partition.log.high_watermark > end for partition, end in self._ends.items())
+
     def park(self) -> None:
         """Wait for records, for at most the time that the client allows."""
-        for partition in self._partitions:
+        for partition in self._ends:
             partition.waiters[self] = None
         self._request.dropped = self._leave
         self._node.timers.arm(self, self._request.now_ms + self._message.max_wait_ms, self.complete)
@@ -73,14 +80,18 @@ class Fetch:
     def complete(self, now_ms: int) -> None:  # noqa: ARG002
         """Answer with what there is now."""
         self._leave()
-        self.attempt()
-        self._request.reply(self.response())
+        self._node.proceed(self._request, self._answer())
 
-    def response(self) -> FetchResponse:
+    def _answer(self) -> Steps[FetchResponse]:
+        yield from self.attempt()
+        return (yield from self.response())
+
+    def response(self) -> Steps[FetchResponse]:
         """Return the answer; an incremental one leaves out the partitions about which there is nothing new."""
         by_topic: dict[bytes | str, list[_Result]] = {}
         session = self._session
         for fetched, result, size in self._results:
+            yield 1
             if self._is_incremental and not size and not result.error_code and not _is_news(fetched, result):
                 continue
             if session is not None:
@@ -106,7 +117,7 @@ class Fetch:
     def _leave(self) -> None:
         self._node.timers.disarm(self)
         self._node.durability.woken.pop(self, None)
-        for partition in self._partitions:
+        for partition in self._ends:
             partition.waiters.pop(self, None)
 
     def _read(self, fetched: Fetched, left: int, *, is_first: bool) -> tuple[FetchResponse.Response.Partition, int]:
@@ -154,7 +165,7 @@ class Fetch:
         result.log_start_offset = log.log_start_offset
         if self._message.isolation_level != _READ_COMMITTED:
             result.aborted_transactions = None
-        self._partitions.append(partition)
+        self._ends[partition] = end
         max_bytes = min(asked.partition_max_bytes, left)
         if asked.fetch_offset >= end or (max_bytes <= 0 and not is_first):
             return 0

@@ -9,9 +9,11 @@ only after the flush that keeps the promise.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from struct import Struct
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from kohort.assign.server import ServerAssignor
@@ -26,10 +28,11 @@ from kohort.node.durability import Durability
 from kohort.node.fetch_sessions import FetchSessions
 from kohort.node.garbage import describe_garbage
 from kohort.node.routes import Route, Routes
+from kohort.node.steps import SHORT_FRAME, TURN_STEPS, UNFINISHED, Steps
 from kohort.node.timers import Timers
 from kohort.wire.apis import Api
-from kohort.wire.codec import MalformedMessage
-from kohort.wire.frames import FrameTooLarge, decode_request_header
+from kohort.wire.codec import MalformedMessage, TooManyEntries
+from kohort.wire.frames import FrameTooLarge, decode_request_header, join_small
 
 if TYPE_CHECKING:
     from kohort.group.events import Event
@@ -45,6 +48,9 @@ _REPLY_HEAD = Struct(">ii").pack
 _JOIN_BYTES = 16 << 10
 SEND_BYTES = 64 << 10
 """Replies of one batch of requests leave together up to this size; then the client must keep up."""
+
+OVERTAKING_BYTES = 16 << 10
+"""A larger request waits for those before it: it would be decoded twice."""
 
 _BEFORE_LOGIN = frozenset({Api.API_VERSIONS, Api.SASL_HANDSHAKE, Api.SASL_AUTHENTICATE})
 
@@ -89,6 +95,12 @@ class Node:
         self._routes = Routes()
         self._known = self._routes.known
         self._touched: dict[Connection, None] = {}
+        self._left = TURN_STEPS
+        """How many steps may still be done in this turn of the event loop."""
+        self._long: deque[Callable[[], None]] = deque()
+        """Goes on with the requests that take more than one turn, one after the other."""
+        self._behind: dict[Connection, None] = {}
+        """Connections with requests that this turn had no room for."""
 
     # -- life
 
@@ -126,6 +138,7 @@ class Node:
     def tick(self, now_ms: int) -> None:
         """Run the timers that are due."""
         self.now_ms = max(self.now_ms, now_ms)
+        self._left = TURN_STEPS
         self.durability.run_postponed()  # what came in before a deadline counts before it
         self.timers.run_due(self.now_ms)
         self._settle()
@@ -136,14 +149,17 @@ class Node:
 
     @property
     def needs_flush(self) -> bool:
-        """Whether replies wait for `flush`."""
-        return self.durability.is_waiting
+        """Whether replies wait for `flush`, or requests for their next turn."""
+        return self.durability.is_waiting or bool(self._long) or bool(self._behind)
 
     def flush(self, now_ms: int) -> None:
-        """End a batch of input: bring to the disk what was promised, then let the held replies go."""
+        """End a batch of input: flush what was promised, release the held replies, do a slice of long requests."""
         self.now_ms = max(self.now_ms, now_ms)
+        self._left = TURN_STEPS
         self.durability.flush()
         self._settle()
+        if self._long or self._behind:
+            self._work_off()
 
     # -- connections
 
@@ -177,6 +193,7 @@ class Node:
         """Go on with a client that has read its replies."""
         self.now_ms = max(self.now_ms, now_ms)
         connection.is_paused = False
+        self._left = TURN_STEPS
         self._touched[connection] = None
         self._settle()
 
@@ -192,6 +209,7 @@ class Node:
         except (FrameTooLarge, MalformedMessage) as error:
             self.reject(connection, describe_garbage(chunk) or str(error))
             return
+        self._left = TURN_STEPS
         if connection.backlog or connection.is_blocked:
             self._put_back(connection, frames)
         else:
@@ -216,7 +234,22 @@ class Node:
         connection = request.connection
         if connection.is_closed:
             return
+        if request.is_long and request.response is not NO_REPLY:
+            parts: list[Buffer] = [b""]
+            steps = request.route.gather_in_steps(request.response, parts)
+            self._long.append(partial(self._write_on, request, steps, parts))
+            return
         self._write(request)
+        self._let_go(request)
+
+    def proceed(self, request: Request, work: Steps[Any]) -> None:
+        """Answer a parked request with what `work` returns, in this turn or a later one."""
+        request.is_parked = False
+        request.work = work
+        self._go_on(request)
+
+    def _let_go(self, request: Request) -> None:
+        connection = request.connection
         if connection.blocker is request:
             connection.blocker = None
         outstanding = connection.outstanding
@@ -241,6 +274,11 @@ class Node:
     def _serve(self, connection: Connection, frames: Iterable[bytes]) -> None:
         waiting = iter(frames)
         for frame in waiting:
+            if self._left <= 0:
+                connection.queue((frame, *waiting))
+                self._behind[connection] = None
+                break
+            self._left -= 1
             self._dispatch(connection, frame)
             if connection.is_closed:
                 return
@@ -266,7 +304,9 @@ class Node:
     def _is_overtaking(self, connection: Connection, frame: bytes) -> bool:
         """Whether a request may be served before the one that blocks its connection, and be answered behind it."""
         blocker = connection.blocker
-        if blocker is None or connection.is_paused or connection.is_closed or len(frame) < _HEAD_BYTES:
+        if blocker is None or connection.is_paused or connection.is_closed:
+            return False
+        if not _HEAD_BYTES <= len(frame) <= OVERTAKING_BYTES:
             return False
         api_key, version, _, length = _HEAD(frame)
         route = self._known.get(api_key << 16 | version) or self._routes.get(api_key, version)
@@ -282,12 +322,14 @@ class Node:
         try:
             api_key, version, correlation_id, length = _HEAD(frame)
             route = self._known.get(api_key << 16 | version) or self._routes.get(api_key, version)
-            message = None if route is None else route.decode(frame, _read_client(connection, frame, length, route))[0]
+            is_short = len(frame) <= SHORT_FRAME
+            position = 0 if route is None else _read_client(connection, frame, length, route)
+            message = route.decode(frame, position)[0] if is_short and route is not None else None
         except Exception as error:  # whatever a garbled frame sets off is the client's fault
             self.reject(connection, describe_garbage(frame) or f"malformed request: {error}")
             return
-        if connection.kept is not None and not connection.kept(message, self.now_ms):
-            connection.kept = None
+        if is_short or route is None:
+            self._follow(connection, message)
         if route is None:
             self._turn_away(connection, api_key, version, correlation_id, frame)
             return
@@ -296,10 +338,17 @@ class Node:
             return
         request = Request(self, connection, route, correlation_id, message)
         request.blocks = not is_overtaking
-        response = self._handle(request, message)
+        if not is_short:
+            request.work = self._read(request, frame, position)
+        response = self._handle(request)
         if response is None:
             response = request.response
-        if response is None:
+        if response is UNFINISHED:
+            connection.outstanding.append(request)
+            if request.blocks:
+                connection.blocker = request
+            self._postpone(request)
+        elif response is None:
             request.is_parked = True
             connection.outstanding.append(request)
             if request.blocks:
@@ -312,21 +361,115 @@ class Node:
             else:
                 connection.add_out(request)
 
-    def _handle(self, request: Request, message: Any) -> Any:
+    def _follow(self, connection: Connection, message: Any) -> None:
+        """Have the request that is kept answered, unless it may wait on behind a later one."""
+        if connection.kept is not None and not connection.kept(message, self.now_ms):
+            connection.kept = None
+
+    def _read(self, request: Request, frame: bytes, position: int) -> Steps[Any]:
+        """Decode a request that may be long, and handle it."""
+        route, limit = request.route, self.config.kohort_request_max_entries
+        message, _ = yield from route.decode_in_steps(frame, position, limit)
+        request.message = message
+        self._follow(request.connection, message)
+        response = route.handle(self, request, request.message)
+        if type(response) is GeneratorType:
+            response = yield from response
+        return response
+
+    def _handle(self, request: Request) -> Any:
+        """Handle a request or go on with it; return its response, None if that comes later, or UNFINISHED."""
         try:
-            return request.route.handle(self, request, message)
+            if request.work is None:
+                response = request.route.handle(self, request, request.message)
+                if type(response) is not GeneratorType:
+                    return response
+                request.work = response
+            return self._do(request.work)
         except KafkaError as error:
             return self.refusal(request, error.code, error.text)
         except StorageError as error:
             log.error("%s from %s: %s", request.route.api.name, request.peer_host, error)
             return self.refusal(request, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-        except Exception:
+        except Exception as error:
+            if request.message is None:  # it could not be decoded
+                self.reject(request.connection, _malformed(request, error))
+                return NO_REPLY
             log.exception("%s v%d from %s failed", request.route.api.name, request.api_version, request.peer_host)
         try:
             return self.refusal(request, ErrorCode.UNKNOWN_SERVER_ERROR)
         except Exception:
             self.reject(request.connection, f"{request.route.api.name} failed and has no words for it")
             return NO_REPLY
+
+    # -- requests that take more than one turn
+
+    def _do(self, work: Steps[Any]) -> Any:
+        """Work until the turn's steps are used up; return the result, or UNFINISHED."""
+        left = self._left
+        try:
+            while left > 0:
+                left -= next(work)
+        except StopIteration as done:
+            return done.value
+        finally:
+            self._left = left
+        return UNFINISHED
+
+    def _postpone(self, request: Request) -> None:
+        request.is_long = True
+        self._long.append(partial(self._go_on, request))
+
+    def _go_on(self, request: Request) -> None:
+        if request.connection.is_closed:
+            request.work = None
+            return
+        response = self._handle(request)
+        if response is UNFINISHED:
+            self._postpone(request)
+            return
+        request.work = None
+        if response is None:
+            response = request.response
+        connection = request.connection
+        if response is None:
+            request.is_parked = True
+            if not request.blocks and connection.blocker is request:
+                connection.blocker = None
+                self._touched[connection] = None
+        elif not connection.is_closed:
+            request.response = response
+            self.answer(request)
+
+    def _write_on(self, request: Request, steps: Steps[None], parts: list[Buffer]) -> None:
+        if request.connection.is_closed:
+            return
+        try:
+            if self._do(steps) is UNFINISHED:
+                self._long.append(partial(self._write_on, request, steps, parts))
+                return
+        except Exception:
+            self._refuse_to_write(request)
+            return
+        self._frame(request, parts)
+        self._let_go(request)
+
+    def _work_off(self) -> None:
+        """Do one slice of what earlier turns had no room for."""
+        self._left = TURN_STEPS
+        for _ in range(len(self._long)):
+            if self._left <= 0:
+                break
+            self._long.popleft()()
+        self._left = TURN_STEPS
+        while self._behind and self._left > 0:
+            connection = next(iter(self._behind))
+            del self._behind[connection]
+            self._touched[connection] = None
+            self._settle()
+        self._settle()
+
+    # -- writing
 
     def _turn_away(self, connection: Connection, api_key: int, version: int, correlation_id: int, frame: bytes) -> None:
         route = self._routes.get(Api.API_VERSIONS, 0)
@@ -353,17 +496,29 @@ class Node:
         try:
             route.gather(request.response, parts)
         except Exception:
-            log.exception("%s v%d: the response cannot be written", route.api.name, route.version)
-            self.reject(request.connection, f"{route.api.name} has an answer that cannot be written")
-            request.buffers = []
+            self._refuse_to_write(request)
             return
+        self._frame(request, parts)
+
+    def _refuse_to_write(self, request: Request) -> None:
+        route = request.route
+        log.exception("%s v%d: the response cannot be written", route.api.name, route.version)
+        self.reject(request.connection, f"{route.api.name} has an answer that cannot be written")
+        request.buffers = []
+
+    def _frame(self, request: Request, parts: list[Buffer]) -> None:
+        """Take the buffers of a response, of which the first is kept free for its header."""
+        route = request.route
         size = sum(map(len, parts)) + 4
         if route.has_tagged_response:
             parts[0] = _REPLY_HEAD(size + 1, request.correlation_id) + b"\0"
         else:
             parts[0] = _REPLY_HEAD(size, request.correlation_id)
         request.size = size
-        request.buffers = [b"".join(parts)] if size < _JOIN_BYTES else parts
+        if size < _JOIN_BYTES:
+            request.buffers = [b"".join(parts)]
+        else:
+            request.buffers = join_small(parts) if request.is_long else parts
 
     def _settle(self) -> None:
         while True:
@@ -393,6 +548,7 @@ class Node:
         connection.outstanding.clear()
         self.connections.discard(connection)
         self._touched.pop(connection, None)
+        self._behind.pop(connection, None)
 
     def _close_idle(self, now_ms: int) -> None:
         oldest_ms = now_ms - self.config.connections_max_idle_ms
@@ -406,6 +562,13 @@ class Node:
             action(now_ms)
 
         self.timers.arm(name, self.now_ms + interval_ms, run)
+
+
+def _malformed(request: Request, error: Exception) -> str:
+    what = f"{request.route.api.name} v{request.api_version} of client {request.client_id!r}"
+    if isinstance(error, TooManyEntries):
+        return f"{what} has {error.count} entries in its lists or more; kohort.request.max.entries is {error.limit}"
+    return f"malformed request: {what}: {error}"
 
 
 def _read_client(connection: Connection, frame: bytes, length: int, route: Route) -> int:

@@ -125,6 +125,9 @@ _CLEANER = [
 _REQUESTS = [
     _s("socket.request.max.bytes", _I, "104857600",
        "The largest request; a larger one closes its connection.", 1, INT_MAX),
+    _s("kohort.request.max.entries", _I, "20000",
+       "How many entries the lists of one request may have together; a request with more closes its connection.",
+       4096, INT_MAX),
     _s("connections.max.idle.ms", _L, "600000", "A connection that says nothing for so long is closed.", 1, LONG_MAX),
     _s("max.connections", _I, str(INT_MAX),
        "How many connections are open at once; more are closed at once.", 0, INT_MAX, is_dynamic=True),

@@ -20,6 +20,9 @@ from kohort.node.partition import Partition
 
 MAX_NAME = 249
 MAX_PARTITIONS = 100_000
+CREATION_STEPS = 32
+"""What the creation, growth or deletion of a topic counts in a turn of the event loop."""
+
 EVENT_TOPIC = "__kohort_group_events"
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", EVENT_TOPIC})
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")

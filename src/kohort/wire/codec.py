@@ -6,14 +6,14 @@ A field that a version lacks is dropped on encoding and has its default after de
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import TypeVar
 
 from kohort.wire.decoder_source import DecoderSource
 from kohort.wire.encoder_source import EncoderSource
 from kohort.wire.faults import find_fault
 from kohort.wire.message import Message, execute
-from kohort.wire.primitives import MalformedMessage, UnencodableMessage, UnsupportedVersion
+from kohort.wire.primitives import MalformedMessage, TooManyEntries, UnencodableMessage, UnsupportedVersion
 
 MessageT = TypeVar("MessageT", bound=Message)
 
@@ -105,6 +105,29 @@ def decoder(cls: type[MessageT], version: int) -> Callable[[Buffer, int], tuple[
     return found
 
 
+def stepwise_decoder(
+    cls: type[MessageT], version: int
+) -> Callable[[Buffer, int, int], Generator[int, None, tuple[MessageT, int]]]:
+    """Compile a decoder that does a step for each entry of a list, given a limit of entries.
+
+    A step raises `MalformedMessage`, as `TooManyEntries` where the message has more of them.
+    """
+    _require(cls, version)
+    source = DecoderSource(cls.SCHEMA, version, cls, is_stepwise=True)
+    execute(source.text, f"<kohort.wire {cls.__name__} v{version} decode in steps>", source.namespace)
+    return source.namespace["decode"]  # type: ignore[no-any-return]
+
+
+def stepwise_gatherer(
+    cls: type[MessageT], version: int
+) -> Callable[[MessageT, list[Buffer]], Generator[int, None, None]]:
+    """Compile an encoder as `gatherer` does, which does a step for each entry of a list."""
+    _require(cls, version)
+    source = EncoderSource(cls.SCHEMA, version, is_stepwise=True)
+    execute(source.text, f"<kohort.wire {cls.__name__} v{version} encode in steps>", source.namespace)
+    return source.namespace["encode"]  # type: ignore[no-any-return]
+
+
 def _require(cls: type[Message], version: int) -> None:
     if version not in cls.VERSIONS:
         raise UnsupportedVersion(f"{cls.__name__} has the versions {cls.VERSIONS}, not {version}")
@@ -113,6 +136,7 @@ def _require(cls: type[Message], version: int) -> None:
 __all__ = [
     "Buffer",
     "MalformedMessage",
+    "TooManyEntries",
     "UnencodableMessage",
     "UnsupportedVersion",
     "decode",
@@ -122,4 +146,6 @@ __all__ = [
     "encoder",
     "gather",
     "gatherer",
+    "stepwise_decoder",
+    "stepwise_gatherer",
 ]

@@ -2,7 +2,8 @@
 
 Fields of one size, with the length, count or tag count that follows them, are unpacked by one `struct` call. The
 position only ever grows, so one comparison at the end finds a text or bytes cut short; every loop takes at least a
-byte of the buffer per turn or fails. What a version lacks gets its default.
+byte of the buffer per turn or fails. What a version lacks gets its default. A stepwise decoder is a generator: it
+yields 1 for each entry of a list, and refuses a message that has more entries than its caller allows.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _SIZES = {code: struct.calcsize(">" + code) for code in (*FIXED.values(), "B")}
 class DecoderSource:
     """The source of one decoder, as lines, and the names that it uses."""
 
-    def __init__(self, schema: MessageSchema, version: int, cls: type[Any]) -> None:
+    def __init__(self, schema: MessageSchema, version: int, cls: type[Any], *, is_stepwise: bool = False) -> None:
         self.namespace: dict[str, Any] = {
             "new": object.__new__,
             "read_length": primitives.read_length,
@@ -29,11 +30,14 @@ class DecoderSource:
             "refuse_null": primitives.refuse_null,
             "skip_tags": primitives.skip_tags,
             "unpack_run": primitives.unpack_run,
+            "refuse_length": primitives.refuse_length,
+            "TooManyEntries": primitives.TooManyEntries,
             "MalformedMessage": primitives.MalformedMessage,
             "StructError": struct.error,
         }
         self._version = version
         self._name = schema.head.name
+        self._is_stepwise = is_stepwise
         self._is_flexible = version in schema.head.flexible
         # Batches stay where they are, so that their messages are read from any buffer; the others from bytes.
         self._is_viewed = cls.HOLDS_RECORDS
@@ -49,9 +53,11 @@ class DecoderSource:
         what = f"{self._name} v{self._version}"
         copied = "if buffer.__class__ is not bytes: buffer = bytes(buffer)"
         head = "view = memoryview(buffer)" if self._is_viewed else copied
+        limit = ", limit=0" if self._is_stepwise else ""
         return "\n".join(
             [
-                "def decode(buffer, position=0):",
+                f"def decode(buffer, position=0{limit}):",
+                *([f"{_INDENT}yield 0", f"{_INDENT}left = limit"] if self._is_stepwise else ()),
                 f"{_INDENT}{head}",
                 f"{_INDENT}try:",
                 *self._lines,
@@ -230,6 +236,10 @@ class DecoderSource:
             self._line(f"{_INDENT}{target} = None")
             self._line("else:")
             self._depth += 1
+        if self._is_stepwise:
+            # An entry takes at least one byte.
+            self._line(f"if {length} > len(buffer) - position: refuse_length({where!r}, {length})")
+            self._count(length)
         self._elements(field, target, where, cls, length, is_flexible)
         if is_nullable:
             self._depth -= 1
@@ -260,7 +270,14 @@ class DecoderSource:
                 self._sized(element, value, where, is_flexible, is_nullable=False)
         self._flush()
         self._line(f"{array}.append({value})")
+        if self._is_stepwise:
+            self._line("yield 1")
         self._depth -= 1
+
+    def _count(self, number: str) -> None:
+        """Count entries, and refuse those beyond the limit."""
+        self._line(f"left -= {number}")
+        self._line("if left < 0: raise TooManyEntries(limit, limit - left)")
 
     # -- tagged fields -----------------------------------------------------------------------------------------------
 
@@ -272,6 +289,8 @@ class DecoderSource:
             self._default(field, self._target(owner, field), cls)
         self._line(f"if {count}:")
         self._depth += 1
+        if self._is_stepwise:
+            self._count(count)
         if not tagged:
             self._line(f"position = skip_tags(buffer, position, {count})")
             self._depth -= 1

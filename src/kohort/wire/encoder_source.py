@@ -2,7 +2,8 @@
 
 The function takes a message and a list and adds buffers to the list. Fields of one size, with the lengths and tag
 counts between them, are packed by one `struct` call; structs are written in place, without a call. What a version
-lacks is not written; a tagged field is written only where it differs from its default.
+lacks is not written; a tagged field is written only where it differs from its default. A stepwise encoder is a
+generator that yields 1 for each entry of a list.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _CLASSIC_NULL = "b'\\xff\\xff\\xff\\xff'"
 class EncoderSource:
     """The source of one encoder, as lines, and the names that it uses."""
 
-    def __init__(self, schema: MessageSchema, version: int) -> None:
+    def __init__(self, schema: MessageSchema, version: int, *, is_stepwise: bool = False) -> None:
         self.namespace: dict[str, Any] = {
             "COMPACT": primitives.COMPACT,
             "compact": primitives.compact,
@@ -30,6 +31,7 @@ class EncoderSource:
             "pack_run": primitives.pack_run,
         }
         self._version = version
+        self._is_stepwise = is_stepwise
         self._is_flexible = version in schema.head.flexible
         self._lines: list[str] = []
         self._depth = 1
@@ -37,6 +39,8 @@ class EncoderSource:
         self._run: list[tuple[str, str]] = []
         self._parts: list[str] = []
         self._list = "parts"
+        if is_stepwise:
+            self._line("yield 0")
         self._fields(schema.struct, "message")
         self._flush()
 
@@ -198,6 +202,8 @@ class EncoderSource:
         else:
             self._sized(field.element, each, is_flexible, is_nullable=False)
         self._flush()
+        if self._is_stepwise:
+            self._line("yield 1")
         self._depth -= 1
 
     # -- tagged fields -----------------------------------------------------------------------------------------------

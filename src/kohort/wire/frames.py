@@ -83,7 +83,7 @@ def gather_request(message: Message, version: int, correlation_id: int, client_i
     parts: list[Buffer] = [b"", head]
     gather(message, version, parts)
     parts[0] = _LENGTH.pack(sum([len(part) for part in parts]))
-    return _joined(parts)
+    return join_small(parts)
 
 
 def encode_response(message: Message, version: int, correlation_id: int) -> list[Buffer]:
@@ -97,7 +97,7 @@ def encode_response(message: Message, version: int, correlation_id: int) -> list
     parts: list[Buffer] = [b"", b"\0" if is_flexible else b""]
     gather(message, version, parts)
     parts[0] = _RESPONSE_HEAD.pack(sum([len(part) for part in parts]) + 4, correlation_id)
-    return _joined(parts)
+    return join_small(parts)
 
 
 def decode_response(cls: type[MessageT], version: int, frame: Buffer) -> tuple[int, MessageT]:
@@ -184,7 +184,7 @@ class FrameSplitter:
             self._pieces.append(bytearray(piece))
 
 
-def _joined(parts: list[Buffer]) -> list[Buffer]:
+def join_small(parts: list[Buffer]) -> list[Buffer]:
     """Return the same bytes in fewer buffers: those too small to be worth one are joined with their neighbours."""
     if max(map(len, parts)) < _WORTH_A_BUFFER:
         return [b"".join(parts)]

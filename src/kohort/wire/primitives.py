@@ -15,6 +15,15 @@ class MalformedMessage(ValueError):
     """Bytes that are not the message they should be: truncated, oversized, a null or a text where none may be."""
 
 
+class TooManyEntries(MalformedMessage):
+    """The lists of a message have more entries than its reader allows. `count` is how many are known of so far."""
+
+    def __init__(self, limit: int, count: int) -> None:
+        self.limit = limit
+        self.count = count
+        super().__init__(f"its lists have {count} entries or more, the limit is {limit}")
+
+
 class UnencodableMessage(ValueError):
     """A message whose fields do not fit their types in the version asked for."""
 
@@ -25,6 +34,9 @@ class UnsupportedVersion(ValueError):
 
 SHORT = 16383
 """Lengths below this have their compact form in `COMPACT`."""
+
+MOST_TAGS = 1000
+"""Tagged fields of one struct that are skipped; no version of any message has a hundredth of that."""
 
 SHORT_RUN = 64
 """Arrays of numbers shorter than this have a packer and an unpacker made for their length."""
@@ -77,10 +89,17 @@ def refuse_null(field: str) -> NoReturn:
     raise MalformedMessage(f"{field} may not be null")
 
 
+def refuse_length(field: str, length: int) -> NoReturn:
+    """Raise: a list has more entries than bytes are left."""
+    raise MalformedMessage(f"{field} has {length} entries, which is more than the bytes that are left of the message")
+
+
 def skip_tags(buffer: Any, position: int, count: int) -> int:
     """Return the position after `count` tagged fields that this version does not know. `position` is after one byte."""
     if count > 127:
         count, position = read_varint(buffer, position - 1)
+        if count > MOST_TAGS:
+            raise MalformedMessage(f"{count} tagged fields in one struct")
     for _ in range(count):
         _, position = read_varint(buffer, position)
         size, position = read_varint(buffer, position)

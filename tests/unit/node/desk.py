@@ -90,6 +90,8 @@ class Peer:
         self._desk.node.receive(self.connection, chunk, self._desk.clock.now_ms())
         if not self._desk.flushes_by_hand:
             self._desk.node.flush(self._desk.clock.now_ms())
+        while not self._desk.flushes_by_hand and self._desk.node.needs_flush:
+            self._desk.node.flush(self._desk.clock.now_ms())
 
     def call(self, message: Any, version: int) -> Any:
         """Send a request and return its answer, which must come at once."""

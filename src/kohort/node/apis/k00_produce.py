@@ -6,12 +6,15 @@ topics by id (KIP-516). The broker looks at a batch's header and CRC, never at i
 
 from __future__ import annotations
 
+from functools import partial
+
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.appends import append_produced
 from kohort.node.connection import NO_REPLY, Request, Silence
 from kohort.node.node import Node
 from kohort.node.partition import Partition
+from kohort.node.steps import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import ProduceRequest, ProduceResponse
 
@@ -19,34 +22,37 @@ API = Api.PRODUCE
 _Result = ProduceResponse.Response.PartitionResponse
 
 
-def handle(node: Node, request: Request, message: ProduceRequest) -> ProduceResponse | Silence | None:
+def handle(node: Node, request: Request, message: ProduceRequest) -> Steps[ProduceResponse | Silence | None]:
     """Append each partition's batch; the reply waits for the disk where the topic promises it."""
     if message.acks not in (-1, 0, 1):
         return refuse(message, ErrorCode.INVALID_REQUIRED_ACKS, "", request.api_version)
     if message.transactional_id is not None:
         text = "Transactions are not supported by this broker."
         return refuse(message, ErrorCode.INVALID_TXN_STATE, text, request.api_version)
-    appended: list[tuple[Partition, _Result]] = []
     response = ProduceResponse(responses=[])
+    waiting = _Waiting(request, response)
     for topic in message.topic_data:
+        yield 1
         results = []
         for produced in topic.partition_data:
             result = _Result(index=produced.index, base_offset=-1)
             try:
                 partition = _find(node, request, topic, produced.index)
                 _append(node, request, partition, produced, result)
-                appended.append((partition, result))
+                if message.acks:
+                    waiting.add(node, partition, result)
             except KafkaError as error:
                 result.error_code, result.error_message = error.code, error.text
             except StorageError as error:
                 result.error_code, result.error_message = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
             results.append(result)
+            yield 1
         response.responses.append(
             ProduceResponse.Response(name=topic.name, topic_id=topic.topic_id, partition_responses=results)
         )
     if message.acks == 0:
         return _after_silence(node, request, response)
-    return _when_durable(node, request, response, appended)
+    return waiting.response()
 
 
 def refuse(message: ProduceRequest, code: ErrorCode, text: str, version: int) -> ProduceResponse:
@@ -104,23 +110,30 @@ def _after_silence(node: Node, request: Request, response: ProduceResponse) -> S
     return NO_REPLY
 
 
-def _when_durable(
-    node: Node, request: Request, response: ProduceResponse, appended: list[tuple[Partition, _Result]]
-) -> ProduceResponse | None:
-    waiting = 0
+class _Waiting:
+    """The partitions of one request whose records are not as durable yet as their topics promise."""
 
-    def release(result: _Result, code: ErrorCode) -> None:
-        nonlocal waiting
-        waiting -= 1
+    def __init__(self, request: Request, response: ProduceResponse) -> None:
+        self._request = request
+        self._response = response
+        self._count = 1  # the request itself, until all of it was appended
+
+    def add(self, node: Node, partition: Partition, result: _Result) -> None:
+        """Wait for what was appended to a partition, if it has to be flushed."""
+        if node.durability.when_durable(partition, partial(self._release, result)):
+            self._count += 1
+
+    def response(self) -> ProduceResponse | None:
+        """Return the response, or None if it leaves after a flush."""
+        self._count -= 1
+        if not self._count:
+            return self._response
+        self._request.blocks = False
+        return None
+
+    def _release(self, result: _Result, code: ErrorCode) -> None:
+        self._count -= 1
         if code:
             result.error_code, result.base_offset = code, -1
-        if waiting == 0:
-            request.reply(response)
-
-    for partition, result in appended:
-        if node.durability.when_durable(partition, lambda code, result=result: release(result, code)):  # type: ignore[misc]
-            waiting += 1
-    if waiting == 0:
-        return response
-    request.blocks = False
-    return None
+        if not self._count:
+            self._request.reply(self._response)

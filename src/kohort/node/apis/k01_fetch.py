@@ -11,20 +11,21 @@ from kohort.node.connection import Request
 from kohort.node.fetch_sessions import FINAL_EPOCH, FIRST_EPOCH, Fetched
 from kohort.node.fetching import Fetch
 from kohort.node.node import Node
+from kohort.node.steps import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import FetchRequest, FetchResponse
 
 API = Api.FETCH
 
 
-def handle(node: Node, request: Request, message: FetchRequest) -> FetchResponse | None:
+def handle(node: Node, request: Request, message: FetchRequest) -> Steps[FetchResponse | None]:
     """Answer at once when there is enough to read or something is wrong, else wait."""
     state = message.replica_state
     if message.replica_id >= 0 or (state is not None and state.replica_id >= 0):
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "This broker has no followers.")
-    fetch = _begin(node, request, message)
-    if fetch.attempt() or message.max_wait_ms <= 0:
-        return fetch.response()
+    fetch = yield from _begin(node, request, message)
+    if (yield from fetch.attempt()) or message.max_wait_ms <= 0 or (request.is_long and fetch.has_grown()):
+        return (yield from fetch.response())
     fetch.park()
     return None
 
@@ -48,20 +49,22 @@ def refuse(message: FetchRequest, code: ErrorCode, text: str, version: int) -> F
     )
 
 
-def _begin(node: Node, request: Request, message: FetchRequest) -> Fetch:
+def _begin(node: Node, request: Request, message: FetchRequest) -> Steps[Fetch]:
     version, sessions = request.api_version, node.fetch_sessions
     if version >= 7 and message.session_epoch > FIRST_EPOCH:
-        session = sessions.resume(message, version, request.now_ms)
+        session = yield from sessions.resume(message, version, request.now_ms)
         return Fetch(node, request, message, session.partitions.values(), session, is_incremental=True)
     if message.session_id:
         sessions.close(message.session_id)
     if version >= 7 and message.session_epoch != FINAL_EPOCH:
-        opened = sessions.open(message, version, request.now_ms)
+        opened = yield from sessions.open(message, version, request.now_ms)
         if opened is not None:
             return Fetch(node, request, message, opened.partitions.values(), opened, is_incremental=False)
-    fetched = [
-        Fetched(topic.topic_id if version >= 13 else topic.topic, asked)
-        for topic in message.topics
-        for asked in topic.partitions
-    ]
-    return Fetch(node, request, message, fetched, None, is_incremental=False)
+    fetched: dict[tuple[bytes | str, int], Fetched] = {}
+    for topic in message.topics:
+        yield 1
+        key = topic.topic_id if version >= 13 else topic.topic
+        for asked in topic.partitions:
+            fetched[key, asked.partition] = Fetched(key, asked)
+            yield 1
+    return Fetch(node, request, message, fetched.values(), None, is_incremental=False)

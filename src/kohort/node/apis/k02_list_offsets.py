@@ -14,6 +14,7 @@ from kohort.node.connection import Request
 from kohort.node.epochs import check_leader_epoch
 from kohort.node.node import Node
 from kohort.node.partition import Partition
+from kohort.node.steps import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import ListOffsetsRequest, ListOffsetsResponse
 
@@ -23,11 +24,12 @@ _FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIES
 _Result = ListOffsetsResponse.Topic.Partition
 
 
-def handle(node: Node, request: Request, message: ListOffsetsRequest) -> ListOffsetsResponse:
+def handle(node: Node, request: Request, message: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
     """Answer for each partition on its own; one asked about twice is an error."""
     times = Counter((topic.name, asked.partition_index) for topic in message.topics for asked in topic.partitions)
     topics = []
     for topic in message.topics:
+        yield 1
         results = []
         for asked in topic.partitions:
             result = _Result(partition_index=asked.partition_index)
@@ -44,6 +46,7 @@ def handle(node: Node, request: Request, message: ListOffsetsRequest) -> ListOff
             except StorageError:
                 result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             results.append(result)
+            yield 1
         topics.append(ListOffsetsResponse.Topic(name=topic.name, partitions=results))
     return ListOffsetsResponse(topics=topics)
 

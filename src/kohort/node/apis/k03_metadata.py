@@ -12,15 +12,16 @@ from kohort.model.ids import NO_TOPIC_ID
 from kohort.node.connection import Request
 from kohort.node.node import Node
 from kohort.node.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from kohort.node.topics import INTERNAL, Topic
+from kohort.node.steps import Steps
+from kohort.node.topics import CREATION_STEPS, INTERNAL, Topic
 from kohort.wire.apis import Api
 from kohort.wire.messages import MetadataRequest, MetadataResponse
 
 API = Api.METADATA
 
 
-def handle(node: Node, request: Request, message: MetadataRequest) -> MetadataResponse:
-    """Answer with the topics that were asked for; an unknown one is created where that is allowed."""
+def handle(node: Node, request: Request, message: MetadataRequest) -> Steps[MetadataResponse]:
+    """Answer with the topics that were asked for, each once; an unknown one is created where that is allowed."""
     host, port = node.advertised
     node_id = node.config.node_id
     response = MetadataResponse(
@@ -30,9 +31,11 @@ def handle(node: Node, request: Request, message: MetadataRequest) -> MetadataRe
     )
     asked = message.topics
     if asked is None or (request.api_version == 0 and not asked):
-        response.topics = [describe(topic, node_id) for topic in node.topics]
+        for each in node.topics:
+            response.topics.append((yield from describe(each, node_id)))
     else:
-        response.topics = [_find(node, request, message, topic) for topic in asked]
+        for wanted in {(topic.name, topic.topic_id): topic for topic in asked}.values():
+            response.topics.append((yield from _find(node, request, message, wanted)))
     if message.include_topic_authorized_operations:
         for described in response.topics:
             if described.error_code == ErrorCode.NONE:
@@ -51,15 +54,15 @@ def refuse(message: MetadataRequest, code: ErrorCode, text: str, version: int) -
     return MetadataResponse(topics=topics, error_code=code)
 
 
-def describe(topic: Topic, node_id: int) -> MetadataResponse.Topic:
+def describe(topic: Topic, node_id: int) -> Steps[MetadataResponse.Topic]:
     """Return what Metadata says about a topic."""
     partition = MetadataResponse.Topic.Partition
     alone = [node_id]
-    return MetadataResponse.Topic(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        is_internal=topic.is_internal,
-        partitions=[
+    described = MetadataResponse.Topic(
+        name=topic.name, topic_id=topic.topic_id, is_internal=topic.is_internal, partitions=[]
+    )
+    for p in topic.partitions:
+        described.partitions.append(
             partition(
                 partition_index=p.index,
                 leader_id=node_id,
@@ -67,14 +70,15 @@ def describe(topic: Topic, node_id: int) -> MetadataResponse.Topic:
                 replica_nodes=alone,
                 isr_nodes=alone,
             )
-            for p in topic.partitions
-        ],
-    )
+        )
+        yield 1
+    return described
 
 
 def _find(
     node: Node, request: Request, message: MetadataRequest, asked: MetadataRequest.Topic
-) -> MetadataResponse.Topic:
+) -> Steps[MetadataResponse.Topic]:
+    yield 1
     name = asked.name
     if name is None or (request.api_version >= 10 and asked.topic_id != NO_TOPIC_ID):
         topic = node.topics.by_id(asked.topic_id)
@@ -83,16 +87,17 @@ def _find(
             return MetadataResponse.Topic(
                 error_code=code, name=None if request.api_version >= 12 else "", topic_id=asked.topic_id
             )
-        return describe(topic, node.config.node_id)
+        return (yield from describe(topic, node.config.node_id))
     topic = node.topics.get(name)
     try:
         if topic is None:
             topic = _create(node, request, message, name)
+            yield CREATION_STEPS
     except KafkaError as error:
         return MetadataResponse.Topic(error_code=error.code, name=name, is_internal=name in INTERNAL)
     except StorageError:
         return MetadataResponse.Topic(error_code=ErrorCode.KAFKA_STORAGE_ERROR, name=name)
-    return describe(topic, node.config.node_id)
+    return (yield from describe(topic, node.config.node_id))
 
 
 def _create(node: Node, request: Request, message: MetadataRequest, name: str) -> Topic:

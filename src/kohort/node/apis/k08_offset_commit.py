@@ -7,11 +7,15 @@ decided here, before the group is asked.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 from kohort.group.commands import CommitOffsets, OffsetToCommit
 from kohort.group.results import CommitResult, Result
 from kohort.model.errors import ErrorCode
 from kohort.node.connection import Request
 from kohort.node.node import Node
+from kohort.node.steps import TURN_STEPS, Steps, result_of
 from kohort.wire.apis import Api
 from kohort.wire.messages import JoinGroupRequest, OffsetCommitRequest, OffsetCommitResponse, SyncGroupRequest
 
@@ -19,21 +23,35 @@ API = Api.OFFSET_COMMIT
 _Topic = OffsetCommitResponse.Topic
 _Partition = OffsetCommitResponse.Topic.Partition
 
+MOST_OFFSETS = 1000
+"""Of one command to a group; a request with more is carried out in several, each of which is decided alone."""
 
-def handle(node: Node, request: Request, message: OffsetCommitRequest) -> OffsetCommitResponse | None:
+
+def handle(node: Node, request: Request, message: OffsetCommitRequest) -> Steps[OffsetCommitResponse | None]:
     """Pass the offsets of existing partitions to the group, and answer for those of others."""
     version = request.api_version
-    command, topics, answers = _read(node, message, version)
+    command, topics, answers = yield from _read(node, message, version)
     response = OffsetCommitResponse(topics=topics)
-    if not command.offsets:
+    offsets = command.offsets
+    if not offsets:
         return response
+    waiting = len(range(0, len(offsets), MOST_OFFSETS))
 
-    def ticket(result: Result) -> None:
+    def ticket(first: int, result: Result) -> None:
+        nonlocal waiting
+        waiting -= 1
         if result.error or result.too_large:  # type: ignore[union-attr]
-            _mark(result, answers, version)
-        request.reply(response)
+            _mark(result, answers[first : first + MOST_OFFSETS], version)
+        if not waiting:
+            request.reply(response)
 
-    node.coordinator.submit(command, ticket, node.now_ms)
+    for first in range(0, len(offsets), MOST_OFFSETS):
+        if first:
+            yield TURN_STEPS
+        part = (
+            command if len(offsets) <= MOST_OFFSETS else replace(command, offsets=offsets[first : first + MOST_OFFSETS])
+        )
+        node.coordinator.submit(part, partial(ticket, first), node.now_ms)
     request.blocks = False  # if it waits at all it waits for the disk
     return None
 
@@ -46,28 +64,30 @@ def overtakes(node: Node, blocker: Request, message: OffsetCommitRequest, versio
     waiting = blocker.message
     if not isinstance(waiting, JoinGroupRequest | SyncGroupRequest) or not node.config.kohort_group_requests_overtake:
         return False
-    return message.group_id == waiting.group_id and node.coordinator.takes(_read(node, message, version)[0])
+    return message.group_id == waiting.group_id and node.coordinator.takes(result_of(_read(node, message, version))[0])
 
 
 def _read(
     node: Node, message: OffsetCommitRequest, version: int
-) -> tuple[CommitOffsets, list[_Topic], list[tuple[_Partition, str]]]:
+) -> Steps[tuple[CommitOffsets, list[_Topic], list[tuple[_Partition, str]]]]:
     """Return the command about the partitions that exist, the answer for all, and the part of it about those."""
     offsets: list[OffsetToCommit] = []
     topics: list[_Topic] = []
     answers: list[tuple[_Partition, str]] = []
     for asked in message.topics:
+        yield 1
         topic = node.topics.get(asked.name) if version < 10 else node.topics.by_id(asked.topic_id)
         partitions: list[_Partition] = []
         topics.append(_Topic(name=asked.name, topic_id=asked.topic_id, partitions=partitions))
         if topic is None:
             missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if version < 10 else ErrorCode.UNKNOWN_TOPIC_ID
-            partitions += [
-                _Partition(partition_index=each.partition_index, error_code=missing) for each in asked.partitions
-            ]
+            for each in asked.partitions:
+                partitions.append(_Partition(partition_index=each.partition_index, error_code=missing))
+                yield 1
             continue
         name, count, topic_id = topic.name, len(topic.partitions), topic.topic_id
         for each in asked.partitions:
+            yield 1
             index = each.partition_index
             answer = _Partition(partition_index=index)
             partitions.append(answer)

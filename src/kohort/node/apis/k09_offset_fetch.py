@@ -12,6 +12,7 @@ from kohort.model.errors import ErrorCode
 from kohort.model.ids import NO_TOPIC_ID
 from kohort.node.connection import Request
 from kohort.node.node import Node
+from kohort.node.steps import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import OffsetFetchRequest, OffsetFetchResponse
 
@@ -20,25 +21,27 @@ _Topic = OffsetFetchResponse.Topic
 _Group = OffsetFetchResponse.Group
 
 
-def handle(node: Node, request: Request, message: OffsetFetchRequest) -> OffsetFetchResponse | None:
+def handle(node: Node, request: Request, message: OffsetFetchRequest) -> Steps[OffsetFetchResponse]:
     """Read the committed offsets of one group, or of several."""
     version = request.api_version
     if version >= 8:
-        return OffsetFetchResponse(groups=[_fetch_group(node, group, version) for group in message.groups])
+        response = OffsetFetchResponse(groups=[])
+        for group in message.groups:
+            response.groups.append((yield from _fetch_group(node, group, version)))
+        return response
     if error := node.coordinator.load_error(message.group_id):
         return refuse(message, error, "", version)
     if message.topics is None:
-        return OffsetFetchResponse(topics=_all_topics(node, message.group_id))
-    topics = [
-        _Topic(
-            name=topic.name,
-            partitions=[
-                _partition(index, node.coordinator.offset(message.group_id, topic.name, index, NO_TOPIC_ID))
-                for index in topic.partition_indexes
-            ],
-        )
-        for topic in message.topics
-    ]
+        return OffsetFetchResponse(topics=(yield from _all_topics(node, message.group_id)))
+    topics = []
+    for topic in message.topics:
+        partitions = []
+        yield 1
+        for index in topic.partition_indexes:
+            committed = node.coordinator.offset(message.group_id, topic.name, index, NO_TOPIC_ID)
+            partitions.append(_partition(index, committed))
+            yield 1
+        topics.append(_Topic(name=topic.name, partitions=partitions))
     return OffsetFetchResponse(topics=topics)
 
 
@@ -63,13 +66,14 @@ def refuse(message: OffsetFetchRequest, code: ErrorCode, text: str, version: int
     return OffsetFetchResponse(topics=topics)
 
 
-def _all_topics(node: Node, group_id: str) -> list[_Topic]:
+def _all_topics(node: Node, group_id: str) -> Steps[list[_Topic]]:
     topics: dict[str, _Topic] = {}
     for committed in node.coordinator.offsets(group_id):
         topic = topics.get(committed.topic)
         if topic is None:
             topic = topics[committed.topic] = _Topic(name=committed.topic, partitions=[])
         topic.partitions.append(_partition(committed.partition, committed))
+        yield 1
     return list(topics.values())
 
 
@@ -84,7 +88,8 @@ def _partition(index: int, committed: OffsetCommitted | None) -> _Topic.Partitio
     )
 
 
-def _fetch_group(node: Node, asked: OffsetFetchRequest.Group, version: int) -> _Group:
+def _fetch_group(node: Node, asked: OffsetFetchRequest.Group, version: int) -> Steps[_Group]:
+    yield 1
     group_id = asked.group_id
     if error := node.coordinator.load_error(group_id):
         return _Group(group_id=group_id, topics=[], error_code=error)
@@ -97,40 +102,44 @@ def _fetch_group(node: Node, asked: OffsetFetchRequest.Group, version: int) -> _
                 topic_id=found.topic_id if found is not None else NO_TOPIC_ID,
                 partitions=[_group_partition(each) for each in topic.partitions],
             )
-            for topic in _all_topics(node, group_id)
+            for topic in (yield from _all_topics(node, group_id))
             # v10 has no way to name a topic that is gone.
             if (found := node.topics.get(topic.name)) is not None or version < 10
         ]
         return _Group(group_id=group_id, topics=topics)
-    topics = [_fetch_topic(node, group_id, topic, version) for topic in asked.topics]
+    answered = _Group(group_id=group_id, topics=[])
+    for topic in asked.topics:
+        answered.topics.append((yield from _fetch_topic(node, group_id, topic, version)))
     if version >= 10:
         # As Kafka orders them: topics whose id is unknown come last.
-        topics.sort(key=lambda topic: not topic.name)
-    return _Group(group_id=group_id, topics=topics)
+        answered.topics.sort(key=lambda topic: not topic.name)
+    return answered
 
 
-def _fetch_topic(node: Node, group_id: str, asked: OffsetFetchRequest.Group.Topic, version: int) -> _Group.Topic:
+def _fetch_topic(node: Node, group_id: str, asked: OffsetFetchRequest.Group.Topic, version: int) -> Steps[_Group.Topic]:
+    yield 1
     name = asked.name
     if version >= 10:
         topic = node.topics.by_id(asked.topic_id)
         if topic is None:
-            return _Group.Topic(
-                topic_id=asked.topic_id,
-                partitions=[
+            unknown = []
+            for index in asked.partition_indexes:
+                unknown.append(
                     _Group.Topic.Partition(
                         partition_index=index,
                         committed_offset=-1,
                         metadata="",
                         error_code=ErrorCode.UNKNOWN_TOPIC_ID,
                     )
-                    for index in asked.partition_indexes
-                ],
-            )
+                )
+                yield 1
+            return _Group.Topic(topic_id=asked.topic_id, partitions=unknown)
         name = topic.name
-    partitions = [
-        _group_partition(_partition(index, node.coordinator.offset(group_id, name, index, asked.topic_id)))
-        for index in asked.partition_indexes
-    ]
+    partitions = []
+    for index in asked.partition_indexes:
+        committed = node.coordinator.offset(group_id, name, index, asked.topic_id)
+        partitions.append(_group_partition(_partition(index, committed)))
+        yield 1
     return _Group.Topic(name=name, topic_id=asked.topic_id, partitions=partitions)
 
 

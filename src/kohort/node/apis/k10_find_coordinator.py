@@ -10,6 +10,7 @@ from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.connection import Request
 from kohort.node.node import Node
+from kohort.node.steps import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -18,7 +19,7 @@ _GROUP = 0
 _KINDS = {1: "transaction", 2: "share"}
 
 
-def handle(node: Node, request: Request, message: FindCoordinatorRequest) -> FindCoordinatorResponse | None:
+def handle(node: Node, request: Request, message: FindCoordinatorRequest) -> Steps[FindCoordinatorResponse]:
     """Answer with this node; the offsets topic is created if this is the first time anybody asks."""
     version = request.api_version
     if message.key_type != _GROUP:
@@ -32,12 +33,12 @@ def handle(node: Node, request: Request, message: FindCoordinatorRequest) -> Fin
     node_id, (host, port) = node.config.node_id, node.advertised
     if version < 4:
         return FindCoordinatorResponse(node_id=node_id, host=host, port=port)
-    return FindCoordinatorResponse(
-        coordinators=[
-            FindCoordinatorResponse.Coordinator(key=key, node_id=node_id, host=host, port=port)
-            for key in message.coordinator_keys
-        ]
-    )
+    response = FindCoordinatorResponse(coordinators=[])
+    for key in message.coordinator_keys:
+        found = FindCoordinatorResponse.Coordinator(key=key, node_id=node_id, host=host, port=port)
+        response.coordinators.append(found)
+        yield 1
+    return response
 
 
 def refuse(message: FindCoordinatorRequest, code: ErrorCode, text: str, version: int) -> FindCoordinatorResponse:

@@ -11,13 +11,17 @@ from kohort.model.errors import ErrorCode
 from kohort.model.reason import MAX_REASON_LENGTH
 from kohort.node.connection import Request
 from kohort.node.node import Node
+from kohort.node.steps import TURN_STEPS, Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import JoinGroupRequest, LeaveGroupRequest, LeaveGroupResponse, SyncGroupRequest
 
 API = Api.LEAVE_GROUP
 
+MOST_MEMBERS = 1000
+"""Of one command to a group; a larger batch is carried out in several."""
 
-def handle(node: Node, request: Request, message: LeaveGroupRequest) -> LeaveGroupResponse | None:
+
+def handle(node: Node, request: Request, message: LeaveGroupRequest) -> Steps[None]:
     """Pass the batch to the group."""
     is_batch = request.api_version >= 3
     if is_batch:
@@ -27,13 +31,18 @@ def handle(node: Node, request: Request, message: LeaveGroupRequest) -> LeaveGro
         )
     else:
         members = (Leaving(message.member_id),)
+    parts = [members[first : first + MOST_MEMBERS] for first in range(0, len(members), MOST_MEMBERS)] or [()]
+    results: list[LeaveResult] = []
 
     def ticket(result: Result) -> None:
         assert isinstance(result, LeaveResult), "a leave is answered by a leave's result"
-        request.reply(_batch_response(result) if is_batch else _single_response(result))
+        results.append(result)
+        if len(results) == len(parts):
+            request.reply(_batch_response(results) if is_batch else _single_response(result))
 
-    node.coordinator.submit(Leave(message.group_id, members), ticket, node.now_ms)
-    return None
+    for part in parts:
+        node.coordinator.submit(Leave(message.group_id, part), ticket, node.now_ms)
+        yield TURN_STEPS if len(part) == MOST_MEMBERS else 1
 
 
 def overtakes(node: Node, blocker: Request, message: LeaveGroupRequest, version: int) -> bool:
@@ -55,11 +64,12 @@ def _single_response(result: LeaveResult) -> LeaveGroupResponse:
     return LeaveGroupResponse(error_code=result.error or first)
 
 
-def _batch_response(result: LeaveResult) -> LeaveGroupResponse:
+def _batch_response(results: list[LeaveResult]) -> LeaveGroupResponse:
     return LeaveGroupResponse(
-        error_code=result.error,
+        error_code=next((result.error for result in results if result.error), ErrorCode.NONE),
         members=[
             LeaveGroupResponse.Member(member_id=member_id, group_instance_id=instance_id, error_code=error)
+            for result in results
             for member_id, instance_id, error in result.members
         ],
     )

@@ -10,6 +10,7 @@ from kohort.group.describe import DescribedGroup
 from kohort.model.errors import ErrorCode
 from kohort.node.connection import Request
 from kohort.node.node import Node
+from kohort.node.steps import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import DescribeGroupsRequest, DescribeGroupsResponse
 
@@ -19,15 +20,19 @@ _EVERYTHING = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 """Read, delete, describe, describe and alter configs: all that Kafka knows to do with a group."""
 
 
-def handle(node: Node, request: Request, message: DescribeGroupsRequest) -> DescribeGroupsResponse | None:
-    """Describe each group of the request."""
+def handle(node: Node, request: Request, message: DescribeGroupsRequest) -> Steps[DescribeGroupsResponse]:
+    """Describe each group of the request, once."""
     groups = []
-    for group_id in message.groups:
+    for group_id in dict.fromkeys(message.groups):
+        yield 1
         if error := node.coordinator.load_error(group_id):
             groups.append(_Group(error_code=error, group_id=group_id, members=[]))
             continue
         described = node.coordinator.describe(group_id)
-        group = _missing(node, group_id, request.api_version) if described is None else _found(described)
+        if described is None:
+            group = _missing(node, group_id, request.api_version)
+        else:
+            group = yield from _found(described)
         if message.include_authorized_operations and not group.error_code:
             group.authorized_operations = _EVERYTHING
         groups.append(group)
@@ -57,13 +62,16 @@ def _missing(node: Node, group_id: str, version: int) -> _Group:
     )
 
 
-def _found(described: DescribedGroup) -> _Group:
-    return _Group(
+def _found(described: DescribedGroup) -> Steps[_Group]:
+    group = _Group(
         group_id=described.group_id,
         group_state=described.state,
         protocol_type=described.protocol_type,
         protocol_data=described.protocol_name,
-        members=[
+        members=[],
+    )
+    for member in described.members:
+        group.members.append(
             _Group.Member(
                 member_id=member.member_id,
                 group_instance_id=member.instance_id,
@@ -72,6 +80,6 @@ def _found(described: DescribedGroup) -> _Group:
                 member_metadata=member.metadata,
                 member_assignment=member.assignment,
             )
-            for member in described.members
-        ],
-    )
+        )
+        yield 1
+    return group

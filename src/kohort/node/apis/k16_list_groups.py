@@ -8,29 +8,31 @@ from __future__ import annotations
 from kohort.model.errors import ErrorCode
 from kohort.node.connection import Request
 from kohort.node.node import Node
+from kohort.node.steps import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import ListGroupsRequest, ListGroupsResponse
 
 API = Api.LIST_GROUPS
 
 
-def handle(node: Node, request: Request, message: ListGroupsRequest) -> ListGroupsResponse | None:
+def handle(node: Node, request: Request, message: ListGroupsRequest) -> Steps[ListGroupsResponse]:
     """List the groups that pass both filters; letter case does not matter to them."""
     if node.coordinator.is_loading():
         return refuse(message, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "", request.api_version)
     states = frozenset(state.lower() for state in message.states_filter)
     types = frozenset(each.lower() for each in message.types_filter)
-    return ListGroupsResponse(
-        groups=[
+    response = ListGroupsResponse(groups=[])
+    for group in node.coordinator.list_groups(states, types):
+        response.groups.append(
             ListGroupsResponse.Group(
                 group_id=group.group_id,
                 protocol_type=group.protocol_type,
                 group_state=group.state,
                 group_type=group.group_type,
             )
-            for group in node.coordinator.list_groups(states, types)
-        ]
-    )
+        )
+        yield 1
+    return response
 
 
 def refuse(message: ListGroupsRequest, code: ErrorCode, text: str, version: int) -> ListGroupsResponse:

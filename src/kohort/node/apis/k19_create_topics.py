@@ -14,24 +14,26 @@ from kohort.node.config import value_text
 from kohort.node.connection import Request
 from kohort.node.node import Node
 from kohort.node.settings import TOPIC
-from kohort.node.topics import INTERNAL
+from kohort.node.steps import Steps
+from kohort.node.topics import CREATION_STEPS, INTERNAL
 from kohort.wire.apis import Api
 from kohort.wire.messages import CreateTopicsRequest, CreateTopicsResponse
 
 API = Api.CREATE_TOPICS
 
 
-def handle(node: Node, request: Request, message: CreateTopicsRequest) -> CreateTopicsResponse:
+def handle(node: Node, request: Request, message: CreateTopicsRequest) -> Steps[CreateTopicsResponse]:
     """Create each topic on its own; one that is refused does not hinder the others."""
     names = Counter(topic.name for topic in message.topics)
     results: list[CreateTopicsResponse.Topic] = []
-    for topic in message.topics:
+    for topic in {topic.name: topic for topic in message.topics}.values():
+        yield 1
         if names[topic.name] > 1:
-            if not any(result.name == topic.name for result in results):
-                results.append(_refusal(topic.name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
+            results.append(_refusal(topic.name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
             continue
         try:
             results.append(_create(node, request, topic, message.validate_only))
+            yield CREATION_STEPS
         except KafkaError as error:
             results.append(_refusal(topic.name, error.code, error.text))
         except StorageError as error:

@@ -10,6 +10,8 @@ from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import NO_TOPIC_ID
 from kohort.node.connection import Request
 from kohort.node.node import Node
+from kohort.node.steps import Steps
+from kohort.node.topics import CREATION_STEPS
 from kohort.wire.apis import Api
 from kohort.wire.messages import DeleteTopicsRequest, DeleteTopicsResponse
 
@@ -17,15 +19,18 @@ API = Api.DELETE_TOPICS
 _Result = DeleteTopicsResponse.Response
 
 
-def handle(node: Node, request: Request, message: DeleteTopicsRequest) -> DeleteTopicsResponse:
+def handle(node: Node, request: Request, message: DeleteTopicsRequest) -> Steps[DeleteTopicsResponse]:
     """Delete each topic on its own."""
     if not node.config.delete_topic_enable:
         text = "Topic deletion is disabled."
         code = ErrorCode.INVALID_REQUEST if request.api_version < 3 else ErrorCode.TOPIC_DELETION_DISABLED
         raise KafkaError(code, text)
-    return DeleteTopicsResponse(
-        responses=[_delete(node, request, name, topic_id) for name, topic_id in _asked(message, request.api_version)]
-    )
+    response = DeleteTopicsResponse(responses=[])
+    for name, topic_id in _asked(message, request.api_version):
+        result = _delete(node, request, name, topic_id)
+        response.responses.append(result)
+        yield 1 if result.error_code else CREATION_STEPS
+    return response
 
 
 def refuse(message: DeleteTopicsRequest, code: ErrorCode, text: str, version: int) -> DeleteTopicsResponse:

@@ -6,6 +6,7 @@ from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.connection import Request
 from kohort.node.node import Node
+from kohort.node.steps import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import DeleteRecordsRequest, DeleteRecordsResponse
 
@@ -14,10 +15,11 @@ HIGH_WATERMARK = -1
 _Result = DeleteRecordsResponse.Topic.Partition
 
 
-def handle(node: Node, request: Request, message: DeleteRecordsRequest) -> DeleteRecordsResponse:
+def handle(node: Node, request: Request, message: DeleteRecordsRequest) -> Steps[DeleteRecordsResponse]:
     """Delete for each partition on its own, and answer with its new beginning."""
     topics = []
     for topic in message.topics:
+        yield 1
         results = []
         for asked in topic.partitions:
             result = _Result(partition_index=asked.partition_index, low_watermark=-1)
@@ -28,6 +30,7 @@ def handle(node: Node, request: Request, message: DeleteRecordsRequest) -> Delet
             except StorageError:
                 result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             results.append(result)
+            yield 1
         topics.append(DeleteRecordsResponse.Topic(name=topic.name, partitions=results))
     return DeleteRecordsResponse(topics=topics)
 

@@ -7,6 +7,7 @@ from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.connection import Request
 from kohort.node.epochs import check_leader_epoch
 from kohort.node.node import Node
+from kohort.node.steps import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 
@@ -14,10 +15,11 @@ API = Api.OFFSET_FOR_LEADER_EPOCH
 _Result = OffsetForLeaderEpochResponse.Topic.Partition
 
 
-def handle(node: Node, request: Request, message: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+def handle(node: Node, request: Request, message: OffsetForLeaderEpochRequest) -> Steps[OffsetForLeaderEpochResponse]:
     """Answer for each partition with the largest epoch not above the asked one, and its end."""
     topics = []
     for topic in message.topics:
+        yield 1
         results = []
         for asked in topic.partitions:
             result = _Result(partition=asked.partition)
@@ -35,6 +37,7 @@ def handle(node: Node, request: Request, message: OffsetForLeaderEpochRequest) -
             except StorageError:
                 result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             results.append(result)
+            yield 1
         topics.append(OffsetForLeaderEpochResponse.Topic(topic=topic.topic, partitions=results))
     return OffsetForLeaderEpochResponse(topics=topics)
 

@@ -11,6 +11,7 @@ from kohort.node.connection import Request
 from kohort.node.node import Node
 from kohort.node.resources import Resource, find_resource
 from kohort.node.settings import BROKER, Kind, Setting
+from kohort.node.steps import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import DescribeConfigsRequest, DescribeConfigsResponse
 
@@ -18,24 +19,24 @@ API = Api.DESCRIBE_CONFIGS
 _Result = DescribeConfigsResponse.Result
 
 
-def handle(node: Node, request: Request, message: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """Describe each resource on its own; settings that do not exist are left out, as in Kafka."""
+def handle(node: Node, request: Request, message: DescribeConfigsRequest) -> Steps[DescribeConfigsResponse]:
+    """Describe each resource on its own, once; settings that do not exist are left out, as in Kafka."""
     results = []
-    for asked in message.resources:
+    for asked in {(asked.resource_type, asked.resource_name): asked for asked in message.resources}.values():
         result = _Result(
             error_message=None, resource_type=asked.resource_type, resource_name=asked.resource_name, configs=[]
         )
         try:
             resource = find_resource(node, asked.resource_type, asked.resource_name)
-            wanted = asked.configuration_keys
-            result.configs = [
-                _describe(node, message, resource, setting)
-                for name, setting in resource.table.items()
-                if wanted is None or name in wanted
-            ]
+            wanted = None if asked.configuration_keys is None else frozenset(asked.configuration_keys)
+            for name, setting in resource.table.items():
+                if wanted is None or name in wanted:
+                    result.configs.append(_describe(node, message, resource, setting))
+                    yield 1
         except KafkaError as error:
             result.error_code, result.error_message = error.code, error.text
         results.append(result)
+        yield 1
     return DescribeConfigsResponse(results=results)
 
 

@@ -12,6 +12,7 @@ from kohort.node.apis import k44_incremental_alter_configs as incremental
 from kohort.node.connection import Request
 from kohort.node.node import Node
 from kohort.node.resources import find_resource
+from kohort.node.steps import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import AlterConfigsRequest, AlterConfigsResponse, IncrementalAlterConfigsRequest
 
@@ -20,10 +21,11 @@ _Change = IncrementalAlterConfigsRequest.Resource.Config
 _Result = AlterConfigsResponse.Response
 
 
-def handle(node: Node, request: Request, message: AlterConfigsRequest) -> AlterConfigsResponse:
+def handle(node: Node, request: Request, message: AlterConfigsRequest) -> Steps[AlterConfigsResponse]:
     """Set what each resource names and remove the rest, as one incremental change per resource."""
     resources = []
     for resource in message.resources:
+        yield 1
         named = {config.name for config in resource.configs}
         removed = sorted(set(_present(node, resource.resource_type, resource.resource_name)) - named)
         changes = [
@@ -36,18 +38,19 @@ def handle(node: Node, request: Request, message: AlterConfigsRequest) -> AlterC
             )
         )
     change = IncrementalAlterConfigsRequest(resources=resources, validate_only=message.validate_only)
-    done = incremental.handle(node, request, change)
-    return AlterConfigsResponse(
-        responses=[
+    done = yield from incremental.handle(node, request, change)
+    response = AlterConfigsResponse(responses=[])
+    for each in done.responses:
+        response.responses.append(
             _Result(
                 error_code=each.error_code,
                 error_message=each.error_message,
                 resource_type=each.resource_type,
                 resource_name=each.resource_name,
             )
-            for each in done.responses
-        ]
-    )
+        )
+        yield 1
+    return response
 
 
 def refuse(message: AlterConfigsRequest, code: ErrorCode, text: str, version: int) -> AlterConfigsResponse:

@@ -8,7 +8,8 @@ from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.connection import Request
 from kohort.node.node import Node
-from kohort.node.topics import MAX_PARTITIONS
+from kohort.node.steps import Steps
+from kohort.node.topics import CREATION_STEPS, MAX_PARTITIONS
 from kohort.wire.apis import Api
 from kohort.wire.messages import CreatePartitionsRequest, CreatePartitionsResponse
 
@@ -16,16 +17,18 @@ API = Api.CREATE_PARTITIONS
 _Result = CreatePartitionsResponse.Result
 
 
-def handle(node: Node, request: Request, message: CreatePartitionsRequest) -> CreatePartitionsResponse:
+def handle(node: Node, request: Request, message: CreatePartitionsRequest) -> Steps[CreatePartitionsResponse]:
     """Grow each topic on its own."""
     names = Counter(asked.name for asked in message.topics)
     results = {}
     for asked in message.topics:
         result = results[asked.name] = _Result(name=asked.name)
+        yield 1
         try:
             if names[asked.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
             _grow(node, request, asked, message.validate_only)
+            yield CREATION_STEPS
         except KafkaError as error:
             result.error_code, result.error_message = error.code, error.text
         except StorageError as error:

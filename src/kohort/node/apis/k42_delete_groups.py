@@ -12,6 +12,7 @@ from kohort.group.results import Result
 from kohort.model.errors import ErrorCode
 from kohort.node.connection import Request
 from kohort.node.node import Node
+from kohort.node.steps import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import DeleteGroupsRequest, DeleteGroupsResponse
 
@@ -19,9 +20,9 @@ API = Api.DELETE_GROUPS
 _Result = DeleteGroupsResponse.Result
 
 
-def handle(node: Node, request: Request, message: DeleteGroupsRequest) -> DeleteGroupsResponse | None:
-    """Delete each group; the response comes when all of them have been decided."""
-    results = [_Result(group_id=group_id) for group_id in message.groups_names]
+def handle(node: Node, request: Request, message: DeleteGroupsRequest) -> Steps[DeleteGroupsResponse | None]:
+    """Delete each group, once; the response comes when all of them have been decided."""
+    results = [_Result(group_id=group_id) for group_id in dict.fromkeys(message.groups_names)]
     waiting = len(results)
 
     def ticket(answer: _Result, result: Result) -> None:
@@ -34,6 +35,7 @@ def handle(node: Node, request: Request, message: DeleteGroupsRequest) -> Delete
 
     for answer in results:
         node.coordinator.submit(DeleteGroup(answer.group_id), partial(ticket, answer), node.now_ms)
+        yield 4
     return None if results else DeleteGroupsResponse(results=[])
 
 

@@ -11,6 +11,7 @@ from kohort.node.connection import Request
 from kohort.node.node import Node
 from kohort.node.resources import Resource, find_resource
 from kohort.node.settings import Kind
+from kohort.node.steps import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 
@@ -20,7 +21,9 @@ _Asked = IncrementalAlterConfigsRequest.Resource
 _Result = IncrementalAlterConfigsResponse.Response
 
 
-def handle(node: Node, request: Request, message: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
+def handle(
+    node: Node, request: Request, message: IncrementalAlterConfigsRequest
+) -> Steps[IncrementalAlterConfigsResponse]:
     """Change each resource on its own: all of its settings or, if one is refused, none."""
     results = []
     twice = Counter((resource.resource_type, resource.resource_name) for resource in message.resources)
@@ -41,6 +44,7 @@ def handle(node: Node, request: Request, message: IncrementalAlterConfigsRequest
         except StorageError as error:
             result.error_code, result.error_message = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
         results.append(result)
+        yield 1
     return IncrementalAlterConfigsResponse(responses=results)
 
 

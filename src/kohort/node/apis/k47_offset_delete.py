@@ -7,6 +7,7 @@ from kohort.group.results import DeleteOffsetsResult, Result
 from kohort.model.errors import ErrorCode
 from kohort.node.connection import Request
 from kohort.node.node import Node
+from kohort.node.steps import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import OffsetDeleteRequest, OffsetDeleteResponse
 
@@ -15,11 +16,12 @@ _Topic = OffsetDeleteResponse.Topic
 _Partition = OffsetDeleteResponse.Topic.Partition
 
 
-def handle(node: Node, request: Request, message: OffsetDeleteRequest) -> OffsetDeleteResponse | None:
+def handle(node: Node, request: Request, message: OffsetDeleteRequest) -> Steps[OffsetDeleteResponse | None]:
     """Pass the existing partitions to the group, and answer for the others."""
     topics = []
     partitions: list[tuple[str, int]] = []
     for asked in message.topics:
+        yield 1
         found = node.topics.get(asked.name)
         count = 0 if found is None else len(found.partitions)
         answers = []
@@ -30,6 +32,7 @@ def handle(node: Node, request: Request, message: OffsetDeleteRequest) -> Offset
             else:
                 answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             answers.append(answer)
+            yield 1
         topics.append(_Topic(name=asked.name, partitions=answers))
 
     def ticket(result: Result) -> None:
@@ -43,7 +46,7 @@ def handle(node: Node, request: Request, message: OffsetDeleteRequest) -> Offset
                     answer.error_code = answer.error_code or ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         request.reply(OffsetDeleteResponse(topics=topics))
 
-    node.coordinator.submit(DeleteOffsets(message.group_id, tuple(partitions)), ticket, node.now_ms)
+    node.coordinator.submit(DeleteOffsets(message.group_id, tuple(dict.fromkeys(partitions))), ticket, node.now_ms)
     return None
 
 

@@ -12,6 +12,7 @@ from kohort.model.id_partitions import IdPartitions
 from kohort.node.connection import Request
 from kohort.node.node import Node
 from kohort.node.operations import GROUP_OPERATIONS
+from kohort.node.steps import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 
@@ -29,10 +30,11 @@ PHASES = {
 """KIP-848's names for where a classic member is; told in an extension that others pass over."""
 
 
-def handle(node: Node, request: Request, message: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse | None:
-    """Describe each group of the request."""
+def handle(node: Node, request: Request, message: ConsumerGroupDescribeRequest) -> Steps[ConsumerGroupDescribeResponse]:
+    """Describe each group of the request, once."""
     groups = []
-    for group_id in message.group_ids:
+    for group_id in dict.fromkeys(message.group_ids):
+        yield 1
         if not group_id:
             groups.append(_refused(group_id, ErrorCode.INVALID_GROUP_ID, ErrorCode.INVALID_GROUP_ID.text))
         elif error := node.coordinator.load_error(group_id):
@@ -42,7 +44,7 @@ def handle(node: Node, request: Request, message: ConsumerGroupDescribeRequest) 
             text = f"Group {group_id} is not a consumer group." if is_other else f"Group {group_id} not found."
             groups.append(_refused(group_id, ErrorCode.GROUP_ID_NOT_FOUND, text))
         else:
-            group = _found(node, described)
+            group = yield from _found(node, described)
             if message.include_authorized_operations:
                 group.authorized_operations = GROUP_OPERATIONS
             groups.append(group)
@@ -60,15 +62,19 @@ def _refused(group_id: str, code: ErrorCode, text: str) -> ConsumerGroupDescribe
     return _Group(error_code=code, error_message=text, group_id=group_id, members=[])
 
 
-def _found(node: Node, described: DescribedConsumerGroup) -> ConsumerGroupDescribeResponse.Group:
-    return _Group(
+def _found(node: Node, described: DescribedConsumerGroup) -> Steps[ConsumerGroupDescribeResponse.Group]:
+    group = _Group(
         group_id=described.group_id,
         group_state=described.state,
         group_epoch=described.epoch,
         assignment_epoch=described.assignment_epoch,
         assignor_name=described.assignor,
-        members=[_member(node, member) for member in described.members],
+        members=[],
     )
+    for member in described.members:
+        group.members.append(_member(node, member))
+        yield 1
+    return group
 
 
 def _member(node: Node, member: DescribedConsumerMember) -> ConsumerGroupDescribeResponse.Group.Member:

@@ -6,6 +6,7 @@ from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.connection import Request
 from kohort.node.node import Node
 from kohort.node.operations import TOPIC_OPERATIONS
+from kohort.node.steps import Steps
 from kohort.node.topics import INTERNAL, Topic
 from kohort.wire.apis import Api
 from kohort.wire.messages import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
@@ -14,7 +15,9 @@ API = Api.DESCRIBE_TOPIC_PARTITIONS
 _Topic = DescribeTopicPartitionsResponse.Topic
 
 
-def handle(node: Node, request: Request, message: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+def handle(
+    node: Node, request: Request, message: DescribeTopicPartitionsRequest
+) -> Steps[DescribeTopicPartitionsResponse]:
     """Answer with topics by name from the cursor on, all of them when none is named."""
     limit = min(message.response_partition_limit, node.config.max_request_partition_size_limit)
     if limit <= 0:
@@ -27,6 +30,7 @@ def handle(node: Node, request: Request, message: DescribeTopicPartitionsRequest
         names = [name for name in names if name >= cursor.topic_name]
     response = DescribeTopicPartitionsResponse()
     for name in names:
+        yield 1
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         topic = node.topics.get(name)
         if topic is None:
@@ -39,6 +43,7 @@ def handle(node: Node, request: Request, message: DescribeTopicPartitionsRequest
         described = _describe(topic, node.config.node_id, first, limit)
         response.topics.append(described)
         limit -= len(described.partitions)
+        yield len(described.partitions)
         following = first + len(described.partitions)
         if following < len(topic.partitions):
             cut = DescribeTopicPartitionsResponse.NextCursor(topic_name=name, partition_index=following)

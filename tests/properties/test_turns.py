@@ -1,0 +1,199 @@
+"""No turn of the event loop is long, whatever clients send: measured in lines of Python that a turn executes."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+from tests.properties.wide_requests import wide_requests
+from tests.unit.node.desk import Desk
+
+from kohort.node import apis
+from kohort.wire.apis import VERSIONS, Api, request_class
+from kohort.wire.frames import encode_request
+from kohort.wire.messages import (
+    ApiVersionsRequest,
+    DescribeConfigsRequest,
+    DescribeGroupsRequest,
+    FetchRequest,
+    MetadataRequest,
+    OffsetCommitRequest,
+)
+
+ENTRIES = 5000
+LONGEST_TURN = 40_000
+"""Lines. What is done at once for each entry comes to eight of them: enough to take it over, too few to act on it."""
+
+
+def lines_of(turn: Callable[[], object]) -> int:
+    """Return how many lines of Python a call executes."""
+    count = 0
+
+    def trace(_: FrameType, event: str, __: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        turn()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def longest_turn(desk: Desk, frame: bytes) -> int:
+    """Feed a frame and let the node work until nothing is left to do; return the lines of its longest turn."""
+    connection = desk.node.open_connection("192.0.2.2", lambda _: None, lambda _: None)
+    turns = [lines_of(lambda: desk.node.receive(connection, frame, desk.clock.now_ms()))]
+    while desk.node.needs_flush:
+        turns.append(lines_of(lambda: desk.node.flush(desk.clock.now_ms())))
+    return max(turns)
+
+
+@pytest.fixture
+def desk() -> Desk:
+    desk = Desk()
+    desk.create("orders", 3)
+    return desk
+
+
+def metadata(*names: str) -> MetadataRequest:
+    return MetadataRequest(topics=[MetadataRequest.Topic(name=name) for name in names])
+
+
+def unknown_partitions(count: int) -> FetchRequest:
+    partition = FetchRequest.Topic.Partition
+    return FetchRequest(
+        topics=[FetchRequest.Topic(topic="none", partitions=[partition(partition=i) for i in range(count)])]
+    )
+
+
+@pytest.mark.parametrize("api", [Api(key) for key in sorted(apis.MODULES)], ids=lambda api: api.name)
+def test_a_request_with_a_long_list_is_worked_off_in_short_turns(api: Api) -> None:
+    for version in sorted({VERSIONS[api].lowest, VERSIONS[api].highest}):
+        for name, message in wide_requests(request_class(api), version, ENTRIES):
+            desk = Desk(auto_create_topics_enable="false")
+            desk.flushes_by_hand = True
+            for _, short in wide_requests(request_class(api), version, 1):
+                longest_turn(desk, encode_request(short, version, 1, "tester"))  # compiles and imports
+            peer = desk.connect()
+            number = peer.send(message, version)
+            while desk.node.needs_flush:
+                desk.node.flush(desk.clock.now_ms())
+            assert peer.closed or [reply[0] for reply in peer.replies] == [number], f"v{version} {name}: one answer"
+            lines = longest_turn(desk, encode_request(message, version, 1, "tester"))
+            assert lines <= LONGEST_TURN, f"v{version} {name}"
+
+
+def test_a_request_with_too_many_entries_closes_its_connection_before_they_are_read(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    peer = desk.connect("greedy", "192.0.2.7")
+    frame, _ = peer.frame(metadata(*[""] * 100_000), 0)
+    desk.flushes_by_hand = True
+    with caplog.at_level(logging.WARNING):
+        assert lines_of(lambda: peer.feed(frame)) < 1000
+    assert peer.closed
+    assert caplog.messages == [
+        "closed connection from 192.0.2.7: METADATA v0 of client 'greedy' has 100000 entries in its lists or more;"
+        " kohort.request.max.entries is 20000"
+    ]
+
+
+def test_entries_of_all_lists_of_a_request_count_together(desk: Desk) -> None:
+    topic = FetchRequest.Topic
+    partitions = [topic.Partition(partition=i) for i in range(5000)]
+    few = FetchRequest(topics=[topic(topic=f"t{i}", partitions=partitions) for i in range(3)])
+    many = FetchRequest(topics=[topic(topic=f"t{i}", partitions=partitions) for i in range(4)])
+    peer, other = desk.connect(), desk.connect()
+    peer.send(few, 4)
+    other.send(many, 4)
+    assert (peer.closed, len(peer.replies)) == (None, 1)
+    assert other.closed, "4 topics and 20,000 partitions are more than 20,000 entries"
+
+
+def test_a_list_that_says_to_be_longer_than_its_message_is_refused_unread(desk: Desk) -> None:
+    frame = desk.connect().frame(metadata(*["x" * 100] * 100), 0)[0]
+    at = frame.index((100).to_bytes(4, "big") + b"\0\x64x")
+    desk.flushes_by_hand = True
+    connection = (peer := desk.connect()).connection
+    broken = frame[:at] + (15_000).to_bytes(4, "big") + frame[at + 4 :]
+    assert lines_of(lambda: desk.node.receive(connection, broken, 0)) < 1000
+    assert "15000 entries" in (peer.closed or "")
+
+
+def test_what_is_named_twice_is_described_once(desk: Desk) -> None:
+    peer = desk.connect()
+    assert [topic.name for topic in peer.call(metadata(*["orders", "none", "orders"] * 500), 5).topics] == [
+        "orders",
+        "none",
+    ]
+    groups = DescribeGroupsRequest(groups=["a", "b", "a"] * 500)
+    assert [group.group_id for group in peer.call(groups, 5).groups] == ["a", "b"]
+    resource = DescribeConfigsRequest.Resource(resource_type=2, resource_name="orders", configuration_keys=None)
+    assert len(peer.call(DescribeConfigsRequest(resources=[resource] * 1500), 1).results) == 1
+
+
+def test_others_are_served_between_the_turns_of_a_long_request(desk: Desk) -> None:
+    desk.flushes_by_hand = True
+    greedy, other = desk.connect(), desk.connect()
+    greedy.send(unknown_partitions(ENTRIES), 4)
+    desk.node.flush(desk.clock.now_ms())
+    other.send(ApiVersionsRequest(), 0)
+    assert (len(greedy.replies), len(other.replies)) == (0, 1)
+
+
+def test_long_requests_of_several_clients_take_turns(desk: Desk) -> None:
+    desk.flushes_by_hand = True
+    first, second, turns = desk.connect(), desk.connect(), 0
+    first.send(unknown_partitions(ENTRIES), 4)
+    second.send(unknown_partitions(ENTRIES // 10), 4)
+    while not second.replies:
+        desk.node.flush(desk.clock.now_ms())
+        turns += 1
+    assert not first.replies
+    assert turns < ENTRIES / 100
+
+
+def test_requests_behind_a_long_one_are_answered_after_it(desk: Desk) -> None:
+    peer = desk.connect()
+    frames = [
+        peer.frame(each, version) for each, version in ((unknown_partitions(ENTRIES), 4), (ApiVersionsRequest(), 0))
+    ]
+    peer.feed(b"".join(frame for frame, _ in frames))
+    assert [number for number, _ in peer.replies] == [number for _, number in frames]
+
+
+def test_many_short_requests_that_come_at_once_are_served_in_several_turns(desk: Desk) -> None:
+    desk.flushes_by_hand = True
+    peer = desk.connect()
+    peer.feed(b"".join(peer.frame(ApiVersionsRequest(), 0)[0] for _ in range(2000)))
+    assert 0 < len(peer.replies) < 1000
+    while desk.node.needs_flush:
+        desk.node.flush(desk.clock.now_ms())
+    assert [number for number, _ in peer.replies] == list(range(1, 2001))
+
+
+def test_a_long_commit_is_stored_whole(desk: Desk) -> None:
+    partition = OffsetCommitRequest.Topic.Partition
+    offsets = [partition(partition_index=i % 3, committed_offset=i, committed_metadata="") for i in range(ENTRIES)]
+    commit = OffsetCommitRequest(group_id="g", topics=[OffsetCommitRequest.Topic(name="orders", partitions=offsets)])
+    [topic] = desk.connect().call(commit, 2).topics
+    assert {each.error_code for each in topic.partitions} == {0}
+    stored = {each.partition: each.offset for each in desk.node.coordinator.offsets("g")}
+    assert stored == {0: ENTRIES - 2, 1: ENTRIES - 1, 2: ENTRIES - 3}
+
+
+def test_a_client_that_leaves_within_a_long_request_leaves_nothing_to_do(desk: Desk) -> None:
+    desk.flushes_by_hand = True
+    peer = desk.connect()
+    peer.send(unknown_partitions(ENTRIES), 4)
+    peer.leave()
+    desk.node.flush(desk.clock.now_ms())
+    assert not desk.node.needs_flush
