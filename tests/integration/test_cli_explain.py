@@ -9,10 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.integration.commands import Commands
+from tests.integration.old_member import OldMember
 
-from kohort import Admin, Consumer
+from kohort import Admin, Consumer, RangeAssignor
 from kohort.broker.embedded import EmbeddedBroker
+from kohort.client import Cluster
+from kohort.model.errors import KafkaError
 
 FIELDS = [
     "group", "sentence", "number", "outcome", "from_type", "to_type", "from_generation", "to_generation",
@@ -65,7 +69,7 @@ def test_json_has_its_documented_fields_and_adds_up(kohort: Commands) -> None:
     document = kohort("explain", "counted", "--json").json
     assert list(document) == [
         "group", "type", "state", "generation", "members", "partitions", "rebalances_total", "rebalances_avoided",
-        "rebalances", "running",
+        "refused", "rebalances", "running",
     ]  # fmt: skip
     for each in document["rebalances"]:
         assert list(each) == FIELDS
@@ -177,3 +181,44 @@ def test_a_cluster_that_writes_no_events_is_told_from_one_that_knows_no_such_gro
         assert "`kohort groups describe quiet --members`" in outcome.err
         unknown = silent("explain", "quite")
         assert (unknown.status, "did you mean 'quiet'?" in unknown.err) == (2, True)
+
+
+def test_refused_joins_are_told_with_the_members_in_the_way_by_every_command(kohort: Commands) -> None:
+    asyncio.run(refused_because_of_an_old_member(kohort))
+
+
+async def refused_because_of_an_old_member(kohort: Commands) -> None:
+    async with Admin(kohort.address) as admin:
+        await admin.create_topic("guarded", partitions=4)
+    settings: dict[str, Any] = {"bootstrap_servers": kohort.address, "group_id": "guarded"}
+    cluster = Cluster(kohort.address, client_id="veteran")
+    await cluster.start()
+    async with Consumer(
+        "guarded", client_id="alice", heartbeat_interval_ms=100, assignors=(RangeAssignor(),), **settings
+    ) as alice:
+        await until(lambda: len(alice.assignment()) == 4, alice)
+        veteran = OldMember(cluster, "guarded", ("guarded",), ("range",))
+        veteran.start()
+        await until(lambda: len(alice.assignment()) == 2 and veteran.is_stable, alice)
+        newcomer = Consumer("guarded", client_id="newcomer", group_protocol="consumer", **settings)
+        with pytest.raises(KafkaError, match="veteran"):
+            async with newcomer:
+                await until(lambda: False, alice, newcomer)
+        said = (
+            "newcomer (consumer protocol, /127.0.0.1) was refused with INVALID_REQUEST: group guarded cannot become a "
+            "consumer group: member veteran has embedded protocol version 0 where 3 is needed"
+        )
+        async with asyncio.timeout(20):  # events linger a moment before they are written
+            while said not in (await asyncio.to_thread(kohort, "explain", "guarded")).out:
+                await alice.poll(timeout_ms=10)
+        (told,) = (await asyncio.to_thread(kohort, "explain", "guarded", "--json")).json["refused"]
+        assert (told["error"], told["client"], len(told["in_the_way"])) == ("INVALID_REQUEST", "newcomer", 1)
+        assert said in (await asyncio.to_thread(kohort, "groups", "describe", "guarded")).out
+        plan = await asyncio.to_thread(kohort, "migrate", "plan", "guarded", "--to", "consumer")
+        assert said in plan.out
+        assert (
+            "rule embedded_version: veteran: their metadata has version 0, a conversion takes 3 or newer; until then a "
+            "restarted member is refused with INVALID_REQUEST" in plan.err
+        )
+        await veteran.leave()
+    await cluster.close()

@@ -172,7 +172,7 @@ def test_json_of_groups_has_its_documented_fields(kohort: Commands) -> None:
     (listed,) = [group for group in kohort("groups", "list", "--json").json if group["group"] == "fields"]
     assert list(listed) == ["group", "type", "state", "protocol_type"]
     described = kohort("groups", "describe", "fields", "--json").json
-    past = ["generation", "last_rebalance", "rebalances_avoided"]
+    past = ["generation", "last_rebalance", "rebalances_avoided", "refused"]
     identity = ["group", "type", "state", "protocol_type", "protocol"]
     assert list(described) == [*identity, "coordinator", *past, "members", "offsets"]
     assert [described[name] for name in past] == [None, None, None], "it never had a member"

@@ -29,9 +29,9 @@ from kohort.cli.failure import USAGE, CommandFailed, run_against, unknown
 from kohort.cli.lines import iso_time
 from kohort.cli.options import add_cluster, add_json, moment_ms, number, verb
 from kohort.cli.topics import START_TIMEOUT_MS
-from kohort.group.explain.explain import Explanation
-from kohort.group.explain.explained import Rebalance, Told
-from kohort.group.explain.sentences import Names, chain, partition_seconds, sentence, told
+from kohort.group.explain.explain import JOIN_REFUSED, Explanation
+from kohort.group.explain.explained import Rebalance, Refused, Told
+from kohort.group.explain.sentences import Names, chain, partition_seconds, refusal, sentence, told
 
 if TYPE_CHECKING:
     from kohort.client import Admin, Consumer
@@ -187,6 +187,8 @@ class Teller:
                 ended = self.explanation.fold(event)
                 if ended is not None and self.is_caught_up:
                     self._tell([ended])
+                if event.get("event") == JOIN_REFUSED and self.is_caught_up:
+                    self._tell_refused(self.explanation.told(now_ms()).refused[-1:])
 
     def _idle(self) -> None:
         """Nothing came for a while: the past is read, and a rebalance may be running for long."""
@@ -196,11 +198,21 @@ class Teller:
             if not known.is_seen:
                 output.remark(f"nothing is known of {self.args.group} yet: waiting for its first member")
             self._tell(chosen(self.args, known.rebalances))
+            self._tell_refused(refused_since(self.args, known))
         running = known.running
         if running is None or running.started_ms == self.slow_told or running.duration_ms(now_ms()) < SLOW_MS:
             return
         self.slow_told = running.started_ms
         output.remark(sentence(running, Names(known.identities), now_ms()))
+
+    def _tell_refused(self, refused: Iterable[Refused]) -> None:
+        names = Names(self.explanation.told(now_ms()).identities)
+        for each in refused:
+            if self.args.json:
+                output.put_json({"group": self.args.group, "refused": each.to_json()})
+            else:
+                output.put(refused_line(each, names))
+        output.flush()
 
     def _tell(self, rebalances: Iterable[Rebalance]) -> None:
         known = self.explanation.told(now_ms())
@@ -231,6 +243,7 @@ def show(args: argparse.Namespace, known: Told, picked: GroupFilter) -> None:
                 "partitions": known.partitions,
                 "rebalances_total": known.total,
                 "rebalances_avoided": known.avoided,
+                "refused": [each.to_json() for each in refused_since(args, known)],
                 "rebalances": [document_of(each, names, known, is_verbose=args.verbose) for each in rebalances],
                 "running": None if running is None else document_of(running, names, known, is_verbose=args.verbose),
             }
@@ -239,9 +252,21 @@ def show(args: argparse.Namespace, known: Told, picked: GroupFilter) -> None:
     output.put(headline(known))
     for each in [*rebalances, *([running] if running is not None else [])]:
         output.put("\n" + text_of(each, names, is_verbose=args.verbose))
+    if refused := refused_since(args, known):
+        output.put("\n" + "\n".join(refused_line(each, names) for each in refused))
     left_out = known.total - len(rebalances)
     if left_out and args.last is None and args.since is None:
         output.remark(f"{left_out} earlier ones are not shown: ask for more with --last N or --since WHEN")
+
+
+def refused_since(args: argparse.Namespace, known: Told) -> list[Refused]:
+    """Return the refused joins that the options ask for, the latest last."""
+    return [each for each in known.refused if args.since is None or each.last_ms >= args.since]
+
+
+def refused_line(refused: Refused, names: Names) -> str:
+    """Return refused joins as one line."""
+    return f"{iso_time(refused.first_ms)}  {refusal(refused, names, iso_time)}"
 
 
 def chosen(args: argparse.Namespace, rebalances: list[Rebalance]) -> list[Rebalance]:

@@ -14,7 +14,7 @@ from kohort.cli.lines import iso_time
 from kohort.cli.options import Named, add_cluster, add_json, chosen, moment_ms, number, topic_or_partitions, verb
 from kohort.cli.topics import ends_of, with_admin
 from kohort.group.explain.explained import cause_json
-from kohort.group.explain.sentences import Names, sentence, title
+from kohort.group.explain.sentences import Names, refusal, sentence, title
 from kohort.model.assignment import by_topic
 from kohort.model.ids import TopicPartition
 
@@ -195,16 +195,21 @@ def course_json(known: Told | None) -> dict[str, Any]:
     """Return the documented fields of a group's past; null where the cluster writes no events."""
     last = known.rebalances[-1] if known is not None and known.rebalances else None
     if known is None or not known.is_seen:
-        return {"generation": None, "last_rebalance": None, "rebalances_avoided": None}
+        return {"generation": None, "last_rebalance": None, "rebalances_avoided": None, "refused": None}
     return {
         "generation": known.generation,
         "last_rebalance": None if last is None else {"ended_ms": last.ended_ms, "cause": cause_json(last.because)},
         "rebalances_avoided": known.avoided,
+        "refused": [each.to_json() for each in known.refused],
     }
 
 
+REFUSED_SHOWN = 3
+"""How many of the last refused joins are shown."""
+
+
 def course_lines(known: Told | None) -> list[str]:
-    """Return what a group's events tell of its last rebalance, of one that runs, and of those avoided."""
+    """Return what a group's events tell: its last rebalance, one that runs, those avoided, joins that were refused."""
     if known is None or not known.is_seen:
         return []
     names = Names(known.identities)
@@ -216,6 +221,7 @@ def course_lines(known: Told | None) -> list[str]:
         lines.append(f"last rebalance {iso_time(last.ended_ms or 0)}, {title(last, names)}")
     if known.avoided:
         lines.append(f"{known.avoided} rebalance{'s' * (known.avoided != 1)} avoided")
+    lines += [f"{iso_time(each.first_ms)}, {refusal(each, names, iso_time)}" for each in known.refused[-REFUSED_SHOWN:]]
     return lines
 
 

@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from kohort.cli import output
 from kohort.cli.failure import FAILED
+from kohort.cli.lines import iso_time
 from kohort.cli.options import add_cluster, add_json, number, verb
 from kohort.cli.topics import with_admin
+from kohort.group.explain.explained import Told
+from kohort.group.explain.sentences import Names, refusal
 from kohort.group.migration.kinds import Cost
-from kohort.group.migration.plan import Goal, Limits, LiveGroup, LiveMember, Plan, Restart, make_plan
+from kohort.group.migration.plan import REFUSED_WITH, Goal, Limits, LiveGroup, LiveMember, Plan, Restart, make_plan
 
 if TYPE_CHECKING:
     from kohort.client import Admin
@@ -116,18 +119,21 @@ async def show_plan(args: argparse.Namespace, admin: Admin) -> int:
     """Read the group, make the plan, print it."""
     from kohort.cli.migrate_facts import coordinator_settings, read_facts
 
-    group, limits, doubts = await read_facts(args, admin)
+    group, limits, doubts, told = await read_facts(args, admin)
     settings = await coordinator_settings(admin, args.group)
     with output.Meter("playing the restarts", unit="events") as meter:
         plan = planned(args, group, limits, settings, meter.advance)
     if args.json:
-        output.put_json(plan_json(plan, doubts))
+        output.put_json(plan_json(plan, doubts, told))
     else:
         put_plan(plan, doubts)
+        put_refused(told)
     for each in plan.refusals:
         names = [member.name for member in group.members if member.member_id in each.member_ids]
         who = f"{', '.join(names)}: " if names else ""
-        output.remark(f"{args.group} cannot go to {args.goal} safely, rule {each.rule}: {who}{each.text}")
+        error = REFUSED_WITH.get(each.rule)
+        then = f"; until then a restarted member is refused with {error.name}" if error else ""
+        output.remark(f"{args.group} cannot go to {args.goal} safely, rule {each.rule}: {who}{each.text}{then}")
     return 0 if plan.is_safe else FAILED
 
 
@@ -193,6 +199,14 @@ def put_plan(plan: Plan, doubts: list[str]) -> None:
         output.put("\nassumed:\n" + "\n".join(f"- {each}" for each in (*plan.assumptions, *doubts)))
 
 
+def put_refused(told: Told | None) -> None:
+    """Print the joins that the group has lately refused: the plan does not know their clients, which may have ended."""
+    if told is not None and told.refused:
+        names = Names(told.identities)
+        lines = [f"- {iso_time(each.first_ms)}, {refusal(each, names, iso_time)}" for each in told.refused]
+        output.put("\nlately refused, and no members:\n" + "\n".join(lines))
+
+
 def member_cells(plan: Plan, member: LiveMember) -> list[output.Cell]:
     """Return a member's row."""
     blocked = plan.blocked(member.member_id)
@@ -224,7 +238,7 @@ def total_of(plan: Plan) -> Cost | None:
     return Cost(int(moves), round(unowned, 3), round(unread, 3))
 
 
-def plan_json(plan: Plan, doubts: list[str]) -> dict[str, Any]:
+def plan_json(plan: Plan, doubts: list[str], told: Told | None = None) -> dict[str, Any]:
     """Return a plan's documented fields."""
     group = plan.group
     names = {each.member_id: each.name for each in group.members}
@@ -238,7 +252,13 @@ def plan_json(plan: Plan, doubts: list[str]) -> dict[str, Any]:
         "is_safe": plan.is_safe,
         "remark": plan.remark or None,
         "refusals": [
-            {"rule": each.rule, "text": each.text, "members": list(each.member_ids)} for each in plan.refusals
+            {
+                "rule": each.rule,
+                "text": each.text,
+                "members": list(each.member_ids),
+                "refused_with": error.name if (error := REFUSED_WITH.get(each.rule)) else None,
+            }
+            for each in plan.refusals
         ],
         "members": [member_json(plan, each) for each in group.members],
         "restarts": [
@@ -255,6 +275,7 @@ def plan_json(plan: Plan, doubts: list[str]) -> dict[str, Any]:
         ],
         **cost_json(total),
         "assumptions": [*plan.assumptions, *doubts],
+        "refused": None if told is None else [each.to_json() for each in told.refused],
     }
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kohort.assign.server import ServerAssignor
 from kohort.assign.server_catalog import UnknownAssignor, server_assignors
 from kohort.cli.event_log import EVENT_TOPIC, lately_told
 from kohort.cli.failure import USAGE, CommandFailed, unknown
-from kohort.group.explain.explained import Identity
+from kohort.group.explain.explained import Identity, Told
 from kohort.group.explain.sentences import Names
 from kohort.group.migration.plan import Goal, Limits, LiveGroup, LiveMember
 from kohort.group.migration.rules import is_state
@@ -35,8 +35,17 @@ _UNREADABLE = (
 )
 
 
-async def read_facts(args: argparse.Namespace, admin: Admin) -> tuple[LiveGroup, Limits, list[str]]:
-    """Return a group, what its coordinator allows, and what else is only assumed. Raises CommandFailed."""
+class GroupFacts(NamedTuple):
+    """A group, what its coordinator allows, what else is only assumed, and its events where there are any."""
+
+    group: LiveGroup
+    limits: Limits
+    doubts: list[str]
+    told: Told | None
+
+
+async def read_facts(args: argparse.Namespace, admin: Admin) -> GroupFacts:
+    """Return what a plan needs to know of a group. Raises CommandFailed."""
     listed = {group.group_id: group for group in await admin.list_groups()}
     if args.group not in listed:
         raise unknown("group", args.group, listed, "a group begins when its first member joins")
@@ -45,9 +54,8 @@ async def read_facts(args: argparse.Namespace, admin: Admin) -> tuple[LiveGroup,
         raise CommandFailed(f"{args.group} is a {kind} group: only classic and consumer groups become one another")
     described = (await admin.describe_groups([args.group]))[args.group]
     topics = {topic.name: (topic.topic_id, len(topic.partitions)) for topic in await admin.list_topics()}
-    offers: Mapping[str, tuple[str, ...]] = {}
-    if EVENT_TOPIC in topics:
-        offers = (await lately_told(args.bootstrap_server, args.security, args.group)).protocols
+    told = await lately_told(args.bootstrap_server, args.security, args.group) if EVENT_TOPIC in topics else None
+    offers: Mapping[str, tuple[str, ...]] = {} if told is None else told.protocols
     settings = await coordinator_settings(admin, args.group)
     doubts: list[str] = []
     limits = Limits(
@@ -72,7 +80,7 @@ async def read_facts(args: argparse.Namespace, admin: Admin) -> tuple[LiveGroup,
         ),
         topics,
     )
-    return live, limits, doubts
+    return GroupFacts(live, limits, doubts, told)
 
 
 def names_of(group: GroupDescription) -> Names:

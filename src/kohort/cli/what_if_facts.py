@@ -48,7 +48,7 @@ class Found:
 
 async def read_live(args: argparse.Namespace, admin: Admin) -> Found:
     """Read a group from its cluster. Raises CommandFailed."""
-    group, limits, doubts = await read_facts(args, admin)
+    group, limits, doubts, _ = await read_facts(args, admin)
     settings = await coordinator_settings(admin, args.group)
     settings |= await own_settings(admin, args.group)
     is_ours = EMBEDDED in settings

@@ -56,6 +56,7 @@ from kohort.group.consumer.commands import (
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.effects import Append, Effects, Reply
 from kohort.group.migration import migrate
+from kohort.group.refusals import with_refusals
 from kohort.group.results import (
     HeartbeatResult,
     JoinResult,
@@ -75,6 +76,10 @@ def decide(shard: Shard, command: Command, now_ms: int) -> Effects:
 
 
 def _join(shard: Shard, command: Join, now_ms: int) -> Effects:
+    return with_refusals(command, _decide_join(shard, command, now_ms), now_ms)
+
+
+def _decide_join(shard: Shard, command: Join, now_ms: int) -> Effects:
     settings = shard.settings
     if not command.group_id:
         return (Reply(JoinResult(ErrorCode.INVALID_GROUP_ID, command.member_id)),)
@@ -135,8 +140,10 @@ def _leave(shard: Shard, command: Leave, now_ms: int) -> Effects:
 def _consumer_heartbeat(shard: Shard, command: ConsumerHeartbeat, now_ms: int) -> Effects:
     group = shard.groups.get(command.group_id)
     if type(group) is ConsumerGroup:
-        return consumer.decide_heartbeat(group, command, now_ms, shard.settings)
-    return consumer.decide_first_heartbeat(group, command, now_ms, shard.settings)  # type: ignore[arg-type]
+        effects = consumer.decide_heartbeat(group, command, now_ms, shard.settings)
+    else:
+        effects = consumer.decide_first_heartbeat(group, command, now_ms, shard.settings)  # type: ignore[arg-type]
+    return effects if command.member_epoch else with_refusals(command, effects, now_ms)
 
 
 def _timer(shard: Shard, command: TimerFired, now_ms: int) -> Effects:

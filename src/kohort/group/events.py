@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kohort.group.commands import Protocols
+from kohort.group.commands import Join, Protocols
+from kohort.group.consumer.commands import ConsumerHeartbeat
 from kohort.group.consumer.events import ConsumerHardEvent, ConsumerSoftEvent
 from kohort.model.cause import Cause, CauseKind
+from kohort.model.errors import ErrorCode
 from kohort.model.ids import NO_TOPIC_ID
 
 
@@ -272,6 +274,16 @@ class SyncsReleased:
 
 
 @dataclass(frozen=True, slots=True)
+class JoinRefused:
+    """A member was not let in, with an answer on which its client may end for good. It changes no group."""
+
+    group_id: str
+    error: ErrorCode
+    request: Join | ConsumerHeartbeat
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
 class GatheringFailed:
     """The generation could not be stored: every waiting join was answered with an error, and all must join again."""
 
@@ -311,6 +323,7 @@ SoftEvent = (
     | AssignmentFailed
     | RevocationsAwaited
     | SyncsReleased
+    | JoinRefused
     | GatheringFailed
     | GroupLoaded
     | GroupUnloaded

@@ -52,6 +52,7 @@ class CauseKind(StrEnum):
     TARGET_MEASURED = "target_measured"
     GROUP_CONVERTED = "group_converted"
     CLASSIC_MEMBERS_CALLED = "classic_members_called"
+    JOIN_REFUSED = "join_refused"
 
 
 @dataclass(frozen=True, slots=True)

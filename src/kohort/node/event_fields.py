@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
 from kohort.group.commands import Protocols
+from kohort.group.consumer.commands import ConsumerHeartbeat
 from kohort.group.consumer.events import ConsumerMemberOut
 from kohort.group.events import (
     AssignmentFailed,
@@ -24,6 +25,7 @@ from kohort.group.events import (
     GroupStored,
     GroupUnloaded,
     InitialDelayExtended,
+    JoinRefused,
     MemberAdded,
     MemberIdIssued,
     MemberRecognized,
@@ -39,6 +41,7 @@ from kohort.group.events import (
     SyncReceived,
     SyncsReleased,
 )
+from kohort.group.refusals import Why
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.ids import topic_id_text
 from kohort.node.consumer_event_fields import (
@@ -73,6 +76,9 @@ class Noted(NamedTuple):
     silent_ms: int = -1
     """How long the member that another one replaces had sent nothing, where that is known."""
 
+
+MOST_NAMED = 100
+"""How many members an event names that stand in the way of a join."""
 
 _UNWRITTEN = frozenset({OffsetCommitted, OffsetDeleted, *UNWRITTEN})
 
@@ -113,6 +119,7 @@ NAMES: dict[type, str] = {
     AssignmentFailed: "assignment_failed",
     RevocationsAwaited: "revocations_awaited",
     SyncsReleased: "syncs_released",
+    JoinRefused: "join_refused",
     GatheringFailed: "gathering_failed",
     GroupLoaded: "group_loaded",
     GroupStored: "assignment_stored, group_emptied or group_created",
@@ -249,6 +256,24 @@ def _revocations_awaited(event: RevocationsAwaited) -> Fields:
     return {"revoking": sorted(event.revoking), "is_holding": event.is_holding, "held": sorted(event.held)}
 
 
+def _join_refused(event: JoinRefused) -> Fields:
+    request = event.request
+    return {
+        "member": request.member_id or None,
+        "instance": request.instance_id,
+        "client": request.client_id,
+        "host": request.client_host,
+        "is_native": isinstance(request, ConsumerHeartbeat),
+        "error": event.error.name,
+    }
+
+
+def refusal_fields(why: Why, count: int) -> Callable[[TopicName], Fields]:
+    """Return how to say why a join was refused, for which members' sake, and how many refusals an event stands for."""
+    told = {"text": why.text, "in_the_way": list(why.member_ids[:MOST_NAMED]), "count": count}
+    return lambda _: told
+
+
 def _group_deleted(event: GroupDeleted) -> Fields:
     return {"to": "consumer"} if is_conversion(event) else {}
 
@@ -285,6 +310,7 @@ PARTICULARS: dict[type, Callable[[Any], Fields]] = {
     AssignmentFailed: _assignment_failed,
     RevocationsAwaited: _revocations_awaited,
     SyncsReleased: _nothing,
+    JoinRefused: _join_refused,
     GatheringFailed: _nothing,
     GroupLoaded: _nothing,
     GroupStored: _group_stored,

@@ -24,10 +24,12 @@ from kohort.group.events import (
     GenerationFormed,
     GroupLoaded,
     GroupStored,
+    JoinRefused,
     RoundOpened,
     StaticMemberReplaced,
     SyncReceived,
 )
+from kohort.group.refusals import Why
 from kohort.group.shard import Shard
 from kohort.group.timers import session_timer
 from kohort.log.disk import StorageError
@@ -35,7 +37,8 @@ from kohort.model.cause import CauseKind
 from kohort.model.errors import KafkaError
 from kohort.model.ids import topic_id_text
 from kohort.node.consumer_event_fields import Fields, TopicName, loaded_consumer_fields, targets_fields
-from kohort.node.event_fields import Noted, event_fields, is_unwritten, loaded_fields
+from kohort.node.event_fields import Noted, event_fields, is_unwritten, loaded_fields, refusal_fields
+from kohort.node.refused_joins import RefusedJoins
 from kohort.node.topics import EVENT_TOPIC
 from kohort.wire.records import Record, encode_batch
 
@@ -65,6 +68,7 @@ class EventTopic:
         self._targets: dict[str, list[MemberTargetStored]] = {}
         """By group, the targets of the computation that goes on."""
         self._topic_names: dict[bytes, str] = {}
+        self._refused = RefusedJoins(node.timers, self._write_refusal)
         self._lost: Counter[str] = Counter()
         """By group, the events that could not be written."""
 
@@ -73,6 +77,9 @@ class EventTopic:
         if is_unwritten(event):
             return
         kind = type(event)
+        if kind is JoinRefused:
+            self._refused.take(shard, event, now_ms)  # type: ignore[arg-type]
+            return
         if not self._waiting and not self._targets:
             self._node.timers.arm(EVENT_TOPIC, now_ms + LINGER_MS, self.flush)
         if kind is MemberTargetStored:
@@ -98,6 +105,12 @@ class EventTopic:
             self._synced.setdefault(group.group_id, {})[event.member_id] = event.cause.at_ms
             return True
         return event.member_id == group.leader and event.cause.at_ms == group.state_timestamp_ms
+
+    def _write_refusal(self, event: JoinRefused, why: Why, count: int) -> None:
+        """Take a refusal that is to be written."""
+        if not self._waiting and not self._targets:
+            self._node.timers.arm(EVENT_TOPIC, event.cause.at_ms + LINGER_MS, self.flush)
+        self._waiting.append((event.cause.at_ms, Noted(event, None, -1, 0, None, loaded=refusal_fields(why, count))))
 
     def _silent_ms(self, shard: Shard, event: Event, now_ms: int) -> int:
         """Return how long a static member had sent nothing whose instance comes back under a new id, or -1."""

@@ -34,7 +34,7 @@ from kohort.group.effects import (
     Rouse,
     Then,
 )
-from kohort.group.events import HardEvent, OffsetCommitted
+from kohort.group.events import HardEvent, JoinRefused, OffsetCommitted
 from kohort.group.results import ConsumerHeartbeatResult, HeartbeatResult, Result, SyncResult
 from kohort.group.shard import apply
 from kohort.group.timers import Timer, TimerKind
@@ -306,7 +306,8 @@ class Runtime:
                 if witness is not None:
                     witness(shard, event, now_ms)
                 if type(event) is not OffsetCommitted:
-                    self._has_changed = True
+                    # A refusal changes nothing, and anybody can cause as many as they like.
+                    self._has_changed |= type(event) is not JoinRefused
                     self._events.note(shard, event, now_ms)
             elif type(effect) is Reply:
                 waiting = ticket if effect.to is None else self._parked.pop(effect.to, None)

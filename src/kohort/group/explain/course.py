@@ -15,12 +15,18 @@ from kohort.group.explain.explained import (
     Move,
     Outcome,
     Rebalance,
+    Refused,
     Wait,
     because,
 )
 from kohort.group.explain.ownership import Gap, Ownership
 from kohort.model.ids import TopicPartition
 
+IDENTIFYING = ("at_ms", "event", "member", "generation", "client", "error", "count")
+"""Two events that agree in these are copies of one."""
+
+REFUSED = 20
+"""How many refused joins are kept, each of one client for one reason."""
 REMEMBERED = 1_000
 """How many events back a copy of one is recognized."""
 
@@ -37,6 +43,8 @@ class Course:
         self.unowned_partition_s = 0.0
         """What all of them cost."""
         self.avoided = 0
+        self.refused: OrderedDict[tuple[object, ...], Refused] = OrderedDict()
+        """The last refused joins by client and reason."""
         self.now_ms = 0
         """The latest time of any event: a clock that steps back makes nothing shorter than it was."""
         self._lately: OrderedDict[tuple[object, ...], None] = OrderedDict()
@@ -92,7 +100,7 @@ class Course:
 
     def is_repeated(self, event: EventFields) -> bool:
         """Whether the event is a copy of a recent one."""
-        key: tuple[object, ...] = tuple(map(event.get, ("at_ms", "event", "member", "generation")))
+        key: tuple[object, ...] = tuple(map(event.get, IDENTIFYING))
         if "epoch" in event or "member_epoch" in event:
             held = [event.get(name) or {} for name in ("assigned", "pending", "targets")]
             counts = [sum(map(len, each.values())) for each in held]

@@ -28,12 +28,13 @@ from collections.abc import Callable, Iterable
 
 from kohort.group.explain.because import CONVERTED
 from kohort.group.explain.consumer import CONSUMER_FOLDS, stored_by_conversion
-from kohort.group.explain.course import Course
+from kohort.group.explain.course import REFUSED, Course
 from kohort.group.explain.explained import (
     UNTOLD,
     Departure,
     EventFields,
     Rebalance,
+    Refused,
     Replacement,
     Round,
     Told,
@@ -43,6 +44,8 @@ from kohort.group.explain.explained import (
     targets_of,
 )
 from kohort.group.explain.group import group_created, group_deleted, group_emptied, group_loaded
+
+JOIN_REFUSED = "join_refused"
 
 
 def explain(events: Iterable[EventFields], group_id: str, now_ms: int) -> Told:
@@ -80,6 +83,7 @@ class Explanation:
             course.now_ms > 0,
             course.group_type,
             dict(course.protocols),
+            list(course.refused.values()),
         )
 
     def fold(self, event: EventFields) -> Rebalance | None:
@@ -90,6 +94,12 @@ class Explanation:
         course.now_ms = max(course.now_ms, int(event.get("at_ms", 0)))
         before = course.running
         name = str(event.get("event"))
+        if name == JOIN_REFUSED:
+            # It changes no group, and may stand between any two events of one.
+            _join_refused(course, event)
+            if before is not None and self._keeps_events:
+                before.events.append(event)
+            return None
         course.is_converting &= because(event).kind == CONVERTED
         course.is_consumer |= "epoch" in event and not course.is_converting
         if name != "revocations_awaited":
@@ -183,6 +193,28 @@ def _member_gone(course: Course, event: EventFields) -> None:
     course.unanswered.discard(member_id)
     course.held.discard(member_id)
     course.targets.pop(member_id, None)
+
+
+def _join_refused(course: Course, event: EventFields) -> None:
+    told = Refused(
+        course.now_ms,
+        course.now_ms,
+        int(event.get("count") or 1),
+        str(event.get("error")),
+        str(event.get("client") or ""),
+        str(event.get("host") or ""),
+        event.get("instance"),
+        bool(event.get("is_native")),
+        str(event.get("text") or ""),
+        tuple(map(str, event.get("in_the_way") or ())),
+    )
+    key = (told.error, told.client_id, told.host, told.instance_id, told.text)
+    before = course.refused.pop(key, None)
+    if before is not None:
+        told = told._replace(first_ms=before.first_ms, times=before.times + told.times)
+    course.refused[key] = told
+    if len(course.refused) > REFUSED:
+        course.refused.popitem(last=False)
 
 
 # -- the rounds
@@ -353,5 +385,5 @@ _FOLDS: dict[str, Callable[[Course, EventFields], Rebalance | None]] = {
     "group_loaded": group_loaded,
     "events_lost": _events_lost,
 }
-FOLDED = _FOLDS.keys() | CONSUMER_FOLDS.keys()
+FOLDED = _FOLDS.keys() | CONSUMER_FOLDS.keys() | {JOIN_REFUSED}
 """Events that are not here change nothing that is told."""

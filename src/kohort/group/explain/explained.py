@@ -60,6 +60,36 @@ class Replacement(NamedTuple):
     at_ms: int
 
 
+class Refused(NamedTuple):
+    """Joins of one client that were refused for one reason; `in_the_way` are the members for whose sake."""
+
+    first_ms: int
+    last_ms: int
+    times: int
+    error: str
+    client_id: str
+    host: str
+    instance_id: str | None
+    is_native: bool
+    text: str
+    in_the_way: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented fields."""
+        return {
+            "first_ms": self.first_ms,
+            "last_ms": self.last_ms,
+            "count": self.times,
+            "error": self.error,
+            "client": self.client_id,
+            "host": self.host,
+            "instance": self.instance_id,
+            "protocol": "consumer" if self.is_native else "classic",
+            "text": self.text,
+            "in_the_way": list(self.in_the_way),
+        }
+
+
 class Move(NamedTuple):
     """A partition that changed hands; None stands for nobody."""
 
@@ -301,6 +331,8 @@ class Told:
     """Its `generation` is its epoch where that is consumer."""
     protocols: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The client-side assignors that each classic member offers, as far as it was told."""
+    refused: list[Refused] = field(default_factory=list)
+    """The last refused joins, the latest last."""
 
 
 OWN_WILL = ("member_left", "member_removed")

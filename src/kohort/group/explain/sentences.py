@@ -5,7 +5,7 @@ Members are called by their instance or client id, with as much of the rest of t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from kohort.group.explain.epoch_sentences import also, consumer_cause, conversion, epoch_links, some_of
@@ -16,6 +16,7 @@ from kohort.group.explain.explained import (
     Identity,
     Outcome,
     Rebalance,
+    Refused,
     Round,
     Slowest,
     is_eviction,
@@ -119,6 +120,17 @@ def sentence(rebalance: Rebalance, names: Names, now_ms: int | None = None) -> s
     if rebalance.is_partial:
         parts.append("some of its events are missing")
     return "; ".join(parts)
+
+
+def refusal(refused: Refused, names: Names, until: Callable[[int], str]) -> str:
+    """Return refused joins of one client in one sentence: with what, how often, why; `until` writes a time."""
+    who = refused.instance_id or refused.client_id or "a client without a client id"
+    times = f", {refused.times} times until {until(refused.last_ms)}" if refused.times > 1 else ""
+    protocol = "consumer" if refused.is_native else "classic"
+    text = refused.text
+    for member_id in refused.in_the_way:
+        text = text.replace(member_id, names(member_id))
+    return f"{who} ({protocol} protocol, {refused.host}) was refused with {refused.error}{times}: {text}"
 
 
 def title(rebalance: Rebalance, names: Names) -> str:

@@ -29,6 +29,7 @@ from enum import StrEnum
 from kohort.assign.server import ServerAssignor
 from kohort.group.migration.kinds import COOPERATIVE, Cost, Kind, is_predictable
 from kohort.model.assignment import Partitions
+from kohort.model.errors import ErrorCode
 
 
 class Goal(StrEnum):
@@ -94,6 +95,15 @@ class Refusal:
     rule: str
     text: str
     member_ids: tuple[str, ...] = ()
+
+
+REFUSED_WITH = {
+    "embedded_version": ErrorCode.INVALID_REQUEST,
+    "assignor_data": ErrorCode.INVALID_REQUEST,
+    "unreadable": ErrorCode.INVALID_REQUEST,
+    "common_assignor": ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+}
+"""By rule, the answer to restarted members as long as others break it; Java's consumer ends for good on each."""
 
 
 @dataclass(frozen=True, slots=True)
