@@ -89,7 +89,7 @@ def _inconsistent(shard: Shard, group: ClassicGroup | ConsumerGroup | None, requ
         return Why(f"it is of protocol type {request.protocol_type!r}, and the group of {of_group!r}")
     if isinstance(group, ClassicGroup):
         offers = {member_id: [name for name, _ in member.protocols] for member_id, member in group.members.items()}
-        return _without_common(names, offers)
+        return _no_shared_assignor(names, offers)
     settings = shard.settings
     said = settings.subscription_of(request.protocols[0][1])
     if said is None:
@@ -99,11 +99,11 @@ def _inconsistent(shard: Shard, group: ClassicGroup | ConsumerGroup | None, requ
         return Why(f"its subscription has version {said.version}, a consumer group takes {least} or newer")
     classic = {member_id: member.classic for member_id, member in group.members.items() if member.classic is not None}
     offers = {member_id: [name for name, _ in each.protocols] for member_id, each in classic.items()}
-    why = _without_common(names, offers)
+    why = _no_shared_assignor(names, offers)
     return why if why.member_ids else Why(f"the migration policy is {settings.migration_policy}")
 
 
-def _without_common(names: Iterable[str], offers: dict[str, list[str]]) -> Why:
+def _no_shared_assignor(names: Iterable[str], offers: dict[str, list[str]]) -> Why:
     """Name the members that do not offer the assignor which most of them offer of those of the sender."""
     lacking = {name: [member_id for member_id, other in offers.items() if name not in other] for name in names}
     best = min(lacking, key=lambda name: (len(lacking[name]), name))
