@@ -17,6 +17,7 @@ from kohort.client.admin import Admin as _Admin
 from kohort.client.background import Runner
 from kohort.client.batch import Batch
 from kohort.client.callbacks import Callback, listener_of
+from kohort.client.consumer import STOP_TIMEOUT_MS
 from kohort.client.consumer import Consumer as _Consumer
 from kohort.client.listener import RebalanceListener, finished
 from kohort.client.producer import Headers
@@ -186,10 +187,14 @@ class Consumer(_Blocking[_Consumer]):
         theirs = None if user is None else _OnCaller(user, self._runner)
         self._runner.run(lambda: self._client.subscribe(topics, theirs))
 
-    def stop(self, *, is_finished: bool = True, leave_group: bool | None = None) -> None:
-        """Commit, give the partitions back, leave the group and end everything; a second time does nothing."""
+    def stop(
+        self, *, timeout_ms: int = STOP_TIMEOUT_MS, is_finished: bool = True, leave_group: bool | None = None
+    ) -> None:
+        """Do as `kohort.Consumer.stop`, within `timeout_ms`; an interrupt ends everything at once."""
         try:
-            self._runner.run(lambda: self._client.stop(is_finished=is_finished, leave_group=leave_group))
+            self._runner.run(
+                lambda: self._client.stop(timeout_ms=timeout_ms, is_finished=is_finished, leave_group=leave_group)
+            )
         finally:
             self._runner.close()
 

@@ -332,6 +332,7 @@ class Cluster:
 
     async def _keep_fresh(self) -> None:
         waits = self.waits()
+        warned: set[str] = set()  # what was logged since metadata was refreshed last
         while True:
             try:
                 # A topic that does not exist yet, or whose leader is being elected, will: look again soon.
@@ -345,8 +346,13 @@ class Cluster:
             try:
                 await self.refresh()
                 waits.reset()
+                if warned:
+                    warned.clear()
+                    log.info("metadata was refreshed again")
             except KafkaError as error:
-                log.warning("metadata could not be refreshed: %s", error.text)
+                if error.text not in warned:
+                    warned.add(error.text)
+                    log.warning("metadata could not be refreshed: %s; it is tried again", error.text)
                 self._wanted.set()
             # However many say that the view is wrong, the cluster is asked at most this often.
             await asyncio.sleep(waits.next_s())

@@ -62,6 +62,7 @@ class Committing:
         self._is_auto_committing = enable_auto_commit and group_id is not None
         # Half of the rebalance timeout: the listener hears of a revocation however long the commit hangs (KAFKA-13310).
         self._last_commit_s = 150.0
+        self._commits_until_s: float | None = None
         self._membership: Membership | None = None
         self._lags: Lags | Callable[[], Lags] | None = None
         self._measured = metrics
@@ -226,10 +227,11 @@ class Committing:
         elif failure is not None:
             log.warning("a commit failed: %s", failure.text)
 
-    async def _commits_done(self) -> None:
+    async def _commits_done(self, until_s: float | None = None) -> None:
         """Wait for what `commit_async` has begun so far."""
         if self._begun:
-            await asyncio.wait(tuple(self._begun))
+            left_s = None if until_s is None else max(0.0, until_s - asyncio.get_running_loop().time())
+            await asyncio.wait(tuple(self._begun), timeout=left_s)
 
     def _finished(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         entries = (self._fetcher.tracked.get(partition) for partition in partitions)
@@ -266,7 +268,8 @@ class Committing:
             return
         why = "its coordinator did not answer"
         try:
-            async with asyncio.timeout(self._last_commit_s):
+            until_s = asyncio.get_running_loop().time() + self._last_commit_s
+            async with asyncio.timeout_at(min(until_s, self._commits_until_s or until_s)):
                 await self._commit_between_rounds(partitions)
         except KafkaError as error:
             why = error.text

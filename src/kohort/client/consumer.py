@@ -7,6 +7,7 @@ Heartbeats and rebalances go on in the background; callbacks run while the user 
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -34,7 +35,7 @@ from kohort.client.protocol_settings import (
     native_settings,
 )
 from kohort.client.rebalance import ConsumerRebalance
-from kohort.client.settings import AutoOffsetReset, IsolationLevel, understood
+from kohort.client.settings import AutoOffsetReset, IsolationLevel, understood, whole_number
 from kohort.client.switching import GroupProtocol
 from kohort.client.tracked import TrackedPartition
 from kohort.client.turns import Turns
@@ -46,6 +47,11 @@ from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition
 from kohort.net.sasl import Sasl
 from kohort.net.surroundings import random as random_number
+
+log = logging.getLogger(__name__)
+
+STOP_TIMEOUT_MS = 30_000
+"""How long `stop` may take, as long as Java's `close`."""
 
 
 class Consumer(HandingOut):
@@ -175,12 +181,16 @@ class Consumer(HandingOut):
             await self.stop()
             raise
 
-    async def stop(self, *, is_finished: bool = True, leave_group: bool | None = None) -> None:
+    async def stop(
+        self, *, timeout_ms: int = STOP_TIMEOUT_MS, is_finished: bool = True, leave_group: bool | None = None
+    ) -> None:
         """Commit, give the partitions back, leave the group and end everything; a second time does nothing.
 
-        `is_finished` says whether the records handed out last count as finished. `leave_group` (KIP-1092): True leaves
-        for good, False stays until the session ends, None leaves unless there is a `group_instance_id`.
+        It takes at most `timeout_ms`, also where no broker answers; to cancel it ends everything at once. `is_finished`
+        says whether the records handed out last count as finished. `leave_group` (KIP-1092): True leaves for good,
+        False stays until the session ends, None leaves unless there is a `group_instance_id`.
         """
+        limit_s = whole_number("timeout_ms", timeout_ms, 0) / 1000
         if not self._is_started or self._is_stopping:
             return
         self._is_stopping = True
@@ -188,19 +198,38 @@ class Consumer(HandingOut):
             self._finish_handed_out()
         self._turns.user_returned()
         self._pulse.beat()
+        now_s = asyncio.get_running_loop().time()
+        # What is left after the commits is the listener's, and LeaveGroup's, which is given five seconds.
+        self._commits_until_s = now_s + limit_s - min(5.0, limit_s / 4)
         try:
-            if self._membership is not None:
-                await self._commits_done()
-                await self._membership.stop(leave=leave_group)
-            elif self._is_auto_committing:
-                await self._commit_before_revocation(frozenset(self._fetcher.tracked))
-            await self._commits_done()
+            async with asyncio.timeout_at(now_s + limit_s) as limit:
+                await self._give_up(leave_group)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            text = "group %s: the consumer ended after %d ms although its coordinator did not answer"
+            log.warning(text + ": the group keeps this member until its session ends", self.group_id, timeout_ms)
         finally:
+            await self._end()
+
+    async def _give_up(self, leave_group: bool | None) -> None:
+        await self._commits_done(self._commits_until_s)
+        if self._membership is not None:
+            await self._membership.stop(leave=leave_group)
+        elif self._is_auto_committing:
+            await self._commit_before_revocation(frozenset(self._fetcher.tracked))
+        await self._commits_done(self._commits_until_s)
+
+    async def _end(self) -> None:
+        try:
             for task in tuple(self._tasks):
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
-            await self._fetcher.stop()
-            await self._cluster.close()
+        finally:
+            try:
+                await self._fetcher.stop()
+            finally:
+                await self._cluster.close()
 
     # What to read
 
@@ -287,7 +316,8 @@ class Consumer(HandingOut):
         Coming here says that what was returned before is finished. Raises what ended the membership, an exception of
         the listener, `CorruptBatch`, OFFSET_OUT_OF_RANGE where there is no reset policy.
         """
-        return await self._poll(max_records or self._max_poll_records, timeout_ms)
+        limit = self._max_poll_records if max_records is None else whole_number("max_records", max_records, 1)
+        return await self._poll(limit, whole_number("timeout_ms", timeout_ms, 0))
 
     async def _poll(self, limit: int | None, timeout_ms: int | None, *, is_single: bool = False) -> list[Batch]:
         if not self._is_started:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 
 from kohort.assign.spec import Assignor
@@ -346,6 +346,8 @@ class Membership(MembershipCommits):
 
     def _spawn(self, work: Awaitable[inputs.Input]) -> None:
         task = asyncio.create_task(self._answer(work, self._side), name=f"kohort member of {self.group_id}")
+        if isinstance(work, Coroutine):
+            task.add_done_callback(lambda _: work.close())  # it never began where the task was cancelled before
         self._hold(task)
 
     def _hold(self, task: asyncio.Task[None]) -> None:

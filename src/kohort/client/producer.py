@@ -143,12 +143,15 @@ class Producer:
 
         Each record that was not written by then fails with `ClientStopped`, and so does a `send` that still waits.
         """
+        limit_s = self._config.delivery_timeout_s
+        if timeout_ms is not None:
+            limit_s = whole_number("timeout_ms", timeout_ms, 0) / 1000
         if self._sender is None or self._task is None:
             await self._cluster.close()
             return
         sender, task = self._sender, self._task
         try:
-            async with asyncio.timeout(self._config.delivery_timeout_s if timeout_ms is None else timeout_ms / 1000):
+            async with asyncio.timeout(limit_s):
                 await sender.drained()
         except TimeoutError:
             pass

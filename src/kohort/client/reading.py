@@ -13,6 +13,7 @@ from kohort.client.committing import Committing
 from kohort.client.fetcher import FetchConfig
 from kohort.client.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_ends, list_offsets
 from kohort.client.positions import Positions
+from kohort.client.settings import whole_number
 from kohort.client.tracked import TrackedPartition
 from kohort.client.view import ClusterView
 from kohort.member.metrics import RebalanceMetrics
@@ -48,7 +49,8 @@ class Reading(Committing):
 
         Raises KeyError where the partition is not assigned, TimeoutError, the `KafkaError` that stands in the way.
         """
-        async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+        limit_s = None if timeout_ms is None else whole_number("timeout_ms", timeout_ms, 0) / 1000
+        async with asyncio.timeout(limit_s):
             while True:
                 entry = self._entry(partition)
                 if entry.error is not None:
