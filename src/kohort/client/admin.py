@@ -11,9 +11,10 @@ import ssl
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 from kohort.client.admin_groups import GroupAdmin
+from kohort.client.arguments import by_partition, check_text, check_topic, of_type, texts, whole_number
 from kohort.client.cluster import Cluster
 from kohort.client.errors import PartitionErrors, UnknownTopic
 from kohort.client.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP, OffsetAndTimestamp, list_offsets
@@ -135,7 +136,7 @@ class Admin(GroupAdmin):
 
     async def describe_topics(self, names: Iterable[str]) -> dict[str, TopicView]:
         """Return these topics by name. Raises `UnknownTopic`."""
-        wanted = list(dict.fromkeys(names))
+        wanted = texts("names", names)
         topics = [MetadataRequest.Topic(name=name) for name in wanted]
         answer = await self._retry(MetadataRequest(topics=topics, allow_auto_topic_creation=False))
         found = ClusterView.read(answer).topics
@@ -158,12 +159,16 @@ class Admin(GroupAdmin):
 
         Raises TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_CONFIG, INVALID_REPLICATION_FACTOR.
         """
+        check_topic(name)
+        if partitions is not None:
+            partitions = whole_number("partitions", partitions, 1)
         topic = CreateTopicsRequest.Topic(
             name=name,
             num_partitions=-1 if partitions is None else partitions,
-            replication_factor=replication_factor,
+            replication_factor=whole_number("replication_factor", replication_factor, -1, 2**15 - 1),
             configs=[
-                CreateTopicsRequest.Topic.Config(name=key, value=str(value)) for key, value in (configs or {}).items()
+                CreateTopicsRequest.Topic.Config(name=key, value=value)
+                for key, value in _settings("configs", {} if configs is None else configs).items()
             ],
         )
         answer = await self._controller(CreateTopicsRequest(topics=[topic], timeout_ms=self._timeout_ms))
@@ -173,6 +178,7 @@ class Admin(GroupAdmin):
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic and its records, and wait until it is gone. Raises `UnknownTopic`."""
+        check_topic(name)
         request = DeleteTopicsRequest(
             topics=[DeleteTopicsRequest.Topic(name=name)], topic_names=[name], timeout_ms=self._timeout_ms
         )
@@ -184,6 +190,8 @@ class Admin(GroupAdmin):
 
     async def create_partitions(self, name: str, count: int) -> None:
         """Grow a topic to `count` partitions in all. Raises `UnknownTopic`, INVALID_PARTITIONS."""
+        check_topic(name)
+        count = whole_number("count", count, 1)
         request = CreatePartitionsRequest(
             topics=[CreatePartitionsRequest.Topic(name=name, count=count, assignments=None)],
             timeout_ms=self._timeout_ms,
@@ -201,13 +209,14 @@ class Admin(GroupAdmin):
 
         None stands for a time after the last record. Raises `UnknownTopic`, `UnknownPartition`.
         """
-        times = {partition: _TIMES[at] if isinstance(at, str) else at for partition, at in wanted.items()}
+        times = {partition: _time(at) for partition, at in by_partition("wanted", wanted).items()}
         return await list_offsets(self._cluster, times)
 
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Delete the records before these offsets (-1: all); return the new first offsets. Raises `PartitionErrors`."""
         by_leader: dict[Broker, dict[str, DeleteRecordsRequest.Topic]] = {}
-        for partition, offset in before.items():
+        for partition, offset in by_partition("before", before).items():
+            offset = whole_number("offset", offset, -1, 2**63 - 1)
             topics = by_leader.setdefault(await self._cluster.leader(partition), {})
             topic = topics.setdefault(partition.topic, DeleteRecordsRequest.Topic(name=partition.topic))
             topic.partitions.append(
@@ -232,6 +241,7 @@ class Admin(GroupAdmin):
 
     async def describe_configs(self, kind: ResourceType, name: str) -> dict[str, ConfigEntry]:
         """Return the settings of a topic, a broker (by its id as text) or a group, by name."""
+        kind = _kind(kind, name)
         resource = DescribeConfigsRequest.Resource(resource_type=kind, resource_name=name, configuration_keys=None)
         request = DescribeConfigsRequest(resources=[resource])
         answer: DescribeConfigsResponse
@@ -250,6 +260,7 @@ class Admin(GroupAdmin):
 
     async def alter_configs(self, kind: ResourceType, name: str, changes: Mapping[str, str | None]) -> None:
         """Set settings of a topic, broker or group; None takes a setting back to its default. Raises INVALID_CONFIG."""
+        kind = _kind(kind, name)
         resource = IncrementalAlterConfigsRequest.Resource(
             resource_type=kind,
             resource_name=name,
@@ -257,7 +268,7 @@ class Admin(GroupAdmin):
                 IncrementalAlterConfigsRequest.Resource.Config(
                     name=key, config_operation=_DELETE if value is None else _SET, value=value
                 )
-                for key, value in changes.items()
+                for key, value in _settings("changes", changes).items()
             ],
         )
         answer = await self._controller(IncrementalAlterConfigsRequest(resources=[resource]))
@@ -286,6 +297,38 @@ class Admin(GroupAdmin):
             if is_settled(ClusterView.read(answer).topics.get(name, gone)):
                 return
             await asyncio.sleep(waits.next_s())
+
+
+def _time(at: object) -> int:
+    if isinstance(at, str):
+        if at not in _TIMES:
+            raise ValueError(f"{at!r} is not {', '.join(map(repr, _TIMES))}, or a time in milliseconds")
+        return _TIMES[at]
+    return whole_number("a time in milliseconds", at, min(_TIMES.values()), 2**63 - 1)
+
+
+def _kind(kind: int, name: str) -> ResourceType:
+    check_text("name", name)
+    try:
+        found = ResourceType(kind)
+    except ValueError:
+        raise ValueError(f"kind={kind!r} is no ResourceType: {', '.join(each.name for each in ResourceType)}") from None
+    if found is ResourceType.BROKER and not name.isdecimal():
+        raise ValueError(f"name={name!r} is no broker's id: expected a number as a str")
+    return found
+
+
+def _settings(name: str, values: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return settings as the wire has them: numbers and truth as text, None as it is."""
+    if not isinstance(values, Mapping):
+        raise of_type(name, values, "a dict of names and values")
+    found: dict[str, str | None] = {}
+    for key, value in values.items():
+        check_text(f"a name in {name}", key)
+        if not isinstance(value, str | int | float | None):
+            raise of_type(key, value, "a str")
+        found[key] = str(value).lower() if isinstance(value, bool) else None if value is None else str(value)
+    return found
 
 
 def _has_leaders(topic: TopicView) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 
+from kohort.client.arguments import check_text, texts, topic_partitions
 from kohort.client.cluster import Cluster
 from kohort.client.errors import PartitionErrors
 from kohort.client.group_views import GroupDescription, GroupListing, read_classic, read_consumer
+from kohort.client.offset_messages import committable
 from kohort.client.offsets import OffsetAndMetadata, commit_offsets, fetch_committed
 from kohort.client.retry import retry
 from kohort.client.view import Broker
@@ -34,10 +36,11 @@ class GroupAdmin:
 
         Each broker knows the groups that it coordinates.
         """
+        kinds = {each.lower() for each in texts("types", types)}
+        wanted = {each.lower() for each in texts("states", states)}
         await self._cluster.refresh()
         answers = await asyncio.gather(*[self._list_at(broker) for broker in self._cluster.view.brokers.values()])
         # Asked for all: older brokers know no filters.
-        kinds, wanted = {each.lower() for each in types}, {each.lower() for each in states}
         found = {
             listing.group_id: listing
             for answer in answers
@@ -48,7 +51,7 @@ class GroupAdmin:
 
     async def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
         """Return these groups by id. Raises GROUP_ID_NOT_FOUND."""
-        wanted = list(dict.fromkeys(group_ids))
+        wanted = texts("group_ids", group_ids)
         described = await asyncio.gather(*[self._describe(group_id) for group_id in wanted])
         return dict(zip(wanted, described, strict=True))
 
@@ -57,7 +60,7 @@ class GroupAdmin:
 
         Raises GROUP_ID_NOT_FOUND, for groups of another type too, and UNSUPPORTED_VERSION.
         """
-        wanted = list(dict.fromkeys(group_ids))
+        wanted = texts("group_ids", group_ids)
         described = await asyncio.gather(*[self._describe_consumer(group_id) for group_id in wanted])
         return dict(zip(wanted, described, strict=True))
 
@@ -75,6 +78,7 @@ class GroupAdmin:
 
     async def delete_group(self, group_id: str) -> None:
         """Delete a group without members, and its offsets. Raises NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND."""
+        check_text("group_id", group_id)
         answer = await self._cluster.call_coordinator(
             group_id, DeleteGroupsRequest(groups_names=[group_id]), lambda found: found.results[0].error_code
         )
@@ -84,14 +88,14 @@ class GroupAdmin:
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return a group's committed offsets, of all partitions by default; a group that is not there has none."""
-        return await fetch_committed(self._cluster, group_id, partitions, is_stable=False)
+        check_text("group_id", group_id)
+        wanted = None if partitions is None else topic_partitions("partitions", partitions)
+        return await fetch_committed(self._cluster, group_id, wanted, is_stable=False)
 
     async def reset_offsets(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]) -> None:
         """Commit offsets for a group without members; its next members begin there. Raises NON_EMPTY_GROUP."""
-        entries = {
-            partition: OffsetAndMetadata(entry) if isinstance(entry, int) else entry
-            for partition, entry in offsets.items()
-        }
+        check_text("group_id", group_id)
+        entries = committable(offsets)
         try:
             await commit_offsets(self._cluster, group_id, entries)
         except KafkaError as error:
@@ -102,6 +106,7 @@ class GroupAdmin:
 
     async def delete_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
         """Delete committed offsets. Raises GROUP_ID_NOT_FOUND, `PartitionErrors` for topics that are subscribed to."""
+        check_text("group_id", group_id)
         request = OffsetDeleteRequest(
             group_id=group_id,
             topics=[
@@ -109,7 +114,7 @@ class GroupAdmin:
                     name=topic,
                     partitions=[OffsetDeleteRequest.Topic.Partition(partition_index=number) for number in numbers],
                 )
-                for topic, numbers in by_topic(partitions).items()
+                for topic, numbers in by_topic(topic_partitions("partitions", partitions)).items()
             ],
         )
         answer = await self._cluster.call_coordinator(group_id, request, lambda found: found.error_code)

@@ -17,6 +17,7 @@ from kohort.client.errors import RebalanceInProgress
 from kohort.client.fetcher import FetchConfig, Fetcher
 from kohort.client.held import Hold
 from kohort.client.membership import Membership
+from kohort.client.offset_messages import committable
 from kohort.client.offsets import OffsetAndMetadata, commit_offsets, fetch_committed
 from kohort.client.pulse import Pulse
 from kohort.member.metrics import RebalanceMetrics
@@ -172,10 +173,7 @@ class Committing:
                 for entry in self._fetcher.tracked.values()
                 if entry.position is not None and not entry.is_reset_due
             }
-        return {
-            partition: OffsetAndMetadata(offset) if isinstance(offset, int) else offset
-            for partition, offset in offsets.items()
-        }
+        return committable(offsets)
 
     async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         hold = self._hold(offsets)

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Unpack
 
 from kohort.assign.spec import Assignor
+from kohort.client.arguments import topic_partitions
 from kohort.client.batch import Batch
 from kohort.client.callbacks import Callback, listener_of
 from kohort.client.cluster import Cluster
@@ -287,7 +288,7 @@ class Consumer(HandingOut):
         """Read these partitions, and no others, without sharing them; commits go to `group_id` if there is one."""
         if self._wanted:
             raise RuntimeError("assign and subscribe exclude each other: unsubscribe first")
-        self._manual = frozenset(partitions)
+        self._manual = frozenset(topic_partitions("partitions", partitions))
         if not self._is_started:
             return
         tracked = self._fetcher.tracked

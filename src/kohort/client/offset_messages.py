@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from kohort.client.arguments import by_partition, check_text, whole_number
 from kohort.member.identity import NOBODY, Identity
 from kohort.model.assignment import by_topic
 from kohort.model.errors import ErrorCode, error_for
@@ -25,6 +26,20 @@ class OffsetAndMetadata:
     offset: int
     metadata: str = ""
     leader_epoch: int = -1
+
+
+def committable(offsets: Mapping[TopicPartition, OffsetAndMetadata | int]) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return a program's offsets as they are committed. Raises TypeError, ValueError."""
+    found: dict[TopicPartition, OffsetAndMetadata] = {}
+    for partition, entry in by_partition("offsets", offsets).items():
+        if not isinstance(entry, OffsetAndMetadata):
+            entry = OffsetAndMetadata(entry)
+        check_text("metadata", entry.metadata)
+        offset = whole_number(f"the offset of {partition}", entry.offset, 0, 2**63 - 1)
+        found[partition] = OffsetAndMetadata(
+            offset, entry.metadata, whole_number("leader_epoch", entry.leader_epoch, -1)
+        )
+    return found
 
 
 # Codes that say who may commit, not how one partition fared: the whole commit is refused with them.

@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Unpack
 
 from kohort.client.accumulator import Delivery, RecordMetadata, record_size
+from kohort.client.arguments import check_text, check_topic, of_type, whole_number
 from kohort.client.cluster import Cluster
 from kohort.client.errors import ClientStopped, UnknownPartition
 from kohort.client.partitioner import Sticky, partition_for_key
 from kohort.client.sender import Sender, SenderConfig
-from kohort.client.settings import SecuritySettings, check_text, check_topic, understood, whole_number
+from kohort.client.settings import SecuritySettings, understood
 from kohort.client.view import TopicView
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
@@ -275,9 +276,7 @@ def _serialized(name: str, given: object, serializer: Callable[[Any], bytes | No
 def _checked(headers: Headers) -> tuple[tuple[str, bytes | None], ...]:
     """Return headers as a record has them. Raises TypeError, ValueError: one bad record must not fail its batch."""
     if not isinstance(headers, Iterable):
-        raise TypeError(
-            f"headers={headers!r} is an {type(headers).__name__}: expected pairs of a str and bytes, or a dict"
-        )
+        raise of_type("headers", headers, "pairs of a str and bytes, or a dict")
     pairs = tuple(headers.items() if isinstance(headers, Mapping) else headers)
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2:

@@ -7,15 +7,15 @@ and librdkafka. Any other name is a TypeError that says which one is meant, so t
 from __future__ import annotations
 
 import difflib
-import operator
 import os
 import ssl
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
-from typing import Any, Literal, ParamSpec, SupportsIndex, TypedDict
+from typing import Any, Literal, ParamSpec, TypedDict
 
+from kohort.client.arguments import MOST, check_text, of_type, whole_number
 from kohort.client.config_file import reach
 from kohort.client.listener import RebalanceListener
 from kohort.net.sasl import Sasl
@@ -138,8 +138,6 @@ _LEAST = {
     "session_timeout_ms": 1,
     "start_timeout_ms": 0,
 }
-_MOST = 2**31 - 1
-_LONGEST_TEXT = 2**15 - 1
 _SWITCHES = frozenset(
     {
         "allow_auto_create_topics",
@@ -150,7 +148,6 @@ _SWITCHES = frozenset(
         "exclude_internal_topics",
     }
 )
-_SECRETS = frozenset({"sasl_jaas_config", "sasl_password", "ssl_key_password"})
 _TEXTS = frozenset({"client_id", "client_rack", "group_id", "group_instance_id", "group_remote_assignor"})
 _FUNCTIONS = frozenset(
     {"key_deserializer", "key_serializer", "partitioner", "random", "value_deserializer", "value_serializer"}
@@ -226,19 +223,19 @@ def _read(owner: str, given: Mapping[str, Any], defaults: Mapping[str, object]) 
 def _value(name: str, value: Any) -> Any:
     """Return the value, in the type that the client takes. Raises TypeError, ValueError."""
     if name in _LEAST:
-        return whole_number(name, value, _LEAST[name], 2**63 - 1 if name == "buffer_memory" else _MOST)
+        return whole_number(name, value, _LEAST[name], 2**63 - 1 if name == "buffer_memory" else MOST)
     if name == "linger_ms":
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise _of_type(name, value, "a number of milliseconds")
-        if not 0 <= value <= _MOST:
-            raise ValueError(f"{name}={value!r}: expected 0 to {_MOST} milliseconds")
+            raise of_type(name, value, "a number of milliseconds")
+        if not 0 <= value <= MOST:
+            raise ValueError(f"{name}={value!r}: expected 0 to {MOST} milliseconds")
     elif name in _SWITCHES:
         if not isinstance(value, bool):
-            raise _of_type(name, value, "True or False")
+            raise of_type(name, value, "True or False")
         return ("true" if value else "false") if name in _SECURITY else value
     elif name in _SECURITY:
         if not isinstance(value, str | os.PathLike) or (isinstance(value, os.PathLike) and "location" not in name):
-            raise _of_type(name, value, "a str")
+            raise of_type(name, value, "a str")
         return os.fspath(value)
     elif name in _TEXTS:
         check_text(name, value)
@@ -247,46 +244,10 @@ def _value(name: str, value: Any) -> Any:
             raise ValueError(f"{name}={value!r} is not one of {', '.join(map(repr, _CHOICES[name]))}")
     elif name in _FUNCTIONS:
         if not callable(value):
-            raise _of_type(name, value, "a function")
+            raise of_type(name, value, "a function")
     elif name in _OBJECTS and not isinstance(value, _OBJECTS[name][0]):
-        raise _of_type(name, value, _OBJECTS[name][1])
+        raise of_type(name, value, _OBJECTS[name][1])
     return value
-
-
-def whole_number(name: str, value: object, least: int, most: int = _MOST) -> int:
-    """Return an argument that is a whole number of `least` to `most`. Raises TypeError, ValueError."""
-    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
-        raise _of_type(name, value, "a whole number" + (" of milliseconds" if name.endswith("_ms") else ""))
-    number = operator.index(value)
-    if not least <= number <= most:
-        raise ValueError(f"{name}={number} is not between {least} and {most}")
-    return number
-
-
-def check_text(name: str, value: object) -> None:
-    """Refuse an argument that is no text that Kafka can carry. Raises TypeError, ValueError."""
-    if not isinstance(value, str):
-        raise _of_type(name, value, "a str")
-    if len(value.encode(errors="replace")) > _LONGEST_TEXT:
-        raise ValueError(f"{name} is longer than {_LONGEST_TEXT} bytes: {value[:40]!r}…")
-    if not value.isascii() and value.encode(errors="ignore").decode() != value:
-        raise ValueError(f"{name}={value!r} holds half of a surrogate pair, which UTF-8 cannot carry")
-
-
-def check_topic(name: object) -> None:
-    """Refuse an argument that is no topic's name. Raises TypeError, ValueError."""
-    check_text("topic", name)
-    if not name:
-        raise ValueError("topic is empty: name one")
-
-
-def _of_type(name: str, value: object, expected: str) -> TypeError:
-    shown = "…" if name in _SECRETS else repr(value)
-    return TypeError(f"{name}={shown} is {_article(type(value).__name__)}: expected {expected}")
-
-
-def _article(noun: str) -> str:
-    return f"an {noun}" if noun[0] in "aeioAEIO" else f"a {noun}"
 
 
 def _stack_level() -> int:

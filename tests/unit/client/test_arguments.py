@@ -1,0 +1,94 @@
+"""What a program passes by mistake is refused by the argument's name, before a client sends anything."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from kohort import Admin, Consumer, OffsetAndMetadata, TopicPartition
+from kohort.client.arguments import by_partition, topic_partitions
+from kohort.client.offset_messages import committable
+
+ONLY = TopicPartition("t", 0)
+Call = Callable[[Any], Awaitable[object]]
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "text"),
+    [
+        (lambda admin: admin.create_topic(b"t"), TypeError, "topic=b't' is a bytes: expected a str"),
+        (lambda admin: admin.create_topic(""), ValueError, "topic is empty"),
+        (lambda admin: admin.create_topic("t", "3"), TypeError, "partitions='3' is a str: expected a whole number"),
+        (lambda admin: admin.create_topic("t", 0), ValueError, "partitions=0 is not between 1"),
+        (lambda admin: admin.create_topic("t", 1, 2**20), ValueError, "replication_factor=1048576 is not between"),
+        (lambda admin: admin.create_topic("t", 1, 1, [("a", "b")]), TypeError, "expected a dict of names and values"),
+        (lambda admin: admin.create_topic("t", 1, 1, {"a": [1]}), TypeError, "a=[1] is a list: expected a str"),
+        (lambda admin: admin.delete_topic(None), TypeError, "topic=None: expected a str"),
+        (lambda admin: admin.create_partitions("t", 1.0), TypeError, "count=1.0 is a float"),
+        (lambda admin: admin.describe_topics("t"), TypeError, "names='t' is a str: expected a list"),
+        (lambda admin: admin.describe_topics([7]), TypeError, "one of names=7 is an int"),
+        (lambda admin: admin.list_offsets([ONLY]), TypeError, "expected a dict by TopicPartition"),
+        (lambda admin: admin.list_offsets({"t": "latest"}), TypeError, "a key of wanted='t' is a str"),
+        (lambda admin: admin.list_offsets({ONLY: "newest"}), ValueError, "'newest' is not 'earliest', 'latest'"),
+        (lambda admin: admin.list_offsets({("t", "0"): 1}), TypeError, "partition='0' is a str"),
+        (lambda admin: admin.delete_records({ONLY: "7"}), TypeError, "offset='7' is a str"),
+        (lambda admin: admin.describe_configs("topic", "t"), ValueError, "kind='topic' is no ResourceType: TOPIC"),
+        (lambda admin: admin.describe_configs(4, "one"), ValueError, "name='one' is no broker's id"),
+        (lambda admin: admin.alter_configs(2, "t", None), TypeError, "changes=None: expected a dict"),
+        (lambda admin: admin.describe_groups("g"), TypeError, "group_ids='g' is a str: expected a list"),
+        (lambda admin: admin.list_groups(types="classic"), TypeError, "types='classic' is a str: expected a list"),
+        (lambda admin: admin.delete_group(7), TypeError, "group_id=7 is an int: expected a str"),
+        (lambda admin: admin.group_offsets("g", ONLY), TypeError, "is a TopicPartition: expected a list"),
+        (lambda admin: admin.reset_offsets("g", {ONLY: -5}), ValueError, "the offset of t-0=-5 is not between 0"),
+        (lambda admin: admin.reset_offsets("g", {ONLY: None}), TypeError, "the offset of t-0=None"),
+        (lambda admin: admin.delete_offsets("g", [("t",)]), TypeError, "expected a TopicPartition"),
+    ],
+)
+def test_an_admin_refuses_what_cannot_be_meant(call: Call, kind: type[Exception], text: str) -> None:
+    async def scenario() -> None:
+        await call(Admin("127.0.0.1:1"))
+
+    with pytest.raises(kind, match=re.escape(text)):
+        asyncio.run(scenario())
+
+
+def test_other_clients_partitions_are_tuples_and_stand_for_ours() -> None:
+    assert topic_partitions("partitions", [("t", 0), ONLY]) == [ONLY]  # type: ignore[list-item]
+    [found] = by_partition("offsets", {("t", 0): 7})  # type: ignore[dict-item]
+    assert type(found) is TopicPartition
+
+
+@pytest.mark.parametrize(
+    "offsets",
+    [
+        {ONLY: 1.5},
+        {ONLY: True},
+        {ONLY: OffsetAndMetadata("7")},
+        {ONLY: OffsetAndMetadata(7, b"note")},
+        [ONLY],
+        {"t": 7},
+    ],  # type: ignore[arg-type]
+)
+def test_what_is_no_position_is_not_committed(offsets: Any) -> None:
+    with pytest.raises(TypeError, match=r"expected a"):
+        committable(offsets)
+
+
+def test_a_position_is_an_offset_with_or_without_a_note() -> None:
+    noted = OffsetAndMetadata(7, "note", 3)
+    assert committable({ONLY: 7, TopicPartition("t", 1): noted}) == {
+        ONLY: OffsetAndMetadata(7),
+        TopicPartition("t", 1): noted,
+    }
+
+
+def test_partitions_of_ones_own_choice_are_partitions() -> None:
+    consumer = Consumer(bootstrap_servers="127.0.0.1:1")
+    with pytest.raises(TypeError, match="expected a list"):
+        consumer.assign(ONLY)
+    with pytest.raises(TypeError, match="expected a TopicPartition"):
+        consumer.assign(["t"])  # type: ignore[list-item]
