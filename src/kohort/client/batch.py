@@ -12,6 +12,8 @@ from itertools import islice
 from operator import itemgetter, lt
 from typing import TYPE_CHECKING, NamedTuple
 
+from kohort.client.deserializing import Deserializers
+from kohort.client.errors import DeserializationFailed
 from kohort.model.ids import TopicPartition
 from kohort.wire.records import (
     BatchHeader,
@@ -28,8 +30,8 @@ from kohort.wire.records import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Unreadable = CorruptBatch | CompressionUnavailable
-"""Why a record batch cannot be read."""
+Unreadable = CorruptBatch | CompressionUnavailable | DeserializationFailed
+"""Why a record batch, or a record of it, cannot be read."""
 
 CORRUPT_ANSWERS = 5
 """How many answers of a broker without a readable batch a reader takes before it raises."""
@@ -49,6 +51,7 @@ class Batch:
 
     __slots__ = (
         "_check_crcs",
+        "_deserializers",
         "_raw",
         "_records",
         "_whole",
@@ -70,6 +73,7 @@ class Batch:
         whole: memoryview | None = None,
         check_crcs: bool = True,
         records: list[Record] | None = None,
+        deserializers: Deserializers | None = None,
     ) -> None:
         self.partition = partition
         self.first_offset = first_offset
@@ -80,10 +84,11 @@ class Batch:
         self._whole = whole
         self._check_crcs = check_crcs
         self._records = records
+        self._deserializers = deserializers
 
     @property
     def records(self) -> list[Record]:
-        """The records, decoded on first use. Raises `CorruptBatch`, CompressionUnavailable."""
+        """The records, decoded on first use. Raises `CorruptBatch`, CompressionUnavailable, `DeserializationFailed`."""
         if self._records is None:
             _, error = self.readable()
             if error is not None:
@@ -92,20 +97,28 @@ class Batch:
         return self._records
 
     def readable(self) -> tuple[Batch, Unreadable | None]:
-        """Decode the records; return the part before the first record batch that cannot be read, and why it cannot."""
+        """Decode the records; return the part before the first that cannot be read, and why it cannot."""
         if self._records is not None:
             return self, None
         first, stop = self.first_offset, self.next_offset
         records: list[Record] = []
+        error: Unreadable | None = None
         for header, view in self._raw:
             try:
                 decoded = self._decoded(header, view)
-            except (CorruptBatch, CompressionUnavailable) as error:
-                at = max(first, header.base_offset)
-                return self._part(first, at, records), _placed(error, self.partition, at, header.last_offset + 1)
+            except (CorruptBatch, CompressionUnavailable) as raised:
+                stop = max(first, header.base_offset)
+                error = _placed(raised, self.partition, stop, header.last_offset + 1)
+                break
             if header.base_offset < first or header.last_offset >= stop:
                 decoded = [record for record in decoded if first <= record.offset < stop]
             records += decoded
+        if self._deserializers is not None:
+            records, failed = self._deserializers.apply(self.partition, records)
+            if failed is not None:
+                stop, error = failed.offset, failed
+        if error is not None:
+            return self._part(first, stop, records), error
         self._records = records
         return self, None
 
@@ -142,7 +155,7 @@ class Batch:
         return self._part(self.first_offset, cut, records[:count]), self._part(cut, self.next_offset, records[count:])
 
     def to_arrow(self) -> pa.RecordBatch:
-        """Return the records as one Arrow record batch: offset, timestamp, key, value. Needs pyarrow."""
+        """Return the records as one Arrow record batch: offset, timestamp, key, value as bytes. Needs pyarrow."""
         from kohort.client.decode_arrow import to_arrow
 
         return to_arrow(
@@ -250,7 +263,9 @@ def unreadable(partition: TopicPartition, offset: int, next_offset: int | None, 
     return CorruptBatch(text, partition, offset, next_offset)
 
 
-def _placed(error: Unreadable, partition: TopicPartition, offset: int, next_offset: int) -> Unreadable:
+def _placed(
+    error: CorruptBatch | CompressionUnavailable, partition: TopicPartition, offset: int, next_offset: int
+) -> Unreadable:
     if isinstance(error, CorruptBatch):
         return unreadable(partition, offset, next_offset, error.text)
     error.text = f"{partition} at offset {offset}: {error.text}"

@@ -33,6 +33,7 @@ from kohort.client.protocol_settings import (
     check_protocol,
     check_settings,
     check_wanted,
+    deserializers,
     native_settings,
 )
 from kohort.client.rebalance import ConsumerRebalance
@@ -113,7 +114,7 @@ class Consumer(HandingOut):
         )
         bounds = (fetch_min_bytes, fetch_max_wait_ms, fetch_max_bytes, max_partition_fetch_bytes)
         reset, isolation = reset_policy(auto_offset_reset), ISOLATION[isolation_level]
-        config = FetchConfig(*bounds, isolation, rack=client_rack, check_crcs=check_crcs, reset_policy=reset)
+        config = FetchConfig(*bounds, isolation, client_rack, check_crcs, reset, deserializers(more))
         metrics = RebalanceMetrics(max_poll_interval_ms)
         super().__init__(cluster, group_id, config, enable_auto_commit=enable_auto_commit, metrics=metrics)
         self._last_commit_s = max_poll_interval_ms / 2000

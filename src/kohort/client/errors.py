@@ -92,6 +92,23 @@ class AssignmentFailed(KafkaError):
         super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, text)
 
 
+class DeserializationFailed(KafkaError):
+    """A consumer's `key_deserializer` or `value_deserializer` raised; `__cause__` is what it raised.
+
+    The position stays at the record `offset` of `partition`: seek to `next_offset` to leave it out.
+    """
+
+    def __init__(self, partition: TopicPartition, offset: int, which: str, cause: Exception) -> None:
+        self.partition = partition
+        self.offset = offset
+        self.next_offset = offset + 1
+        super().__init__(
+            ErrorCode.INVALID_RECORD,
+            f"{which}_deserializer raised {type(cause).__name__} for {partition} at offset {offset}: {cause}; seek to"
+            f" {offset + 1} to leave the record out, or to {offset} to try it again",
+        )
+
+
 class PartitionErrors(KafkaError):
     """Some partitions of a request failed. `codes` are theirs."""
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from kohort.client.batch import CORRUPT_ANSWERS, Batch, unreadable, visible_batches
 from kohort.client.cluster import Cluster
+from kohort.client.deserializing import Deserializers
 from kohort.client.list_offsets import READ_COMMITTED
 from kohort.client.tracked import TrackedPartition
 from kohort.client.view import Broker
@@ -42,6 +43,7 @@ class FetchConfig:
     rack: str | None = None
     check_crcs: bool = True
     reset_policy: int | None = None
+    deserializers: Deserializers | None = None
 
 
 class Fetcher:
@@ -197,6 +199,7 @@ class Fetcher:
                     high_watermark=found.high_watermark,
                     whole=visible.whole,
                     check_crcs=self._config.check_crcs,
+                    deserializers=self._config.deserializers,
                 )
             )
             self._arrived()

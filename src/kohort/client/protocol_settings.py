@@ -8,6 +8,7 @@ from typing import TypedDict, cast
 from kohort.assign.range import RangeAssignor
 from kohort.assign.spec import Assignor
 from kohort.assign.sticky import CooperativeStickyAssignor
+from kohort.client.deserializing import Deserializer, Deserializers
 from kohort.client.list_offsets import READ_COMMITTED, READ_UNCOMMITTED
 from kohort.client.settings import SecuritySettings
 from kohort.client.switching import PROTOCOLS, GroupProtocol
@@ -44,9 +45,16 @@ class NativeSettings(TypedDict, total=False):
 
 
 class ConsumerSettings(NativeSettings, SecuritySettings, total=False):
-    """Those, those of security, and old names. `group_remote_assignor` is the assignor that the broker is to use."""
+    """Those, those of security, and old names.
+
+    `group_remote_assignor` is the assignor that the broker is to use. `key_deserializer` and `value_deserializer` make
+    what a `Record` holds of its bytes, except of nulls; they must not block. Where one raises, `poll` raises
+    `DeserializationFailed`, and the position stays at the record.
+    """
 
     group_remote_assignor: str | None
+    key_deserializer: Deserializer | None
+    value_deserializer: Deserializer | None
     assignor: str | None
     protocol: GroupProtocol
 
@@ -97,6 +105,12 @@ def check_protocol(
             " (group.consumer.session.timeout.ms, group.consumer.heartbeat.interval.ms) and assigns;"
             " group_remote_assignor='uniform' or 'range' says how"
         )
+
+
+def deserializers(settings: ConsumerSettings) -> Deserializers | None:
+    """Return the functions that make keys and values, None where there are none."""
+    key, value = settings.get("key_deserializer"), settings.get("value_deserializer")
+    return None if key is None and value is None else Deserializers(key, value)
 
 
 def check_wanted(protocol: GroupProtocol, group_id: str | None, wanted: Wanted) -> None:

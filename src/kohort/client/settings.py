@@ -7,6 +7,7 @@ and librdkafka. Any other name is a TypeError that says which one is meant, so t
 from __future__ import annotations
 
 import difflib
+import inspect
 import os
 import ssl
 import sys
@@ -245,6 +246,8 @@ def _value(name: str, value: Any) -> Any:
     elif name in _FUNCTIONS:
         if not callable(value):
             raise of_type(name, value, "a function")
+        if inspect.iscoroutinefunction(value):
+            raise TypeError(f"{name}={value!r} is async: expected a plain function")
     elif name in _OBJECTS and not isinstance(value, _OBJECTS[name][0]):
         raise of_type(name, value, _OBJECTS[name][1])
     return value

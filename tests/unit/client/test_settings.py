@@ -161,6 +161,8 @@ def test_a_value_that_cannot_be_meant_is_refused_by_the_setting_s_name(
         (kohort.Consumer, {"assignors": ["range"]}, TypeError, "'range' is no assignor"),
         (kohort.Consumer, {"assignors": [kohort.RangeAssignor]}, TypeError, "pass objects"),
         (kohort.Consumer, {"listener": print}, TypeError, "expected a kohort.RebalanceListener"),
+        (kohort.Consumer, {"value_deserializer": "utf-8"}, TypeError, "expected a function"),
+        (kohort.Consumer, {"key_deserializer": kohort.Consumer.poll}, TypeError, "is async: expected a plain function"),
         (kohort.Producer, {"acks": 2}, ValueError, "acks=2 is not one of 'all', '1', '0', '-1', 1, 0, -1"),
         (kohort.Producer, {"acks": True}, ValueError, "acks=True is not one of"),
         (kohort.Producer, {"linger_ms": float("nan")}, ValueError, "linger_ms=nan"),
