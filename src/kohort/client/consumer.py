@@ -14,7 +14,7 @@ from functools import partial
 from typing import Unpack
 
 from kohort.assign.spec import Assignor
-from kohort.client.arguments import topic_partitions
+from kohort.client.arguments import topic_partitions, whole_number
 from kohort.client.batch import Batch
 from kohort.client.callbacks import Callback, listener_of
 from kohort.client.cluster import Cluster
@@ -37,7 +37,7 @@ from kohort.client.protocol_settings import (
     native_settings,
 )
 from kohort.client.rebalance import ConsumerRebalance
-from kohort.client.settings import AutoOffsetReset, IsolationLevel, understood, whole_number
+from kohort.client.settings import AutoOffsetReset, IsolationLevel, understood
 from kohort.client.switching import GroupProtocol
 from kohort.client.tracked import TrackedPartition
 from kohort.client.turns import Turns

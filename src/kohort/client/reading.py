@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
 
+from kohort.client.arguments import whole_number
 from kohort.client.cluster import Cluster
 from kohort.client.committing import Committing
 from kohort.client.fetcher import FetchConfig
 from kohort.client.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_ends, list_offsets
 from kohort.client.positions import Positions
-from kohort.client.settings import whole_number
 from kohort.client.tracked import TrackedPartition
 from kohort.client.view import ClusterView
 from kohort.member.metrics import RebalanceMetrics
