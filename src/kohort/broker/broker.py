@@ -35,6 +35,7 @@ class Broker:
     """One broker. `host`, `port` and `advertised` (HOST:PORT) go before the settings of the same meaning.
 
     `assignors` are server-side assignors besides those of `group.consumer.assignors`: names, assignors or functions.
+    `compatible="kafka-4.3"` switches off what improves on that version of Apache Kafka.
     """
 
     def __init__(
@@ -46,8 +47,10 @@ class Broker:
         *,
         advertised: str | None = None,
         assignors: Iterable[object] = (),
+        compatible: str | None = None,
     ) -> None:
-        self.config = Config.parse(settings or {})
+        named = {} if compatible is None else {"kohort.compatible": compatible}
+        self.config = Config.parse({**(settings or {}), **named})
         self.assignors = load_assignors(self.config.group_consumer_assignors, assignors)
         listening = parse_address("listeners", self.config.listeners)
         self._host = listening[0] if host is None else host

@@ -27,8 +27,9 @@ class EmbeddedBroker:
 
     Settings are Kafka's, with underscores for dots: `group_initial_rebalance_delay_ms=0`. Without `data_dir` the
     broker uses a directory of its own, which `stop` removes. `assignors` are server-side assignors besides the built-in
-    ones: names, assignors or functions of a GroupSpec. Its methods block for milliseconds and work inside a running
-    event loop too. Raises TypeError for a setting that does not exist, ConfigError for a value that it cannot have.
+    ones: names, assignors or functions of a GroupSpec. `compatible="kafka-4.3"` switches off what improves on that
+    version of Apache Kafka. Its methods block for milliseconds and work inside a running event loop too. Raises
+    TypeError for a setting that does not exist, ConfigError for a value that it cannot have.
     """
 
     def __init__(
@@ -38,9 +39,12 @@ class EmbeddedBroker:
         host: str = "127.0.0.1",
         port: int = 0,
         assignors: Iterable[object] = (),
+        compatible: str | None = None,
         **settings: Any,
     ) -> None:
         self._settings = {name.replace("_", "."): _text(value) for name, value in settings.items()}
+        if compatible is not None:
+            self._settings["kohort.compatible"] = compatible
         for name in self._settings:
             try:
                 find(BROKER, name)

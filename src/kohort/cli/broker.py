@@ -37,6 +37,11 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], type=_pair, help="one setting")
     parser.add_argument("--config", metavar="FILE", type=Path, help="settings from a .properties or .toml file")
     parser.add_argument(
+        "--compatible",
+        metavar="VERSION",
+        help="behave as this version of Apache Kafka: kafka-4.3 switches off what improves on it",
+    )
+    parser.add_argument(
         "--assignor",
         metavar="MODULE:FUNCTION",
         action="append",
@@ -66,7 +71,15 @@ def run(args: argparse.Namespace) -> int:
         settings.update(args.set)
         if args.assignor:
             sys.path.insert(0, "")  # as `python -m` does; a console script starts without it
-        broker = Broker(args.data, args.host, args.port, settings, advertised=args.advertised, assignors=args.assignor)
+        broker = Broker(
+            args.data,
+            args.host,
+            args.port,
+            settings,
+            advertised=args.advertised,
+            assignors=args.assignor,
+            compatible=args.compatible,
+        )
     except (ConfigError, SettingsUnreadable) as error:
         print(f"kohort broker: {error}", file=sys.stderr)
         return 2

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kohort.client import Admin
     from kohort.client.group_views import GroupDescription, MemberDescription
 
+ECHOED = "kohort.group.migration.ignore.echoed.data"
 POLICY = "group.consumer.migration.policy"
 EMBEDDED = "kohort.group.migration.min.embedded.version"
 CONSUMER_SIZE = "group.consumer.max.size"
@@ -66,6 +67,7 @@ async def read_facts(args: argparse.Namespace, admin: Admin) -> GroupFacts:
         max_consumer_size=as_number(settings.get(CONSUMER_SIZE)),
         max_classic_size=as_number(settings.get(CLASSIC_SIZE)),
         is_ours=EMBEDDED in settings,
+        ignores_echoed_data=settings.get(ECHOED) == "true",
     )
     names = names_of(described)
     live = LiveGroup(
@@ -92,7 +94,8 @@ def has_state(member: MemberDescription, group: GroupDescription, limits: Limits
     """Return whether a conversion would lose what an assignor sent along; Apache Kafka takes any bytes for that."""
     if not limits.is_ours:
         return bool(member.assignor_data)
-    return is_state(group.protocol, member.assignor_data, [member.subscription])
+    said = [member.subscription]
+    return is_state(group.protocol, member.assignor_data, said, ignores_echoed=limits.ignores_echoed_data)
 
 
 def live_member(

@@ -181,7 +181,7 @@ def _check_join(shard: Shard, command: CheckJoin, now_ms: int) -> Effects:
 
 
 def _form_generation(shard: Shard, command: FormGeneration, now_ms: int) -> Effects:
-    return classic_round.form_generation(shard.classic_group(command.group_id), command, now_ms)
+    return classic_round.form_generation(shard.classic_group(command.group_id), command, now_ms, shard.settings)
 
 
 def _in_consumer_group(decision: Callable[[ConsumerGroup, Any, int, GroupSettings], Effects]) -> _Decision:

@@ -56,6 +56,11 @@ def no_assignment(_partitions: NamedPartitions, _version: int) -> bytes:
     return b""
 
 
+def no_version(_metadata: bytes) -> int:
+    """Take every subscription for one of the newest version."""
+    return 2**15 - 1
+
+
 class GroupConfig(NamedTuple):
     """What may be set for each consumer group by itself."""
 
@@ -80,7 +85,8 @@ class GroupSettings:
 
     What members of type `consumer` say is opaque to the coordinator but for what these read, each None when it
     cannot: `topics_of` the topics of a subscription, `owned_of` the partitions that it says its member owns,
-    `assigned_of` those of an assignment, `offer_of` all of a subscription but the generation it was written in,
+    `assigned_of` those of an assignment, `offer_of` all of a subscription but the generation it was written in;
+    `version_of` reads the version of a subscription, -1 where it cannot;
     `want_of` what it asks for, given the name of its protocol.
 
     `assignors` are the server-side ones by name, the default first; `group_config` answers None for a group without
@@ -100,6 +106,7 @@ class GroupSettings:
     sync_hold_ms: int = 0
     initial_quiet_ms: int = -1
     topics_of: Callable[[bytes], frozenset[str] | None] = no_topics
+    version_of: Callable[[bytes], int] = no_version
     owned_of: Callable[[bytes], frozenset[tuple[str, int]] | None] = no_partitions
     assigned_of: Callable[[bytes], frozenset[tuple[str, int]] | None] = no_partitions
     offer_of: Callable[[bytes], object | None] = no_offer
@@ -112,6 +119,10 @@ class GroupSettings:
     assignors: Mapping[str, ServerAssignor] = field(default_factory=dict)
     migration_policy: str = "bidirectional"
     min_embedded_version: int = 3
+    ignores_echoed_data: bool = False
+    assigns_early: bool = True
+    has_join_reasons: bool = True
+    elects_by_version: bool = True
     group_config: Callable[[str], GroupConfig | None] = no_config
     subscription_of: Callable[[bytes], Subscription | None] = no_subscription
     assignment_of: Callable[[bytes], Assignment | None] = unread_assignment

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Any
 
-from kohort.node.settings import BROKER, GROUP, TOPIC, UNIT_MS, Kind, Setting
+from kohort.node.settings import BROKER, COMPATIBLE, GROUP, NEWEST_VERSIONS, TOPIC, UNIT_MS, Kind, Setting
 
 Value = str | int | float | bool | tuple[str, ...] | None
 
@@ -114,6 +114,11 @@ class Config:
         self.dynamic: dict[str, Value] = {}
         for name, text in (static or {}).items():
             self.static[name] = parse_value(find(BROKER, name), text)
+        compatible = str(self.get("kohort.compatible") or "")
+        for name, text in COMPATIBLE.get(compatible, {}).items():
+            self._defaults[name] = parse_value(BROKER[name], text)
+        self.newest_versions = NEWEST_VERSIONS.get(compatible, {})
+        """The newest version of some APIs that is offered, by key; the others are offered as far as they go."""
         self._refresh()
         self._check()
 
@@ -187,6 +192,8 @@ class Config:
             raise ConfigError(f"group.min.session.timeout.ms ({low}) is above group.max.session.timeout.ms ({high})")
         for name in GROUP:
             self.bounds_of(name)
+        if "classic" not in self.group_coordinator_rebalance_protocols:
+            raise ConfigError("group.coordinator.rebalance.protocols must name classic, as in Kafka")
         session_ms, interval_ms = self.group_consumer_session_timeout_ms, self.group_consumer_heartbeat_interval_ms
         if session_ms <= interval_ms:
             raise ConfigError(

@@ -21,9 +21,6 @@ NEXT_MS = 50
 OWED_MS = 1_000
 """The same for a member that takes longer than this for what it was told: none of its heartbeats is kept meanwhile."""
 
-SETTLING_MS = 500
-"""The same where heartbeats are not kept, and the member has something to do or to wait for."""
-
 FAST_MS = 20
 """Whoever sends heartbeats faster than this, with nothing to say, is answered at once."""
 
@@ -84,11 +81,17 @@ class ConsumerParking:
     """The kept heartbeats of one node. `answer` has one decided again and answered; 0 milliseconds keep none."""
 
     def __init__(
-        self, timers: Timers, answer: Callable[[KeptHeartbeat, int], None], park_ms: int, stable_park_ms: int
+        self,
+        timers: Timers,
+        answer: Callable[[KeptHeartbeat, int], None],
+        park_ms: int,
+        stable_park_ms: int,
+        settling_ms: int,
     ) -> None:
         self._timers = timers
         self._answer = answer
         self._park_ms = park_ms
+        self._settling_ms = settling_ms
         self._stable_park_ms = max(park_ms, stable_park_ms) if park_ms else 0
         self._senders: dict[tuple[str, str], _Sender] = {}
 
@@ -154,7 +157,8 @@ class ConsumerParking:
         elif self._park_ms:
             next_ms = OWED_MS if is_owing and now_ms - sender.asked_ms >= OWED_MS else NEXT_MS
         else:
-            next_ms = SETTLING_MS if is_owing or result.is_settling else result.heartbeat_interval_ms
+            is_busy = self._settling_ms > 0 and (is_owing or result.is_settling)
+            next_ms = self._settling_ms if is_busy else result.heartbeat_interval_ms
         if next_ms < result.heartbeat_interval_ms:
             result.heartbeat_interval_ms = next_ms
         sender.told_ms = result.heartbeat_interval_ms

@@ -39,6 +39,10 @@ def group_settings(
         assignors=assignors or {},
         migration_policy=config.group_consumer_migration_policy,
         min_embedded_version=config.kohort_group_migration_min_embedded_version,
+        ignores_echoed_data=config.kohort_group_migration_ignore_echoed_data,
+        assigns_early=config.kohort_group_consumer_assignment_early,
+        has_join_reasons=config.kohort_group_join_reasons,
+        elects_by_version=config.kohort_group_leader_by_version,
         group_config=group_config,
         subscription_of=_subscription_of,
         assignment_of=_assignment_of,
@@ -52,6 +56,7 @@ def group_settings(
         sync_hold_ms=config.kohort_group_sync_hold_ms,
         initial_quiet_ms=config.kohort_group_initial_quiet_ms,
         topics_of=_topics_of,
+        version_of=_version_of,
         owned_of=_owned_of,
         assigned_of=_assigned_of,
         offer_of=_offer_of,
@@ -64,6 +69,11 @@ def _topics_of(metadata: bytes) -> frozenset[str] | None:
         return subscribed_topics(metadata)
     except MalformedMessage:
         return None
+
+
+def _version_of(metadata: bytes) -> int:
+    """Return the version that metadata begins with; what cannot be read has none of use."""
+    return int.from_bytes(metadata[:2], "big", signed=True) if len(metadata) >= 2 else -1
 
 
 def _owned_of(metadata: bytes) -> frozenset[tuple[str, int]] | None:

@@ -92,7 +92,7 @@ class Node:
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, random_bytes)
         self.users = config.sasl_users
         self.connections: set[Connection] = set()
-        self._routes = Routes()
+        self._routes = Routes(config.newest_versions)
         self._known = self._routes.known
         self._touched: dict[Connection, None] = {}
         self._left = TURN_STEPS
@@ -481,6 +481,8 @@ class Node:
         # KIP-511: a client newer than we are learns our versions from a v0 answer and steps down.
         request = Request(self, connection, route, correlation_id, None)
         request.response = self.refusal(request, ErrorCode.UNSUPPORTED_VERSION)
+        for key in request.response.api_keys:
+            key.max_version = self.config.newest_versions.get(key.api_key, key.max_version)
         self._write(request)
         if connection.outstanding:
             connection.outstanding.append(request)

@@ -6,7 +6,7 @@ nothing that has no module is ever advertised.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -64,16 +64,17 @@ class Route:
 
 
 class Routes:
-    """The routes met so far, by API key and version."""
+    """The routes met so far, by API key and version. `newest` bounds the versions of some APIs, by key."""
 
-    def __init__(self) -> None:
+    def __init__(self, newest: Mapping[int, int]) -> None:
         self.known: dict[int, Route] = {}
         """By `api_key << 16 | version`."""
+        self._newest = newest
 
     def get(self, api_key: int, version: int) -> Route | None:
         """Return the route, or None when this broker does not serve the API in that version."""
         route = self.known.get(api_key << 16 | version)
-        if route is None and is_served(api_key, version):
+        if route is None and version <= self._newest.get(api_key, version) and is_served(api_key, version):
             route = self.known[api_key << 16 | version] = Route(Api(api_key), version)
         return route
 

@@ -67,17 +67,19 @@ class Runtime:
         self._is_parking: bool = config.kohort_group_heartbeat_park
         park_ms: int = config.kohort_group_consumer_heartbeat_park_ms
         stable_park_ms: int = config.kohort_group_consumer_heartbeat_park_stable_ms
-        self._consumer_parking = ConsumerParking(node.timers, self._answer_kept, park_ms, stable_park_ms)
+        settling_ms: int = config.kohort_group_consumer_heartbeat_settling_ms
+        self._consumer_parking = ConsumerParking(node.timers, self._answer_kept, park_ms, stable_park_ms, settling_ms)
         self._roused: dict[KeptHeartbeat, None] = {}
         """Kept heartbeats whose members have something new to hear."""
         self._is_rousing = False
         self._has_changed = False
         """Whether something happened to a group that its kept heartbeats have not been asked about."""
-        self._events = EventTopic(node)
+        self._events = EventTopic(node) if config.kohort_group_events else None
 
     def stop(self, now_ms: int) -> None:
         """Write the last events; parked requests die with their connections."""
-        self._events.flush(now_ms)
+        if self._events is not None:
+            self._events.flush(now_ms)
 
     @property
     def parked(self) -> Collection[Parked]:
@@ -308,7 +310,8 @@ class Runtime:
                 if type(event) is not OffsetCommitted:
                     # A refusal changes nothing, and anybody can cause as many as they like.
                     self._has_changed |= type(event) is not JoinRefused
-                    self._events.note(shard, event, now_ms)
+                    if self._events is not None:
+                        self._events.note(shard, event, now_ms)
             elif type(effect) is Reply:
                 waiting = ticket if effect.to is None else self._parked.pop(effect.to, None)
                 if waiting is not None:

@@ -52,7 +52,7 @@ _STORED = "Accepted and stored for tools; has no effect on one broker."
 _CLEANUP = ("delete", "compact")
 _CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 _TIMESTAMPS = ("CreateTime", "LogAppendTime")
-_PROTOCOLS = ("classic", "consumer", "streams", "share")
+_PROTOCOLS = ("classic", "consumer")
 _s = Setting
 
 # fmt: off
@@ -61,6 +61,9 @@ _IDENTITY = [
     _s("broker.rack", _S, None, "The rack that Metadata reports for this broker."),
     _s("listeners", _S, "PLAINTEXT://127.0.0.1:9092", "Where to listen: PLAINTEXT://HOST:PORT, one listener."),
     _s("advertised.listeners", _S, None, "Where clients shall connect to; the listener itself when not set."),
+    _s("kohort.compatible", _S, None,
+       "Behave as that version of Apache Kafka: what improves on it is off, unless its own setting says otherwise.",
+       choices=("kafka-4.3",)),
     _s("kohort.sasl.plain.users", _P, None, "NAME:PASSWORD,…: when set, clients must pass SASL/PLAIN."),
 ]
 _TOPICS = [
@@ -166,6 +169,14 @@ _CONSUMER_GROUPS = [
        "Accepted for tools; expressions are matched again whenever topics change.", 10000, INT_MAX),
     _s("kohort.group.migration.min.embedded.version", _I, "3",
        "The oldest version of embedded metadata whose members a group may take into the consumer protocol.", 0, 3),
+    _s("kohort.group.migration.ignore.echoed.data", _B, "false",
+       "Whether a group is converted whose assignments carry user data that is nothing but what their members said "
+       "themselves, or the generation of cooperative-sticky. Kafka converts no group with user data in assignments."),
+    _s("kohort.group.consumer.assignment.early", _B, "true",
+       "Whether a target is computed before the assignment interval is over where that is cheap."),
+    _s("kohort.group.consumer.heartbeat.settling.ms", _I, "500",
+       "The interval that a member is told which has something to do or to wait for, where no heartbeat is parked; "
+       "0: the group's own.", 0, INT_MAX),
     _s("kohort.group.consumer.heartbeat.park.ms", _I, "1000",
        "How long a consumer group's heartbeat with nothing to say waits for news at most; 0 answers at once.",
        0, INT_MAX),
@@ -188,6 +199,14 @@ _GROUPS = [
     _s("kohort.group.requests.overtake", _B, "true",
        "Whether a member's commit and leave are carried out on arrival while its own JoinGroup or SyncGroup waits on "
        "the connection; false has them wait, as in Kafka."),
+    _s("kohort.group.join.reasons", _B, "true",
+       "Whether the reasons `blind` and `topic_metadata_change` of a JoinGroup act."),
+    _s("kohort.group.leader.by.version", _B, "true",
+       "Whether a member of a consumer group whose metadata cannot say what it owns leads only where nobody else can."),
+    _s("kohort.group.events", _B, "true",
+       "Whether what happens to groups is written to __kohort_group_events, from which `kohort explain` reads."),
+    _s("kohort.extensions", _B, "true",
+       "Whether fields of ours are offered and told in messages of Kafka's, as tagged fields that others skip."),
     _s("kohort.group.sync.hold.ms", _I, "1000",
        "How long members wait for their assignment while others must revoke and rejoin; 0 never lets them wait.",
        0, INT_MAX),
@@ -208,6 +227,28 @@ _GROUPS = [
 BROKER: dict[str, Setting] = {
     setting.name: setting for setting in (*_IDENTITY, *_TOPICS, *_LOGS, *_CLEANER, *_REQUESTS, *_GROUPS)
 }
+
+
+COMPATIBLE: dict[str, dict[str, str]] = {
+    "kafka-4.3": {
+        "kohort.group.heartbeat.park": "false",
+        "kohort.group.consumer.heartbeat.park.ms": "0",
+        "kohort.group.consumer.heartbeat.settling.ms": "0",
+        "kohort.group.consumer.assignment.early": "false",
+        "kohort.group.requests.overtake": "false",
+        "kohort.group.sync.hold.ms": "0",
+        "kohort.group.initial.quiet.ms": "-1",
+        "kohort.group.join.reasons": "false",
+        "kohort.group.leader.by.version": "false",
+        "kohort.group.migration.min.embedded.version": "0",
+        "kohort.group.events": "false",
+        "kohort.extensions": "false",
+    }
+}
+"""What settings are worth by default where `kohort.compatible` names a version."""
+
+NEWEST_VERSIONS: dict[str, dict[int, int]] = {"kafka-4.3": {18: 4, 42: 2}}
+"""The newest version of APIs, by key, that came after the version which `kohort.compatible` names."""
 
 
 def _topic() -> list[Setting]:

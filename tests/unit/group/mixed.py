@@ -47,7 +47,16 @@ class Mixed(World):
 
     def __init__(self, **settings: Any) -> None:
         read = group_settings(Config(), FixedTopics(TOPICS.values()), server_assignors(["uniform", "range"]))
-        names = ("topics_of", "owned_of", "assigned_of", "offer_of", "want_of", "subscription_of", "assignment_of")
+        names = (
+            "topics_of",
+            "version_of",
+            "owned_of",
+            "assigned_of",
+            "offer_of",
+            "want_of",
+            "subscription_of",
+            "assignment_of",
+        )
         readers = {name: getattr(read, name) for name in (*names, "encode_assignment_of", "image", "assignors")}
         super().__init__(**{**readers, **settings})
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.node.config import Config, ConfigError, Source, TopicConfig
-from kohort.node.settings import BROKER, TOPIC
+from kohort.node.config import Config, ConfigError, Source, TopicConfig, value_text
+from kohort.node.settings import BROKER, COMPATIBLE, TOPIC
 
 
 def test_every_setting_has_a_text_and_a_default_that_its_own_bounds_accept() -> None:
@@ -44,12 +44,29 @@ def test_an_unknown_setting_is_refused_with_the_nearest_name() -> None:
         ("log.message.timestamp.type", "Now", "one of CreateTime, LogAppendTime"),
         ("log.cleanup.policy", "delete,shred", "a list (comma-separated) of delete, compact"),
         ("log.cleaner.min.cleanable.ratio", "nan", "a number from 0 to 1"),
+        ("group.coordinator.rebalance.protocols", "classic,streams", "a list (comma-separated) of classic, consumer"),
+        ("group.coordinator.rebalance.protocols", "consumer,share", "a list (comma-separated) of classic, consumer"),
+        ("kohort.compatible", "kafka-3.9", "one of kafka-4.3"),
     ],
 )
 def test_an_ill_typed_value_is_refused_in_one_sentence(name: str, text: str, expected: str) -> None:
     with pytest.raises(ConfigError) as refused:
         Config.parse({name: text})
     assert str(refused.value) == f"invalid value {text!r} for {name}: expected {expected}"
+
+
+def test_the_classic_protocol_cannot_be_left_out() -> None:
+    with pytest.raises(ConfigError, match="must name classic"):
+        Config.parse({"group.coordinator.rebalance.protocols": "consumer"})
+
+
+def test_compatible_with_a_version_every_improvement_is_off_but_what_is_set_itself() -> None:
+    plain = Config.parse({"kohort.compatible": "kafka-4.3"})
+    assert {name: value_text(plain.get(name)) for name in COMPATIBLE["kafka-4.3"]} == COMPATIBLE["kafka-4.3"]
+    assert all(value_text(Config().get(name)) != value for name, value in COMPATIBLE["kafka-4.3"].items())
+    parking = Config.parse({"kohort.group.heartbeat.park": "true", "kohort.compatible": "kafka-4.3"})
+    assert parking.kohort_group_heartbeat_park
+    assert not parking.kohort_group_events
 
 
 def test_a_session_timeout_range_that_is_empty_is_refused() -> None:

@@ -144,7 +144,7 @@ def _gather(group: ClassicGroup, cause: Cause) -> Then:
 
 def _rejoin(group: ClassicGroup, command: Join, now_ms: int, settings: GroupSettings) -> Effects:
     member = group.members[command.member_id]
-    reason = join_reason(command.reason)
+    reason = _acting_reason(command, settings)
     is_leader = group.leader == member.member_id
     match group.phase:
         case Phase.PREPARING_REBALANCE:
@@ -159,6 +159,10 @@ def _rejoin(group: ClassicGroup, command: Join, now_ms: int, settings: GroupSett
             yield from _keep_generation(group, member, command, now_ms)
         case _:
             yield Reply(JoinResult(ErrorCode.UNKNOWN_MEMBER_ID, member.member_id))
+
+
+def _acting_reason(command: Join, settings: GroupSettings) -> JoinReason:
+    return join_reason(command.reason) if settings.has_join_reasons else JoinReason.UNKNOWN
 
 
 def _keep_generation(group: ClassicGroup, member: Member, command: Join, now_ms: int) -> Effects:
@@ -201,7 +205,7 @@ def _is_same_offer(group: ClassicGroup, member: Member, command: Join, settings:
     known, offered = member.protocols, command.protocols
     if known == offered:
         return True
-    is_blind = join_reason(command.reason) is JoinReason.BLIND
+    is_blind = _acting_reason(command, settings) is JoinReason.BLIND
     if not (member.is_restored or is_blind or group.phase is Phase.COMPLETING_REBALANCE):
         return False
     if member.is_restored:

@@ -30,6 +30,9 @@ SPREAD_PARTS = 4
 ANNOUNCED_BY = 2
 """Members learn of a round within one part in so many of its rebalance timeout; the rest is theirs to join again."""
 
+READS_ALL = 2
+"""The version of embedded metadata from which on a leader reads all that matters to an assignment."""
+
 RETRY_EMPTY_MS = 1_000
 """When to try again to store that a group is empty, after its record could not be appended."""
 
@@ -143,11 +146,11 @@ def end_gathering(group: ClassicGroup, now_ms: int) -> Effects:
     yield Then(FormGeneration(group.group_id, cause))
 
 
-def form_generation(group: ClassicGroup, command: FormGeneration, now_ms: int) -> Effects:
+def form_generation(group: ClassicGroup, command: FormGeneration, now_ms: int, settings: GroupSettings) -> Effects:
     """Make those who are here the next generation and answer their joins; with nobody left, store the empty group."""
     if not group.is_gathering:
         return
-    leader = _elect(group)
+    leader = _elect(group, settings)
     if leader is not None:
         yield from _start_generation(group, leader, command.cause, now_ms)
     elif group.members:
@@ -159,15 +162,37 @@ def form_generation(group: ClassicGroup, command: FormGeneration, now_ms: int) -
         yield Append(emptied(group, command.cause, now_ms))
 
 
-def _elect(group: ClassicGroup) -> str | None:
+def _elect(group: ClassicGroup, settings: GroupSettings) -> str | None:
     """Return who leads the next generation: the leader if it is here, unless it could not assign, else the first.
 
-    If all who are here have failed since the last assignment, it is the turn of the one that failed longest ago.
+    If all who are here have failed since the last assignment, it is the turn of the one that failed longest ago. Those
+    who cannot read what others own lead only where nobody here can.
     """
-    if group.leader in group.awaiting_join and group.leader not in group.failed_leaders:
+    able = _able_to_lead(group, settings)
+    if group.leader in able and group.leader not in group.failed_leaders:
         return group.leader
-    failed = [member_id for member_id in group.failed_leaders if member_id in group.awaiting_join]
-    return min(group.awaiting_join.difference(failed), default=next(iter(failed), None))
+    failed = [member_id for member_id in group.failed_leaders if member_id in able]
+    return min(able.difference(failed), default=next(iter(failed), None))
+
+
+def _able_to_lead(group: ClassicGroup, settings: GroupSettings) -> set[str]:
+    """Return those of the members that are here who read most of what the others say they own (KIP-429).
+
+    A leader reads subscriptions as it writes them: version 0 has no owned partitions, version 1 not the generation in
+    which they were owned (KIP-792); to assign, 2 and 3 are alike. A leader that does not see them assigns partitions
+    that others still own. Where nobody owns any, as in an eager group, everybody may lead.
+    """
+    here = set(group.awaiting_join)
+    if not settings.elects_by_version or group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        return here
+    name = vote(group)
+    knowledge = {each: min(settings.version_of(group.members[each].metadata(name)), READS_ALL) for each in here}
+    most = max(knowledge.values(), default=0)
+    if min(knowledge.values(), default=0) == most:
+        return here
+    if not any(settings.owned_of(member.metadata(name)) for member in group.members.values()):
+        return here
+    return {member_id for member_id in here if knowledge[member_id] == most}
 
 
 def _start_generation(group: ClassicGroup, leader: str, cause: Cause, now_ms: int) -> Effects:

@@ -42,15 +42,17 @@ from kohort.model.id_partitions import IdPartitions, id_partitions
 from kohort.model.subscription import Subscription
 
 DISABLED = "disabled"
-"""The migration policy under which no classic member enters a consumer group."""
+"""The migration policy under which no classic member joins a consumer group, be it a member already (as in Kafka)."""
 
 
 def decide_join(group: ConsumerGroup, command: Join, now_ms: int, settings: GroupSettings) -> Effects:
-    """Decide one JoinGroup in a group with members: room first, then what is offered, then who the sender is."""
+    """Decide one JoinGroup in a group with members: policy, room, what is offered, and who the sender is."""
     member_id = command.member_id
     said = settings.subscription_of(command.protocols[0][1]) if command.protocols else None
     if group.is_dead:
         yield Reply(JoinResult(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id))
+    elif settings.migration_policy.lower() == DISABLED:
+        yield Reply(JoinResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id))
     elif _is_full(group, command, settings):
         yield Reply(JoinResult(ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
     elif said is None or not _is_acceptable(group, command, said, settings):
@@ -73,8 +75,6 @@ def _is_acceptable(group: ConsumerGroup, command: Join, said: Subscription, sett
     if command.protocol_type != CONSUMER_PROTOCOL_TYPE or said.version < settings.min_embedded_version:
         return False
     known = group.members.get(command.member_id or group.static_members.get(command.instance_id or "", ""))
-    if known is None and settings.migration_policy.lower() == DISABLED:
-        return False
     classic = known.classic if known is not None else None
     own = {name for name, _ in classic.protocols} if classic is not None else set()
     others = len(group.members) - group.natives - (classic is not None)

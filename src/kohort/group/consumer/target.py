@@ -45,7 +45,9 @@ def due_at_ms(group: ConsumerGroup, settings: GroupSettings) -> int:
     if group.target_failure is not None and group.failed_epoch == group.epoch:
         return group.target_retry_ms
     interval_ms = settings.config_of(group.group_id).assignment_interval_ms
-    return group.assignment_timestamp_ms + min(interval_ms, group.target_cost_us * COST_SHARE // 1000)
+    if settings.assigns_early:
+        interval_ms = min(interval_ms, group.target_cost_us * COST_SHARE // 1000)
+    return group.assignment_timestamp_ms + interval_ms
 
 
 def decide_target(group: ConsumerGroup, settings: GroupSettings, now_ms: int, cause: Cause) -> Effects:

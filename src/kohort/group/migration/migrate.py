@@ -89,7 +89,7 @@ def decide_upgrade(group: ClassicGroup, command: ConsumerHeartbeat, now_ms: int,
         return
     refusal = upgrade_refusal(group, settings)
     if refusal is not None:
-        yield Reply(ConsumerHeartbeatResult(ErrorCode.INVALID_REQUEST, refusal))
+        yield Reply(ConsumerHeartbeatResult(*refusal))
         return
     cause = Cause(CauseKind.GROUP_CONVERTED, now_ms, command.member_id or command.new_member_id, command.reason)
     owned = _ownership(group, settings)

@@ -86,6 +86,7 @@ class Limits:
     max_consumer_size: int | None = None
     max_classic_size: int | None = None
     is_ours: bool = True
+    ignores_echoed_data: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +242,12 @@ def _consumer_refusals(group: LiveGroup, limits: Limits) -> Iterator[Refusal]:
         text = f"their metadata has version {found}, a conversion takes {least} or newer"
         yield Refusal("embedded_version", text, _ids(old))
     if kept := [each for each in group.members if each.has_assignor_data]:
-        text = f"assignor {group.assignor} sent bytes of its own along with their assignments, which would be lost"
+        text = f"assignor {group.assignor} sent user data along with their assignments, which would be lost"
+        if limits.is_ours and not limits.ignores_echoed_data:
+            text += (
+                "; if it is only what the members said themselves (librdkafka's leaders send that back), set"
+                " kohort.group.migration.ignore.echoed.data=true"
+            )
         yield Refusal("assignor_data", text, _ids(kept))
 
 

@@ -1,7 +1,8 @@
 """What a group must be to change its type while it lives, rule by rule: for the coordinator, and for plans.
 
-Kafka refuses in these cases as well, but for the version of the embedded protocol, which the specification demands and
-`kohort.group.migration.min.embedded.version` lowers. Groups without members change type under every policy.
+Kafka refuses in these cases as well, with GROUP_ID_NOT_FOUND, but for the version of the embedded protocol, which the
+specification demands, with INVALID_REQUEST, and `kohort.group.migration.min.embedded.version` lowers. Groups without
+members change type under every policy.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from kohort.assign.user_data import MARK, decode_generation, encode_generation
 from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Member
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.settings import GroupSettings
+from kohort.model.errors import ErrorCode
 from kohort.model.subscription import Subscription
 
 UPGRADING = ("bidirectional", "upgrade")
@@ -30,13 +32,15 @@ class Obstacle(NamedTuple):
     text: str
 
 
-def upgrade_refusal(group: ClassicGroup, settings: GroupSettings) -> str | None:
+def upgrade_refusal(group: ClassicGroup, settings: GroupSettings) -> tuple[ErrorCode, str] | None:
     """Return why a classic group cannot become a consumer group, naming the members, or None. Walks all members."""
     obstacles = upgrade_obstacles(group, settings)
     if not obstacles:
         return None
     reasons = "; ".join(obstacle.text for obstacle in obstacles)
-    return f"group {group.group_id} cannot become a consumer group: {reasons}"
+    is_old = any(obstacle.rule == "version" for obstacle in obstacles)
+    error = ErrorCode.INVALID_REQUEST if is_old else ErrorCode.GROUP_ID_NOT_FOUND
+    return error, f"group {group.group_id} cannot become a consumer group: {reasons}"
 
 
 def upgrade_obstacles(group: ClassicGroup, settings: GroupSettings) -> tuple[Obstacle, ...]:
@@ -97,16 +101,20 @@ def _has_state(group: ClassicGroup, member: Member, settings: GroupSettings) -> 
     assignment = settings.assignment_of(member.assignment) if member.assignment else None
     user_data = None if assignment is None else assignment.user_data
     said = (settings.subscription_of(metadata) for _, metadata in member.protocols)
-    return is_state(group.protocol_name, user_data, said)
+    return is_state(group.protocol_name, user_data, said, ignores_echoed=settings.ignores_echoed_data)
 
 
-def is_state(assignor: str | None, user_data: bytes | None, said: Iterable[Subscription | None]) -> bool:
-    """Whether the bytes of an assignment are an assignor's own.
+def is_state(
+    assignor: str | None, user_data: bytes | None, said: Iterable[Subscription | None], *, ignores_echoed: bool
+) -> bool:
+    """Whether the user data of an assignment keeps its group from a conversion: any does, but our leaders' error code.
 
-    An error code of our leaders is none, nor is what the member said itself: librdkafka's leaders send it back.
+    With `ignores_echoed` what the member said itself does not, which librdkafka's leaders send back.
     """
     if not user_data or user_data.startswith(MARK):
         return False
+    if not ignores_echoed:
+        return True
     if assignor == _COOPERATIVE_STICKY:
         return user_data.removesuffix(MARK) != encode_generation(decode_generation(user_data))
     return all(each is None or each.user_data != user_data for each in said)

@@ -7,6 +7,7 @@ node the client believes it talks to (KIP-1242). A request newer than v5 is answ
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
 
 from kohort.model.errors import ErrorCode
@@ -17,6 +18,7 @@ from kohort.wire.apis import VERSIONS, Api
 from kohort.wire.messages import ApiVersionsRequest, ApiVersionsResponse
 
 API = Api.API_VERSIONS
+_NO_BOUNDS: Mapping[int, int] = {}
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -31,12 +33,14 @@ def handle(node: Node, request: Request, message: ApiVersionsRequest) -> ApiVers
     stray_node = message.node_id not in (-1, node.config.node_id)
     if request.api_version >= 5 and (stray_cluster or stray_node):
         return refuse(message, ErrorCode.REBOOTSTRAP_REQUIRED, "", request.api_version)
-    response = ApiVersionsResponse(api_keys=_everything())
-    # Our own fields. 1: of SyncGroup, in which a leader may say why it could not assign. 2: of ConsumerGroupHeartbeat,
-    # the lags of standby copies and a reason.
-    response.supported_features.append(
-        ApiVersionsResponse.SupportedFeature(name="kohort.group", min_version=1, max_version=2)
-    )
+    newest = node.config.newest_versions
+    response = ApiVersionsResponse(api_keys=_ranges(served(), newest) if newest else _everything())
+    if node.config.kohort_extensions:
+        # Our own fields. 1: of SyncGroup, in which a leader may say why it could not assign. 2: of
+        # ConsumerGroupHeartbeat, the lags of standby copies and a reason.
+        response.supported_features.append(
+            ApiVersionsResponse.SupportedFeature(name="kohort.group", min_version=1, max_version=2)
+        )
     if "consumer" in node.config.group_coordinator_rebalance_protocols:
         # Clients of v3 cannot read a range that begins at 0 (KAFKA-17011).
         lowest = 0 if request.api_version >= 4 else 1
@@ -59,14 +63,14 @@ def _everything() -> list[ApiVersionsResponse.ApiKey]:
     return _ranges(served())
 
 
-def _ranges(apis: list[Api]) -> list[ApiVersionsResponse.ApiKey]:
+def _ranges(apis: list[Api], newest: Mapping[int, int] = _NO_BOUNDS) -> list[ApiVersionsResponse.ApiKey]:
     key = ApiVersionsResponse.ApiKey
     return [
-        # librdkafka compresses nothing for a broker whose Produce does not begin at 0 (KAFKA-18659); nobody sends it.
         key(
             api_key=api,
+            # librdkafka compresses nothing for a broker whose Produce does not begin at 0 (KAFKA-18659).
             min_version=0 if api == Api.PRODUCE else VERSIONS[api].lowest,
-            max_version=VERSIONS[api].highest,
+            max_version=min(VERSIONS[api].highest, newest.get(api, VERSIONS[api].highest)),
         )
         for api in apis
     ]

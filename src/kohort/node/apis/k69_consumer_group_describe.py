@@ -78,7 +78,7 @@ def _found(node: Node, described: DescribedConsumerGroup) -> Steps[ConsumerGroup
 
 
 def _member(node: Node, member: DescribedConsumerMember) -> ConsumerGroupDescribeResponse.Group.Member:
-    assignment, target = _Member.Assignment, _Member.TargetAssignment
+    assignment, target, phase = _Member.Assignment, _Member.TargetAssignment, member.classic_phase
     return _Member(
         member_id=member.member_id,
         instance_id=member.instance_id,
@@ -100,8 +100,8 @@ def _member(node: Node, member: DescribedConsumerMember) -> ConsumerGroupDescrib
                 for topic_id, name, numbers in _named(node, member.target)
             ]
         ),
-        member_type=_CONSUMER if member.classic_phase is None else _CLASSIC,
-        phase=None if member.classic_phase is None else PHASES[member.classic_phase],
+        member_type=_CONSUMER if phase is None else _CLASSIC,
+        phase=None if phase is None or not node.config.kohort_extensions else PHASES[phase],
     )
 
 

@@ -236,11 +236,18 @@ def test_tombstones_of_the_consumer_group_come_before_the_classic_record() -> No
     assert isinstance(records[-1], GroupStored)
 
 
-@pytest.mark.parametrize("policy", ["upgrade", "disabled"])
-def test_policy_keeps_the_group_a_consumer_group_of_classic_members(policy: str) -> None:
+def test_policy_disabled_keeps_the_group_a_consumer_group() -> None:
+    world = Mixed()
+    _, native = mixed_group(world)
+    object.__setattr__(world.settings, "migration_policy", "disabled")
+    native.leave()
+    assert world.is_consumer
+
+
+def test_policy_upgrade_keeps_the_group_a_consumer_group_of_classic_members() -> None:
     world = Mixed()
     clients, native = mixed_group(world)
-    object.__setattr__(world.settings, "migration_policy", policy)
+    object.__setattr__(world.settings, "migration_policy", "upgrade")
     native.leave()
     assert world.is_consumer
     rounds(*clients)

@@ -19,22 +19,32 @@ OURS = encode_generation(3) + MARK
     ("name", "said", "sent_back", "error"),
     [
         ("range", b"rack-7", b"rack-7", ErrorCode.NONE),
-        ("range", None, b"state", ErrorCode.INVALID_REQUEST),
+        ("range", None, b"state", ErrorCode.GROUP_ID_NOT_FOUND),
         ("cooperative-sticky", encode_generation(4), encode_generation(3), ErrorCode.NONE),
         ("cooperative-sticky", OURS, OURS, ErrorCode.NONE),
-        ("cooperative-sticky", encode_generation(4), b"state", ErrorCode.INVALID_REQUEST),
+        ("cooperative-sticky", encode_generation(4), b"state", ErrorCode.GROUP_ID_NOT_FOUND),
     ],
 )
-def test_what_a_librdkafka_leader_sends_back_to_a_member_is_no_state_of_an_assignor(
+def test_what_a_librdkafka_leader_sends_back_to_a_member_may_be_ignored(
     name: str, said: bytes | None, sent_back: bytes, error: ErrorCode
 ) -> None:
-    world = Mixed()
+    assert answer_to_native(name, said, sent_back, ignores_echoed_data=True) is error
+    assert answer_to_native(name, said, sent_back) is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_user_data_of_subscriptions_never_prevents_a_conversion() -> None:
+    assert answer_to_native("range", b"rack-7", None) is ErrorCode.NONE
+
+
+def answer_to_native(name: str, said: bytes | None, sent_back: bytes | None, **settings: bool) -> ErrorCode:
+    """Return what a native newcomer is answered in a group whose member said and got these user data."""
+    world = Mixed(**settings)
     join = world.join(instance_id="i", protocols=offer(names=(name,), user_data=said))
     world.gather()
     member_id = join.result.member_id
     given = Assignment(frozenset({TopicPartition("t", 0)}), sent_back)
     world.sync(member_id, assignments=((member_id, encode_assignment(given)),))
-    assert world.native("n", 0).error is error
+    return world.native("n", 0).error
 
 
 def test_commit_of_a_member_behind_the_epoch_counts_when_its_group_has_just_become_classic() -> None:

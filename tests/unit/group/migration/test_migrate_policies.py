@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from tests.unit.group.mixed import Mixed, NativeClient, classic_members, offer, rounds
-from tests.unit.group.world import joined
 
 from kohort.group.classic.group import ClassicGroup
 from kohort.group.commands import Leaving
@@ -80,7 +79,7 @@ def test_policy_decides_whether_a_native_member_converts_a_group(policy: str) ->
     classic_members(world)
     result = world.native("n", 0)
     is_allowed = policy in ("bidirectional", "upgrade")
-    assert result.error is (ErrorCode.NONE if is_allowed else ErrorCode.INVALID_REQUEST)
+    assert result.error is (ErrorCode.NONE if is_allowed else ErrorCode.GROUP_ID_NOT_FOUND)
     assert world.is_consumer is is_allowed
     if not is_allowed:
         assert policy.upper() in (result.error_message or "")
@@ -95,11 +94,11 @@ def test_policy_decides_whether_a_classic_member_enters_a_consumer_group(policy:
     assert error is (ErrorCode.INCONSISTENT_GROUP_PROTOCOL if policy == "disabled" else ErrorCode.MEMBER_ID_REQUIRED)
 
 
-def test_classic_members_that_are_inside_stay_when_the_policy_changes() -> None:
+def test_no_classic_member_joins_under_the_policy_disabled_be_it_inside_already() -> None:
     world = Mixed()
     (client,) = classic_members(world, 1)
     native = NativeClient(world, "n")
     rounds(client, native)
     object.__setattr__(world.settings, "migration_policy", "disabled")
     join = world.join(client.member_id, protocols=offer(generation=client.generation))
-    assert joined(join).generation == client.generation
+    assert join.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL

@@ -294,11 +294,11 @@ def test_conversion_tells_people_who_came_along() -> None:
 # -- refusals
 
 
-def refused(world: Mixed, **changes: object) -> str:
+def refused(world: Mixed, error: ErrorCode = ErrorCode.GROUP_ID_NOT_FOUND, **changes: object) -> str:
     """Join natively, be refused, and see that nothing has happened; return why."""
     length = len(world.log)
     result = world.native("n", 0, **changes)
-    assert result.error is ErrorCode.INVALID_REQUEST
+    assert result.error is error
     assert isinstance(world.shard.groups["g"], ClassicGroup)
     assert len(world.log) == length
     assert result.error_message is not None
@@ -309,7 +309,7 @@ def refused(world: Mixed, **changes: object) -> str:
 def test_member_with_an_old_embedded_version_keeps_the_group_classic_and_is_named(version: int) -> None:
     world = Mixed()
     (old,) = classic_members(world, 1, version=version)
-    text = refused(world)
+    text = refused(world, ErrorCode.INVALID_REQUEST)
     assert old.member_id in text
     assert f"version {version} where 3" in text
 
@@ -372,7 +372,7 @@ def test_full_group_lets_an_instance_take_its_own_place() -> None:
 def test_refusal_says_everything_at_once_and_names_a_few() -> None:
     world = Mixed(migration_policy="disabled")
     old = classic_members(world, 7, version=1)
-    text = refused(world)
+    text = refused(world, ErrorCode.INVALID_REQUEST)
     assert "policy is disabled" in text
     assert "and 2 more" in text
     assert sum(client.member_id in text.replace(",", " ").split() for client in old) == 5

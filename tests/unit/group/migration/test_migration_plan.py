@@ -126,7 +126,9 @@ REFUSED: Mapping[str, tuple[LiveGroup, Goal, Limits, tuple[str, ...], str]] = {
     ),
     "assignor_data": (
         classic(member("a", 0, has_assignor_data=True), member("b", 1)), Goal.CONSUMER, LIMITS,
-        ("a",), "assignor range sent bytes of its own along with their assignments, which would be lost",
+        ("a",), "assignor range sent user data along with their assignments, which would be lost; if it is only what"
+        " the members said themselves (librdkafka's leaders send that back), set"
+        " kohort.group.migration.ignore.echoed.data=true",
     ),
     "unreadable": (
         classic(member("a", is_readable=False)), Goal.CONSUMER, LIMITS, ("a",), "their metadata cannot be read",
