@@ -20,6 +20,18 @@ from kohort.extras import install_command
 
 HERE = Path(__file__).resolve().parent
 COPY_DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+NEWEST = "newest-pom.xml"
+"""The jars of the newest Apache Kafka, whose tools and sources may not be published yet."""
+CHANGED = {
+    NEWEST: {
+        "org.apache.kafka.common.utils.LogContext": "org.apache.kafka.common.utils.internals.LogContext",
+        "new GroupConfigManager(new HashMap<>(config.extractGroupConfigMap(shares)), ": "new GroupConfigManager(",
+        'GroupRequestDataJsonConverter.read(q, v), future));\n                }\n                case "sync"': (
+            'GroupRequestDataJsonConverter.read(q, v), future, false));\n                }\n                case "sync"'
+        ),
+    }
+}
+"""What our Java programs say otherwise to the jars of a pom than to those of pom.xml."""
 LEAST_JAVA = 17
 SHORT = "512m"  # the heap of a tool that only looks something up
 
@@ -94,10 +106,11 @@ def has_compiler() -> bool:
     return "jdk.compiler" in done.stdout
 
 
-def compiled(name: str, folder: Path = HERE / "java") -> Path:
-    """Return the folder with the classes of `NAME.java` in `folder`, compiling it on first use."""
+def compiled(name: str, folder: Path = HERE / "java", pom: str = "pom.xml") -> Path:
+    """Return the folder with the classes of `NAME.java` in `folder`, compiling it against a pom's jars on first use."""
     source = folder / f"{name}.java"
-    target = cache() / "classes" / f"{name}-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
+    with_jars = name if pom == "pom.xml" else f"{name}-{Path(pom).stem}"
+    target = cache() / "classes" / f"{with_jars}-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
     if target.is_dir():
         return target
     if not has_compiler():
@@ -105,9 +118,14 @@ def compiled(name: str, folder: Path = HERE / "java") -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as part:
         # The compiler runs inside the one Java that was found, which need not have a javac beside it.
-        path = ":".join(str(jar) for jar in sorted(jars().glob("*.jar")))
+        path = ":".join(str(jar) for jar in sorted(jars(pom).glob("*.jar")))
+        text = source.read_text()
+        for before, after in CHANGED.get(pom, {}).items():
+            text = text.replace(before, after)
+        adapted = Path(part, source.name)
+        adapted.write_text(text)
         line = [java(), "-m", "jdk.compiler/com.sun.tools.javac.Main", "-cp", path, "-d", f"{part}/classes"]
-        done = subprocess.run([*line, str(source)], capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run([*line, str(adapted)], capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, f"{source.name} does not compile:\n{done.stdout}{done.stderr}"
         try:
             Path(part, "classes").rename(target)
@@ -117,12 +135,14 @@ def compiled(name: str, folder: Path = HERE / "java") -> Path:
     return target
 
 
-def command(main: str, *arguments: str, heap: str = SHORT, classes: Path | None = None) -> list[str]:
+def command(
+    main: str, *arguments: str, heap: str = SHORT, classes: Path | None = None, pom: str = "pom.xml"
+) -> list[str]:
     """Return the command line that runs a class on Kafka's class path, behind a folder of our own classes."""
     # A tool lives for a second: one collector thread and the quick compiler start it sooner.
     options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"] if heap == SHORT else []
     log = f"-Dlog4j2.configurationFile={HERE / 'log4j2.properties'}"
-    path = f"{classes}:{class_path()}" if classes else class_path()
+    path = f"{classes}:{class_path(pom)}" if classes else class_path(pom)
     return [java(), f"-Xmx{heap}", "-Dfile.encoding=UTF-8", *options, log, "-cp", path, main, *arguments]
 
 

@@ -53,7 +53,7 @@ class ApacheKafka:
     """A real broker (KRaft, combined roles). Raises `Unavailable` when Java or its jars cannot be had.
 
     `listeners` are security protocols, each on a port of its own in `addresses`; the first is `bootstrap`. `formatting`
-    is added to the command that formats the storage, such as `--add-scram USER`.
+    is added to the command that formats the storage, such as `--add-scram USER`. `pom` names the jars.
     """
 
     name = "apache"
@@ -66,7 +66,9 @@ class ApacheKafka:
         wait_s: float = 60,
         listeners: Sequence[str] = ("PLAINTEXT",),
         formatting: Sequence[str] = (),
+        pom: str = "pom.xml",
     ) -> None:
+        self.pom = pom
         self.settings = dict(settings or {})
         self.listeners = tuple(listeners)
         self.formatting = tuple(formatting)
@@ -81,7 +83,7 @@ class ApacheKafka:
 
     def start(self) -> Self:
         """Format fresh data, start the broker and return when it has logged its start."""
-        class_path = jars.class_path()
+        class_path = jars.class_path(self.pom)
         java = jars.java()
         self.directory = Path(tempfile.mkdtemp(prefix="kohort-apache-kafka."))
         controller = free_port()
@@ -102,7 +104,8 @@ class ApacheKafka:
         properties.write_text("\n".join(lines) + "\n")
         cluster = "A" + base64.urlsafe_b64encode(os.urandom(16)).decode()[1:22]
         format_storage = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties), *self.formatting]
-        done = subprocess.run(jars.command(*format_storage), capture_output=True, text=True, timeout=120, check=False)
+        command = jars.command(*format_storage, pom=self.pom)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         if done.returncode:
             raise RuntimeError(f"StorageTool format: {done.stdout[-2000:]}{done.stderr[-2000:]}")
         collector = ["-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]

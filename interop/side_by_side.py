@@ -52,6 +52,10 @@ class Side:
         self._wires.append(wire)
         return wire
 
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+        time.sleep(seconds)
+
     def close(self) -> None:
         """Close all connections."""
         for wire in self._wires:
@@ -70,6 +74,7 @@ class Side:
             assert not each.error_code, ErrorCode(each.error_code).name
             self.topic_ids[each.name] = each.topic_id
             self._names[each.topic_id.hex()] = f"<topic {each.name}>"
+        time.sleep(0.3)  # until Kafka's coordinator, which learns of topics by itself, knows them
 
     def coordinate(self, *group_ids: str) -> None:
         """Wait until the groups have a coordinator."""
@@ -126,6 +131,7 @@ class Classic:
         self.session_ms = session_ms
         self.member_id = ""
         self.generation = -1
+        self.leader = ""
         self.owned: tuple[Any, ...] = ()
 
     def join_request(self, **fields: Any) -> JoinGroupRequest:
@@ -158,7 +164,7 @@ class Classic:
         """Take the answer of the JoinGroup."""
         answer: JoinGroupResponse = self.wire.receive()
         if not answer.error_code:
-            self.member_id, self.generation = answer.member_id, answer.generation_id
+            self.member_id, self.generation, self.leader = answer.member_id, answer.generation_id, answer.leader
         return answer
 
     def join(self, **fields: Any) -> JoinGroupResponse:

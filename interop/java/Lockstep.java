@@ -268,7 +268,7 @@ public class Lockstep {
     void open(JsonNode in) throws Exception {
         Map<String, Object> settings = new HashMap<>();
         in.get("config").fields().forEachRemaining(entry -> settings.put(entry.getKey(), entry.getValue().asText()));
-        settings.put(GroupCoordinatorConfig.CONSUMER_GROUP_ASSIGNORS_CONFIG, List.of(Scripted.class, Other.class));
+        settings.put(GroupCoordinatorConfig.CONSUMER_GROUP_ASSIGNORS_CONFIG, List.of(Scripted.class.getName(), Other.class.getName()));
         config = GroupCoordinatorConfig.fromProps(settings);
         ShareGroupConfig shares = ShareGroupConfig.fromProps(Map.of());
         groupConfigs = new GroupConfigManager(new HashMap<>(config.extractGroupConfigMap(shares)), config, shares);

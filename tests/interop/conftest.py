@@ -143,6 +143,15 @@ def apache(_apache: ApacheKafka) -> ApacheKafka:
 
 
 @pytest.fixture(scope="session")
+def newest() -> Iterator[ApacheKafka]:
+    """The newest Apache Kafka, of which not all jars are published yet."""
+    broker = ApacheKafka(SHORT_SESSIONS, heap="512m", pom=jars.NEWEST).start()
+    yield broker
+    broker.stop()
+    broker.remove()
+
+
+@pytest.fixture(scope="session")
 def spark_cluster() -> Iterator[SparkCluster]:
     """A Spark standalone cluster of a master and two workers."""
     cluster = SparkCluster().start()

@@ -1,4 +1,4 @@
-"""Our client on a real Apache Kafka: every scenario that it passes on our broker.
+"""Our client on a real Apache Kafka, 4.3.1 and the newest: every scenario that it passes on our broker.
 
 `KOHORT_KAFKA=HOST:PORT` names a cluster to use instead of one started here.
 """
@@ -12,10 +12,10 @@ import pytest
 from tests.integration.client_scenarios import SCENARIOS, Scenario, run
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=["apache", "newest"])
 def bootstrap(request: pytest.FixtureRequest) -> str:
     named = os.environ.get("KOHORT_KAFKA")
-    address: str = named or request.getfixturevalue("apache").bootstrap
+    address: str = named or request.getfixturevalue(request.param).bootstrap
     return address
 
 

@@ -23,6 +23,8 @@ from tests.lockstep.apache import Apache
 from tests.lockstep.differences import TABLE
 from tests.lockstep.run import STEPS, Run, again, run, shrink, take
 
+from interop import jars
+
 CHUNK = 20
 """Seeds that a process takes at a time."""
 
@@ -32,14 +34,14 @@ GROUPS = 10_000
 SEEDS = -(-100_000 // STEPS)
 
 
-def _results(seeds: list[int], jobs: int) -> Iterator[tuple[int, Counter[str], list[tuple[Run, Run]]]]:
+def _results(seeds: list[int], jobs: int, pom: str) -> Iterator[tuple[int, Counter[str], list[tuple[Run, Run]]]]:
     chunks = [seeds[at : at + CHUNK] for at in range(0, len(seeds), CHUNK)]
     if jobs == 1 or len(chunks) == 1:
-        yield from map(take, chunks)
+        yield from (take(chunk, pom) for chunk in chunks)
         return
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         try:
-            for done in as_completed([pool.submit(take, chunk) for chunk in chunks]):
+            for done in as_completed([pool.submit(take, chunk, pom) for chunk in chunks]):
                 yield done.result()
         finally:
             pool.shutdown(cancel_futures=True)
@@ -51,7 +53,7 @@ def coordinators(options: argparse.Namespace) -> int:
     seeds = list(range(first, first + (1 if options.seed is not None else options.seeds)))
     steps, met, failures, done = 0, Counter[str](), 0, 0
     began = time.monotonic()
-    for taken, counts, failed in _results(seeds, options.jobs):
+    for taken, counts, failed in _results(seeds, options.jobs, options.pom):
         steps, met, done = steps + taken, met + counts, done + CHUNK
         rate = steps / (time.monotonic() - began)
         _progress(f"{steps:,} of {len(seeds) * STEPS:,} steps, {rate:,.0f} a second, {failures} failures")
@@ -61,7 +63,7 @@ def coordinators(options: argparse.Namespace) -> int:
         if failures and not options.keep_going:
             break
     if options.trace:
-        theirs = Apache()
+        theirs = Apache(options.pom)
         whole = run(theirs, first)
         again(theirs, first, (shrink(theirs, whole) if whole.failure else whole).steps, print)
     took = time.monotonic() - began
@@ -113,6 +115,14 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"how many seeds of {STEPS} steps ({SEEDS})")
     parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
     parser.add_argument("--keep-going", action="store_true", help="do not end with the first failure")
+    parser.set_defaults(pom="pom.xml")
+    parser.add_argument(
+        "--newest",
+        action="store_const",
+        dest="pom",
+        const=jars.NEWEST,
+        help="the coordinator of Kafka 4.4, not of 4.3.1",
+    )
     parser.add_argument("--trace", action="store_true", help="print all that happens in the seed, or its shrunk steps")
     parser.add_argument(
         "--assignors", type=int, default=GROUPS, metavar="GROUPS", help=f"groups ({GROUPS:,}); 0 for none"

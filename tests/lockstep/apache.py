@@ -37,8 +37,8 @@ class Outcome(NamedTuple):
 class Apache:
     """One shard of Kafka's coordinator."""
 
-    def __init__(self) -> None:
-        line = jars.command("Lockstep", classes=jars.compiled("Lockstep"), heap=HEAP)
+    def __init__(self, pom: str = "pom.xml") -> None:
+        line = jars.command("Lockstep", classes=jars.compiled("Lockstep", pom=pom), heap=HEAP, pom=pom)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
         self._child = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors)
         self.timers: dict[str, int] = {}

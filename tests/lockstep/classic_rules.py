@@ -70,16 +70,6 @@ def is_same_but_for_generation(case: Case) -> bool:
     )
 
 
-def is_blind(case: Case) -> bool:
-    return (
-        is_answer(case, "join")
-        and case.command.reason == "blind"
-        and case.before.phase in (Phase.STABLE, Phase.COMPLETING_REBALANCE)
-        and is_joined(case.ours)
-        and (case.theirs is None or case.theirs[2] == case.ours[2] + 1)
-    )
-
-
 def is_other_heir(case: Case) -> bool:
     if not is_answer(case, "join") or not is_joined(case.theirs) or not is_joined(case.ours):
         return False

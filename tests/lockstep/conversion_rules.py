@@ -106,27 +106,6 @@ def is_overtaken(case: Case) -> bool:
     return member.classic is not None and case.command.generation < member.epoch
 
 
-def is_doubly_refused(case: Case) -> bool:
-    policies = (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.GROUP_ID_NOT_FOUND)
-    return (
-        is_answer(case, "join", "consumer")
-        and bool(case.theirs)
-        and bool(case.ours)
-        and case.theirs[0] in policies
-        and case.ours[0] == ErrorCode.GROUP_MAX_SIZE_REACHED
-    )
-
-
-def is_member_already(case: Case) -> bool:
-    command = case.pair.command
-    return (
-        isinstance(command, Join)
-        and isinstance(case.group, ConsumerGroup)
-        and case.pair.ours.settings.migration_policy == "disabled"
-        and (command.member_id in case.group.members or command.instance_id in case.group.static_members)
-    )
-
-
 def is_other_protocol(case: Case) -> bool:
     if not is_answer(case, "sync") or not isinstance(case.group, ConsumerGroup) or not case.ours:
         return False
@@ -136,15 +115,6 @@ def is_other_protocol(case: Case) -> bool:
         and member is not None
         and member.classic is not None
         and case.command.protocol_name in dict(member.classic.protocols)
-    )
-
-
-def is_refused_upgrade(case: Case) -> bool:
-    return (
-        is_answer(case, "consumer")
-        and case.command.member_epoch == 0
-        and case.before.phase in set(Phase)
-        and (case.theirs, case.ours) == ((ErrorCode.GROUP_ID_NOT_FOUND,), (ErrorCode.INVALID_REQUEST,))
     )
 
 

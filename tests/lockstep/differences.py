@@ -262,14 +262,6 @@ CLASSIC: tuple[Difference, ...] = (
         ends=True,
     ),
     Difference(
-        "a reason that acts",
-        "Starts a round whenever a leader joins again, whatever reason it gives.",
-        "Tells a leader whose reason is `blind` the current generation.",
-        "The specification's JoinReason (decision 8).",
-        classic.is_blind,
-        ends=True,
-    ),
-    Difference(
         "the generation in a subscription is no change",
         "Compares bytes: a member that repeats its JoinGroup with the generation it has just learnt starts a round.",
         "Tells a member of a group that awaits its leader the current generation if only that differs.",
@@ -310,13 +302,6 @@ CONVERSIONS: tuple[Difference, ...] = (
         "Stores the phase of each (a tagged field that Kafka skips), and bounds it from the moment it is called.",
         "The specification's state machine; a failover forgets nobody who was called (decision 21).",
         conversion.is_phase,
-    ),
-    Difference(
-        "why a group cannot be converted",
-        "GROUP_ID_NOT_FOUND and the first reason.",
-        "INVALID_REQUEST and every reason, with the members by name.",
-        "The specification says so; a client that ends shows its operator why.",
-        conversion.is_refused_upgrade,
     ),
     Difference(
         "a group in its first round is converted",
@@ -426,21 +411,6 @@ CONVERSIONS: tuple[Difference, ...] = (
         "Takes the one that is configured first.",
         "One history leads to one result.",
         consumer.is_tied_assignor,
-        ends=True,
-    ),
-    Difference(
-        "which of two refusals is said",
-        "Looks at the migration policy first.",
-        "Looks first whether there is room.",
-        "Both hold; either ends the client.",
-        conversion.is_doubly_refused,
-    ),
-    Difference(
-        "a policy keeps nobody out who is in",
-        "Refuses every JoinGroup to a consumer group while the migration policy is disabled.",
-        "Refuses newcomers; a member of the group may join again.",
-        "A restart with another policy must not throw members out.",
-        conversion.is_member_already,
         ends=True,
     ),
     Difference(

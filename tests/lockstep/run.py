@@ -100,10 +100,10 @@ class _Worker:
     theirs: Apache | None = None
 
 
-def take(seeds: list[int]) -> tuple[int, Counter[str], list[tuple[Run, Run]]]:
+def take(seeds: list[int], pom: str = "pom.xml") -> tuple[int, Counter[str], list[tuple[Run, Run]]]:
     """Run some seeds; return the steps, the differences met, and what failed, shrunk."""
     if _Worker.theirs is None:
-        _Worker.theirs = Apache()
+        _Worker.theirs = Apache(pom)
     theirs, steps, met, failed = _Worker.theirs, 0, Counter[str](), []
     for seed in seeds:
         found = run(theirs, seed)
@@ -111,7 +111,7 @@ def take(seeds: list[int]) -> tuple[int, Counter[str], list[tuple[Run, Run]]]:
         met += found.met
         if found.failure is not None:
             if not theirs.is_alive:
-                _Worker.theirs = theirs = Apache()
+                _Worker.theirs = theirs = Apache(pom)
             failed.append((_plain(found), _plain(shrink(theirs, found))))
     return steps, met, failed
 

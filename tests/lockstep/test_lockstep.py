@@ -11,13 +11,25 @@ from tests.lockstep.apache import Apache
 from tests.lockstep.differences import TABLE
 from tests.lockstep.run import again, run, shrink
 
+from interop import jars
+
 pytestmark = pytest.mark.interop
 
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[Apache]:
+    yield from started("pom.xml")
+
+
+@pytest.fixture(scope="module")
+def newest() -> Iterator[Apache]:
+    yield from started(jars.NEWEST)
+
+
+def started(pom: str) -> Iterator[Apache]:
+    """Yield the coordinator of a pom's jars."""
     try:
-        theirs = Apache()
+        theirs = Apache(pom)
     except Unavailable as reason:
         pytest.skip(str(reason))
     yield theirs
@@ -29,6 +41,12 @@ def test_coordinators_differ_only_as_listed(kafka: Apache, seed: int) -> None:
     found = run(kafka, seed)
     assert found.failure is None, found.reason
     assert len(found.steps) > 100
+
+
+@pytest.mark.parametrize("seed", range(12, 18))
+def test_coordinator_of_the_newest_kafka_differs_only_as_listed(newest: Apache, seed: int) -> None:
+    found = run(newest, seed)
+    assert found.failure is None, found.reason
 
 
 def test_one_seed_is_one_run(kafka: Apache) -> None:

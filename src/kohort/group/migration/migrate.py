@@ -82,14 +82,14 @@ def decide_upgrade(group: ClassicGroup, command: ConsumerHeartbeat, now_ms: int,
 
     After the conversion the heartbeat is decided again, on the consumer group.
     """
+    refusal = upgrade_refusal(group, settings)
+    if refusal is not None:
+        yield Reply(ConsumerHeartbeatResult(*refusal))
+        return
     is_known = command.instance_id in group.static_members or command.member_id in group.members
     if group.members and not is_known and len(group.members) >= settings.consumer_max_size:
         text = f"{settings.consumer_max_size} members are in already"
         yield Reply(ConsumerHeartbeatResult(ErrorCode.GROUP_MAX_SIZE_REACHED, text))
-        return
-    refusal = upgrade_refusal(group, settings)
-    if refusal is not None:
-        yield Reply(ConsumerHeartbeatResult(*refusal))
         return
     cause = Cause(CauseKind.GROUP_CONVERTED, now_ms, command.member_id or command.new_member_id, command.reason)
     owned = _ownership(group, settings)

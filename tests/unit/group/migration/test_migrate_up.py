@@ -356,10 +356,11 @@ def test_group_of_another_protocol_type_stays_classic() -> None:
     assert "connect" in refused(world)
 
 
-def test_group_larger_than_a_consumer_group_may_be_stays_classic() -> None:
-    world = Mixed(consumer_max_size=1)
+@pytest.mark.parametrize(("size", "error"), [(1, ErrorCode.GROUP_ID_NOT_FOUND), (2, ErrorCode.GROUP_MAX_SIZE_REACHED)])
+def test_group_larger_than_a_consumer_group_may_be_stays_classic(size: int, error: ErrorCode) -> None:
+    world = Mixed(consumer_max_size=size)
     classic_members(world)
-    assert world.native("n", 0).error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert world.native("n", 0).error is error
     assert isinstance(world.shard.groups["g"], ClassicGroup)
 
 
