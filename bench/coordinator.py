@@ -7,7 +7,6 @@ from both, but do not make a request dearer. The rate by the wall clock is in th
 from __future__ import annotations
 
 import json
-import shutil
 import statistics
 import subprocess
 from collections.abc import Iterator
@@ -15,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from interop.brokers import Broker
+from interop.go_program import built
 from interop.kafka import ApacheKafka
 from interop.kohort_broker import KohortBroker
-from interop.unavailable import Unavailable
 
 from bench.result import Aim, Outcome, Result
 
@@ -36,17 +35,8 @@ SAMPLES = ("per_core", "per_s", "p50_ms", "p99_ms")
 
 
 def loadgen() -> Path:
-    """Build the generator, which Go does in no time when nothing has changed."""
-    go = shutil.which("go")
-    if go is None:
-        raise Unavailable("Go is not installed, and the load generator is a Go program")
-    target = HERE.parent / "build" / "bench" / "loadgen"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    command = [go, "build", "-o", str(target), "."]
-    done = subprocess.run(command, cwd=HERE / "loadgen", capture_output=True, text=True, timeout=300, check=False)
-    if done.returncode:
-        raise Unavailable(f"the load generator does not build: {done.stderr.strip()[-300:]}")
-    return target
+    """Return the generator, built on first use."""
+    return built(HERE / "loadgen")
 
 
 def sample(program: Path, broker: Broker, mode: str, warmup_s: float, duration_s: float) -> dict[str, Any]:

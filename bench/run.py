@@ -15,6 +15,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from bench.large_group import large_group
 from bench.rebalance import rebalance
 from bench.replay import replay
 from bench.result import Load, Outcome, Result, Skipped, line
+from bench.roll import MAKES, parked, rolls
 from bench.server_assignors import server_rows
 from bench.settle import settle
 from bench.spark_read import spark_read
@@ -44,6 +46,8 @@ ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     "large-group": large_group,
     "rebalance": rebalance,
     "settle": settle,
+    **{f"roll-{protocol}": partial(rolls, protocol=protocol) for protocol in MAKES},
+    "parked": parked,
     "throughput": throughput,
     "codec": codec,
     "assignors": assignors,

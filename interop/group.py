@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from interop import java_member
+from interop import go_program, java_member
 from interop.account import Account
 from interop.process import Child
 from kohort.model.errors import KafkaError
@@ -31,6 +31,8 @@ class Member(Account):
         arguments = [bootstrap, group, topic, *(f"{key}={value}" for key, value in settings.items())]
         if library == "java":
             command = java_member.command(*arguments)
+        elif library == "kgo":
+            command = [str(go_program.built(ROOT / "interop" / "kgo")), *arguments]
         else:
             command = [sys.executable, "-m", f"interop.members.{library}", *arguments]
         output = folder / f"{library}-{time.monotonic_ns()}.jsonl"

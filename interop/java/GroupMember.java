@@ -36,6 +36,11 @@ public class GroupMember {
     static volatile boolean over;
     static volatile boolean turning;
 
+    /** Whether the library commits by itself, at its own times, and what is read is not reported. */
+    static boolean isAutomatic() {
+        return "1".equals(settings.get("auto"));
+    }
+
     static void line(String event, String fields) {
         // On Linux this is the machine's monotonic clock, the one that the Python programs print.
         String at = String.format(Locale.ROOT, "%.6f", System.nanoTime() / 1e9);
@@ -93,7 +98,7 @@ public class GroupMember {
         config.put("client.id", "java");
         config.put("key.deserializer", StringDeserializer.class.getName());
         config.put("value.deserializer", StringDeserializer.class.getName());
-        config.put("enable.auto.commit", "false");
+        config.put("enable.auto.commit", isAutomatic() ? "true" : "false");
         config.put("auto.offset.reset", "earliest");
         config.put("fetch.max.wait.ms", "100");
         config.put("group.protocol", isNative ? "consumer" : "classic");
@@ -103,8 +108,10 @@ public class GroupMember {
                 config.put("group.remote.assignor", settings.get("remote_assignor"));
             return config;
         }
-        config.put("session.timeout.ms", settings.getOrDefault("session_ms", "6000"));
-        config.put("heartbeat.interval.ms", settings.getOrDefault("heartbeat_ms", "1000"));
+        if (!isAutomatic()) {
+            config.put("session.timeout.ms", settings.getOrDefault("session_ms", "6000"));
+            config.put("heartbeat.interval.ms", settings.getOrDefault("heartbeat_ms", "1000"));
+        }
         if (settings.containsKey("assignor")) {
             Map<String, String> names = Map.of("range", "RangeAssignor", "roundrobin", "RoundRobinAssignor",
                 "sticky", "StickyAssignor", "cooperative-sticky", "CooperativeStickyAssignor");
@@ -142,6 +149,7 @@ public class GroupMember {
             while (!over && !turning) {
                 List<String> rows = new ArrayList<>();
                 for (ConsumerRecord<String, String> r : poll()) {
+                    if (isAutomatic()) continue;
                     rows.add("[" + r.partition() + "," + r.offset() + "," + quoted(r.key()) + "," + quoted(r.value()) + "]");
                     positions.put(r.partition(), r.offset() + 1);
                 }

@@ -33,6 +33,8 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
         extra: dict[str, object] = {}
         if chosen.assignors:
             extra["partition_assignment_strategy"] = [ASSIGNORS[name] for name in chosen.assignors]
+        if not chosen.is_automatic:
+            extra |= {"session_timeout_ms": chosen.session_ms, "heartbeat_interval_ms": chosen.heartbeat_ms}
         self.chosen = chosen
         self.report = report
         self.owned: set[int] = set()
@@ -43,10 +45,8 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
             group_id=chosen.group,
             group_instance_id=chosen.instance,
             client_id="aiokafka",
-            enable_auto_commit=False,
+            enable_auto_commit=chosen.is_automatic,
             auto_offset_reset="earliest",
-            session_timeout_ms=chosen.session_ms,
-            heartbeat_interval_ms=chosen.heartbeat_ms,
             fetch_max_wait_ms=100,
             **extra,
         )
@@ -85,7 +85,7 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
                 await asyncio.sleep(0.1)
                 continue
             rows = [(r.partition, r.offset, r.key.decode(), r.value.decode()) for rs in polled.values() for r in rs]
-            if rows:
+            if rows and not self.chosen.is_automatic:
                 self.report.read(rows)
                 for partition, offset, *_ in rows:
                     self.positions[partition] = offset + 1

@@ -32,6 +32,8 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
             extra["partition_assignment_strategy"] = [ASSIGNORS[name] for name in chosen.assignors]
         if chosen.instance:
             extra["group_instance_id"] = chosen.instance
+        if not chosen.is_automatic:
+            extra |= {"session_timeout_ms": chosen.session_ms, "heartbeat_interval_ms": chosen.heartbeat_ms}
         self.chosen = chosen
         self.report = report
         self.owned: set[int] = set()
@@ -40,10 +42,8 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
             bootstrap_servers=chosen.bootstrap,
             group_id=chosen.group,
             client_id="kafka-python",
-            enable_auto_commit=False,
+            enable_auto_commit=chosen.is_automatic,
             auto_offset_reset="earliest",
-            session_timeout_ms=chosen.session_ms,
-            heartbeat_interval_ms=chosen.heartbeat_ms,
             fetch_max_wait_ms=100,
             **extra,
         )
@@ -91,13 +91,13 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
                 self.report.troubled(error)
                 continue
             rows = [(r.partition, r.offset, r.key.decode(), r.value.decode()) for rs in polled.values() for r in rs]
-            if rows:
+            if rows and not self.chosen.is_automatic:
                 self.report.read(rows)
                 for partition, offset, *_ in rows:
                     self.positions[partition] = offset + 1
             self.commit()
         self.report.line("leaving")
-        self.consumer.close(autocommit=False)
+        self.consumer.close(autocommit=self.chosen.is_automatic)
         self.report.line("left")
 
 

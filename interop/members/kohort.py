@@ -49,11 +49,13 @@ def _protocol(chosen: Options) -> dict[str, Any]:
     if chosen.is_native:
         return {"group_protocol": "consumer", "group_remote_assignor": chosen.remote_assignor}
     timing = {"session_timeout_ms": chosen.session_ms, "heartbeat_interval_ms": chosen.heartbeat_ms}
+    timing = {} if chosen.is_automatic else timing
     return timing | ({"assignors": [ASSIGNORS[name]() for name in chosen.assignors]} if chosen.assignors else {})
 
 
 class _Member(RebalanceListener):
     def __init__(self, chosen: Options, report: Report) -> None:
+        self.is_automatic = chosen.is_automatic
         self.report = report
         self.owned: set[int] = set()
         self.positions: dict[TopicPartition, int] = {}
@@ -63,7 +65,7 @@ class _Member(RebalanceListener):
             group_id=chosen.group,
             group_instance_id=chosen.instance,
             client_id="kohort",
-            enable_auto_commit=False,
+            enable_auto_commit=chosen.is_automatic,
             auto_offset_reset="earliest",
             fetch_max_wait_ms=100,
             listener=self,
@@ -105,7 +107,7 @@ class _Member(RebalanceListener):
                     self.report.troubled(error)
                     await asyncio.sleep(0.1)
                     continue
-                for batch in polled:
+                for batch in () if self.is_automatic else polled:
                     place = batch.partition.partition
                     self.report.read(
                         [(place, r.offset, bytes(r.key or b"").decode(), bytes(r.value or b"").decode()) for r in batch]

@@ -12,7 +12,7 @@ def _configuration(chosen: Options) -> dict[str, str | int | bool]:
         "bootstrap.servers": chosen.bootstrap,
         "group.id": chosen.group,
         "client.id": "librdkafka",
-        "enable.auto.commit": False,
+        "enable.auto.commit": chosen.is_automatic,
         "auto.offset.reset": "earliest",
         "fetch.wait.max.ms": 100,
     }
@@ -23,7 +23,8 @@ def _configuration(chosen: Options) -> dict[str, str | int | bool]:
         if chosen.remote_assignor:
             configuration["group.remote.assignor"] = chosen.remote_assignor
         return configuration
-    configuration |= {"session.timeout.ms": chosen.session_ms, "heartbeat.interval.ms": chosen.heartbeat_ms}
+    if not chosen.is_automatic:
+        configuration |= {"session.timeout.ms": chosen.session_ms, "heartbeat.interval.ms": chosen.heartbeat_ms}
     if chosen.assignors:
         configuration["partition.assignment.strategy"] = ",".join(chosen.assignors)
     return configuration
@@ -73,7 +74,7 @@ def run(chosen: Options, report: Report) -> None:
             if (error := each.error()) is not None:
                 report.troubled(error)
         messages = [each for each in polled if each.error() is None]
-        if messages:
+        if messages and not chosen.is_automatic:
             rows = [(m.partition(), m.offset(), m.key().decode(), m.value().decode()) for m in messages]
             report.read(rows)
             for partition, offset, *_ in rows:

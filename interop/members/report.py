@@ -30,6 +30,11 @@ class Options:
     regex: str | None = None
     more: Mapping[str, str] = field(default_factory=dict)  # what only some programs know
 
+    @property
+    def is_automatic(self) -> bool:
+        """Whether the library commits by itself, at its own times, and what is read is not reported."""
+        return self.more.get("auto") == "1"
+
     def turned(self) -> Options:
         """Return the same with the other protocol."""
         return replace(self, is_native=not self.is_native)

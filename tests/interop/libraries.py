@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from interop.group import ROOT
 
-from interop import jars
+from interop import go_program, jars
 
 MODULES = {"librdkafka": "confluent_kafka", "kafka_python": "kafka", "aiokafka": "aiokafka"}
 
@@ -14,5 +15,7 @@ def need(*libraries: str) -> None:
     for library in libraries:
         if library == "java":
             jars.compiled("GroupMember")
+        elif library == "kgo":
+            go_program.built(ROOT / "interop" / "kgo")
         elif library in MODULES:
             pytest.importorskip(MODULES[library])

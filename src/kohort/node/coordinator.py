@@ -118,6 +118,10 @@ class Coordinator:
         """How many heartbeats wait for news."""
         return self._runtime.kept
 
+    def is_kept(self, group_id: str, member_id: str) -> bool:
+        """Whether a heartbeat of a classic member waits for news."""
+        return self._runtime.is_kept(group_id, member_id)
+
     @property
     def remembered(self) -> int:
         """How many members' heartbeats something is known about."""

@@ -91,6 +91,10 @@ class Runtime:
         """How many heartbeats wait for news."""
         return len(self._parking) + len(self._consumer_parking)
 
+    def is_kept(self, group_id: str, member_id: str) -> bool:
+        """Whether a heartbeat of a classic member waits for news."""
+        return self._parking.is_kept(group_id, member_id)
+
     @property
     def remembered(self) -> int:
         """How many members' heartbeats something is known about."""

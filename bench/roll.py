@@ -1,0 +1,139 @@
+"""Partition-seconds without an owner in a rolling restart, on our broker and on Apache Kafka in turns.
+
+Six clients in one group, 12 partitions, 500 records a second, auto-commit, every time at its default. Each member is
+closed and started again, after pauses that are the same on both brokers; then one is killed and started again at once:
+the session timeout is the floor of that.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from interop.brokers import BROKERS
+from interop.group import Group, Member
+from interop.producers import Load
+
+from bench.result import Aim, Outcome, Result
+from interop import ownership
+from kohort.broker.embedded import EmbeddedBroker
+from kohort.sync import Admin
+
+PARTITIONS = 12
+MAKES: Mapping[str, Sequence[str]] = {
+    "eager": ("java", "librdkafka", "kafka_python", "aiokafka", "kgo", "kohort"),
+    "cooperative": ("java", "librdkafka", "kafka_python", "kgo", "kohort", "java"),
+    "consumer": ("java", "librdkafka", "kgo", "kohort", "java", "librdkafka"),
+}
+"""Who knows the protocol; aiokafka is eager only, and kafka-python knows no consumer protocol."""
+SETTINGS = {
+    "eager": {"assignor": "range"},
+    "cooperative": {"assignor": "cooperative-sticky"},
+    "consumer": {"protocol": "consumer"},
+}
+RATIOS = {"eager": 0.6, "cooperative": 0.3, "consumer": 0.3}
+PAUSES_S = (4.0, 6.7, 5.2, 7.9, 4.6, 5.9)
+"""From a settled group to the next close: phases of a heartbeat of three seconds, and of a commit of five."""
+KILLED = 0
+AUTOMATIC = {"auto": "1"}
+
+
+def unowned_s(members: Sequence[Member], start_s: float, end_s: float) -> float:
+    """Return for how long partitions had no owner between two times, summed over the partitions."""
+    owned_s = 0.0
+    spans = sorted(span for member in members for span in ownership.spans(member))
+    for _, of_one in itertools.groupby(spans, key=lambda span: span.partition):
+        reached_s = start_s
+        for span in of_one:
+            begin_s, finish_s = max(span.start_s, reached_s), min(span.end_s, end_s)
+            owned_s += max(0.0, finish_s - begin_s)
+            reached_s = max(reached_s, finish_s)
+    return PARTITIONS * (end_s - start_s) - owned_s
+
+
+def roll(group: Group, protocol: str, quick: bool) -> tuple[float, float]:
+    """Close and restart each member, then kill one; return the partition-seconds of all closes, and of the kill."""
+    settings = SETTINGS[protocol] | AUTOMATIC
+    makes = MAKES[protocol]
+    members = [group.start(make, **settings) for make in makes]
+    group.calm(4, 90)
+
+    def replace(index: int, end: Callable[[Member], None]) -> float:
+        start_s = time.monotonic()
+        end(members[index])
+        members[index] = group.start(makes[index], **settings)
+        group.calm(4, 120)
+        return unowned_s(group.gone + group.members, start_s, time.monotonic())
+
+    closes = []
+    for index, pause_s in enumerate(PAUSES_S[:2] if quick else PAUSES_S):
+        group.await_(partial(_is_past, time.monotonic() + pause_s - 4), "time goes by", 60)
+        closes.append(replace(index, group.leave))
+    killed = 0.0 if quick else replace(KILLED, group.kill)
+    print(f"{'':34} {group.name}: closes {', '.join(f'{each:.1f}' for each in closes)}; kill {killed:.1f}", flush=True)
+    return sum(closes), killed
+
+
+def _is_past(until_s: float) -> bool:
+    return time.monotonic() >= until_s
+
+
+def rolls(quick: bool, *, protocol: str) -> Iterator[Outcome]:
+    """Measure one protocol on both brokers."""
+    closes: dict[str, list[float]] = {}
+    kills: dict[str, list[float]] = {}
+    for name, broker_type in BROKERS.items():
+        with broker_type() as broker, tempfile.TemporaryDirectory() as folder:
+            with Admin(broker.bootstrap) as admin:
+                admin.create_topic("rolled", partitions=PARTITIONS)
+            with (
+                Group(broker.bootstrap, f"{protocol} on {name}", "rolled", PARTITIONS, Path(folder)) as group,
+                Load(broker.bootstrap, "rolled", keys=100, pause_s=0.2),
+            ):
+                group.are_troubles_expected = True
+                closed, killed = roll(group, protocol, quick)
+            closes.setdefault(name, []).append(closed)
+            kills.setdefault(name, []).append(killed)
+    aim = Aim(RATIOS[protocol], of_ratio=True, at_most=True)
+    note = f"partition-seconds without an owner; {', '.join(MAKES[protocol])}"
+    yield Result(f"roll, {protocol}", "s", closes["kohort"], closes["apache"], "Apache Kafka", aim, note)
+    if not quick:
+        never_worse = Aim(1, of_ratio=True, at_most=True)
+        note = "one member killed and started again at once; its session lasts 45 s"
+        yield Result(f"kill, {protocol}", "s", kills["kohort"], kills["apache"], "Apache Kafka", never_worse, note)
+
+
+def parked(quick: bool) -> Iterator[Outcome]:
+    """Say for which share of the time a heartbeat of each client is here, in a group at rest with auto-commit."""
+    with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as embedded, tempfile.TemporaryDirectory() as folder:
+        bootstrap = embedded.bootstrap_servers
+        with Admin(bootstrap) as admin:
+            admin.create_topic("rolled", partitions=PARTITIONS)
+        group = Group(bootstrap, "at rest", "rolled", PARTITIONS, Path(folder))
+        with group, Load(bootstrap, "rolled", keys=100, pause_s=0.2):
+            for make in MAKES["eager"]:
+                group.start(make, **(SETTINGS["eager"] | AUTOMATIC))
+            group.calm(8, 90)
+            shares = sampled(embedded, group, 10 if quick else 60)
+    for make, samples in shares.items():
+        share = 100 * statistics.fmean(samples)
+        yield Result(f"heartbeat parked, {make}", "%", [share], [], "", None, "of the time, at rest with auto-commit")
+
+
+def sampled(embedded: EmbeddedBroker, group: Group, duration_s: float) -> dict[str, list[bool]]:
+    """Return by client, again and again, whether a heartbeat of it was parked."""
+    coordinator = embedded.broker.node.coordinator
+    described = coordinator.describe(group.name)
+    assert described is not None, "the group is there"
+    found: dict[str, list[bool]] = {member.client_id: [] for member in described.members}
+    until_s = time.monotonic() + duration_s
+    while time.monotonic() < until_s:
+        for member in described.members:
+            found[member.client_id].append(coordinator.is_kept(group.name, member.member_id))
+        time.sleep(0.02)
+    return found
