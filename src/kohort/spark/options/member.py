@@ -16,6 +16,7 @@ from kohort.assign import (
     RoundRobinAssignor,
     StickyAssignor,
 )
+from kohort.assign.server_catalog import BUILT_IN
 from kohort.client.switching import GroupProtocol
 from kohort.spark.options.values import Given, listed
 
@@ -29,10 +30,12 @@ ON_NEW_CHECKPOINT: tuple[OnNewCheckpoint, ...] = ("fail", "group", "startingOffs
 ASSIGNORS: dict[Protocol, tuple[str, ...]] = {
     "eager": ("range", "roundrobin", "sticky", "capacity"),
     "cooperative": ("cooperative-sticky", "capacity"),
-    "consumer": ("uniform", "range"),
-    "auto": ("uniform", "range"),
+    "consumer": tuple(BUILT_IN),
+    "auto": tuple(BUILT_IN),
 }
-"""By protocol, the assignors that go with it; the first is the default. `consumer`'s run in the broker."""
+"""By protocol, the assignors that go with it; the first is the default. `consumer`'s run in the broker.
+
+A broker may have others, which its users wrote: where the options say such a protocol, any name is passed on."""
 
 _ELSEWHERE = {
     "group.protocol": "protocol",
@@ -117,6 +120,12 @@ def _protocol_and_assignor(given: Given) -> tuple[Protocol, str | None]:
         return protocol, None
     if assignor.lower() in ASSIGNORS[protocol]:
         return protocol, assignor.lower()
+    clients_own = {*ASSIGNORS["eager"], *ASSIGNORS["cooperative"]}
+    if protocol in ("consumer", "auto"):
+        if given.text("protocol") is not None and assignor.lower() not in clients_own:
+            return protocol, assignor  # one of the broker's users; a broker that has it not says which it has
+        own = "; for one of the broker's own, say the protocol too" if assignor.lower() not in clients_own else ""
+        raise ValueError(f"assignor is {assignor!r}: with protocol={protocol} it takes {listed(BUILT_IN)}{own}")
     raise ValueError(f"assignor is {assignor!r}: with protocol={protocol} it takes {listed(ASSIGNORS[protocol])}")
 
 

@@ -104,8 +104,9 @@ def test_security_is_said_in_kafkas_names_and_travels_as_plain_values() -> None:
         (
             STREAM | {"protocol": "consumer", "assignor": "capacity"},
             "stream",
-            "assignor is 'capacity': with protocol=consumer it takes uniform or range",
+            "assignor is 'capacity': with protocol=consumer it takes uniform, range or standby",
         ),
+        (STREAM | {"assignor": "by_hand"}, "stream", "for one of the broker's own, say the protocol too"),
         (STREAM | {"onOffsetMismatch": "ignore"}, "stream", "it takes fail, group or checkpoint"),
         (
             STREAM | {"maxOffsetsPerTrigger": "0"},
@@ -151,6 +152,10 @@ def test_a_wrong_option_is_refused_in_one_sentence(options: dict[str, str], kind
         ({"assignor": "capacity"}, "cooperative", "capacity"),
         ({"assignor": "sticky"}, "eager", "sticky"),
         ({"assignor": "UNIFORM"}, "auto", "uniform"),
+        ({"assignor": "standby"}, "auto", "standby"),
+        ({"assignor": "standby", "protocol": "consumer"}, "consumer", "standby"),
+        ({"assignor": "billing.assignors:by_hand", "protocol": "consumer"}, "consumer", "billing.assignors:by_hand"),
+        ({"assignor": "byHand", "protocol": "auto"}, "auto", "byHand"),
         ({"protocol": "eager", "assignor": "range"}, "eager", "range"),
     ],
 )
