@@ -109,6 +109,8 @@ class Difference:
     kafka: str
     ours: str
     reason: str
+    request: str
+    """What a client sends, and where it sees the difference."""
     rule: Callable[[Case], bool]
     ends: bool | Callable[[Case], bool] = False
 

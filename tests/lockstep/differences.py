@@ -20,6 +20,7 @@ CONSUMER: tuple[Difference, ...] = (
         "Writes the target of a member that is to own nothing.",
         "Writes none where there was none.",
         "No record and an empty one are read alike.",
+        "None: the records of a member that is to own nothing.",
         consumer.is_empty_target,
     ),
     Difference(
@@ -27,6 +28,7 @@ CONSUMER: tuple[Difference, ...] = (
         "Computes a target in the next heartbeat of a member, and none for a group that nobody is left in.",
         "Computes it when the epoch goes on; the last member leaves an empty one of that epoch (as Kafka 4.4 does).",
         "Members that must act hear of it at once (decision 19).",
+        "ConsumerGroupDescribe after a member has left, before a Heartbeat of another.",
         consumer.is_overdue,
         ends=lambda case: case.kind == "answer",
     ),
@@ -35,6 +37,7 @@ CONSUMER: tuple[Difference, ...] = (
         "Notices a change of topics in a member's next heartbeat, one of an expression's up to ten seconds later.",
         "Takes the epoch on at once.",
         "Nobody's heartbeat is needed for it (decision 19).",
+        "ConsumerGroupDescribe after CreatePartitions, before a Heartbeat of a member.",
         consumer.is_seen_at_once,
         ends=lambda case: case.group_id not in case.pair.nudged or bool(case.group.regex_subscribers),
     ),
@@ -43,6 +46,7 @@ CONSUMER: tuple[Difference, ...] = (
         "Resolves it in the background, ten seconds apart at least, and assigns in a heartbeat after that.",
         "Resolves it at once, and answers with its topics' partitions.",
         "A member need not wait for its second heartbeat (decision 19).",
+        "ConsumerGroupHeartbeat that joins with an expression: epoch and assignment in its answer.",
         consumer.is_resolving,
         ends=consumer.is_unresolved,
     ),
@@ -51,6 +55,7 @@ CONSUMER: tuple[Difference, ...] = (
         "Tells the assignment in the heartbeat after the resolution.",
         "Has told it with the answer to the heartbeat that brought the expression.",
         "It follows from the one before, and so does that the epoch before the first is one that only Kafka gave.",
+        "The second ConsumerGroupHeartbeat after one with an expression: epoch and assignment in its answer.",
         consumer.is_told_later,
         ends=lambda case: case.ours[0] != ErrorCode.NONE,
     ),
@@ -59,6 +64,7 @@ CONSUMER: tuple[Difference, ...] = (
         "Refuses an instance that is in a full group already if it comes with another member id.",
         "Lets it take its own place (as Kafka 4.4 does).",
         "Nobody more is in the group afterwards.",
+        "ConsumerGroupHeartbeat that joins as an instance of a full group under another member id.",
         consumer.is_known_instance,
         ends=True,
     ),
@@ -67,6 +73,7 @@ CONSUMER: tuple[Difference, ...] = (
         "Answers the heartbeat of an evicted member with GROUP_MAX_SIZE_REACHED, which ends its client.",
         "Answers UNKNOWN_MEMBER_ID: it gives up what it has and joins, and is refused then if there is no room.",
         "It must not go on reading.",
+        "ConsumerGroupHeartbeat of an evicted member whose group is full: 25 instead of 81.",
         consumer.is_evicted_from_full,
     ),
     Difference(
@@ -74,6 +81,7 @@ CONSUMER: tuple[Difference, ...] = (
         "Tells who leaves and is not in the group UNKNOWN_MEMBER_ID.",
         "Tells it that it has left.",
         "A repeated request is harmless (decision 18).",
+        "ConsumerGroupHeartbeat with epoch -1 of a member that is not in the group: 0 instead of 25.",
         consumer.is_left_again,
     ),
     Difference(
@@ -81,6 +89,7 @@ CONSUMER: tuple[Difference, ...] = (
         "Refuses with UNRELEASED_INSTANCE_ID, which ends the client, though it is the same member id (kafka#23542).",
         "Lets it in again.",
         "Its answer may have been lost (decision 18).",
+        "The same ConsumerGroupHeartbeat with epoch 0 of a static member again: 0 instead of 111.",
         consumer.is_joined_again,
         ends=True,
     ),
@@ -89,6 +98,7 @@ CONSUMER: tuple[Difference, ...] = (
         "Writes the assignment of a member that waits for partitions with each heartbeat, its previous epoch with it.",
         "Writes it when something changes.",
         "A member whose answer is lost still has the epoch before (decision 18).",
+        "None: the records of a member that waits for partitions.",
         consumer.is_same_step,
     ),
     Difference(
@@ -96,6 +106,7 @@ CONSUMER: tuple[Difference, ...] = (
         "Leaves its state and previous epoch as they were, and the bound for what it was to give back.",
         "Writes that it is stable, and the epoch that it had: it has given everything back, so nothing bounds it.",
         "Whoever comes back begins at epoch 0; until then its session alone counts.",
+        "None: the record of a static member that left with epoch -2.",
         consumer.is_away,
     ),
     Difference(
@@ -103,6 +114,7 @@ CONSUMER: tuple[Difference, ...] = (
         "Fences whoever shows the epoch before its own without saying what it owns, or moves it on at once.",
         "Tells it its epoch and assignment again, as often as it asks, and takes what it says of its subscription.",
         "A lost answer costs no partition (decision 18).",
+        "ConsumerGroupHeartbeat with the epoch before the member's own and without partitions: 0 instead of 110.",
         consumer.is_patient,
         ends=lambda case: case.kind == "record",
     ),
@@ -114,6 +126,10 @@ CLASSIC: tuple[Difference, ...] = (
         "Writes a generation once, with its assignments: until then the log knows the one before.",
         "Writes it when it forms, marked as awaiting its leader's SyncGroup, and again with its assignments.",
         "No member ever speaks of a generation that the log does not know (decision 7).",
+        (
+            "None: the records of `__consumer_offsets` (`kafka-dump-log.sh --offsets-decoder`) after the "
+            "JoinGroup that completes a round."
+        ),
         lambda case: case.kind == "record" and classic.is_unsynced(case),
     ),
     Difference(
@@ -121,6 +137,7 @@ CLASSIC: tuple[Difference, ...] = (
         "Loads the generation before it, Stable: the members of the new one are told ILLEGAL_GENERATION.",
         "Loads the generation itself, CompletingRebalance: leader and followers go on with SyncGroup.",
         "The specification's four cases of a failover during a rebalance (decision 7).",
+        "SyncGroup of the leader after a restart of the broker between JoinGroup and SyncGroup.",
         lambda case: case.kind == "load" and classic.is_unsynced(case),
         ends=True,
     ),
@@ -129,6 +146,7 @@ CLASSIC: tuple[Difference, ...] = (
         "Stores the time at which the round was over, since the group is Stable only after the record is written.",
         "Stores the time at which it became Stable.",
         "It is read of empty groups only, for which both sides store the same.",
+        "None: `currentStateTimestamp` in the record of a Stable group.",
         classic.is_later_stamp,
     ),
     Difference(
@@ -136,6 +154,10 @@ CLASSIC: tuple[Difference, ...] = (
         "Forgets a JoinGroup or SyncGroup that waits when its member sends another.",
         "Answers the first with REBALANCE_IN_PROGRESS.",
         "A client that gave up on a request hears nothing of either; a broker that forgets one leaks it.",
+        (
+            "A second JoinGroup (or SyncGroup) of a member on another connection while the first waits: the "
+            "answer of the first."
+        ),
         classic.is_superseded,
     ),
     Difference(
@@ -143,6 +165,10 @@ CLASSIC: tuple[Difference, ...] = (
         "Forgets the SyncGroup of a member that leaves or is removed.",
         "Answers it with UNKNOWN_MEMBER_ID, as both do with a JoinGroup.",
         "Every request is answered.",
+        (
+            "LeaveGroup of a member, by an administrator too, whose SyncGroup waits on another connection: the "
+            "answer of the SyncGroup."
+        ),
         classic.is_forgotten_sync,
     ),
     Difference(
@@ -150,6 +176,7 @@ CLASSIC: tuple[Difference, ...] = (
         "Forgets the member that it refuses with GROUP_MAX_SIZE_REACHED; a round that is complete now waits on.",
         "Treats it like any departure: a round that awaited it alone is over, a running group starts one.",
         "A round that nobody is missing from must end (KAFKA-12890 and its cousins).",
+        "JoinGroup of a member with `group.max.size` reached, then the waiting JoinGroup of the others.",
         classic.is_shed,
         ends=True,
     ),
@@ -158,6 +185,7 @@ CLASSIC: tuple[Difference, ...] = (
         "Makes a group in memory for a commit of which nothing is stored, and no record when a member comes to it.",
         "Makes none; the first member's group is stored.",
         "What is answered as created is there after a failover.",
+        "None: the records after an OffsetCommit whose metadata are all too long, and a JoinGroup.",
         classic.is_unstored_group,
         ends=True,
     ),
@@ -166,6 +194,7 @@ CLASSIC: tuple[Difference, ...] = (
         "Keeps client id and host of the member that was replaced.",
         "Stores those of the member that replaces it.",
         "An operator looks for the process that runs now.",
+        "DescribeGroups after the JoinGroup of a static member from another host or with another client id.",
         classic.is_newcomers_address,
     ),
     Difference(
@@ -173,6 +202,7 @@ CLASSIC: tuple[Difference, ...] = (
         "Keeps the generation if the chosen protocol stays (KAFKA-12759): nobody reads its new topics.",
         "Starts a round.",
         "Every topic that a member subscribes to is read.",
+        "JoinGroup of a static member with the same protocol and other topics: Heartbeat of the others.",
         classic.has_other_topics,
         ends=True,
     ),
@@ -181,6 +211,7 @@ CLASSIC: tuple[Difference, ...] = (
         "Counts its session by the timeout of the member that it replaces until its next heartbeat.",
         "Counts it by its own.",
         "It heartbeats by its own.",
+        "JoinGroup of a static member with another session timeout, and no Heartbeat after it: DescribeGroups.",
         classic.is_newcomers_session,
     ),
     Difference(
@@ -188,6 +219,7 @@ CLASSIC: tuple[Difference, ...] = (
         "Goes on awaiting the SyncGroup of a static member's old id, and starts a round when it does not come.",
         "Forgets the old id.",
         "Everybody who is in has its assignment.",
+        "JoinGroup of a static member while its group awaits SyncGroup: Heartbeat after the rebalance timeout.",
         classic.is_ghosts_sync,
     ),
     Difference(
@@ -195,6 +227,7 @@ CLASSIC: tuple[Difference, ...] = (
         "Takes any of the names with most votes: the order of a hash map.",
         "Takes the first in alphabetical order.",
         "One history leads to one result.",
+        "JoinGroup of members that prefer different protocols, as many for each: the protocol in the answer.",
         classic.is_tied_vote,
         ends=True,
     ),
@@ -203,6 +236,7 @@ CLASSIC: tuple[Difference, ...] = (
         "Names a member at once when the leader goes, in the order of a hash map, and keeps it if it joins again.",
         "Names the first by id of those who have joined, when the generation forms.",
         "One history leads to one result, and nobody leads who may not come back.",
+        "LeaveGroup of the leader: the leader in the next answers to JoinGroup.",
         classic.is_other_heir,
         ends=True,
     ),
@@ -211,6 +245,7 @@ CLASSIC: tuple[Difference, ...] = (
         "Compares all that a member offers with the record, which holds the chosen protocol alone.",
         "Compares the chosen protocol, and a subscription but for its generation.",
         "A failover should cost no round; what else the member offers is learnt from its JoinGroup.",
+        "The same JoinGroup again after a restart of the broker.",
         classic.is_restored,
         ends=True,
     ),
@@ -219,6 +254,7 @@ CLASSIC: tuple[Difference, ...] = (
         "Starts a round when an id that was issued and not used leaves a Stable group, or one that awaits its leader.",
         "Starts none.",
         "It owned nothing, so nothing is to be dealt.",
+        "LeaveGroup with an id from MEMBER_ID_REQUIRED: Heartbeat of the members.",
         classic.is_unused_id_leaving,
         ends=True,
     ),
@@ -227,6 +263,7 @@ CLASSIC: tuple[Difference, ...] = (
         "Extends the delay of a first round for a member that came to an earlier first round of the group.",
         "Extends it for those who came since it began.",
         "Kafka's flag is not cleared when a first round ends early.",
+        "JoinGroup into a group that was emptied in its first round: when the next first round ends.",
         classic.is_stale_newcomer,
         ends=True,
     ),
@@ -235,6 +272,7 @@ CLASSIC: tuple[Difference, ...] = (
         "Refuses a member that does not offer the chosen protocol with INCONSISTENT_GROUP_PROTOCOL.",
         "Tells it to try again, and starts a round, since the log holds no other offers of the members.",
         "A client ends for good on the refusal, in the middle of a rolling upgrade.",
+        "JoinGroup with other protocols than the chosen one after a restart of the broker.",
         classic.is_unknown_offer,
         ends=True,
     ),
@@ -243,6 +281,7 @@ CLASSIC: tuple[Difference, ...] = (
         "Leaves the session timer of a member that was replaced, or whose group is deleted, to fire for nothing.",
         "Disarms it.",
         "What is gone costs nothing.",
+        "None: timers only.",
         classic.is_moot,
         matters=False,
     ),
@@ -251,6 +290,7 @@ CLASSIC: tuple[Difference, ...] = (
         "Lets the session run on from the last heartbeat.",
         "Counts the session from the JoinGroup.",
         "Who sends a request lives.",
+        "JoinGroup of a follower with nothing new, and no Heartbeat after it: when it is evicted.",
         classic.is_sign_of_life,
     ),
     Difference(
@@ -258,6 +298,7 @@ CLASSIC: tuple[Difference, ...] = (
         "Takes the topics of the last generation for subscribed.",
         "Takes the topics of those who are members now.",
         "A member that has just joined is about to read from what would be deleted.",
+        "OffsetDelete of a topic of a member that has just joined, while the round runs.",
         classic.is_reader_in_round,
         ends=True,
     ),
@@ -266,6 +307,10 @@ CLASSIC: tuple[Difference, ...] = (
         "Compares bytes: a member that repeats its JoinGroup with the generation it has just learnt starts a round.",
         "Tells a member of a group that awaits its leader the current generation if only that differs.",
         "KIP-792 made every member's metadata different after each generation; nothing has changed for the assignment.",
+        (
+            "JoinGroup of a member that repeats it, with the generation that it has just learnt, while the "
+            "group awaits its leader's SyncGroup."
+        ),
         classic.is_same_but_for_generation,
         ends=True,
     ),
@@ -274,6 +319,7 @@ CLASSIC: tuple[Difference, ...] = (
         "Deletes a group without members and offsets, though a member id was issued and not used yet.",
         "Keeps the group until the id is used or expires.",
         "The member would be told UNKNOWN_MEMBER_ID for a group that it has just founded.",
+        "JoinGroup with an id from MEMBER_ID_REQUIRED after the interval of `offsets.retention.check.interval.ms`.",
         classic.is_awaited_group,
         ends=True,
     ),
@@ -282,6 +328,7 @@ CLASSIC: tuple[Difference, ...] = (
         "Creates and stores a group for a first JoinGroup that it then refuses for its protocols.",
         "Creates nothing.",
         "A mistaken client leaves nothing behind.",
+        "ListGroups after a first JoinGroup without protocols.",
         classic.is_refused_founder,
         ends=True,
     ),
@@ -290,6 +337,7 @@ CLASSIC: tuple[Difference, ...] = (
         "Ends the initial delay as soon as an issued id expires or a member goes, if everybody else has joined.",
         "Runs the delay to its end.",
         "Who goes says nothing about who is still to come (KIP-134).",
+        "LeaveGroup in a first round: when the others' JoinGroup is answered.",
         classic.is_cut_short,
         ends=True,
     ),
@@ -301,6 +349,10 @@ CONVERSIONS: tuple[Difference, ...] = (
         "Keeps join and sync timers in memory, set by the member's own requests.",
         "Stores the phase of each (a tagged field that Kafka skips), and bounds it from the moment it is called.",
         "The specification's state machine; a failover forgets nobody who was called (decision 21).",
+        (
+            "None by default: the record of a classic member in a consumer group; when a member that was called "
+            "and does not join is evicted."
+        ),
         conversion.is_phase,
     ),
     Difference(
@@ -308,6 +360,7 @@ CONVERSIONS: tuple[Difference, ...] = (
         "Fails with UNKNOWN_SERVER_ERROR, having answered the waiting joins, since there is no protocol yet.",
         "Converts it.",
         "A rolling upgrade may begin at any moment (decision 22).",
+        "ConsumerGroupHeartbeat that joins a classic group within its initial delay: 0 instead of -1.",
         conversion.is_failed_conversion,
         ends=True,
     ),
@@ -316,6 +369,7 @@ CONVERSIONS: tuple[Difference, ...] = (
         "Takes the record's assignments for what members own, none where the round is not over.",
         "Takes what they say they own, asks back what a cooperative round took, and has everybody join.",
         "Nobody is given what another still reads (decision 22).",
+        "ConsumerGroupHeartbeat that joins a classic group within a round, then ConsumerGroupDescribe.",
         conversion.is_unfinished_conversion,
         ends=True,
     ),
@@ -324,6 +378,7 @@ CONVERSIONS: tuple[Difference, ...] = (
         "Answers a classic member of a consumer group at once with what is free.",
         "Lets it wait, at most its rebalance timeout, unless it must give something back first.",
         "The specification; an eager member stops for one round, not for each partition (decision 21).",
+        "JoinGroup of a classic member in a consumer group while partitions of its target are another's.",
         conversion.is_waiting_join,
         ends=True,
     ),
@@ -332,6 +387,7 @@ CONVERSIONS: tuple[Difference, ...] = (
         "Stores each member's target as its assignment, some member as leader, and the epoch before the exit.",
         "Stores what each was granted, no leader until the round that begins is over, and the epoch after the exit.",
         "A SyncGroup after a failover hands out nothing that another still has (decision 22).",
+        "DescribeGroups after the last native member has left: assignments and leader.",
         conversion.is_downgraded,
         ends=True,
     ),
@@ -340,6 +396,10 @@ CONVERSIONS: tuple[Difference, ...] = (
         "Tells it in the heartbeat that finds it behind its target.",
         "Calls it when a target or a free partition concerns it; its heartbeats say so until it has joined.",
         "The specification's PrepareRebalance (decision 21).",
+        (
+            "Heartbeat of a classic member of a consumer group whose target has not changed, or whose partition "
+            "has become free."
+        ),
         conversion.is_called,
         ends=True,
     ),
@@ -348,6 +408,7 @@ CONVERSIONS: tuple[Difference, ...] = (
         "Leaves the target as it is until something else happens (KAFKA-20434).",
         "Computes a target by the new assignor (as Kafka 4.4 does).",
         "What members vote for is in force.",
+        "ConsumerGroupHeartbeat with another `ServerAssignor`, then ConsumerGroupDescribe.",
         consumer.is_assignor_changed,
         ends=True,
     ),
@@ -356,6 +417,7 @@ CONVERSIONS: tuple[Difference, ...] = (
         "Drops the group from memory before it refuses an unknown member id, and its tombstones with the refusal.",
         "Keeps it: what is in memory is what the log says.",
         "A group is a function of its log; Kafka's then holds a classic group's record among a consumer group's.",
+        "ListGroups after a JoinGroup with an unknown member id to an empty consumer group.",
         conversion.is_forgotten_group,
         ends=True,
     ),
@@ -364,6 +426,7 @@ CONVERSIONS: tuple[Difference, ...] = (
         "Answers waiting joins and syncs before it finds that the joiner cannot be let in.",
         "Answers nobody else.",
         "A decision that is refused changes nothing.",
+        "ConsumerGroupHeartbeat that is refused with 81 while JoinGroups of the classic group wait: their answers.",
         conversion.is_disturbed,
         ends=True,
     ),
@@ -372,6 +435,10 @@ CONVERSIONS: tuple[Difference, ...] = (
         "Keeps the group if it joins as a classic member by its id; in the place of a static one, nobody leads then.",
         "Makes it a classic group, which the newcomer leads, without assigning where nothing has changed (KIP-814).",
         "The specification's way down does not depend on how the last native member went (decision 22).",
+        (
+            "JoinGroup under the id or instance of the only native member of a group: ListGroups, and the "
+            "leader in the answer."
+        ),
         conversion.is_last_native_turning,
         ends=True,
     ),
@@ -380,6 +447,7 @@ CONVERSIONS: tuple[Difference, ...] = (
         "Gives classic members of a consumer group the group's session timeout when it loads.",
         "Gives each its own.",
         "It heartbeats by its own.",
+        "No request of a classic member of a consumer group after a restart of the broker: when it is evicted.",
         conversion.is_own_session,
     ),
     Difference(
@@ -387,6 +455,10 @@ CONVERSIONS: tuple[Difference, ...] = (
         "Takes what a member that joins again leaves out for unchanged.",
         "Takes it for not there.",
         "The process that joins knows nothing of what an earlier one said under its id.",
+        (
+            "ConsumerGroupHeartbeat with epoch 0 and without rack or assignor of a member that had one: "
+            "ConsumerGroupDescribe."
+        ),
         conversion.is_joiner,
         ends=True,
     ),
@@ -395,6 +467,7 @@ CONVERSIONS: tuple[Difference, ...] = (
         "Takes an unknown id that claims a generation or partitions for a new classic member.",
         "Answers UNKNOWN_MEMBER_ID, on which it gives up what it still holds.",
         "What it claims is another's by now (decision 21).",
+        "JoinGroup to a consumer group with an unknown member id and owned partitions: 25 instead of 0.",
         conversion.is_from_the_past,
         ends=True,
     ),
@@ -403,6 +476,10 @@ CONVERSIONS: tuple[Difference, ...] = (
         "Answers a classic member that has not heard of the new epoch with ILLEGAL_GENERATION.",
         "Answers REBALANCE_IN_PROGRESS, and takes its commit while the round of the conversion runs.",
         "On ILLEGAL_GENERATION a client gives up all it owns as lost (decision 22).",
+        (
+            "Heartbeat or OffsetCommit of a classic member with the generation of before a conversion: 27 (or "
+            "0) instead of 22."
+        ),
         conversion.is_overtaken,
     ),
     Difference(
@@ -410,6 +487,7 @@ CONVERSIONS: tuple[Difference, ...] = (
         "Takes any of the assignors with most votes: the order of a hash map.",
         "Takes the one that is configured first.",
         "One history leads to one result.",
+        "ConsumerGroupHeartbeat of members that name different assignors, as many for each: ConsumerGroupDescribe.",
         consumer.is_tied_assignor,
         ends=True,
     ),
@@ -418,6 +496,7 @@ CONVERSIONS: tuple[Difference, ...] = (
         "Takes the member's first protocol only, with INCONSISTENT_GROUP_PROTOCOL for any other.",
         "Takes any of them.",
         "After a conversion a member still says the one that all had agreed upon (decision 21).",
+        "SyncGroup of a classic member in a consumer group with another protocol than its first: 0 instead of 23.",
         conversion.is_other_protocol,
         ends=True,
     ),

@@ -129,7 +129,7 @@ def _replace_static(group: ClassicGroup, event: StaticMemberReplaced) -> None:
     old = group.members[event.old_member_id]
     assert old.instance_id == event.instance_id, "an instance has one member id"
     was_leader = group.leader == event.old_member_id
-    assignment, is_new = old.assignment, old.is_new
+    assignment = old.assignment
     _remove(group, event.old_member_id)
     member = Member(
         group.group_id,
@@ -140,7 +140,6 @@ def _replace_static(group: ClassicGroup, event: StaticMemberReplaced) -> None:
         event.session_timeout_ms,
         event.rebalance_timeout_ms,
         event.protocols,
-        is_new=is_new,
     )
     member.assignment = assignment
     group.members[event.member_id] = member

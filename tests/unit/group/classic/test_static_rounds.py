@@ -119,3 +119,17 @@ def test_old_id_is_good_again_after_its_successor_could_not_be_stored() -> None:
     assert [joined(answer).generation for answer in rejoined] == [2, 2]
     synced(world.sync(leader, instance_id="leads", assignments=((follower, b"x"),)))
     assert synced(world.sync(follower, instance_id="follows")).assignment == b"x"
+
+
+def test_instance_that_repeats_its_first_join_is_not_evicted_while_that_waits() -> None:
+    world = World()
+    (member,) = world.stable(1)
+    first = world.join(instance_id="i", session_timeout_ms=6_000)
+    again = world.join(instance_id="i", session_timeout_ms=6_000)
+    assert first.error is ErrorCode.FENCED_INSTANCE_ID
+    for _ in range(3):
+        world.advance(5_000)
+        assert world.heartbeat(member) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert again.is_waiting
+    world.join(member)
+    assert joined(again).generation == 2
