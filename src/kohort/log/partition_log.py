@@ -9,7 +9,7 @@ append remains.
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from kohort.log.config import LogConfig
 from kohort.log.disk import Buffer, Disk, DiskFull, StorageError
 from kohort.log.placing import place
 from kohort.log.producers import Producers, ProducerSnapshots
-from kohort.log.recovery import Recovery, recover, restore_producers
+from kohort.log.recovery import DamagedLog, Recovery, recover, restore_producers
 from kohort.log.retention import segments_to_delete
 from kohort.log.segment import LARGEST_RELATIVE, Segment, base_offsets, segment_name
 from kohort.log.segments import SegmentLeftBehind, Segments
@@ -28,7 +28,7 @@ from kohort.log.swapping import recover_swaps
 from kohort.log.times import TimestampedOffset, first_at_or_after, largest
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import NO_TOPIC_ID, topic_id_text
-from kohort.wire.records import BatchHeader
+from kohort.wire.records import HEADER_SIZE, BatchHeader, CorruptBatch, check_batch, read_header
 
 
 class OffsetOutOfRange(KafkaError):
@@ -59,6 +59,7 @@ class PartitionLog:
         self.topic_id = topic_id
         self.producers = Producers()
         """The idempotent producers: ask `producers.check(header)` before an append, which itself tells them of it."""
+        self._is_strict = False
         self.recovery: Recovery | None = None
         """What the recovery at open found; None when none was needed."""
         self._segments = Segments(disk, directory)
@@ -77,13 +78,22 @@ class PartitionLog:
 
     @classmethod
     def open(
-        cls, disk: Disk, directory: str, config: LogConfig, now_ms: int, *, topic_id: bytes = NO_TOPIC_ID
+        cls,
+        disk: Disk,
+        directory: str,
+        config: LogConfig,
+        now_ms: int,
+        *,
+        topic_id: bytes = NO_TOPIC_ID,
+        strict: bool = False,
     ) -> PartitionLog:
         """Open the log of a directory, which need not exist before the first append.
 
-        After a clean shutdown the files are trusted; otherwise the last segment is recovered. Raises StorageError.
+        After a clean shutdown the files are trusted; otherwise the last segment is recovered, and `recovery` says what
+        that did. Raises StorageError; DamagedLog if `strict` and sound batches lie behind what would be cut.
         """
         log = cls(disk, directory, config, topic_id)
+        log._is_strict = strict
         names = list(disk.list(directory))
         if names:
             log._load(names, now_ms)
@@ -144,7 +154,7 @@ class PartitionLog:
                 # It is empty, and could be neither made nor taken back for certain: the log went on without it.
                 self._segments.remove_last().remove()
                 break
-            self.recovery = recover(self._disk, self.directory, segment, visit)
+            self.recovery = recover(self._disk, self.directory, segment, visit, strict=self._is_strict)
             self._log_end_offset = self.recovery.end_offset
             if self.config.is_durable:
                 segment.log.flush()
@@ -316,6 +326,33 @@ class PartitionLog:
             raise OffsetOutOfRange(f"offset {offset} is not in {self._log_start_offset}..{self._log_end_offset}")
         is_log_end = limit == self._log_end_offset
         return self._segments.read(offset, limit, max_bytes, is_log_end=is_log_end, at_least_one=at_least_one)
+
+    def checked_batches(self) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """Yield every batch of a log that was never compacted, each found sound and where it should be.
+
+        Raises DamagedLog, which names the file and the position, and StorageError.
+        """
+        offset = self._segments.bases[0] if self._segments else self._log_end_offset
+        for segment in self._segments:
+            file = f"{self.directory}/{segment_name(segment.base_offset, '.log')}"
+            position = 0
+            while position < segment.size:
+                try:
+                    header = read_header(segment.log.read(position, HEADER_SIZE))
+                    batch = segment.log.read(position, header.size)
+                    check_batch(batch)
+                except CorruptBatch as error:
+                    raise DamagedLog(file, position, str(error)) from error
+                if header.base_offset != offset:
+                    why = f"a batch begins at offset {header.base_offset} where {offset} should come"
+                    raise DamagedLog(file, position, why)
+                yield header, batch
+                position += header.size
+                offset = header.last_offset + 1
+        if offset != self._log_end_offset:
+            last = f"{self.directory}/{segment_name(self._segments.bases[-1], '.log')}"
+            why = f"its batches end at offset {offset}, the log at {self._log_end_offset}"
+            raise DamagedLog(last, self._segments.active.size, why)
 
     # -- offsets by time and epoch
 

@@ -6,16 +6,24 @@ batch at all, the file is cut; if sound batches lie beyond, the cut bytes are se
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from kohort.log.disk import Disk, replace_file
+from kohort.log.disk import Disk, StorageError, replace_file
 from kohort.log.producers import Producers, ProducerSnapshots
 from kohort.log.segment import Segment, segment_name
 from kohort.wire.records import HEADER_SIZE, BatchHeader, Buffer, CorruptBatch, check_batch, read_header
 
 _MAGIC_POSITION = 16
+
+
+class DamagedLog(StorageError):
+    """Bytes in the middle of a log are no sound batch, and sound ones lie behind them."""
+
+    def __init__(self, file: str, position: int, why: str) -> None:
+        super().__init__(errno.EIO, f"{file} is damaged at byte {position}: {why}", file)
 
 
 class Recovery(NamedTuple):
@@ -29,22 +37,71 @@ class Recovery(NamedTuple):
     """The file that has them, when there were sound batches among them."""
     corrupt_batches: int
     """Batches with a wrong CRC that stay."""
+    file: str
+    """The segment's file."""
+    position: int
+    """Where in the file the cut bytes began."""
+    lost_records: int
+    """How many records the headers among the cut bytes speak of; 0 where no header can be read."""
+    lost_to: int
+    """The last of their offsets; -1 where no header can be read."""
+
+    @property
+    def sentence(self) -> str | None:
+        """What an operator must know of it; None when nothing was lost."""
+        found = []
+        if self.cut_bytes:
+            text = f"cut {self.cut_bytes} bytes that were no whole batch from {self.file} at byte {self.position}"
+            text += f"; the log ends at offset {self.end_offset}"
+            if self.lost_records:
+                text += f", {self.lost_records} records up to offset {self.lost_to} are lost"
+            if self.set_aside is not None:
+                text += f"; sound batches are among the cut bytes, which are kept in {self.set_aside}"
+            found.append(text)
+        if self.corrupt_batches:
+            text = f"{self.corrupt_batches} batches with a wrong CRC stay in {self.file}, with sound ones behind them"
+            found.append(f"{text}; their readers get CORRUPT_MESSAGE")
+        return "; ".join(found) or None
 
 
-def recover(disk: Disk, directory: str, segment: Segment, visit: Callable[[BatchHeader], None]) -> Recovery:
-    """Bring a segment back to whole batches, and index it anew; `visit` sees each sound one. Raises StorageError."""
+def recover(
+    disk: Disk, directory: str, segment: Segment, visit: Callable[[BatchHeader], None], *, strict: bool = False
+) -> Recovery:
+    """Bring a segment back to whole batches, and index it anew; `visit` sees each sound one. Raises StorageError.
+
+    `strict` raises DamagedLog, and changes nothing, where sound batches lie behind what would be cut.
+    """
     size = segment.size
+    file = f"{directory}/{segment_name(segment.base_offset, '.log')}"
     view = segment.log.read(0, size)
     segment.forget_indexes()
     end, end_offset, corrupt = _scan(view, segment, visit)
     set_aside = None
+    lost_records, lost_to = _lost(view, end, end_offset)
     if end < size:
         if _has_batch(bytes(view[end:])):
+            if strict:
+                raise DamagedLog(file, end, "no whole batch, and sound ones behind it")
             set_aside = f"{directory}/{segment_name(segment.base_offset, '.log.cut')}"
             replace_file(disk, set_aside, bytes(view[end:]), durable=True)
         view.release()
         segment.log.truncate(end)
-    return Recovery(end_offset, size - end, set_aside, corrupt)
+    return Recovery(end_offset, size - end, set_aside, corrupt, file, end, lost_records, lost_to)
+
+
+def _lost(view: memoryview, position: int, offset: int) -> tuple[int, int]:
+    """Return how many records the headers from `position` on speak of, and the last offset of these."""
+    count, last = 0, -1
+    while position < len(view):
+        try:
+            header = read_header(view, position)
+        except CorruptBatch:
+            break
+        if header.base_offset < offset or not 0 <= header.record_count <= header.last_offset_delta + 1:
+            break
+        count, last = count + header.record_count, header.last_offset
+        position, offset = position + header.size, last + 1
+    return count, last
 
 
 def restore_producers(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kohort.log.segment import Segment
-from kohort.wire.records import BatchHeader, CompressionUnavailable, Record, TimestampType, decode_batch, read_header
+from kohort.wire.records import BatchHeader, CompressionUnavailable, Record, TimestampType, read_header, sound_records
 
 
 class TimestampedOffset(NamedTuple):
@@ -53,7 +53,7 @@ def _records(segment: Segment, header: BatchHeader, position: int) -> Sequence[R
         return [Record(header.base_offset, header.max_timestamp, None, None)]
     batch = segment.log.read(position, header.size)
     try:
-        return decode_batch(batch)
+        return sound_records(header, batch)
     except CompressionUnavailable:
         # Without its codec a batch counts as one point in time.
         return [Record(read_header(batch).base_offset, header.max_timestamp, None, None)]

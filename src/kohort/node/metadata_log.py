@@ -8,16 +8,19 @@ are many more than what they come to, that is written in their place.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kohort.log.config import LogConfig
 from kohort.log.disk import Disk, StorageError
 from kohort.log.partition_log import PartitionLog
-from kohort.wire.records import Record, decode_batch, encode_batch, iter_batches
+from kohort.log.recovery import DamagedLog
+from kohort.wire.records import Record, decode_batch, encode_batch
 
 DIRECTORY = "__kohort_metadata-0"
-READ_BYTES = 4 << 20
+
+log = logging.getLogger("kohort.node")
 
 Entry = dict[str, Any]
 
@@ -32,22 +35,27 @@ class MetadataLog:
             max_message_bytes=LogConfig().segment_bytes,
             flush_policy="fsync" if fsync else "os",
         )
-        self._log = PartitionLog.open(disk, DIRECTORY, config, now_ms)
+        try:
+            self._log = PartitionLog.open(disk, DIRECTORY, config, now_ms, strict=True)
+        except DamagedLog as error:
+            raise _refusal(error) from error
+        if self._log.recovery is not None and (sentence := self._log.recovery.sentence):
+            log.warning("recovered the metadata log after it was not closed: %s", sentence)
         self._fsync = fsync
         self.length = 0
         """How many entries the log holds, those that were replayed and those that were appended."""
 
     def replay(self) -> Iterator[Entry]:
-        """Yield every entry in the order it was written."""
-        offset, end = self._log.log_start_offset, self._log.log_end_offset
-        while offset < end:
-            for chunk in self._log.read(offset, READ_BYTES, up_to=end):
-                for header, batch in iter_batches(chunk):
-                    for record in decode_batch(batch):
-                        if record.offset >= offset and record.value is not None:
-                            self.length += 1
-                            yield json.loads(bytes(record.value))
-                    offset = header.last_offset + 1
+        """Yield every entry in the order it was written. Raises DamagedLog, StorageError."""
+        start = self._log.log_start_offset
+        try:
+            for _, batch in self._log.checked_batches():
+                for record in decode_batch(batch):
+                    if record.offset >= start and record.value is not None:
+                        self.length += 1
+                        yield json.loads(bytes(record.value))
+        except DamagedLog as error:
+            raise _refusal(error) from error
 
     def append(self, entries: Sequence[Entry], now_ms: int) -> None:
         """Write entries that belong together. Raises StorageError."""
@@ -81,3 +89,8 @@ class MetadataLog:
         """Flush and close."""
         self._log.flush()
         self._log.close()
+
+
+def _refusal(error: DamagedLog) -> StorageError:
+    advice = f"put the file back from a copy, or move the folder {DIRECTORY} away and create the topics anew"
+    return StorageError(error.errno, f"{error.strerror}; it holds all topics and settings: {advice}", error.filename)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,9 @@ from kohort.node.settings import LONG_MAX
 
 if TYPE_CHECKING:
     from kohort.node.topics import Topic, Topics
+
+
+log = logging.getLogger("kohort.node")
 
 
 class Partition:
@@ -60,6 +64,8 @@ class Partition:
         if self._log is None:
             now_ms, topic_id = self._topics.now_ms(), self.topic.topic_id
             self._log = PartitionLog.open(self._disk, self.directory, self._configure(), now_ms, topic_id=topic_id)
+            if self._log.recovery is not None and (sentence := self._log.recovery.sentence):
+                log.warning("recovered %s after it was not closed: %s", self.directory, sentence)
         return self._log
 
     @property
@@ -77,8 +83,9 @@ class Partition:
 
     def append(self, batches: Sequence[Buffer], now_ms: int) -> Appended:
         """Append whole, checked batches. Raises StorageError; then nothing was appended."""
-        log = self._log or self.log
-        appended = log.append(batches, leader_epoch=self._topics.epoch - self.created_epoch, now_ms=now_ms)
+        appended = (self._log or self.log).append(
+            batches, leader_epoch=self._topics.epoch - self.created_epoch, now_ms=now_ms
+        )
         if self.flushes or self.waiters:
             self._topics.durability.appended(self, sum(map(len, batches)))
         return appended
@@ -92,17 +99,17 @@ class Partition:
         """Close the log and remove its files. Those who wait for records are woken and find it gone."""
         self.is_deleted = True
         self._topics.durability.rouse(self)
-        log, self._log = self._log, None
-        if log is not None:
-            log.delete()
+        opened, self._log = self._log, None
+        if opened is not None:
+            opened.delete()
         else:
             self._disk.remove_directory(self.directory)
 
     def close(self) -> None:
         """Flush and close the log, if it is open."""
         if self._log is not None:
-            log, self._log = self._log, None
-            log.close()
+            opened, self._log = self._log, None
+            opened.close()
 
     def _configure(self) -> LogConfig:
         get = self.topic.config.get

@@ -313,3 +313,23 @@ def test_retention_deletes_old_segments_on_its_timer() -> None:
         peer.call(produce("orders", batch(b"x" * 500)), 9)
     desk.advance(1000)
     assert only(peer.call(fetch("orders", 9), 11)).log_start_offset >= 6
+
+
+def test_a_log_that_lost_its_end_says_so_when_it_is_opened(caplog: pytest.LogCaptureFixture) -> None:
+    desk = Desk()
+    desk.create("orders")
+    peer = desk.connect()
+    for _ in range(3):
+        peer.call(produce("orders", batch(b"a", b"b")), 9)
+    path = "orders-0/00000000000000000000.log"
+    size = desk.disk.files[path].size
+    desk.disk.tear(path, size - 1)
+    desk = desk.restart(clean=False)
+    partition = desk.node.topics.partition("orders", 0)
+    assert partition is not None
+    assert partition.log.log_end_offset == 4
+    cut = size // 3 - 1
+    assert caplog.messages == [
+        f"recovered orders-0 after it was not closed: cut {cut} bytes that were no whole batch from {path} at byte"
+        f" {size - cut - 1}; the log ends at offset 4, 2 records up to offset 5 are lost"
+    ]

@@ -1,0 +1,91 @@
+"""The metadata log is read with its CRCs: damage is refused or cut, and in both cases named."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+import pytest
+from tests.unit.node.desk import Desk
+from tests.unit.node.test_catalog import state
+
+from kohort.log.disk import StorageError
+from kohort.node.metadata_log import DIRECTORY
+
+LOG = f"{DIRECTORY}/00000000000000000000.log"
+LEADER_EPOCH = range(12, 16)
+"""Bytes of a batch that no CRC covers, and that say nothing here."""
+
+
+def lived() -> Desk:
+    desk = Desk()
+    desk.create("orders", 3)
+    desk.node.topics.alter(desk.node.topics._topics["orders"], [("retention.ms", "5")], desk.clock.now_ms())
+    desk.create("payments", 1)
+    return desk
+
+
+def restarted(desk: Desk, *, at: int, bit: int) -> Desk:
+    """Return a node that starts where one bit of the metadata log has flipped meanwhile."""
+    disk = desk.disk.clone()
+    disk.files[LOG].content[at] ^= 1 << bit
+    return Desk(disk, desk.clock)
+
+
+def batch_starts(desk: Desk) -> list[int]:
+    content, starts = desk.disk.files[LOG].content, [0]
+    while starts[-1] < len(content):
+        starts.append(starts[-1] + 12 + int.from_bytes(content[starts[-1] + 8 : starts[-1] + 12], "big"))
+    return starts
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_flipped_bit_never_changes_what_the_broker_remembers(clean: bool, caplog: pytest.LogCaptureFixture) -> None:
+    desk = lived()
+    expected = state(desk)
+    if clean:
+        desk.node.stop(desk.clock.now_ms())
+    starts = batch_starts(desk)
+    *_, last, end = starts
+    for at in range(end):
+        caplog.clear()
+        try:
+            found = state(restarted(desk, at=at, bit=at % 8))
+        except StorageError as error:
+            start = max(start for start in starts if start <= at)
+            following = min(start for start in starts if start > at)  # where a wrong base offset shows
+            [place] = re.findall(rf"^{LOG} is damaged at byte (\d+): ", error.strerror or "")
+            assert int(place) in (start, following), f"byte {at}"
+        else:
+            start = max(start for start in starts if start <= at)
+            if at - start in LEADER_EPOCH:
+                assert found == expected, f"byte {at}"
+            else:
+                assert (clean, start) == (False, last), f"byte {at}: only a torn end is cut"
+                assert f"from {LOG} at byte {last}; the log ends at offset" in caplog.text, f"byte {at}"
+
+
+def test_a_log_that_was_cut_short_by_a_crash_starts_and_says_what_is_gone(caplog: pytest.LogCaptureFixture) -> None:
+    desk = lived()
+    last = batch_starts(desk)[-2]
+    desk.disk.tear(LOG, last + 70)
+    with caplog.at_level(logging.WARNING):
+        assert Desk(desk.disk, desk.clock).node.topics.get("payments") is None
+    [line] = caplog.messages
+    assert re.fullmatch(
+        rf"recovered the metadata log after it was not closed: cut 70 bytes that were no whole batch from {LOG} at byte"
+        rf" {last}; the log ends at offset \d+, 1 records up to offset \d+ are lost",
+        line,
+    )
+
+
+def test_damage_before_sound_entries_stops_a_start_and_changes_nothing() -> None:
+    desk = lived()
+    start = batch_starts(desk)[1]
+    content = desk.disk.files[LOG].content
+    content[start + 8 : start + 12] = b"\0\0\0\1"
+    before = bytes(content)
+    for _ in range(2):
+        with pytest.raises(StorageError, match="damaged at byte .*put the file back from a copy, or move the folder"):
+            Desk(desk.disk, desk.clock)
+        assert desk.disk.files[LOG].content == before
