@@ -195,7 +195,8 @@ def test_ten_thousand_garbage_connections_disturb_nobody(
     node = broker.broker.node
     assert node is not None
     with Wire(broker.bootstrap_servers) as last:
-        last.call(ApiVersionsRequest(), 0)
+        for _ in range(100):  # each answer lets the loop reap connections that ended
+            last.call(ApiVersionsRequest(), 0)
         assert len(node.connections) <= 3
 
 

@@ -5,24 +5,24 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 from tests.integration.test_broker import Wire
 from tests.unit.node.desk import batch, create, fetch, only, produce
 
-from kohort.wire.messages import DescribeConfigsRequest
+from kohort.wire.messages import ApiVersionsRequest, DescribeConfigsRequest
 
 COMMAND = [sys.executable, "-m", "kohort.cli", "broker"]
 
 
 @contextmanager
-def running(*options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def running(*options: str, prefix: Sequence[str] = ()) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Run a broker until the block ends; yield the process and its address."""
     with subprocess.Popen(
-        [*COMMAND, "--port", "0", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*prefix, *COMMAND, "--port", "0", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         try:
             assert process.stdout is not None
@@ -32,6 +32,15 @@ def running(*options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
         finally:
             if process.poll() is None:
                 process.kill()
+
+
+def is_served(wire: Wire) -> bool:
+    """Whether the broker answers on a connection, instead of closing it."""
+    try:
+        wire.call(ApiVersionsRequest(), 0)
+    except (EOFError, ConnectionError):
+        return False
+    return True
 
 
 def refused(*options: str) -> tuple[int, str]:
@@ -67,6 +76,26 @@ def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
             process.wait(timeout=10)
     with running("--data", str(tmp_path)) as (_, address), Wire(address) as wire:
         assert only(wire.call(fetch("orders"), 11)).high_watermark == acknowledged
+
+
+def test_logs_keep_their_descriptors_when_clients_take_all_others(tmp_path: Path) -> None:
+    few = ["sh", "-c", 'ulimit -Sn 128 && ulimit -Hn 256 && exec "$0" "$@"']
+    with running("--data", str(tmp_path), prefix=few) as (process, address), Wire(address) as wire, ExitStack() as idle:
+        wire.call(create("orders", 200), 7)
+        taken = [idle.enter_context(Wire(address)) for _ in range(300)]
+        for partition in range(200):
+            assert only(wire.call(produce("orders", batch(b"x" * 5000), partition=partition), 9)).error_code == 0
+        served = [each for each in taken if is_served(each)]
+        assert 0 < len(served) < 200, "the others are closed at once"
+        for each in taken:
+            each.socket.close()
+        while not is_served(idle.enter_context(Wire(address))):
+            pass  # the broker has not read yet that they are closed
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=20)[1]
+    assert said.count("which the limit of 256 open files leaves) is reached: closed the connection from 127.0.0.1") == 1
+    assert "connections are taken again" in said
+    assert "ERROR" not in said
 
 
 def test_settings_come_from_a_file_and_the_command_line_wins(tmp_path: Path) -> None:

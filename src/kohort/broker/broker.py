@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from kohort.broker.descriptors import budget
 from kohort.broker.disk import OsDisk
 from kohort.broker.server_assignors import load_assignors
 from kohort.net.clock import Clock
@@ -68,8 +69,11 @@ class Broker:
         """Replay the data directory and listen. Raises StorageError, also when another broker has it, and OSError."""
         clock = Clock()
         self._disk.lock()
+        descriptors = budget()
+        self._disk.open_limit = descriptors.files
         try:
             self.node = Node(self.config, self._disk, os.urandom, clock.now_ms(), self.assignors, _elapsed_us)
+            self.node.connection_limit.derive(descriptors.connections, descriptors.limit)
             self.node.start(clock.now_ms())
             self.server = Server(self.node, clock)
             port = await self.server.bind(self._host, self._port)
@@ -81,7 +85,7 @@ class Broker:
                 listeners=_listener(self._host, port),
                 advertised_listeners=_listener(*self.node.advertised),
             )
-            await self.server.serve()
+            self.server.serve()
         except BaseException:
             self._disk.close()
             raise

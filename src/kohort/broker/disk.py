@@ -12,10 +12,12 @@ import fcntl
 import mmap
 import os
 import shutil
+import sys
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from kohort.log.disk import Buffer, DiskFull, StorageError, Volume
 
@@ -24,6 +26,10 @@ _SMALL_READ = 32 * 1024
 
 _MOST_BUFFERS = 512
 """Of one system call; IOV_MAX is 1024 on Linux and macOS."""
+
+_MAP_OPTIONS: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
+_MAP_DESCRIPTORS = 0 if _MAP_OPTIONS else 1
+"""Until Python 3.13 each map has a descriptor of its own."""
 
 _FIRST_CHUNK, _LARGEST_CHUNK = 4 * 1024, 256 * 1024
 
@@ -126,7 +132,7 @@ class OsFile:
 
     def _renew_map(self) -> None:
         # The old map lives on for as long as somebody holds a view of it.
-        self._map = mmap.mmap(self._disk.descriptor(self), self._size, access=mmap.ACCESS_READ)
+        self._map = self._disk.map(self)
         self._view = memoryview(self._map)
 
     def write_at(self, position: int, content: Buffer) -> None:
@@ -148,6 +154,7 @@ class OsFile:
                 # Whoever touched such a view after the cut would be killed by SIGBUS.
                 raise StorageError(errno.EBUSY, "a file is never cut under a view of it", self.path) from None
             self._map = None
+            self._disk.unmapped()
         try:
             os.ftruncate(self._disk.descriptor(self), size)
         except OSError as error:
@@ -173,15 +180,15 @@ class OsFile:
 class OsDisk:
     """The files below `root`. One that `is_read_only` changes nothing there: whatever would is a StorageError.
 
-    `open_limit` bounds open files (each may also hold a map, which costs a second descriptor); `tail_bytes` bounds
-    the tail caches of all files together.
+    `open_limit` bounds the descriptors of open files and of their maps; `tail_bytes` bounds the tail caches of all
+    files together.
     """
 
     def __init__(
         self,
         root: str | os.PathLike[str],
         *,
-        open_limit: int = 384,
+        open_limit: int = 768,
         tail_bytes: int = 32 << 20,
         is_read_only: bool = False,
     ) -> None:
@@ -189,7 +196,8 @@ class OsDisk:
         self._is_read_only = is_read_only
         self._prefix = f"{os.fspath(self.root)}/"
         self._open: OrderedDict[OsFile, None] = OrderedDict()
-        self._open_limit = open_limit
+        self.open_limit = open_limit
+        self._maps = 0
         self._chunks: deque[_Chunk] = deque()
         self._chunk_bytes = 0
         self._tail_bytes = tail_bytes
@@ -202,7 +210,7 @@ class OsDisk:
             self._require_writable(path)
         try:
             if create:
-                descriptor = os.open(full, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                descriptor = self._descriptor_of(full, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
                 file = OsFile(self, path, os.fstat(descriptor).st_size, descriptor)
                 self._register(file)
                 return file
@@ -299,18 +307,52 @@ class OsDisk:
         if self._is_abandoned:
             raise OSError(errno.EBADF, "the disk was abandoned")
         mode = os.O_RDONLY if self._is_read_only else os.O_RDWR
-        file._descriptor = os.open(self._full(file.path), mode | os.O_CLOEXEC)
+        file._descriptor = self._descriptor_of(self._full(file.path), mode | os.O_CLOEXEC)
         self._register(file)
         return file._descriptor
 
+    def _descriptor_of(self, full: str, flags: int) -> int:
+        try:
+            return os.open(full, flags, 0o644)
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._open:
+                raise
+        # Something else in this process has used up the descriptors: an open log is worth less than this one.
+        self._release_down_to(self._held // 2)
+        return os.open(full, flags, 0o644)
+
+    def map(self, file: OsFile) -> mmap.mmap:
+        """Return a map of a file as it is now, in the place of the one that it has. Raises OSError."""
+        descriptor = self.descriptor(file)
+        if file._map is None:
+            self._maps += _MAP_DESCRIPTORS
+        file._map = None
+        made = mmap.mmap(descriptor, file.size, access=mmap.ACCESS_READ, **_MAP_OPTIONS)
+        self._release_down_to(self.open_limit, file)
+        return made
+
+    def unmapped(self) -> None:
+        """Note that a file has no map any more."""
+        self._maps -= _MAP_DESCRIPTORS
+
+    @property
+    def _held(self) -> int:
+        return len(self._open) + self._maps
+
     def _register(self, file: OsFile) -> None:
         self._open[file] = None
-        while len(self._open) > self._open_limit:
+        self._release_down_to(self.open_limit, file)
+
+    def _release_down_to(self, count: int, needed: OsFile | None = None) -> None:
+        """Close the least recently used files until no more descriptors than `count` are held."""
+        while self._held > count and self._open and next(iter(self._open)) is not needed:
             self.release(next(iter(self._open)))
 
     def release(self, file: OsFile) -> None:
         """Close a file's descriptor and let go of its map; views of the map stay valid."""
         self._open.pop(file, None)
+        if file._map is not None:
+            self.unmapped()
         file._map, file._view = None, memoryview(b"")
         if file._descriptor >= 0:
             os.close(file._descriptor)

@@ -60,6 +60,7 @@ def run(args: argparse.Namespace) -> int:
     import logging
 
     from kohort.broker.broker import Broker
+    from kohort.broker.descriptors import raise_limit
     from kohort.log.disk import StorageError
     from kohort.net.loop import run as run_loop
     from kohort.node.config import ConfigError
@@ -83,6 +84,7 @@ def run(args: argparse.Namespace) -> int:
     except (ConfigError, SettingsUnreadable) as error:
         print(f"kohort broker: {error}", file=sys.stderr)
         return 2
+    raise_limit()
     try:
         run_loop(_serve(broker, args.json))
     except StorageError as error:

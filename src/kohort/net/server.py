@@ -22,6 +22,12 @@ HIGH_WATER_BYTES = 256 * 1024
 """A connection with more unsent bytes than this is paused until its client has read them."""
 
 BACKLOG = 1024
+ACCEPTS = 32
+"""Connections taken in one turn of the loop: a burst must not use up the descriptors before the first is refused."""
+
+NO_DESCRIPTOR_SECONDS = 1.0
+"""How long nothing is accepted after the system had no descriptor for a connection."""
+
 LINGER_SECONDS = 5.0
 """How long a closed connection may take to send what it still holds."""
 
@@ -34,7 +40,10 @@ class Server:
         self.clock = clock
         self.clients: set[Client] = set()
         self._loop = asyncio.get_running_loop()
-        self._server: asyncio.Server | None = None
+        self._socket: socket.socket | None = None
+        self._accepted = 0
+        """Sockets of clients that are open, those included that are no `Client` yet."""
+        self._opening: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._is_flush_due = False
@@ -43,18 +52,65 @@ class Server:
         """Take the address, without listening yet, and return the real port. Raises OSError."""
         # A name with several addresses would get another port for each of them when any port will do.
         found = await self._loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        _, _, _, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
-        self._server = await self._loop.create_server(
-            lambda: Client(self), str(address[0]), port, backlog=BACKLOG, start_serving=False
-        )
-        real: int = self._server.sockets[0].getsockname()[1]
+        family, _, _, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listening.setblocking(False)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            listening.bind(address)
+        except OSError:
+            listening.close()
+            raise
+        self._socket = listening
+        real: int = listening.getsockname()[1]
         return real
 
-    async def serve(self) -> None:
-        """Listen on the address that was taken."""
-        assert self._server is not None, "bind comes first"
-        await self._server.start_serving()
+    def serve(self) -> None:
+        """Listen on the address that was taken. Raises OSError."""
+        assert self._socket is not None, "bind comes first"
+        self._socket.listen(BACKLOG)
+        self._begin_accepting()
         self.watch()
+
+    def _begin_accepting(self) -> None:
+        if self._socket is not None:
+            self._loop.add_reader(self._socket.fileno(), self._accept)
+
+    def _accept(self) -> None:
+        """Take the connections that wait, as many as one turn and `max.connections` allow."""
+        for _ in range(ACCEPTS):
+            assert self._socket is not None, "nothing is accepted after the end"
+            try:
+                accepted, peer = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                log.warning("no connection can be accepted for %g s: %s", NO_DESCRIPTOR_SECONDS, error)
+                self._loop.remove_reader(self._socket.fileno())
+                self._loop.call_later(NO_DESCRIPTOR_SECONDS, self._begin_accepting)
+                return
+            if not self.node.connection_limit.admits(self._accepted, str(peer[0]), self.clock.now_ms()):
+                accepted.close()
+                continue
+            accepted.setblocking(False)
+            self._accepted += 1
+            task = self._loop.create_task(self._open(accepted))
+            self._opening.add(task)
+            task.add_done_callback(self._opening.discard)
+
+    async def _open(self, accepted: socket.socket) -> None:
+        try:
+            await self._loop.connect_accepted_socket(lambda: Client(self), accepted)
+        except OSError:  # the client has gone already
+            accepted.close()
+            self._accepted -= 1
+
+    def ended(self, client: Client) -> None:
+        """Forget a client whose socket is closed."""
+        self.clients.discard(client)
+        self._accepted -= 1
 
     async def stop(self) -> None:
         """Stop listening and close every connection after what it still has to send."""
@@ -65,8 +121,10 @@ class Server:
 
     def abandon(self) -> None:
         """Stop listening and forget the timers; connections are left as they are."""
-        if self._server is not None:
-            self._server.close()
+        if self._socket is not None:
+            self._loop.remove_reader(self._socket.fileno())
+            self._socket.close()
+            self._socket = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -131,7 +189,7 @@ class Client(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         server = self._server
-        server.clients.discard(self)
+        server.ended(self)
         server.node.drop_connection(self._connection, server.clock.now_ms())
 
     def pause_writing(self) -> None:

@@ -24,6 +24,7 @@ from kohort.node.catalog import Catalog
 from kohort.node.cleaning import LogCleaner
 from kohort.node.config import Config
 from kohort.node.connection import NO_REPLY, Buffer, Connection, Request
+from kohort.node.connection_limit import ConnectionLimit
 from kohort.node.durability import Durability
 from kohort.node.fetch_sessions import FetchSessions
 from kohort.node.garbage import describe_garbage
@@ -92,6 +93,7 @@ class Node:
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, random_bytes)
         self.users = config.sasl_users
         self.connections: set[Connection] = set()
+        self.connection_limit = ConnectionLimit(config)
         self._routes = Routes(config.newest_versions)
         self._known = self._routes.known
         self._touched: dict[Connection, None] = {}
@@ -174,10 +176,11 @@ class Node:
         limit = self.config.socket_request_max_bytes
         connection = Connection(peer_host, send, close, limit=limit, now_ms=self.now_ms, throttle=throttle)
         connection.is_authenticated = not self.users
-        if len(self.connections) >= self.config.max_connections:
-            self.reject(connection, f"max.connections ({self.config.max_connections}) is reached")
-        else:
+        if self.connection_limit.admits(len(self.connections), peer_host, self.now_ms):
             self.connections.add(connection)
+        else:
+            connection.is_closed = True
+            connection.close("max.connections is reached")
         return connection
 
     def drop_connection(self, connection: Connection, now_ms: int) -> None:
@@ -548,7 +551,9 @@ class Node:
             if request.dropped is not None:
                 request.dropped()
         connection.outstanding.clear()
-        self.connections.discard(connection)
+        if connection in self.connections:
+            self.connections.discard(connection)
+            self.connection_limit.left(len(self.connections))
         self._touched.pop(connection, None)
         self._behind.pop(connection, None)
 

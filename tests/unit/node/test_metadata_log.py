@@ -86,6 +86,6 @@ def test_damage_before_sound_entries_stops_a_start_and_changes_nothing() -> None
     content[start + 8 : start + 12] = b"\0\0\0\1"
     before = bytes(content)
     for _ in range(2):
-        with pytest.raises(StorageError, match="damaged at byte .*put the file back from a copy, or move the folder"):
+        with pytest.raises(StorageError, match=r"damaged at byte .*put the file back from a copy, or move the folder"):
             Desk(desk.disk, desk.clock)
         assert desk.disk.files[LOG].content == before

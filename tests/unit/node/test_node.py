@@ -169,6 +169,25 @@ def test_connections_beyond_the_limit_are_closed_at_once() -> None:
     assert desk.connect().closed is None
 
 
+def test_a_reached_limit_of_connections_is_said_once_a_minute_and_when_it_is_over(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    desk = Desk()
+    desk.node.connection_limit.derive(2, 64)
+    peers = [desk.connect() for _ in range(50)]
+    assert caplog.messages == [
+        "max.connections (2, which the limit of 64 open files leaves) is reached: closed the connection from 192.0.2.1,"
+        " 1 refused so far; new ones are taken when others end; a higher `ulimit -n` allows more"
+    ]
+    desk.clock.advance(60_000)
+    desk.advance(0)
+    desk.connect()
+    assert "49 refused so far" in caplog.messages[1]
+    peers[0].leave()
+    assert caplog.messages[2:] == ["connections are taken again: 1 of 2 are open, 49 were refused"]
+
+
 # -- garbage
 
 
