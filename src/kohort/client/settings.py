@@ -103,15 +103,22 @@ _OF_OTHER_CLIENTS = {
 _NOT_HERE = {
     "allow_auto_create_topics": "a consumer creates no topic",
     "api_version": "a client and a broker agree on versions by themselves",
+    "connections_max_idle_ms": "connections stay open for as long as the client",
     "consumer_timeout_ms": "poll(timeout_ms=…) ends after its timeout, 'for' and 'async for' do not end",
     "default_api_timeout_ms": "methods that wait take a timeout_ms, requests request_timeout_ms",
+    "default_offset_commit_callback": "commit_async(on_complete=…) takes a function",
     "enable_auto_offset_store": "a record counts as finished when poll is called again",
     "enable_partition_eof": "end_offsets() says where a partition ends",
     "loop": "a client uses the running loop",
+    "interceptor_classes": "wrap the calls of the program instead",
     "message_send_max_retries": "a batch is sent again until delivery_timeout_ms is over",
+    "metric_reporters": "metrics() returns what was measured",
+    "reconnect_backoff_max_ms": "a client waits longer after each failure, up to a second",
     "reconnect_backoff_ms": "a client waits longer after each failure, up to a second",
     "retries": "a batch is sent again until delivery_timeout_ms is over",
+    "retry_backoff_max_ms": "a client waits longer after each failure, up to a second",
     "retry_backoff_ms": "a client waits longer after each failure, up to a second",
+    "transaction_timeout_ms": "there are no transactions",
     "transactional_id": "there are no transactions",
 }
 
@@ -194,7 +201,7 @@ def _no_such_setting(owner: str, spelling: str, name: str, known: Iterable[str])
         return TypeError(f"{text}: here it is {_OF_OTHER_CLIENTS[name]}")
     if name in _NOT_HERE:
         return TypeError(f"{text}: {_NOT_HERE[name]}")
-    near = difflib.get_close_matches(name, sorted(known), n=1)
+    near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.8)
     return TypeError(text + (f"; did you mean {near[0]!r}?" if near else ": its settings have Kafka's names"))
 
 
