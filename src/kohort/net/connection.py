@@ -77,6 +77,9 @@ class Connection:
                 why = "it closed the connection instead of beginning TLS: is it a listener without TLS?"
             text = f"cannot connect to {address}: {why}"
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, text) from cause
+        except (ValueError, OverflowError) as cause:  # no host or port that an operating system takes
+            stream.end("connecting failed")
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{address!r} is no address: {cause}") from cause
         except BaseException:
             stream.end("connecting was given up")
             raise
