@@ -74,11 +74,47 @@ def test_lags_that_matter_give_the_group_a_new_epoch_and_others_do_not(bootstrap
             beats = consumer.metrics()["heartbeat-total"]
             await asyncio.wait_for(asyncio.shield(consumer.commit({copy: 0})), 5)
             assert (consumer.group_metadata().generation, consumer.metrics()["heartbeat-total"]) == (epoch, beats)
-            consumer.report_standby_lag(lambda: {copy: 100})
             consumer.report_standby_lag({copy: 100})
             await together(consumer, until=lambda: consumer.group_metadata().generation > epoch)
 
     run(scenario, bootstrap, "lags")
+
+
+def test_a_function_of_lags_is_asked_before_each_heartbeat() -> None:
+    async def scenario(bootstrap: str, name: str) -> None:
+        await create(bootstrap, name, 2)
+        lags = {TopicPartition(name, 1): 50_000}
+        async with reader(bootstrap, name, name) as consumer:
+            consumer.report_standby_lag(lambda: lags)
+            await together(consumer, until=lambda: len(consumer.assignment()) == 2)
+            epoch = consumer.group_metadata().generation
+            lags[TopicPartition(name, 1)] = 100
+            await together(consumer, until=lambda: consumer.group_metadata().generation > epoch)
+
+    quick = {"group_consumer_min_heartbeat_interval_ms": 100, "group_consumer_heartbeat_interval_ms": 100}
+    with EmbeddedBroker(group_initial_rebalance_delay_ms=0, **quick) as broker:
+        run(scenario, broker.bootstrap_servers, "asked")
+
+
+@pytest.mark.parametrize("acceptable", [100, 20_000])
+def test_the_broker_takes_a_copy_for_caught_up_at_the_lag_that_its_member_accepts(acceptable: int) -> None:
+    """The lags go with the join: the broker moves the partition at once, or not at all."""
+
+    async def scenario(bootstrap: str, name: str) -> None:
+        await create(bootstrap, name, 2)
+        settings: dict[str, object] = {"group_remote_assignor": "standby", "acceptable_recovery_lag": acceptable}
+        async with reader(bootstrap, name, name, **settings) as alice:
+            await together(alice, until=lambda: len(alice.assignment()) == 2)
+            bob = reader(bootstrap, name, name, **settings)
+            bob.report_standby_lag(lambda: dict.fromkeys([TopicPartition(name, 0), TopicPartition(name, 1)], 15_000))
+            async with bob:
+                await together(alice, bob, until=lambda: membership_of(bob).is_stable)
+                share = 1 if acceptable > 15_000 else 0
+                await together(alice, bob, until=lambda: len(bob.assignment()) == share)
+                await together(alice, bob, until=lambda: len(alice.assignment()) == 2 - share)
+
+    with EmbeddedBroker(group_initial_rebalance_delay_ms=0, group_consumer_assignors="uniform,standby") as broker:
+        run(scenario, broker.bootstrap_servers, "accepts")
 
 
 def test_a_program_without_a_loop_speaks_it_too(bootstrap: str) -> None:

@@ -1,9 +1,9 @@
 """`standby`: a partition with standby copies moves only to a member whose copy has caught up.
 
 The law: a partition of which some member says that it holds a copy goes to its previous owner or to a member whose copy
-is at most `acceptable.recovery.lag` records behind. If its owner is gone and no copy has caught up, it goes to one of
-those that are least behind: somebody must have it. All else is shared out as by `uniform`. Under these bounds no chain
-of moves could make the loads more even, and as few partitions move as can be.
+is at most `acceptable.recovery.lag` records behind, its own bound where it names one. If its owner is gone and no copy
+has caught up, it goes to one of those that are least behind: somebody must have it. All else is shared out as by
+`uniform`. Under these bounds no chain of moves could make the loads more even, and as few partitions move as can be.
 """
 
 from __future__ import annotations
@@ -21,9 +21,14 @@ ACCEPTABLE_RECOVERY_LAG = 10_000
 Copies = dict[bytes, dict[int, list[tuple[int, int]]]]
 """By topic and partition: (lag, place of the member) of every copy."""
 
+UNKNOWN_LAG = 2**63
+
 
 class StandbyAssignor:
-    """Assignor `standby`. A copy that is `acceptable_recovery_lag` records behind, or less, has caught up."""
+    """Assignor `standby`. A copy that is `acceptable_recovery_lag` records behind, or less, has caught up.
+
+    A member that names its own bound with its lags is held to that one.
+    """
 
     name = "standby"
 
@@ -45,6 +50,7 @@ class StandbyAssignor:
     def _sharing(self, group: ServerGroup, order: Sequence[str], copies: Copies) -> Sharing:
         counts = partition_counts(group.topics)
         owners = _owners(group, order, copies)
+        bounds = [group.members[name].acceptable_recovery_lag for name in order]
         involved = {at for each in owners.values() for at in each.values()}
         involved.update(at for topic in copies.values() for each in topic.values() for _, at in each)
         classes = _classes(group, order, involved)
@@ -58,13 +64,15 @@ class StandbyAssignor:
             else:
                 masks = [eligible] * counts[topic_id]
                 for number, held in copies[topic_id].items():
-                    chosen = self._candidates(held, owners[topic_id].get(number))
+                    chosen = self._candidates(held, owners[topic_id].get(number), bounds)
                     masks[number] = sum(bit_of[at] for at in chosen)
                 kinds.add_partitions(topic_id, [(mask, 0) for mask in masks])
         return Sharing(order, [group.members[name].previous for name in order], classes, counts, kinds)
 
-    def _candidates(self, held: Sequence[tuple[int, int]], owner: int | None) -> set[int]:
-        ready = {at for lag, at in held if lag <= self.acceptable_recovery_lag}
+    def _candidates(self, held: Sequence[tuple[int, int]], owner: int | None, bounds: Sequence[int | None]) -> set[int]:
+        """Return the places that may have a partition; `bounds` are the acceptable lags that members named."""
+        own = self.acceptable_recovery_lag
+        ready = {at for lag, at in held if lag <= (own if (bound := bounds[at]) is None else bound)}
         if owner is not None:
             ready.add(owner)
         if not ready:
@@ -85,7 +93,7 @@ def _copies(group: ServerGroup, order: Sequence[str]) -> Copies:
             for number, lag in lags:
                 if 0 <= number < topic.partitions:
                     # A lag below 0 is Kafka Streams' word for unknown.
-                    known = lag if lag >= 0 else 2**63
+                    known = lag if lag >= 0 else UNKNOWN_LAG
                     found.setdefault(topic_id, {}).setdefault(number, []).append((known, at))
     return found
 

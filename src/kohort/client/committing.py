@@ -117,9 +117,9 @@ class Committing:
     def report_standby_lag(self, lags: Lags | Callable[[], Lags]) -> None:
         """Say how many records each standby copy of this program's state is behind, or a function that returns it now.
 
-        A group of our broker is told when a copy catches up (`acceptable_recovery_lag`), and when one falls behind for
-        `lag_growth_ms`; it may then be given a new assignment. The function is called before each heartbeat; it must
-        not block. Raises RuntimeError without a group.
+        They go to a group of our broker with a join, when a copy catches up (`acceptable_recovery_lag`), and when one
+        falls behind for `lag_growth_ms`; the group may then get a new assignment. The function is called at once and
+        before each heartbeat is sent; it must not block. Raises RuntimeError without a group.
         """
         self._group()
         self._lags = lags
@@ -146,10 +146,7 @@ class Committing:
     # The inside
 
     def _take_lags(self, membership: Membership) -> None:
-        if callable(self._lags):
-            membership.lag_source = self._lags
-        elif self._lags is not None:
-            membership.lag_source = None
+        if self._lags is not None:
             membership.report_lags(self._lags)
 
     def _look_up(self) -> None:

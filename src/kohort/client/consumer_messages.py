@@ -46,6 +46,7 @@ def heartbeat_request(
         else [message.TopicPartition(topic_id=each, partitions=list(partitions)) for each, partitions in effect.owned],
         standby_lags=_lags(effect.lags, topic_id) if effect.lags is not None and is_heard else None,
         reason=effect.reason if effect.reason and is_heard else None,
+        acceptable_recovery_lag=config.acceptable_recovery_lag if effect.lags is not None and is_heard else -1,
     )
 
 

@@ -26,8 +26,7 @@ from kohort.client.side import ClassicSide, ConsumerSide, Side
 from kohort.client.switching import GroupProtocol, Switching
 from kohort.client.user_calls import UserCalls
 from kohort.client.view import ClusterView
-from kohort.member import MemberConfig, PollState, State, effects, inputs
-from kohort.member.consumer_effects import ConsumerHeartbeat
+from kohort.member import ConsumerMember, MemberConfig, PollState, State, effects, inputs
 from kohort.member.consumer_inputs import LagsReported
 from kohort.member.metrics import RebalanceMetrics
 from kohort.model.assignment import Partitions
@@ -35,6 +34,8 @@ from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 
 log = logging.getLogger(__name__)
+
+Lags = Mapping[TopicPartition, int]
 
 CLOSING = "the consumer is being closed"
 MOVING = "it moves to the consumer protocol"
@@ -50,6 +51,8 @@ class Membership(MembershipCommits):
     Raises ValueError for assignors that do not go together.
     """
 
+    on_change: Callable[[], None] | None = None
+    """Called after each step of the member."""
     before_join: Callable[[], Awaitable[None]] | None = None
     """Awaited before the JoinGroup of a member that owns partitions: what is finished can be committed now."""
 
@@ -91,8 +94,8 @@ class Membership(MembershipCommits):
         )
         self.group_id = group_id
         self.failure: KafkaError | None = None
-        self.lag_source: Callable[[], Mapping[TopicPartition, int]] | None = None
-        self.on_change: Callable[[], None] | None = None
+        self._lags: Lags | Callable[[], Lags] = {}
+        self._known_lags: Lags = {}
         self.onlooker = onlooker()
         self._cluster = cluster
         self._config = config
@@ -195,9 +198,28 @@ class Membership(MembershipCommits):
         self._side.follow(self._wanted.topics)
         self._inbox.put_nowait(self._wanted)
 
-    def report_lags(self, lags: Mapping[TopicPartition, int]) -> None:
-        """Say how far each standby copy is behind; the coordinator hears of it when that matters."""
-        self._inbox.put_nowait(LagsReported(dict(lags)))
+    def report_lags(self, lags: Lags | Callable[[], Lags]) -> None:
+        """Report how far each standby copy is behind, or a function that returns it, asked now and for each heartbeat.
+
+        The coordinator is sent the lags with a join, and when they matter.
+        """
+        self._lags = lags
+        self._inbox.put_nowait(self._lags_reported())
+
+    def _lags_reported(self) -> LagsReported:
+        if isinstance(self._member, ConsumerMember):
+            self._member.lag_source = self._lags_now if callable(self._lags) else None
+        return LagsReported(self._lags_now())
+
+    def _lags_now(self) -> Lags:
+        if callable(self._lags):
+            try:
+                self._known_lags = dict(self._lags())
+            except Exception:
+                log.exception("group %s: the function given to report_standby_lag failed", self.group_id)
+        else:
+            self._known_lags = dict(self._lags)
+        return self._known_lags
 
     def rejoin(self, reason: str) -> None:
         """Ask for a rebalance."""
@@ -265,6 +287,8 @@ class Membership(MembershipCommits):
         if name == "classic":
             self._hold(asyncio.create_task(self._watch_for_native(was_refused=was_refused)))
         self._step(self._side.seen())
+        if self._lags:
+            self._step(self._lags_reported())
         if old.poll_state is not PollState.HERE:
             self._step(inputs.PollReturned())
         self._step(self._wanted)
@@ -320,8 +344,6 @@ class Membership(MembershipCommits):
                     self._spawn(self._join_after(self.before_join, effect, self._side))
                 elif (answer := self._side.carry_out(effect)) is not None:
                     self._spawn(answer)
-                if isinstance(effect, ConsumerHeartbeat) and self.lag_source is not None:
-                    self.report_lags(self.lag_source())
 
     async def _join_after(
         self, before_join: Callable[[], Awaitable[None]], effect: effects.Join, side: Side

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from kohort.assign.server import StandbyLags
 from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.consumer.events import ClassicPhase
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember, GroupState
@@ -56,6 +57,8 @@ class DescribedConsumerMember(NamedTuple):
     target: IdPartitions
     pending: IdPartitions
     classic_phase: ClassicPhase | None
+    lags: StandbyLags = ()
+    acceptable_recovery_lag: int | None = None
 
 
 class DescribedConsumerGroup(NamedTuple):
@@ -141,6 +144,8 @@ def _described_consumer(member: ConsumerMember) -> DescribedConsumerMember:
         member.target,
         ids_of(member.pending),
         None if member.classic is None else member.classic_phase,
+        member.lags,
+        member.acceptable_recovery_lag,
     )
 
 

@@ -106,6 +106,7 @@ def member_value(event: ConsumerMemberStored) -> bytes:
             )
             for topic_id, partitions in event.lags
         ],
+        acceptable_recovery_lag=-1 if event.acceptable_recovery_lag is None else event.acceptable_recovery_lag,
     )
     return _VERSION_BYTES + encode(value, _VERSION)
 
@@ -221,6 +222,7 @@ def read_member(key: bytes, value: bytes | None) -> ConsumerHardEvent:
             (topic.topic_id, tuple((each.partition_index, each.lag) for each in topic.partitions))
             for topic in found.standby_lags
         ),
+        acceptable_recovery_lag=found.acceptable_recovery_lag if found.acceptable_recovery_lag >= 0 else None,
     )
 
 

@@ -58,8 +58,7 @@ class ConsumerMember(ConsumerStanding):
             case TopicsSeen(names, gone):
                 self.names, self.gone = names, gone
             case LagsReported(lags):
-                if (reason := self.lags.report(lags, now_ms)) is not None and self.epoch > 0:
-                    self.reason = reason
+                if self.take_lags(lags, now_ms):
                     self.speak()
             case ConsumerHeartbeatAnswered(number) if number == self.in_flight:
                 if self.is_leave_sent:

@@ -55,6 +55,8 @@ def _send(member: ConsumerStanding, now_ms: int) -> None:
     if said is None or now_says.regex != said.regex:
         regex = now_says.regex or ("" if member.is_regex_told else None)
     member.is_regex_told |= bool(regex)
+    if member.lag_source is not None:
+        member.take_lags(member.lag_source(), now_ms)
     has_reason = member.reason is not None and not is_joining
     lags = member.lags.lags
     member.number += 1

@@ -20,6 +20,7 @@ from kohort.member.state import ConsumerState, MemberConfig
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import IdPartitions, id_partitions
+from kohort.model.ids import TopicPartition
 from kohort.model.reason import HeartbeatReason
 
 LEAVE_EPOCH = -1
@@ -75,6 +76,7 @@ class ConsumerStanding(Seat):
         self.said: Said | None = None
         self.is_regex_told = False
         self.is_join_unsure = False
+        self.lag_source: Callable[[], Mapping[TopicPartition, int]] | None = None
         self.lags = LagWatch(config.acceptable_recovery_lag, config.lag_growth_ms)
         self.reason: HeartbeatReason | None = None
         self.reason_number = 0
@@ -110,6 +112,14 @@ class ConsumerStanding(Seat):
         self.is_urgent = True
         if is_full:
             self.said = None
+
+    def take_lags(self, lags: Mapping[TopicPartition, int], now_ms: int) -> bool:
+        """Take the lags of now; return whether the coordinator must know them at once."""
+        reason = self.lags.report(lags, now_ms)
+        if reason is None or self.epoch <= 0:
+            return False
+        self.reason = reason
+        return True
 
     def join(self) -> None:
         """Begin to join, with nothing in hand."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kohort.assign.spec import Assignor, GroupSpec, MemberSpec, TopicSpec
+from kohort.assign.standby import ACCEPTABLE_RECOVERY_LAG
 from kohort.group.commands import Heartbeat, Join, Leave, Leaving, Sync
 from kohort.group.consumer.commands import ConsumerHeartbeat
 from kohort.group.migration.kinds import Kind
@@ -25,7 +26,7 @@ from kohort.member.effects import Callback
 from kohort.model.assignment import Assignment, Partitions
 from kohort.sim.scheduler import Due
 from kohort.what_if.facts import CLIENT_SIDE, Role
-from kohort.what_if.seeding import HOST
+from kohort.what_if.seeding import HOST, lags_with_ids
 from kohort.what_if.stage import Sender, Stage
 from kohort.wire.consumer_protocol import (
     decode_assignment,
@@ -45,7 +46,9 @@ class Actor(Sender):
 
     def __init__(self, stage: Stage, role: Role) -> None:
         times = stage.times
+        bound = role.acceptable_recovery_lag
         config = MemberConfig(
+            acceptable_recovery_lag=ACCEPTABLE_RECOVERY_LAG if bound is None else bound,
             session_timeout_ms=times.session_timeout_ms,
             rebalance_timeout_ms=times.rebalance_timeout_ms,
             heartbeat_interval_ms=times.heartbeat_interval_ms,
@@ -65,7 +68,9 @@ class Actor(Sender):
 
     def _member(self, config: MemberConfig) -> ClassicMember | ConsumerMember:
         if self.role.kind is Kind.CONSUMER:
-            return ConsumerMember(config, f"{self.role.name}-{self.number}", _never_random)
+            member = ConsumerMember(config, f"{self.role.name}-{self.number}", _never_random)
+            member.lag_source = lambda: self.role.lags
+            return member
         return ClassicMember(config, list(self.assignors.values()), _never_random)
 
     @property
@@ -300,6 +305,8 @@ class Actor(Sender):
             effect.owned,
             role.name,
             HOST,
+            lags=None if effect.lags is None else lags_with_ids(dict(effect.lags), stage.ids),
+            acceptable_recovery_lag=role.acceptable_recovery_lag,
             reason=effect.reason,
         )
 

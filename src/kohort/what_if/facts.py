@@ -77,13 +77,23 @@ class Role:
     rack: str | None = None
     offers: tuple[str, ...] = ()
     server_assignor: str | None = None
+    lags: Mapping[TopicPartition, int] = field(default_factory=dict)
+    acceptable_recovery_lag: int | None = None
 
 
 def role_of(member: LiveMember, group: LiveGroup) -> Role:
     """Return how a live member was started, as far as that can be known."""
     rack = member.rack or None  # of librdkafka's members it is empty, which the consumer protocol refuses
     if member.is_native:
-        return Role(member.name, Kind.CONSUMER, member.topics, member.instance_id, rack)
+        return Role(
+            member.name,
+            Kind.CONSUMER,
+            member.topics,
+            member.instance_id,
+            rack,
+            lags=member.lags,
+            acceptable_recovery_lag=member.acceptable_recovery_lag,
+        )
     in_force = group.assignor if group.group_type == "classic" else "range"
     offers = tuple(name for name in member.offers or (in_force,) if name in CLIENT_SIDE) or (in_force,)
     return Role(member.name, kind_of(offers), member.topics, member.instance_id, rack, offers)

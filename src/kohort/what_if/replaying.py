@@ -107,6 +107,13 @@ class Replayed:
                 member.rack_id,
                 offers=None if member.classic_phase is None else offers.get(member.member_id),
                 regex=member.subscribed_topic_regex,
+                lags={
+                    TopicPartition(topic.name, number): lag
+                    for topic_id, lags in member.lags
+                    if (topic := self._node.topics.by_id(topic_id)) is not None
+                    for number, lag in lags
+                },
+                acceptable_recovery_lag=member.acceptable_recovery_lag,
             )
 
         members = tuple(map(member_of, group.members))

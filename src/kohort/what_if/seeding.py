@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 
+from kohort.assign.server import StandbyLags
 from kohort.group.consumer.events import (
     ClassicMemberMetadata,
     ConsumerGroupStored,
@@ -20,6 +21,7 @@ from kohort.group.migration.kinds import Kind
 from kohort.model.assignment import Assignment, Partitions, by_topic
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.id_partitions import IdPartitions, id_partitions
+from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
 from kohort.what_if.facts import Cast, Role, Times
 from kohort.wire.consumer_protocol import encode_assignment, encode_subscription
@@ -73,6 +75,8 @@ def consumer_events(
             role.server_assignor,
             classic,
             cause,
+            lags_with_ids(role.lags, ids),
+            role.acceptable_recovery_lag,
         )
     yield ConsumerGroupStored(group_id, GENERATION, metadata_hash, cause)
     for member_id in sorted(cast.roles):
@@ -91,6 +95,15 @@ def consumer_events(
 def with_ids(partitions: Partitions, ids: Mapping[str, bytes]) -> IdPartitions:
     """Return partitions by topic id."""
     return id_partitions((ids[topic], numbers) for topic, numbers in by_topic(partitions).items() if topic in ids)
+
+
+def lags_with_ids(lags: Mapping[TopicPartition, int], ids: Mapping[str, bytes]) -> StandbyLags:
+    """Return the lags of standby copies by topic id."""
+    found: dict[bytes, list[tuple[int, int]]] = {}
+    for (topic, number), lag in sorted(lags.items()):
+        if topic in ids:
+            found.setdefault(ids[topic], []).append((number, lag))
+    return tuple((topic_id, tuple(found[topic_id])) for topic_id in sorted(found))
 
 
 def _metadata(role: Role) -> bytes:

@@ -11,7 +11,7 @@ from kohort.model.id_partitions import each
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
 from kohort.what_if.facts import CLIENT_SIDE, Role
-from kohort.what_if.seeding import with_ids
+from kohort.what_if.seeding import lags_with_ids, with_ids
 
 Owned = Mapping[str, Partitions]
 Topics = Mapping[str, tuple[bytes, int]]
@@ -62,6 +62,8 @@ def server_target(
             previous=with_ids(owned.get(member_id, frozenset()), ids),
             instance_id=role.instance_id,
             rack=role.rack,
+            lags=lags_with_ids(role.lags, ids),
+            acceptable_recovery_lag=role.acceptable_recovery_lag,
         )
         for member_id, role in sorted(roles.items())
     }

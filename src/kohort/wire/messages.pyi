@@ -357,6 +357,7 @@ class ConsumerGroupHeartbeatRequest(Request[ConsumerGroupHeartbeatResponse]):
     topic_partitions: list[TopicPartition] | None = None
     standby_lags: list[StandbyLag] | None = None
     reason: str | None = None
+    acceptable_recovery_lag: int = -1
 
 class ConsumerGroupHeartbeatResponse(Response):
     class Assignment(Value):
@@ -633,6 +634,7 @@ class ConsumerGroupMemberMetadataValue(Message):
     server_assignor: str | None = ""
     classic_member_metadata: ClassicMemberMetadata | None = ...
     standby_lags: list[StandbyLag] = ...
+    acceptable_recovery_lag: int = -1
 
 class ConsumerGroupTargetAssignmentMetadataKey(Message):
     group_id: str = ""

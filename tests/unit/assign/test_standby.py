@@ -26,6 +26,13 @@ def test_a_partition_waits_for_the_copy_of_the_member_that_shall_have_it() -> No
     assert standby(warm) == {"a": "t-0", "b": "t-1"}
 
 
+def test_a_copy_has_caught_up_at_the_lag_that_its_own_member_accepts() -> None:
+    copies = "t-0:5000 t-1:5000"
+    for acceptable, target in ((None, ""), (4_999, ""), (5_000, "t-1")):
+        bob = member("t", lags=copies)._replace(acceptable_recovery_lag=acceptable)
+        assert standby(group({"a": member("t", "t-0 t-1"), "b": bob}, t=2))["b"] == target
+
+
 def test_a_member_without_a_copy_is_given_nothing_that_has_one() -> None:
     given = group({"a": member("t", "t-0 t-1"), "b": member("t", lags="t-0:9999"), "c": member("t")}, t=2)
     # Nobody has a copy of t-1: it goes where uniform would send it.

@@ -55,7 +55,7 @@ CLASSIC = replace(
     server_assignor="uniform",
     classic=ClassicMemberMetadata(45_000, (("range", b"\x00\x03"), ("cooperative-sticky", b""))),
 )
-LAGGING = replace(NATIVE, lags=((A, ((0, 5), (3, 1 << 40))), (B, ((1, 0),))))
+LAGGING = replace(NATIVE, lags=((A, ((0, 5), (3, 1 << 40))), (B, ((1, 0),))), acceptable_recovery_lag=500)
 TARGET = TargetStored("g", 2, NOW, LOADED)
 MEMBER_TARGET = MemberTargetStored("g", "m", ((A, (0, 2)), (B, (1,))), LOADED)
 ASSIGNMENT = MemberAssignmentStored(

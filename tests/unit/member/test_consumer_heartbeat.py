@@ -254,6 +254,22 @@ def test_a_copy_that_has_caught_up_is_said_at_once_with_all_lags() -> None:
     assert script.lags(dict.fromkeys(ONE, 9_000)) == [], "it is said once"
 
 
+def test_a_function_of_lags_is_asked_for_the_join_and_each_heartbeat_that_carries_what_it_returns_then() -> None:
+    script = Script()
+    lags = dict.fromkeys(ONE, 50_000)
+    script.member.lag_source = lambda: lags
+    assert one_heartbeat(script.subscribe("t")).lags == ((*ONE, 50_000),)
+    script.answered(1, ids(0))
+    script.finished(ASSIGNED)
+    script.answered(1)
+    lags = dict.fromkeys(ONE, 20_000)
+    assert script.beat().lags is None
+    script.answered(1)
+    lags = dict.fromkeys(ONE, 10_000)
+    heartbeat = script.beat()
+    assert (heartbeat.reason, heartbeat.lags) == (HeartbeatReason.STANDBY_CAUGHT_UP, ((*ONE, 10_000),))
+
+
 def test_a_reason_whose_heartbeat_failed_is_said_again() -> None:
     script = stable()
     script.lags(dict.fromkeys(ONE, 1))

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.unit.what_if.groups import group
+from tests.unit.what_if.groups import TOPIC_ID, group
 
+from kohort.group.consumer.events import ConsumerMemberStored
 from kohort.group.migration.plan import LiveGroup
+from kohort.model.ids import TopicPartition
 from kohort.what_if.change import Change
 from kohort.what_if.facts import Facts, Times, cast_of
 from kohort.what_if.play import Play
+from kohort.what_if.seeding import consumer_events
 from kohort.what_if.stage import broker_config
 
 THREE = ("m-1", "m-2", "m-3")
@@ -23,6 +26,22 @@ MIXED = replace(
         NATIVES.members[2],
     ),
 )
+
+
+def test_members_are_copied_with_the_lags_of_their_standby_copies() -> None:
+    first, *others = NATIVES.members
+    lagging = replace(first, lags={TopicPartition("orders", 5): 70}, acceptable_recovery_lag=60)
+    cast = cast_of(replace(NATIVES, members=(lagging, *others)))
+    stored = [
+        event
+        for event in consumer_events("g", cast, Times(), {"orders": TOPIC_ID}, 0, 0)
+        if isinstance(event, ConsumerMemberStored)
+    ]
+    assert [(event.lags, event.acceptable_recovery_lag) for event in stored] == [
+        (((TOPIC_ID, ((5, 70),)),), 60),
+        ((), None),
+        ((), None),
+    ]
 
 
 def test_settings_of_the_coordinator_count_where_they_mean_something_to_us() -> None:

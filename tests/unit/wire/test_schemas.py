@@ -35,8 +35,10 @@ def test_our_own_fields_are_tagged_far_from_kafkas_and_in_flexible_versions_only
     extensions = {f"{head.name}.{field.kafka_name}": (head, field) for head, field in ours if field.is_extension}
     assert sorted(extensions) == [
         "ConsumerGroupCurrentMemberAssignmentValue.ClassicPhase",
+        "ConsumerGroupHeartbeatRequest.AcceptableRecoveryLag",
         "ConsumerGroupHeartbeatRequest.Reason",
         "ConsumerGroupHeartbeatRequest.StandbyLags",
+        "ConsumerGroupMemberMetadataValue.AcceptableRecoveryLag",
         "ConsumerGroupMemberMetadataValue.StandbyLags",
         "GroupMetadataValue.awaitsSync",
         "SyncGroupRequest.AssignmentError",

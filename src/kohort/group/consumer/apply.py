@@ -132,6 +132,7 @@ def _store_member(group: ConsumerGroup, event: ConsumerMemberStored) -> None:
     if event.classic is None:
         member.classic_phase = ClassicPhase.STABLE
     member.lags = event.lags
+    member.acceptable_recovery_lag = event.acceptable_recovery_lag
     _count(group, member)
 
 

@@ -24,9 +24,10 @@ LEAVE_STATIC_EPOCH = -2
 class ConsumerHeartbeat:
     """ConsumerGroupHeartbeat. What is None was not said and has not changed.
 
-    `new_member_id` is the id that a joiner without one gets (v0). `owned` is what the sender says it owns. `lags` and
-    `reason` are this project's extension. `is_counted`: it was decided when it came and kept since. `margin_ms`: how
-    long before its next heartbeat is due its client must have the answer, 0 where that does not matter.
+    `new_member_id` is the id that a joiner without one gets (v0). `owned` is what the sender says it owns. `lags`,
+    `acceptable_recovery_lag` and `reason` are this project's extension. `is_counted`: it was decided when it came and
+    kept since. `margin_ms`: how long before its next heartbeat is due its client must have the answer, 0 where that
+    does not matter.
     """
 
     group_id: str
@@ -47,6 +48,7 @@ class ConsumerHeartbeat:
     api_version: int = 1
     is_counted: bool = False
     margin_ms: int = 0
+    acceptable_recovery_lag: int | None = None
 
 
 @dataclass(slots=True)

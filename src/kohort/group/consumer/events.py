@@ -77,6 +77,7 @@ class ConsumerMemberStored:
     classic: ClassicMemberMetadata | None
     cause: Cause
     lags: StandbyLags = ()
+    acceptable_recovery_lag: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ class ConsumerMember:
     """
 
     __slots__ = (
+        "acceptable_recovery_lag",
         "assigned",
         "classic",
         "classic_phase",
@@ -82,6 +83,7 @@ class ConsumerMember:
         self.classic: ClassicMemberMetadata | None = None
         self.classic_phase = ClassicPhase.STABLE
         self.lags: StandbyLags = ()
+        self.acceptable_recovery_lag: int | None = None
         self.epoch = 0
         self.previous_epoch = 0
         self.state = MemberState.STABLE

@@ -122,6 +122,9 @@ def _said(
         classic=None,
         cause=cause,
         lags=before.lags if command.lags is None else command.lags,
+        acceptable_recovery_lag=(
+            before.acceptable_recovery_lag if command.lags is None else command.acceptable_recovery_lag
+        ),
     )
 
 
@@ -137,6 +140,7 @@ def _is_known(member: ConsumerMember, said: ConsumerMemberStored) -> bool:
         and member.server_assignor == said.server_assignor
         and member.classic is None
         and member.lags == said.lags
+        and member.acceptable_recovery_lag == said.acceptable_recovery_lag
     )
 
 

@@ -101,6 +101,7 @@ def server_group(group: ConsumerGroup, settings: GroupSettings, cause: Cause | N
             _metadata(member, settings),
             member.lags,
             cause.detail if cause is not None and is_reason else "",
+            member.acceptable_recovery_lag,
         )
     found = {topic_id: image.topic_by_id(topic_id) for topic_id in sorted(frozenset().union(*subscriptions.values()))}
     topics_by_id = {

@@ -30,6 +30,7 @@ from kohort.assign.server import ServerAssignor
 from kohort.group.migration.kinds import COOPERATIVE, Cost, Kind, is_predictable
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
+from kohort.model.ids import TopicPartition
 
 
 class Goal(StrEnum):
@@ -45,6 +46,7 @@ class LiveMember:
     """One member as the cluster describes it. None stands for what it does not tell.
 
     `version` is that of its embedded metadata; `offers` are its client-side assignors, in order of preference.
+    `lags` are those of its standby copies, which only the log of one of our brokers tells.
     """
 
     member_id: str
@@ -59,6 +61,8 @@ class LiveMember:
     has_assignor_data: bool = False
     offers: tuple[str, ...] | None = None
     regex: str = ""
+    lags: Mapping[TopicPartition, int] = field(default_factory=dict)
+    acceptable_recovery_lag: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """ConsumerGroupHeartbeat: join, leave, stay in and acknowledge, all in one (KIP-848).
 
-v1 adds SubscribedTopicRegex, and has clients make their member ids. Tagged fields 27500 and 27501 are ours: the lags of
-a member's standby copies, and why it sends this heartbeat; other brokers and clients ignore them.
+v1 adds SubscribedTopicRegex, and has clients make their member ids. Tagged fields 27500 to 27502 are ours: the lags of
+a member's standby copies, why it sends this heartbeat, and the lag it accepts; other brokers and clients ignore them.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ def handle(
         None if message.standby_lags is None else _lags_of(message),
         "" if message.reason is None else message.reason[:MAX_REASON_LENGTH],
         request.api_version,
+        acceptable_recovery_lag=message.acceptable_recovery_lag if message.acceptable_recovery_lag >= 0 else None,
         margin_ms=_MARGIN_MS.get(request.connection.client_software[0], _OTHERS_MARGIN_MS),
     )
 
