@@ -126,7 +126,21 @@ def is_unresolved(case: Case) -> bool:
     return not is_waiting and not (case.what == "Regex" and bool(case.theirs) and bool(case.ours))
 
 
+def is_of_other_epoch(case: Case) -> bool:
+    """Whether two records of a group with expressions differ in epochs alone: the resolution had one of its own."""
+    if case.kind != "record" or not getattr(case.group, "regex_subscribers", None):
+        return False
+    if case.what == "Target":
+        return same_but(case, "epoch", "timestamp_ms")
+    theirs, ours = (
+        [held[:2] for name in ("assigned", "pending") for held in side.get(name, ())] for side in case.fields()
+    )
+    return case.what == "Assignment" and same_but(case, "assigned", "pending") and theirs == ours
+
+
 def is_told_later(case: Case) -> bool:
+    if is_of_other_epoch(case):
+        return True
     if not is_answer(case, "consumer") or len(case.theirs or ()) != 5:
         return False
     member = getattr(case.group, "members", {}).get(case.command.member_id)
