@@ -131,8 +131,7 @@ class PeerCommits:
         if commit.identity != peer.identity:
             peer.observer.commit_shows(peer, number, commit.identity)
         peer.observer.commit_sent(peer, number, commit.offsets)
-        lane = peer.link.group if peer.made_as.commits_with_group else peer.link.offsets
-        peer.link.ask(lane, request, answered, version=version)
+        peer.link.ask(peer.link.offsets, request, answered, version=version)
 
     def _topic_ids(self, offsets: Offsets) -> Mapping[str, bytes]:
         member = self._peer.member

@@ -5,21 +5,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypedDict
 
 from kohort.assign import (
     Assignor,
     CooperativeStickyAssignor,
     GroupSpec,
     RangeAssignor,
+    RebalanceProtocol,
     RoundRobinAssignor,
     StickyAssignor,
 )
 from kohort.member.state import MemberConfig
 from kohort.member.strategy import strategy_for
-from kohort.model.assignment import Assignment
+from kohort.model.assignment import Assignment, Partitions
+from kohort.sim.peers.link import Connections
+from kohort.sim.peers.pace import Pace
 from kohort.wire.apis import Api
 
 Protocol = Literal["classic", "consumer"]
@@ -54,8 +57,10 @@ class Kind:
     """Whether it uses what only our brokers offer: told failures of leaders, heartbeats that are asked back."""
     failures: int = 0
     """How often its assignor fails, in each process, before it assigns."""
-    commits_with_group: bool = False
-    """Whether commits go on the connection of the group's requests, behind a JoinGroup that is held back."""
+    connections: Connections = "apart"
+    """Which requests share a connection to the coordinator."""
+    pace: Pace = "waits"
+    """When it sends its next heartbeat (classic)."""
 
     @property
     def label(self) -> str:
@@ -71,8 +76,39 @@ class Kind:
 
     def made_assignors(self) -> tuple[Assignor, ...]:
         """Return the assignors of one process: the sticky ones have a memory."""
-        made = tuple(ASSIGNORS[name]() for name in self.assignors)
+        made: tuple[Assignor, ...] = tuple(ASSIGNORS[name]() for name in self.assignors)
+        if self.embedded_version == 0:
+            made = tuple(_OwnershipBlind(assignor.name) if _is_cooperative(assignor) else assignor for assignor in made)
         return tuple(_Hesitant(assignor, self.failures) for assignor in made) if self.failures else made
+
+
+def _is_cooperative(assignor: Assignor) -> bool:
+    return RebalanceProtocol.COOPERATIVE in assignor.protocols
+
+
+class _OwnershipBlind:
+    """What a program of before KIP-429 does under the name of a cooperative assignor (docs/decisions/0013).
+
+    Its member revokes everything before it joins, and as the leader it reads no owned partitions, so that it assigns to
+    one member what another one still owns.
+    """
+
+    protocols = (RebalanceProtocol.EAGER,)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def assign(self, spec: GroupSpec) -> dict[str, Assignment]:
+        """Return one assignment for every member of `spec`."""
+        return RangeAssignor().assign(spec)
+
+    def user_data(self, topics: Iterable[str], owned: Partitions, generation: int) -> bytes | None:
+        """Return nothing."""
+        del topics, owned, generation
+        return None
+
+    def on_assignment(self, assignment: Assignment, generation: int) -> None:
+        """Take no notice."""
 
 
 class _Hesitant:
@@ -144,6 +180,14 @@ class PeerConfig:
         )
 
 
+class _Client(TypedDict, total=False):
+    """What kinds of one client library have in common."""
+
+    software: str
+    connections: Connections
+    pace: Pace
+
+
 def _spoken(join: int, sync: int, beat: int, leave: int, commit: int, read: int, look: int) -> Mapping[Api, int]:
     """Return the versions of an older client: its group requests, its offsets, Metadata."""
     return {
@@ -175,30 +219,38 @@ _PLAIN = _spoken(4, 2, 2, 2, 6, 4, 6)
 _KAFKA_4_0 = {Api.CONSUMER_GROUP_HEARTBEAT: 0, Api.OFFSET_COMMIT: 9, Api.OFFSET_FETCH: 9, Api.FETCH: 17}
 """Java's client of Kafka 4.0: expressions are its own matter, offsets go by name."""
 
+_JAVA: _Client = {"software": "apache-kafka-java", "connections": "one", "pace": "overlaps"}
+_OLD_JAVA: _Client = {"connections": "one", "pace": "overlaps"}
+_LIBRDKAFKA: _Client = {"software": "librdkafka", "connections": "one", "pace": "skips"}
+_KGO: _Client = {"connections": "joins apart", "pace": "from answer"}
+_PYTHON: _Client = {"connections": "one"}
+"""How a client library speaks, whatever version of the protocol it is at: aiokafka and kafka-python are alike here."""
+
 _KINDS = (
     Kind("eager-range", is_ours=True),
-    Kind("eager-roundrobin", assignors=("roundrobin",)),
-    Kind("eager-sticky", assignors=("sticky",)),
-    Kind("eager-java", software="apache-kafka-java", commits_with_group=True),
-    Kind("eager-librdkafka", assignors=("range", "roundrobin"), versions=_AGE[1], software="librdkafka"),
-    Kind("eager-aiokafka", assignors=("roundrobin",), embedded_version=0, versions=_AGE[0]),
-    Kind("eager-v1", assignors=("sticky",), embedded_version=1, versions=_AGE[1], commits_with_group=True),
-    Kind("eager-v2", embedded_version=2, versions=_AGE[2], commits_with_group=True),
+    Kind("eager-roundrobin", assignors=("roundrobin",), **_KGO),
+    Kind("eager-sticky", assignors=("sticky",), **_KGO),
+    Kind("eager-java", **_JAVA),
+    Kind("eager-librdkafka", assignors=("range", "roundrobin"), versions=_AGE[1], **_LIBRDKAFKA),
+    Kind("eager-aiokafka", assignors=("roundrobin",), embedded_version=0, versions=_AGE[0], **_PYTHON),
+    Kind("eager-v1", assignors=("sticky",), embedded_version=1, versions=_AGE[1], **_OLD_JAVA),
+    Kind("eager-v2", embedded_version=2, versions=_AGE[2], **_OLD_JAVA),
     Kind("eager-oldest", embedded_version=0, versions=_OLDEST),
-    Kind("eager-kafka-python", assignors=("range", "roundrobin"), embedded_version=1, versions=_PLAIN),
+    Kind("eager-kafka-python", assignors=("range", "roundrobin"), embedded_version=1, versions=_PLAIN, **_PYTHON),
     Kind("eager-hesitant", failures=2, is_ours=True),
     Kind("cooperative", assignors=("cooperative-sticky",), is_ours=True),
-    Kind("cooperative-java", assignors=("cooperative-sticky",), software="apache-kafka-java", commits_with_group=True),
-    Kind("cooperative-v1", assignors=("cooperative-sticky",), embedded_version=1, versions=_AGE[1]),
-    Kind("cooperative-v2", assignors=("cooperative-sticky",), embedded_version=2, versions=_AGE[2]),
+    Kind("cooperative-java", assignors=("cooperative-sticky",), **_JAVA),
+    Kind("cooperative-v0", assignors=("cooperative-sticky",), embedded_version=0, versions=_AGE[1], **_PYTHON),
+    Kind("cooperative-v1", assignors=("cooperative-sticky",), embedded_version=1, versions=_AGE[1], **_LIBRDKAFKA),
+    Kind("cooperative-v2", assignors=("cooperative-sticky",), embedded_version=2, versions=_AGE[2], **_KGO),
     Kind("rolling", assignors=("cooperative-sticky", "range"), is_ours=True),
-    Kind("rolling-java", assignors=("range", "cooperative-sticky"), software="apache-kafka-java"),
+    Kind("rolling-java", assignors=("range", "cooperative-sticky"), **_JAVA),
     Kind("consumer", "consumer", (), is_ours=True),
     Kind("consumer-uniform", "consumer", ("uniform",), is_ours=True),
     Kind("consumer-range", "consumer", ("range",)),
-    Kind("consumer-java", "consumer", (), software="apache-kafka-java", commits_with_group=True),
-    Kind("consumer-4.0", "consumer", (), versions=_KAFKA_4_0, software="apache-kafka-java", commits_with_group=True),
-    Kind("consumer-librdkafka", "consumer", (), versions={Api.FETCH: 16}, software="librdkafka"),
+    Kind("consumer-java", "consumer", (), **_JAVA),
+    Kind("consumer-4.0", "consumer", (), versions=_KAFKA_4_0, **_JAVA),
+    Kind("consumer-librdkafka", "consumer", (), versions={Api.FETCH: 16}, **_LIBRDKAFKA),
 )
 
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _KINDS}

@@ -1,15 +1,16 @@
 """A peer's way to its cluster: which broker is asked what, on which of its connections, in which versions.
 
-A connection of its own carries the group's requests, so that a JoinGroup which the coordinator holds back holds back
-nothing else; one is for offsets, one for records, one for everything that any broker may answer. The coordinator is
-looked up once and kept until somebody doubts it.
+Which requests to the coordinator share a connection differs between clients (`Connections`): a JoinGroup that the
+coordinator holds back holds back what comes behind it, and a commit behind a kept heartbeat has it answered. One more
+connection is for records, one for everything that any broker may answer. The coordinator is looked up once and kept
+until somebody doubts it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 from kohort.member.session import Backoff
 from kohort.model.errors import ErrorCode
@@ -20,6 +21,10 @@ from kohort.wire.apis import VERSIONS, Api
 from kohort.wire.frames import encode_request
 from kohort.wire.message import Message
 from kohort.wire.messages import ApiVersionsRequest, FindCoordinatorRequest
+
+Connections = Literal["apart", "one", "joins apart"]
+"""`apart`: group requests on one, commits and committed offsets on another (ours). `one`: all on one (Java, librdkafka,
+kafka-python, aiokafka). `joins apart`: JoinGroup and SyncGroup on one, the others on another (kgo)."""
 
 _OPENING_VERSION = 3
 
@@ -39,6 +44,7 @@ class PeerLink:
         versions: Mapping[Api, int],
         request_timeout_ms: int = 30_000,
         software: str | None = None,
+        connections: Connections = "apart",
     ) -> None:
         self.client_id = client_id
         self.group_id = group_id
@@ -54,12 +60,16 @@ class PeerLink:
         self._is_looking = False
         self._waits = Backoff(random.random)
         self.group = Lane(host, network, self._find_coordinator, self._doubt_coordinator)
-        self.offsets = Lane(host, network, self._find_coordinator, self._doubt_coordinator)
+        self.joins = self.offsets = self.group
+        if connections == "apart":
+            self.offsets = Lane(host, network, self._find_coordinator, self._doubt_coordinator)
+        elif connections == "joins apart":
+            self.joins = Lane(host, network, self._find_coordinator, self._doubt_coordinator)
         self.records = Lane(host, network, self._leader, self._turn_away)
         self.any = Lane(host, network, self._anybody, self._turn_away)
-        self._lanes = (self.group, self.offsets, self.records, self.any)
+        self._coordinated = tuple(dict.fromkeys((self.group, self.joins, self.offsets)))
         if software is not None:
-            self.group.opening = self.opening(software)
+            self.group.opening = self.joins.opening = self.opening(software)
 
     def version(self, api: Api) -> int:
         """Return the version in which this peer speaks an API."""
@@ -94,6 +104,8 @@ class PeerLink:
         """Forget the coordinator and the connection to it; the next request looks it up."""
         self.forget_coordinator()
         self.group.drop()
+        if self.joins is not self.group:
+            self.joins.drop()
 
     def forget_coordinator(self) -> None:
         """Say that the known coordinator is not, or may not be, the coordinator."""
@@ -101,7 +113,7 @@ class PeerLink:
 
     def close(self) -> None:
         """Close every connection; nobody is told anything any more."""
-        for lane in self._lanes:
+        for lane in (*self._coordinated, self.records, self.any):
             lane.close()
 
     # -- where to
@@ -142,10 +154,10 @@ class PeerLink:
         self._is_looking = False
         self._waits.reset()
         self._coordinator = (found.host, found.port)
-        self.group.connect()
-        self.offsets.connect()
+        for lane in self._coordinated:
+            lane.connect()
 
     def _look_again(self) -> None:
         self._is_looking = False
-        if self.group.is_wanted or self.offsets.is_wanted:
+        if any(lane.is_wanted for lane in self._coordinated):
             self._look_up()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
 from kohort.client.consumer_messages import REGEX_VERSION
@@ -68,6 +68,7 @@ class Peer:
         self._inbox: deque[inputs.Input] = deque()
         self._is_stepping = False
         self._told: Partitions = NOTHING
+        self._awaited: tuple[frozenset[str], int, Callable[[], None]] | None = None
         self._alarm = Alarm(host, self._tick)
         self.link = PeerLink(
             name,
@@ -79,6 +80,7 @@ class Peer:
             versions=kind.versions,
             request_timeout_ms=config.request_timeout_ms,
             software=kind.software,
+            connections=kind.connections,
         )
         self.topics = PeerTopics(self.link, config.metadata_ms, self._topics_changed)
         speech = ConsumerSpeech if kind.protocol == "consumer" else ClassicSpeech
@@ -140,6 +142,10 @@ class Peer:
         else:
             self._end("closed")
 
+    def when_in(self, states: frozenset[str], wait_us: int, action: Callable[[], None]) -> None:
+        """Do something once, so long after the member's state machine is next in one of these states."""
+        self._awaited = (states, wait_us, action)
+
     def subscribe(self, topics: Sequence[str], pattern: str | None = None) -> None:
         """Want other topics from now on."""
         self._wants = (tuple(topics), pattern)
@@ -182,6 +188,9 @@ class Peer:
             error = getattr(event, "error", None)
             cause = f"{type(event).__name__} {error.name}" if error else type(event).__name__
             self.observer.member_moved(self, member.state.value, cause)
+            if self._awaited is not None and member.state.value in self._awaited[0]:
+                (_, wait_us, action), self._awaited = self._awaited, None
+                self.host.after_us(wait_us, action)
         for effect in asked:
             self._carry_out(effect)
             if self.is_over:

@@ -25,6 +25,7 @@ from kohort.model.ids import topic_id_text
 from kohort.sim.peers.kinds import Kind
 from kohort.sim.peers.lane import reader
 from kohort.sim.peers.link import PeerLink
+from kohort.sim.peers.pace import Heartbeats
 from kohort.sim.peers.topics import PeerTopics
 from kohort.wire.apis import Api
 from kohort.wire.codec import MalformedMessage
@@ -65,6 +66,7 @@ class ClassicSpeech:
         self._take = take
         self._asked = asked
         self._heard = heard
+        self._beats = Heartbeats(kind.pace, self.member, link.host, config.heartbeat_interval_ms, take)
         self._held_back = 0
         self._beat_as: Identity | None = None
         self._beat = b""
@@ -104,9 +106,11 @@ class ClassicSpeech:
             if answer is not None:
                 code = error_for(answer.error_code)
             self._heard("Heartbeat", code, "")
+            self._beats.answered(identity)
             self._take(inputs.HeartbeatAnswered(identity, code))
 
         self._asked("Heartbeat", "")
+        self._beats.sent(identity)
         self._link.group.ask(self._beat, self._beat_read, answered, self._beat_ms)
 
     def _join(self, effect: effects.Join) -> None:
@@ -141,12 +145,12 @@ class ClassicSpeech:
             heard(code, answer)
 
         self._held_back += 1
-        self._link.ask(self._link.group, request, answered, timeout_ms=self._held_back_ms)
+        self._link.ask(self._link.joins, request, answered, timeout_ms=self._held_back_ms)
 
     def _leave(self, effect: effects.Leave) -> None:
         if self._held_back:
             # On a new connection: brokers answer in order.
-            self._link.group.drop()
+            self._link.joins.drop()
         request = classic_messages.leave_request(self._link.group_id, self._config, effect)
 
         def answered(code: ErrorCode, answer: Any) -> None:

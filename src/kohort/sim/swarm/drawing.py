@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kohort.sim.draw import Draw
 from kohort.sim.peers.kinds import KINDS, PeerConfig
-from kohort.sim.swarm.menu import MENU, Luck, Sketch
+from kohort.sim.swarm.menu import COOPERATIVE, MENU, Luck, Sketch
 from kohort.sim.swarm.plan import SECOND_US, MemberPlan, Plan, Step, TopicPlan
 
 EAGER = (
@@ -25,7 +25,7 @@ EAGER = (
 """Kinds that can be in one group."""
 FAMILIES = {
     "rolling": ("rolling", "rolling", "rolling-java"),
-    "cooperative": ("cooperative", "cooperative", "cooperative-java", "cooperative-v1", "cooperative-v2"),
+    "cooperative": COOPERATIVE,
     "consumer": (
         "consumer",
         "consumer",
@@ -78,6 +78,9 @@ def draw_plan(seed: int) -> Plan:
         families = mix.bounces if mix.is_in_order else random.choices(mix.bounces, k=2)
         eager = next((kinds for kinds in EAGER if member.kind.name in kinds), EAGER[0])
         variants.append(tuple(draw_member(random, member, family, topics, eager) for family in families))
+    commits = Draw(seed).stream("plan/auto-commit")
+    members = [_committing(commits, member) for member in members]
+    variants = [tuple(_committing(commits, member) for member in each) for each in variants]
     steps = draw_steps(Draw(seed), Sketch(random, end_us, topics, nodes, tuple(members)))
     return Plan(seed, settings, topics, nodes, tuple(members), tuple(variants), steps, end_us)
 
@@ -160,6 +163,11 @@ def draw_member(
         rejoins=0.02 if random.random() < 0.1 else 0.0,
     )
     return MemberPlan(basis.name, kind, config)
+
+
+def _committing(random: Random, member: MemberPlan) -> MemberPlan:
+    """Return a member with an interval of automatic commits: often within each heartbeat interval, or seldom."""
+    return member._replace(config=replace(member.config, auto_commit_ms=random.choice((1_000, 2_500, 5_000))))
 
 
 def draw_steps(draw: Draw, sketch: Sketch, menu: Iterable[Luck] = MENU) -> tuple[Step, ...]:

@@ -7,15 +7,23 @@ counted as met. Every fault that lasts ends with the faults as a whole at the la
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode
+from kohort.sim.peers.kinds import KINDS
 from kohort.sim.swarm.plan import SECOND_US, Step
 from kohort.sim.swarm.stage import Seat, Stage
 
 OFFSETS_TOPIC = "__consumer_offsets"
+
+_STATES: Mapping[str, frozenset[str]] = {
+    "joining": frozenset({"joining"}),
+    "syncing": frozenset({"assigning", "syncing", "acknowledging"}),
+    "revoking": frozenset({"preparing", "completing", "reconciling"}),
+}
+"""In which states of its state machine a member is, by what a plan calls it."""
 
 RETRY_US = SECOND_US
 """How soon a node that could not start is tried again."""
@@ -35,6 +43,8 @@ class Faults:
             "start": self._start,
             "kill": self._kill,
             "close": self._close,
+            "close within": self._close_within,
+            "old client": self._old_client,
             "freeze": self._freeze,
             "bounce": self._bounce,
             "roll": self._roll,
@@ -104,6 +114,8 @@ class Faults:
             self._boot(stage.place)
         stage.count_topics()
         for seat in stage.seats.values():
+            if seat.plan.kind.name == "cooperative-v0":
+                seat.retire()  # the group has told that it gets nothing
             seat.behave()
             if seat.has_started and not seat.is_running and not seat.stays_away:
                 seat.start()
@@ -127,6 +139,34 @@ class Faults:
 
     def _close(self, step: Step, _: Random) -> bool:
         return self._end_and_restart(self._seat(step), step, "close")
+
+    def _close_within(self, step: Step, _: Random) -> bool:
+        """Close a member in the middle of a round: when it is next in a state, which the restart of another brings."""
+        seat = self._seat(step)
+        if seat.peer is None or not seat.is_running:
+            return False
+
+        def close() -> None:
+            if self._scheduler.now_us < self._until_us and self._end_and_restart(seat, step, "close"):
+                self.tell("closed within", seat.name, step.text("state"))
+                self.met[step.what] = self.met.get(step.what, 0) + 1
+
+        seat.peer.when_in(_STATES[step.text("state")], step.get("wait_us"), close)
+        others = [each for each in self._stage.seats.values() if each.group == seat.group and each is not seat]
+        other = next((each for each in others if each.is_running and not each.is_closing), None)
+        if other is not None:
+            self.tell("close", other.name, "so that there is a round")
+            other.close()
+            self._later(SECOND_US, self._bring_back, other)
+        return False  # it counts when it happens
+
+    def _old_client(self, step: Step, _: Random) -> bool:
+        """A member is restarted as a program of before KIP-429, which writes version 0 of the embedded protocol."""
+        seat = self._seat(step)
+        if not seat.is_running:
+            return False
+        seat.plan = seat.plan._replace(kind=KINDS["cooperative-v0"])
+        return self._end_and_restart(seat, step, "close")
 
     def _bounce(self, step: Step, _: Random) -> bool:
         seat = self._seat(step)

@@ -17,6 +17,10 @@ Drawn = tuple[str, str, How] | None
 """What, subject, arguments; None where nothing comes of it."""
 
 
+COOPERATIVE = ("cooperative", "cooperative", "cooperative-java", "cooperative-v1", "cooperative-v2")
+"""Kinds of an upgraded cooperative group: all their members say what they own."""
+
+
 class Sketch(NamedTuple):
     """What of a plan is known when its steps are drawn."""
 
@@ -169,6 +173,21 @@ def _odds(random: Random) -> tuple[str, int]:
     return "odds_ppm", random.choice((1_000_000, 300_000, 50_000))
 
 
+def _close_within(sketch: Sketch) -> Drawn:
+    random = sketch.random
+    state = random.choice(("joining", "joining", "syncing", "revoking"))
+    wait = "wait_us", random.choice((0, 1_000, 50_000, 400_000))
+    return "close within", random.choice(sketch.members).name, (("state", state), wait, _down(random))
+
+
+def _old_client(sketch: Sketch) -> Drawn:
+    return "old client", sketch.random.choice(sketch.members).name, (_down(sketch.random),)
+
+
+def _is_cooperative(sketch: Sketch) -> bool:
+    return all(member.kind.name in COOPERATIVE for member in sketch.members)
+
+
 def _has_two_nodes(sketch: Sketch) -> bool:
     return len(sketch.nodes) > 1
 
@@ -183,6 +202,8 @@ MENU = (
     Luck("drift", 0.3, _drift, is_lasting=True),
     Luck("kill member", 0.35, _of_member("kill", _down)),
     Luck("close member", 0.35, _of_member("close", _down)),
+    Luck("close within", 0.3, _close_within, 3),
+    Luck("old client", 0.2, _old_client, 2, fits=_is_cooperative),
     Luck("freeze member", 0.3, _of_member("freeze", _lasts)),
     Luck("bounce", 0.35, _bounce),
     Luck("roll", 0.3, _roll, 2),

@@ -73,6 +73,11 @@ class Seat:
         if self.peer is not None and not self.peer.is_over:
             self.peer.kill()
 
+    def retire(self) -> None:
+        """Have the member end in good order, and not come back."""
+        self.close()
+        self.stays_away = True
+
     def change(self) -> None:
         """Have the next process configured as a bounce would."""
         self.plan = self._variants[self._bounces % len(self._variants)]

@@ -116,7 +116,7 @@ def test_a_frozen_member_does_nothing_and_then_finds_that_it_is_out() -> None:
 
 
 def test_commits_on_the_groups_connection_wait_behind_a_join_that_is_held_back() -> None:
-    kind = Kind("old", commits_with_group=True)
+    kind = Kind("old", connections="one")
     world = PeerWorld(**{"group.initial.rebalance.delay.ms": "3000", "kohort.group.initial.quiet.ms": "-1"})
     world.peer("m1", kind, commit="sync")
     world.feed(5)
