@@ -182,6 +182,27 @@ AT_LEAST_ONCE = Invariant(
     "Kafka's consumer",
     (Moment.DELIVERY, Moment.COMMIT, Moment.END),
 )
+CLOSE_KEEPS_WORK = Invariant(
+    "CloseKeepsWork",
+    "What a member has finished when its user closes it is committed before it is gone, in every state in which the "
+    "coordinator takes that commit, so that nobody repeats it.",
+    "KIP-429; Kafka's consumer",
+    (Moment.COMMIT, Moment.EVENT),
+)
+STANDSTILL_BOUNDED = Invariant(
+    "StandstillBounded",
+    "In a round of a classic group no partition is without an owner for longer than one heartbeat interval and the "
+    "slowest join: the longest time from a member's learning of the round to its JoinGroup or LeaveGroup.",
+    "kohort; KIP-429",
+    (Moment.EVENT,),
+)
+CAUSES_ARE_TRUE = Invariant(
+    "CausesAreTrue",
+    "What `explain` says of a group is what happened to it: who joined, was closed, was killed, which topic changed, "
+    "what each member wants, and who owns what in the end.",
+    "kohort",
+    (Moment.END,),
+)
 BOUNDED_MEMORY = Invariant(
     "BoundedMemory",
     "What a shard and its node keep is bounded by the members, partitions, expressions and connections that there are.",
@@ -225,6 +246,9 @@ CATALOGUE: tuple[Invariant, ...] = (
     CONVERGES_AFTER_HEALING,
     CALLBACK_CONTRACT,
     AT_LEAST_ONCE,
+    CLOSE_KEEPS_WORK,
+    STANDSTILL_BOUNDED,
+    CAUSES_ARE_TRUE,
     BOUNDED_MEMORY,
     PHASE_FITS,
     COUNTS_AGREE,

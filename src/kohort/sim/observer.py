@@ -105,6 +105,12 @@ class Observer:
     def member_started(self, member: SeenMember) -> None:
         """See a member's process begin."""
 
+    def configured(self, member: SeenMember, heartbeat_interval_ms: int) -> None:
+        """See how often a member that begins will send heartbeats (classic)."""
+
+    def closing(self, member: SeenMember, finished: Mapping[TopicPartition, int]) -> None:
+        """See a member's user close it, with what it has finished and no commit has been answered for."""
+
     def member_ended(self, member: SeenMember, how: str) -> None:
         """See it end: `closed`, `killed`, or `failed: …`. It acts no more from here on."""
 
@@ -143,6 +149,9 @@ class Observer:
         errors: Mapping[TopicPartition, ErrorCode],
     ) -> None:
         """See what became of it. A commit without an answer is answered REQUEST_TIMED_OUT or NETWORK_EXCEPTION."""
+
+    def subscribed(self, member: SeenMember, topics: tuple[str, ...]) -> None:
+        """See which topics a JoinGroup names, just before it is asked; for heartbeats, where they are new."""
 
     def asked(self, member: SeenMember, request: str, detail: str) -> None:
         """See a group request leave a member."""

@@ -86,6 +86,7 @@ class Application:
         elif self._closing is not None:
             if not self._is_close_said:
                 self._is_close_said = True
+                self._peer.observer.closing(self._peer, self.reading.finished())
                 self._peer.take(self._closing)
         elif self.reading.entries:
             if self._peer.config.commit == "auto":

@@ -68,6 +68,8 @@ class Peer:
         self._inbox: deque[inputs.Input] = deque()
         self._is_stepping = False
         self._told: Partitions = NOTHING
+        self._named: tuple[str, ...] = ()
+        """The topics that the group was told last."""
         self._awaited: tuple[frozenset[str], int, Callable[[], None]] | None = None
         self._alarm = Alarm(host, self._tick)
         self.link = PeerLink(
@@ -123,6 +125,7 @@ class Peer:
         if not self.host.is_up:
             self.host.boot()
         self.observer.member_started(self)
+        self.observer.configured(self, self.config.heartbeat_interval_ms)
         self.topics.is_following_all = self._wants[1] is not None
         self.topics.follow(self._wants[0])
         self.topics.look()
@@ -275,6 +278,9 @@ class Peer:
     # -- what it says and hears
 
     def _asked(self, request: str, detail: str) -> None:
+        if request == "JoinGroup" or (request == "ConsumerGroupHeartbeat" and self.member.topics is not self._named):
+            self._named = self.member.topics
+            self.observer.subscribed(self, self._named)
         self.observer.asked(self, request, detail)
 
     def _heard(self, request: str, error: ErrorCode, detail: str) -> None:

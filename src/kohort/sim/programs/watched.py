@@ -110,6 +110,7 @@ class Watching(Onlooker):
             match effect:
                 case effects.Join():
                     offers = ",".join(name for name, _ in effect.protocols)
+                    self._observer.subscribed(member, effect.protocols[0][1].topics)
                     self._observer.asked(member, "JoinGroup", f"{offers}: {effect.reason}")
                 case effects.Sync():
                     said = f"{len(effect.assignments)} assignments of {effect.protocol_name}"

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from kohort.group.invariants import CONVERGES_AFTER_HEALING
 from kohort.sim.checks import Checker, InvariantBroken, all_checkers
+from kohort.sim.checks.standstill import StandstillChecker
 from kohort.sim.observer import Observer, Observers
 from kohort.sim.scheduler import Scheduler
 from kohort.sim.swarm.faults import Faults
@@ -68,6 +69,8 @@ class Outcome(NamedTuple):
     coverage: dict[str, int]
     failures: dict[str, int]
     """Members that could not go on, by the error that told them."""
+    unowned_us: int = 0
+    """How long partitions were without an owner, added up over all of them."""
 
     @property
     def passed(self) -> bool:
@@ -92,6 +95,7 @@ def run(plan: Plan, *observers: Observer, checkers: Sequence[Checker] | None = N
         met=dict(sorted(world.faults.met.items())),
         coverage=_coverage(checkers, world),
         failures=dict(sorted(world.census.failures.items())),
+        unowned_us=sum(each.unowned_us for each in checkers if isinstance(each, StandstillChecker)),
     )
 
 

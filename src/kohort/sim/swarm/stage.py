@@ -35,6 +35,8 @@ class Seat:
         """Whether the world has ever seen it."""
         self.stays_away = False
         """Whether it has gone for good."""
+        self.is_retired = False
+        """Whether nothing may bring it back."""
         self.is_closing = False
         """Whether the process is on its way out."""
         self._stage = stage
@@ -49,7 +51,7 @@ class Seat:
 
     def start(self) -> None:
         """Begin the process, unless one runs."""
-        if self.is_running:
+        if self.is_running or self.is_retired:
             return
         self.has_started = True
         self.is_closing = False
@@ -74,9 +76,9 @@ class Seat:
             self.peer.kill()
 
     def retire(self) -> None:
-        """Have the member end in good order, and not come back."""
+        """Have the member end in good order, and never come back."""
+        self.is_retired = self.stays_away = True
         self.close()
-        self.stays_away = True
 
     def change(self) -> None:
         """Have the next process configured as a bounce would."""

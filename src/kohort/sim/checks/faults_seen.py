@@ -1,0 +1,90 @@
+"""Which faults a world has had, of whom and until when: what checkers ask before they hold somebody responsible."""
+
+from __future__ import annotations
+
+from kohort.sim.checks.checker import Checker
+
+OF_CLUSTER = frozenset(
+    {
+        "kill node",
+        "power loss",
+        "stop node",
+        "move node",
+        "freeze node",
+        "slow disk",
+        "full disk",
+        "failing disk",
+        "storm",
+        "boot failed",
+        "compact failed",
+    }
+)
+"""Faults of brokers, disks and the network as a whole."""
+
+OF_MEMBER = frozenset({"freeze", "partition", "one way", "vanish", "break", "expel", "impersonate"})
+OF_TOPIC = frozenset({"delete topic", "recreate topic"})
+OF_OFFSETS = frozenset({"delete offsets", "reset offsets", "delete group"})
+
+ALWAYS, NEVER = 1 << 62, -1 << 62
+
+
+class FaultsSeen(Checker):
+    """Faults by their subject, each with the time until which it lasts, as far as the fault says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._until_us: dict[tuple[str, str], int] = {}
+        """By kind (`cluster`, `slow`, `member`, `topic`) and subject."""
+        self.names: dict[str, int] = {}
+        """How often each kind of step was seen."""
+
+    def fault(self, name: str, subject: str, detail: str) -> None:
+        """Note a fault, or the answer to what an operator asked for: it takes effect by then."""
+        name = name.removesuffix(" answered")
+        self.names[name] = self.names.get(name, 0) + 1
+        if name in OF_CLUSTER:
+            self._note("cluster", "", detail)
+        elif name in ("packets", "drift"):
+            self._note("slow", "", detail, is_lasting=True)
+        elif name in OF_MEMBER:
+            self._note("member", subject, detail)
+        elif name in OF_TOPIC:
+            self._note("topic", subject, detail)
+        elif name in OF_OFFSETS:
+            self._note("cluster", "", detail)
+
+    def _note(self, kind: str, subject: str, detail: str, *, is_lasting: bool = False) -> None:
+        lasts_us = 0
+        for word in detail.split():
+            key, _, value = word.partition("=")
+            if key in ("for_us", "down_us") and value.isdigit():
+                lasts_us += int(value)
+        until_us = ALWAYS if is_lasting else self.now_us + lasts_us
+        key_of = kind, subject
+        self._until_us[key_of] = max(self._until_us.get(key_of, NEVER), until_us)
+
+    # -- for others
+
+    def is_cluster_disturbed(self, since_us: int) -> bool:
+        """Whether brokers, disks or the network had a fault that lasted until then or later."""
+        return self._until_us.get(("cluster", ""), NEVER) >= since_us
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether packets take their time or clocks go wrong, from the world's beginning to its healing."""
+        return ("slow", "") in self._until_us
+
+    def is_member_disturbed(self, name: str, since_us: int) -> bool:
+        """Whether a member was cut off, frozen or meddled with."""
+        return self._until_us.get(("member", name), NEVER) >= since_us
+
+    def is_any_member_disturbed(self, since_us: int) -> bool:
+        """Whether any member was."""
+        return any(kind == "member" and until_us >= since_us for (kind, _), until_us in self._until_us.items())
+
+    def is_topic_changed(self, topic: str, since_us: int) -> bool:
+        """Whether a topic was deleted or made anew."""
+        return self._until_us.get(("topic", topic), NEVER) >= since_us
+
+
+__all__ = ["FaultsSeen"]
