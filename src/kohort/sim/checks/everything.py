@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from kohort.sim.checks.callbacks import CallbackChecker
+from kohort.sim.checks.causes import CauseChecker
 from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.closing import ClosingChecker
 from kohort.sim.checks.commits import CommitChecker
@@ -55,5 +56,6 @@ def all_checkers(plan: Seeded) -> list[Checker]:
         HeedingChecker(),
         EndChecker(ledgers),
         ReplayChecker(ledgers, draw.stream("checks/replay")),
+        CauseChecker(ledgers, faults),
         StateChecker(ledgers, draw.stream("checks/state")),
     ]

@@ -167,7 +167,7 @@ def draw_member(
 
 def _committing(random: Random, member: MemberPlan) -> MemberPlan:
     """Return a member with an interval of automatic commits: often within each heartbeat interval, or seldom."""
-    return member._replace(config=replace(member.config, auto_commit_ms=random.choice((1_000, 2_500, 5_000))))
+    return member._replace(config=replace(member.config, auto_commit_ms=random.choice((1_000, 2_000, 3_500))))
 
 
 def draw_steps(draw: Draw, sketch: Sketch, menu: Iterable[Luck] = MENU) -> tuple[Step, ...]:
