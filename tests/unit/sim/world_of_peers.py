@@ -14,7 +14,7 @@ from kohort.sim.feeder import Feeder
 from kohort.sim.host import Host
 from kohort.sim.network import Network
 from kohort.sim.node_host import NodeHost
-from kohort.sim.observer import Observer, SeenMember
+from kohort.sim.observer import Observer, Observers, SeenMember
 from kohort.sim.peers.kinds import KINDS, Kind, PeerConfig
 from kohort.sim.peers.peer import Peer
 from kohort.sim.scheduler import Scheduler
@@ -99,20 +99,24 @@ class Diary(Observer):
 class PeerWorld:
     """One node `n1` with a topic `t` of four partitions, and peers."""
 
-    def __init__(self, seed: int = 1, partitions: int = 4, **settings: str) -> None:
+    def __init__(self, *observers: Observer, seed: int = 1, partitions: int = 4, **settings: str) -> None:
         self.draw = Draw(seed)
         self.scheduler = Scheduler()
         self.network = Network(self.scheduler, self.draw.stream("network"))
         self.diary = Diary()
+        self.observer = Observers([self.diary, *observers])
+        self.observer.began(self.scheduler)
         host = Host("n1", self.scheduler)
-        self.node = NodeHost(host, self.network, ("n1", 9092), self.draw.stream("n1"), self.diary, SETTINGS | settings)
+        self.node = NodeHost(
+            host, self.network, ("n1", 9092), self.draw.stream("n1"), self.observer, SETTINGS | settings
+        )
         assert self.node.start()
         assert self.node.node is not None
         self.node.node.topics.create("t", partitions, {}, host.now_ms())
         self.births = 0
         feed = Host("feed", self.scheduler)
         self.topics = {"t": partitions}
-        self.feeder = Feeder(feed, self.network, [("n1", 9092)], self.draw.stream("feed"), self.diary, self.topics)
+        self.feeder = Feeder(feed, self.network, [("n1", 9092)], self.draw.stream("feed"), self.observer, self.topics)
 
     def peer(self, name: str, kind: str | Kind, host: Host | None = None, **config: Any) -> Peer:
         """Start a peer."""
@@ -125,7 +129,7 @@ class PeerWorld:
             [("n1", 9092)],
             KINDS[kind] if isinstance(kind, str) else kind,
             self.draw.stream(f"{name}/{self.births}"),
-            self.diary,
+            self.observer,
             PeerConfig("g", **config),
         )
         made.start()

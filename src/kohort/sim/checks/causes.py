@@ -219,10 +219,11 @@ class CauseChecker(Checker):
 
     def _judge_owners(self, group_id: str, told: Told) -> None:
         """What the last rebalance moved, and what is owned now, are in the hands that it says."""
+        ledger = self._ledgers.group(group_id)
         owners = {
             partition: member.identity.member_id
             for name, member in sorted(self._members.items())
-            if member.group_id == group_id
+            if member.group_id == group_id and not ledger.is_out(member.identity.member_id)
             for partition in self._owned.get(name, NOTHING)
         }
         last = told.rebalances[-1] if told.rebalances else None

@@ -79,7 +79,8 @@ class ClosingChecker(Checker):
             if closing.member.group_id != event.group_id or closing.has_left:
                 continue
             ledger = self._ledgers.group(event.group_id)
-            if ledger.is_out(closing.identity.member_id):
+            member_id = closing.identity.member_id
+            if ledger.is_out(member_id) and member_id not in ledger.left_behind:
                 closing.has_left = True
             elif not self._is_taken(ledger, closing):
                 closing.is_in_doubt = True
