@@ -62,7 +62,10 @@ def test_available_now_reads_all_and_ends_with_everything_committed_and_the_memb
     assert first.values == Counter(values)
     assert (topic.committed(), topic.members()) == ({0: 10, 1: 10, 2: 10}, 0)
     progress = ended.recentProgress[0]["sources"][0]
-    assert json.loads(progress["latestOffset"])["topics"] == {topic.name: {"0": 10, "1": 10, "2": 10}}
+    latest = json.loads(progress["latestOffset"])
+    assert latest["topics"] == {topic.name: {"0": 10, "1": 10, "2": 10}}
+    assert (latest["group"], latest["generation"]) == (topic.group_id, 1)
+    assert latest["maxOffsetsBehindLatest"] in (3, 4), "20 rows of 30 are in the first batch"
     more = topic.fill(5)
     second = Query(spark, topic, tmp_path)
     second.run()

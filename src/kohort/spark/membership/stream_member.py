@@ -160,12 +160,27 @@ class StreamMember:
         topics, cluster = self._gate.topics, self._gate.cluster_id
         return Reader(self._door.name, os.getppid(), cluster, self._member.group_id, topics, self._calls)
 
-    def ends(self) -> StreamOffset | None:
-        """Return the ends of the partitions that this member owns, as of the last look, or None."""
+    def latest(self) -> dict[str, Any] | None:
+        """Return what a query's progress shows as the latest offset of the source, or None before the first look.
+
+        It is the ends of the partitions that this member owns, and how far behind them the last planned batch ends,
+        under the names that the metrics of Spark's own source have.
+        """
         if not (ends := self._gate.ends):
             return None
         places = tuple(OffsetRange(partition, end, end) for partition, end in sorted(ends.items()))
-        return StreamOffset(self._member.group_id, -1, self._gate.generation, places, self._door.name)
+        found = StreamOffset(self._member.group_id, -1, self._gate.generation, places, self._door.name).to_json()
+        read_to = self._gate.positions
+        if self._batch is not None:
+            read_to |= {each.partition: each.stop for each in self._batch.end.places}
+        behind = [max(0, end - read_to[each]) for each, end in ends.items() if each in read_to]
+        if behind:
+            found |= {
+                "minOffsetsBehindLatest": min(behind),
+                "maxOffsetsBehindLatest": max(behind),
+                "avgOffsetsBehindLatest": sum(behind) / len(behind),
+            }
+        return found | {"memberId": self._gate.member_id, "partitions": len(ends)}
 
     async def leave(self, reason: str) -> None:
         """Leave the group; a batch that is open was not finished, and is not committed. Returns when it has left."""

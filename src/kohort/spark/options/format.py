@@ -1,7 +1,7 @@
 """The options of `format("kohort")`: those of Spark's own Kafka source and sink where they mean the same, and ours.
 
 The law: a wrong option is one sentence that names it and says what it takes, before any cluster is asked and before
-Spark starts a job. A name that is not known is refused: a typing error must not change what is read. Other settings of
+Spark starts a job. A name that is not known is refused: a typing error must not change what is read. Settings of
 Kafka's clients (`kafka.…`) that mean nothing here are let pass, so that a query moves by the format's name.
 """
 
@@ -17,6 +17,7 @@ from kohort.client.addresses import parse_addresses
 from kohort.client.config_file import reach
 from kohort.client.list_offsets import EARLIEST, LATEST
 from kohort.model.ids import TopicPartition
+from kohort.spark.options.kafka_names import KAFKA_NAMES
 from kohort.spark.options.member import MemberOptions, member_options
 from kohort.spark.options.offsets import OffsetChoice, choice_from
 from kohort.spark.options.values import Given, listed
@@ -34,10 +35,11 @@ _READ = (
     # Of Spark's source, without effect here: how long and how often its executors' consumers and its driver try.
     *("kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs"),
 )
+_LIMITS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxBytesPerTrigger", "maxTriggerDelay")
 KNOWN: dict[Kind, tuple[str, ...]] = {
     "stream": (
         *_READ,
-        *("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxBytesPerTrigger", "maxTriggerDelay"),
+        *_LIMITS,
         *("group.id", "protocol", "assignor", "assignor.weight", "instance.id", "onOffsetMismatch", "onNewCheckpoint"),
     ),
     # A batch is in no group: a prefix of the group's name has no effect.
@@ -63,6 +65,7 @@ _NOT_FOR_TASKS = {
     "transactional.id": "each task has an idempotent producer, and no transaction spans them",
     "partitioner.class": "a row goes where its column partition says, else where its key leads, as by Kafka's own",
 }
+_SECURES = ("security.", "ssl.", "sasl.", "enable.ssl.")
 _SAYS_STREAM = (
     "group.id",
     "kafka.group.id",
@@ -211,6 +214,12 @@ class SourceOptions:
 def check(options: Mapping[str, str]) -> None:
     """Refuse what is wrong where a query is written, when Spark has not said what it is. Raises ValueError."""
     given = Given(options)
+    limits = [name for name in _LIMITS if name in given]
+    if limits and not any(name in given for name in ("group.id", "kafka.group.id")):
+        raise ValueError(
+            f"the option group.id is missing: {limits[0]} is a stream's, and a stream is a member of a group; a batch"
+            f" does without {limits[0]}"
+        )
     is_batch = any(name in given for name in set(KNOWN["batch"]) - set(KNOWN["stream"]) - {"groupIdPrefix"})
     is_stream = any(name in given for name in _SAYS_STREAM)
     SourceOptions.parse(options, "stream" if is_stream and not is_batch else "batch")
@@ -231,7 +240,9 @@ def _refuse(given: Given, kind: Kind) -> None:
                 raise ValueError(f"a stream has no option {name}: {why}")
     # A batch and a sink are in no group: what says how a stream is takes no effect there, and does no harm.
     known = KNOWN["stream"] + (KNOWN[kind] if kind != "stream" else ())
-    given.refuse_unknown(known, "kafka.")
+    # `_security` says what is wrong with a setting that secures a connection.
+    secured = [name for name in given.under("kafka.") if name.startswith(_SECURES)]
+    given.refuse_unknown(known, "kafka.", (*KAFKA_NAMES, *secured))
 
 
 def _check_addresses(servers: str) -> None:
@@ -242,9 +253,7 @@ def _check_addresses(servers: str) -> None:
 
 
 def _security(properties: Mapping[str, str]) -> dict[str, str]:
-    found = {name: value for name, value in properties.items() if name.startswith(("security.", "ssl.", "sasl."))}
-    if "enable.ssl.certificate.verification" in properties:
-        found["enable.ssl.certificate.verification"] = properties["enable.ssl.certificate.verification"]
+    found = {name: value for name, value in properties.items() if name.startswith(_SECURES)}
     try:
         reach(found)
     except (ValueError, OSError) as error:

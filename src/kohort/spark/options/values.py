@@ -77,17 +77,24 @@ class Given:
             name[len(start) :]: value.strip() for name, (_, value) in self._options.items() if name.startswith(start)
         }
 
-    def refuse_unknown(self, known: Iterable[str], prefix: str) -> None:
-        """Raise ValueError for a name that is neither known nor begins with `prefix`, with the nearest known one."""
-        names = {name.lower(): name for name in known}
+    def refuse_unknown(self, known: Iterable[str], prefix: str, prefixed: Iterable[str]) -> None:
+        """Raise ValueError for a name that is not known, with the nearest known one.
+
+        `prefixed` are those that are known behind `prefix`.
+        """
+        plain = {name.lower(): name for name in known}
+        names = plain | {f"{prefix}{name}".lower(): f"{prefix}{name}" for name in prefixed}
         for lower, (name, _) in self._options.items():
-            if lower in names or lower.startswith(prefix.lower()):
+            if lower in names:
                 continue
             near = difflib.get_close_matches(lower, names, n=1, cutoff=0.75)
-            meant = (
-                f": {names[near[0]]} is meant" if near else f": there are {listed(sorted(names.values()))}, {prefix}*"
-            )
-            raise ValueError(f"there is no option {name} here{meant}")
+            if near:
+                meant = f"{names[near[0]]} is meant"
+            elif lower.startswith(prefix):
+                meant = f"Kafka's clients have no setting {name[len(prefix) :]}"
+            else:
+                meant = f"there are {listed(sorted(plain.values()))}, {prefix}*"
+            raise ValueError(f"there is no option {name} here: {meant}")
 
     def _used(self, *names: str) -> str:
         return next((name for name in names if name.lower() in self._options), names[0])

@@ -118,9 +118,8 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         return end.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """Return the ends of the owned partitions, from which Spark's progress shows the lag."""
-        ends = self._member.ends() if self._member is not None else None
-        return ends.to_json() if ends is not None else None
+        """Return the ends of the owned partitions, and how far behind them the query is, for Spark's progress."""
+        return self._member.latest() if self._member is not None else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the pieces of the batch that ends at `end`, which its end alone describes."""

@@ -89,6 +89,21 @@ def test_security_is_said_in_kafkas_names_and_travels_as_plain_values() -> None:
         (STREAM | {"assign": "{}"}, "stream", "a stream has no option assign: partitions are shared out by the group"),
         (STREAM | {"endingOffsets": "latest"}, "stream", "a stream has no option endingOffsets"),
         (STREAM | {"startingOffset": "earliest"}, "stream", "no option startingOffset here: startingOffsets is meant"),
+        (
+            STREAM | {"kafka.sesion.timeout.ms": "9000"},
+            "stream",
+            "there is no option kafka.sesion.timeout.ms here: kafka.session.timeout.ms is meant",
+        ),
+        (SERVERS | {"kafka.my.own": "1"}, "write", "Kafka's clients have no setting my.own"),
+        (STREAM | {"kafka.ssl.truststor.location": "f"}, "stream", "ssl.truststor.location is not supported"),
+        (
+            STREAM
+            | {"kafka.security.protocol": "SSL"}
+            | dict.fromkeys(("kafka.ssl.truststore.location", "kafka.ssl.truststore.password"), "store.jks"),
+            "stream",
+            "ssl.truststore.location is no PEM file by ssl.truststore.type",
+        ),
+        (STREAM | {"onNewCheckpoint": "latest"}, "stream", "it takes fail, group or startingOffsets"),
         (STREAM | {"startingOffsets": "first"}, "stream", "startingOffsets is 'first': it takes earliest, latest, or"),
         (STREAM | {"startingOffsets": '{"flihgts": {"0": 5}}'}, "stream", "names flihgts, and subscribe is flights"),
         (
@@ -192,6 +207,8 @@ def test_where_a_query_is_written_its_options_say_whether_it_is_a_stream() -> No
     check(STREAM | {"endingOffsets": "latest"})
     with pytest.raises(ValueError, match=r"in a batch it takes earliest.*, and a stream needs the option group\.id"):
         check(SERVERS | {"subscribe": "flights", "startingOffsets": "latest"})
+    with pytest.raises(ValueError, match=r"group\.id is missing: maxOffsetsPerTrigger is a stream's"):
+        check(SERVERS | {"subscribe": "flights", "maxOffsetsPerTrigger": "5"})
     with pytest.raises(ValueError, match=r"groupIdPrefix: the group is named by group\.id"):
         check(STREAM | {"groupIdPrefix": "query"})
     with pytest.raises(ValueError, match="protocol is 'x'"):
