@@ -5,9 +5,12 @@ Whatever the caller passes in `conf` wins. It knows nothing of groups or topics.
 
 from __future__ import annotations
 
+import io
 import os
+import re
 import sys
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from importlib.resources import files
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -33,22 +36,65 @@ def build(
 ) -> SparkSession:
     """Return the running Spark session, or start one.
 
-    `app` is the application's name; `conf` are Spark settings, which win over ours; `java_options` are added to those
-    of the driver's Java. Raises SparkMissing when PySpark or pyarrow is not installed, JavaMissing when there is no
-    Java 17 or newer.
+    `app` is the application's name; `master` is also `sc://host:port`, a server of Spark Connect, and the environment
+    variable SPARK_REMOTE wins over it, as everywhere in Spark. `conf` are Spark settings, which win over ours;
+    `java_options` are added to those of the driver's Java. Raises SparkMissing when PySpark or pyarrow is not
+    installed, JavaMissing when there is no Java 17 or newer.
     """
     require_spark()
+    if (remote := os.environ.get("SPARK_REMOTE", master)).startswith("sc://"):
+        return _connect(app, remote, conf or {})
     # Spark starts its Python workers as `python3` from PATH unless told otherwise.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["JAVA_HOME"] = str(java_home())
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(app).master(master)
-    for name, value in (settings(master, log_level, java_options) | dict(conf or {})).items():
-        builder = builder.config(name, str(value).lower() if isinstance(value, bool) else str(value))
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel(log_level)
+    session = _configured(builder, settings(master, log_level, java_options) | dict(conf or {})).getOrCreate()
+    if not is_remote(session):
+        session.sparkContext.setLogLevel(log_level)
     return session
+
+
+def _connect(app: str, remote: str, conf: Mapping[str, str | int | bool]) -> SparkSession:
+    """Return a session of a Connect server; what runs there, and how, was settled when that was started."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(app).remote(remote)
+    return _configured(builder, {"spark.sql.session.timeZone": "UTC"} | dict(conf)).getOrCreate()
+
+
+def _configured(builder: SparkSession.Builder, conf: Mapping[str, str | int | bool]) -> SparkSession.Builder:
+    for name, value in conf.items():
+        builder = builder.config(name, str(value).lower() if isinstance(value, bool) else str(value))
+    return builder
+
+
+def is_remote(session: SparkSession) -> bool:
+    """Return whether a session is one of Spark Connect, which has no SparkContext."""
+    return type(session).__module__.startswith("pyspark.sql.connect")
+
+
+def parallelism(session: SparkSession) -> int:
+    """Return how many tasks a session runs at once; of Spark Connect, as many as it cuts a range into."""
+    if not is_remote(session):
+        return int(session.sparkContext.defaultParallelism)
+    shown = io.StringIO()
+    with redirect_stdout(shown):
+        session.range(1).explain()
+    found = re.search(r"splits=(?:Some\()?(\d+)", shown.getvalue())
+    return int(found[1]) if found else 1
+
+
+def use_this_python(session: SparkSession) -> None:
+    """Let a local session run what is given to it from now on with this interpreter, unless PYSPARK_PYTHON names one.
+
+    Spark takes `python3` from the PATH, which is another one where a virtual environment is not activated.
+    """
+    if not is_remote(session) and "PYSPARK_PYTHON" not in os.environ:
+        context = session.sparkContext
+        if context.master.startswith("local"):
+            context.pythonExec = sys.executable
 
 
 def settings(master: str, log_level: str = "ERROR", java_options: str = "") -> dict[str, str | int | bool]:

@@ -17,6 +17,7 @@ from kohort.spark.options.values import Given
 from kohort.spark.rows.columns import spark_columns
 from kohort.spark.rows.read_rows import ReadSettings
 from kohort.spark.rows.rounds import OffsetRange, ranges_to_json
+from kohort.spark.session import parallelism, use_this_python
 from kohort.spark.source.batch_source import RangeReader
 from kohort.spark.source.group_reader import GroupReader
 from kohort.spark.source.writer import SinkSettings, StreamWriter, Writer
@@ -73,7 +74,8 @@ def make_known(spark: SparkSession) -> None:
     if spark in _registered:
         return
     # Spark pickles the class: one that is made here travels with what it knows of the session.
-    known = type("KohortSource", (KohortSource,), {"cores": spark.sparkContext.defaultParallelism})
+    use_this_python(spark)
+    known = type("KohortSource", (KohortSource,), {"cores": parallelism(spark)})
     spark.dataSource.register(known)
     _registered.add(spark)
 

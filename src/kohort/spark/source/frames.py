@@ -13,6 +13,7 @@ import pyarrow as pa
 from kohort.spark.rows.columns import arrow_schema, spark_schema
 from kohort.spark.rows.read_rows import ReadSettings, read_rows_by_range
 from kohort.spark.rows.rounds import OffsetRange
+from kohort.spark.session import parallelism
 from kohort.spark.source.data_source import read_ranges_as_frame
 
 if TYPE_CHECKING:
@@ -43,4 +44,4 @@ def frame_on_driver(
 
 def frame_on_executors(spark: SparkSession, settings: ReadSettings, ranges: Sequence[OffsetRange]) -> DataFrame:
     """Return the rows of ranges, read by Spark's tasks when an action runs, in parallel."""
-    return read_ranges_as_frame(spark, settings, ranges, spark.sparkContext.defaultParallelism)
+    return read_ranges_as_frame(spark, settings, ranges, parallelism(spark))
