@@ -24,6 +24,7 @@ from interop.unavailable import Unavailable
 from bench.assignors import assignors
 from bench.codec_row import codec
 from bench.coordinator import coordinator
+from bench.first_query import first_query
 from bench.fleet_decode import fleet_decode
 from bench.fleet_pipeline import fleet_pipeline
 from bench.group_stream import group_stream
@@ -54,6 +55,7 @@ ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     "server-assignors": server_rows,
     "spark": spark_read,
     "group-stream": group_stream,
+    "first-query": first_query,
     "takeover": takeover,
     "fleet-decode": fleet_decode,
     "fleet-pipeline": fleet_pipeline,

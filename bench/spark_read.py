@@ -63,7 +63,7 @@ def by_kohort(
     spark: SparkSession, broker: Broker, topic: str, starts: dict[int, int], stops: dict[int, int]
 ) -> DataFrame:
     """Return exact offset ranges through our source."""
-    from kohort.spark.rows.read_rows import ReadSettings
+    from kohort.spark.rows.read_settings import ReadSettings
     from kohort.spark.rows.rounds import OffsetRange
     from kohort.spark.source.data_source import read_ranges_as_frame
 

@@ -13,7 +13,8 @@ pytest.importorskip("pyarrow")
 
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
-from kohort.spark.rows.read_rows import ReadSettings, read_rows
+from kohort.spark.rows.read_rows import read_rows
+from kohort.spark.rows.read_settings import ReadSettings
 from kohort.spark.rows.rounds import OffsetRange
 from kohort.wire.apis import Api
 from kohort.wire.compression import Compression

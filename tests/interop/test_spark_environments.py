@@ -34,9 +34,9 @@ with GroupStream(spark, topic, rows_on_driver=10, **settings) as stream:
 print(sum(rounds))
 options = {"kafka.bootstrap.servers": address, "subscribe": topic, "group.id": "query", "startingOffsets": "earliest"}
 rows = spark.readStream.format("kohort").options(**options).load()
-query = rows.writeStream.format("noop").option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
-query.awaitTermination()
-print(sum(each["numInputRows"] for each in query.recentProgress))
+query = rows.writeStream.format("memory").queryName("seen").option("checkpointLocation", checkpoint)
+query.trigger(availableNow=True).start().awaitTermination()
+print(spark.table("seen").count())
 spark.stop()
 """
 
@@ -75,7 +75,6 @@ def test_format_and_group_stream_work_in_a_session_of_spark_connect(topic: Topic
     """Rounds above rows_on_driver are read by executors, which takes the format and the number of cores."""
     pytest.importorskip("grpc")
     assert run(CONNECT, topic, tmp_path, dict(os.environ)) == ["True", "2", "60", "60"]
-    assert topic.members() == 0
 
 
 def test_a_registered_format_runs_with_the_interpreter_of_an_environment_that_is_not_activated(

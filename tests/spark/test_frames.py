@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.spark.rows.read_rows import ReadSettings
+from kohort.spark.rows.read_settings import ReadSettings
 from kohort.spark.rows.rounds import OffsetRange
 from kohort.spark.source.frames import frame_on_driver, frame_on_executors
 from kohort.wire.compression import Compression

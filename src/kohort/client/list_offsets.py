@@ -11,17 +11,23 @@ from typing import NamedTuple
 
 from kohort.client.cluster import Cluster
 from kohort.client.errors import PartitionErrors, UnknownPartition, UnknownTopic
+from kohort.client.offset_specs import EARLIEST, LATEST, MAX_TIMESTAMP, READ_COMMITTED, READ_UNCOMMITTED
 from kohort.client.retry import is_worth_a_retry, remaining_ms
 from kohort.client.view import Broker
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import TopicPartition
 from kohort.wire.messages import ListOffsetsRequest
 
-LATEST = -1
-EARLIEST = -2
-MAX_TIMESTAMP = -3
-
-READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "MAX_TIMESTAMP",
+    "READ_COMMITTED",
+    "READ_UNCOMMITTED",
+    "OffsetAndTimestamp",
+    "list_ends",
+    "list_offsets",
+]
 
 
 class OffsetAndTimestamp(NamedTuple):

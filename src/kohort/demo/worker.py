@@ -21,8 +21,9 @@ from kohort.demo.query import run_query
 from kohort.demo.result import GROUP_COLUMNS, Part, write_part
 from kohort.demo.task import Task
 from kohort.spark.group_stream import GroupStream
-from kohort.spark.rows.columns import ARROW_SCHEMA, spark_schema
+from kohort.spark.rows.columns import ARROW_SCHEMA
 from kohort.spark.rows.rounds import Round
+from kohort.spark.rows.spark_columns import spark_schema
 from kohort.spark.session import build
 
 if TYPE_CHECKING:

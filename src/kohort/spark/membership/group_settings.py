@@ -24,7 +24,7 @@ from kohort.client.protocol_settings import (
 from kohort.client.switching import GroupProtocol
 from kohort.client.view import ClusterView
 from kohort.client.wanted import Wanted
-from kohort.spark.rows.read_rows import Isolation, ReadSettings
+from kohort.spark.rows.read_settings import Isolation, ReadSettings
 
 Reset = Literal["earliest", "latest", "none"]
 

@@ -14,10 +14,11 @@ import logging
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.spark.membership.calls import Calls
 from kohort.spark.membership.door import directory, is_private, place
 
 log = logging.getLogger(__name__)
@@ -26,21 +27,6 @@ _LOOK_S = 0.05
 _ANSWER_S = 2.0
 PATIENCE_S = 5.0
 """How long a planned batch of another query may wait to be read: Spark writes its end to the checkpoint meanwhile."""
-
-
-@dataclass(slots=True)
-class Calls:
-    """What Spark has asked of one reader: times in the clock of the machine, which its processes share."""
-
-    made_ns: int = field(default_factory=time.monotonic_ns)
-    called_ns: int = 0
-    is_planned: bool = False
-    """Whether a batch was planned last, and Spark has not come back for it."""
-
-    def called(self) -> None:
-        """Note a call of Spark's."""
-        self.called_ns = self.called_ns or time.monotonic_ns()
-        self.is_planned = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,24 +24,22 @@ from kohort.client.listener import RebalanceListener
 from kohort.client.protocol_settings import ISOLATION
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import topic_id_text
+from kohort.spark.membership.calls import Calls
 from kohort.spark.membership.checkpoint import Checkpoint
 from kohort.spark.membership.commit_mark import CommitMark
 from kohort.spark.membership.door import Door
 from kohort.spark.membership.group_settings import GroupSettings
 from kohort.spark.membership.round_gate import Available, RoundGate
-from kohort.spark.membership.siblings import Calls, Reader, Siblings
+from kohort.spark.membership.siblings import Reader, Siblings
 from kohort.spark.membership.starting_points import ChoicePolicy
 from kohort.spark.membership.stream_offset import StreamOffset
-from kohort.spark.options.format import SourceOptions, TriggerLimits
+from kohort.spark.options.format import NO_LIMITS, SourceOptions, TriggerLimits
 from kohort.spark.options.member import MemberOptions
 from kohort.spark.rows.rounds import OffsetRange, Round, plan
-from kohort.spark.rows.weight import bytes_per_offset
 
 log = logging.getLogger(__name__)
 
 Finished = Callable[[Round, bool], object]
-
-NO_LIMITS = TriggerLimits()
 
 _LOOK_S = 0.1
 """How long Spark is held up where there is nothing new: it asks again a moment later."""
@@ -234,6 +232,8 @@ class StreamMember:
         fullest = max(seen, key=lambda each: each.size, default=None)
         if fullest is None or fullest.size <= 0:
             return None
+        from kohort.spark.rows.weight import bytes_per_offset
+
         weight = await asyncio.to_thread(bytes_per_offset, self._options.read_settings, fullest)
         most = max(1, int(limits.max_bytes / weight)) if weight else fullest.size
         return replace(limits, max_offsets=min(most, limits.max_offsets or most))

@@ -15,13 +15,13 @@ from typing import Literal
 
 from kohort.client.addresses import parse_addresses
 from kohort.client.config_file import reach
-from kohort.client.list_offsets import EARLIEST, LATEST
+from kohort.client.offset_specs import EARLIEST, LATEST
 from kohort.model.ids import TopicPartition
 from kohort.spark.options.kafka_names import KAFKA_NAMES
 from kohort.spark.options.member import MemberOptions, member_options
 from kohort.spark.options.offsets import OffsetChoice, choice_from
 from kohort.spark.options.values import Given, listed
-from kohort.spark.rows.read_rows import FETCH_BYTES, Isolation, ReadSettings
+from kohort.spark.rows.read_settings import FETCH_BYTES, Isolation, ReadSettings
 from kohort.spark.rows.rounds import OffsetRange, ranges_from_json
 
 Kind = Literal["stream", "batch", "write"]
@@ -101,7 +101,7 @@ class TriggerLimits:
     max_delay_ms: int = 15 * 60_000
 
 
-_NO_LIMITS = TriggerLimits()
+NO_LIMITS = TriggerLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class SourceOptions:
     ending: OffsetChoice = _LATEST_END
     member: MemberOptions | None = None
     topic: str | None = None
-    limits: TriggerLimits = _NO_LIMITS
+    limits: TriggerLimits = NO_LIMITS
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
     fail_on_data_loss: bool = True
@@ -162,7 +162,7 @@ class SourceOptions:
             starting=choice_from(options, "starting", default="latest" if kind == "stream" else "earliest"),
             ending=choice_from(options, "ending", default="latest"),
             member=member_options(given) if kind == "stream" else None,
-            limits=_limits(given) if kind == "stream" else _NO_LIMITS,
+            limits=_limits(given) if kind == "stream" else NO_LIMITS,
             min_partitions=given.number("minPartitions", least=1),
             max_records_per_partition=given.number("maxRecordsPerPartition", least=1),
             fail_on_data_loss=given.truth("failOnDataLoss", default=True),
@@ -319,7 +319,7 @@ def _limits(given: Given) -> TriggerLimits:
         given.number("maxOffsetsPerTrigger", least=1),
         given.number("minOffsetsPerTrigger", least=1),
         given.number("maxBytesPerTrigger", least=1),
-        given.duration_ms("maxTriggerDelay", _NO_LIMITS.max_delay_ms),
+        given.duration_ms("maxTriggerDelay", NO_LIMITS.max_delay_ms),
     )
     if found.min_offsets and found.max_offsets and found.min_offsets > found.max_offsets:
         raise ValueError(

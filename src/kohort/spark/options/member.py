@@ -6,7 +6,7 @@ The law: a protocol and an assignor that do not go together are refused here, in
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from kohort.assign import (
     Assignor,
@@ -17,8 +17,10 @@ from kohort.assign import (
     StickyAssignor,
 )
 from kohort.assign.server_catalog import BUILT_IN
-from kohort.client.switching import GroupProtocol
 from kohort.spark.options.values import Given, listed
+
+if TYPE_CHECKING:
+    from kohort.client.switching import GroupProtocol
 
 Protocol = Literal["eager", "cooperative", "consumer", "auto"]
 Mismatch = Literal["fail", "group", "checkpoint"]

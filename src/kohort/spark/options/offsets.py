@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from kohort.client.cluster import Cluster
-from kohort.client.list_offsets import EARLIEST, LATEST, list_offsets
+from kohort.client.offset_specs import EARLIEST, LATEST
 from kohort.model.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from kohort.client.cluster import Cluster
 
 Side = Literal["starting", "ending"]
 
@@ -93,6 +95,8 @@ async def resolve(
     A choice that names partitions has to name all of these and no other; a strict choice of a time needs a record at
     or after it.
     """
+    from kohort.client.list_offsets import list_offsets  # options are also read where no cluster is asked
+
     partitions = sorted(partitions)
     named = choice.named()
     if named is not None and named != set(partitions):

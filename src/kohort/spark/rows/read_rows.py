@@ -8,50 +8,49 @@ commits it, is the caller's matter.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
-from typing import Literal
 
 import pyarrow as pa
 
 from kohort.client.config_file import reach
-from kohort.client.decode_arrow import iter_arrow
+from kohort.client.decode_arrow import Decoder, default_decoder, iter_arrow
 from kohort.client.list_offsets import READ_COMMITTED, READ_UNCOMMITTED
 from kohort.client.range_reader import read_ranges
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.spark.rows.columns import with_place
+from kohort.spark.rows.read_settings import ReadSettings
 from kohort.spark.rows.rounds import OffsetRange
 
 log = logging.getLogger(__name__)
-
-Isolation = Literal["read_uncommitted", "read_committed"]
-
-FETCH_BYTES = 1 << 20
-"""Bytes per fetch: the decoder is fastest on chunks that fit the processor's cache."""
 
 _UNPACKED_BYTES = 4 << 20
 """Bytes of unpacked records after which a batch of rows ends: what was fetched may unpack to many times its size."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadSettings:
-    """How ranges are read, as plain values, so that they travel to executors.
+_PLAIN_ROWS = 20_000
+"""Rows of a process that are decoded in plain Python: loading the compiled decoder takes longer than these."""
 
-    `properties` are the security settings in Kafka's names (`security.protocol`, `sasl.…`, `ssl.…`). Without
-    `fail_on_data_loss`, offsets that are gone are skipped with a warning, as Spark's own source does.
-    """
 
-    bootstrap_servers: str
-    fetch_bytes: int = FETCH_BYTES
-    isolation: Isolation = "read_uncommitted"
-    include_headers: bool = False
-    fail_on_data_loss: bool = True
-    client_id: str = "kohort"
-    client_rack: str = ""
-    timeout_ms: int = 60_000
-    properties: Mapping[str, str] = field(default_factory=dict)
+class Decoders:
+    """Which decoder a process takes. Spark starts new ones for the first tasks of an application."""
+
+    def __init__(self) -> None:
+        self._rows = 0
+
+    def for_rows(self, rows: int) -> Decoder:
+        """Return the decoder of so many rows more."""
+        self._rows += rows
+        if self._rows > _PLAIN_ROWS or "kohort.client.decode_numba" in sys.modules:
+            return default_decoder()
+        from kohort.client.decode_plain import decode
+
+        return decode
+
+
+_decoders = Decoders()
 
 
 def read_rows(
@@ -74,6 +73,7 @@ def read_rows_by_range(
     ranges = list(ranges)
     wanted = {each.partition: each for each in ranges}
     assert len(wanted) == len(ranges), "a partition is in one range"
+    decoder = _decoders.for_rows(sum(each.size for each in ranges))
     secured = reach(settings.properties)
     fetched = read_ranges(
         settings.bootstrap_servers,
@@ -98,6 +98,7 @@ def read_rows_by_range(
                 stop_offset=each.stop,
                 timestamp_type=True,
                 headers=settings.include_headers,
+                decoder=decoder,
                 limit=max(_UNPACKED_BYTES, settings.fetch_bytes),
             ):
                 if records.num_rows:

@@ -6,7 +6,7 @@ from contextlib import closing
 
 from kohort.client.config_file import reach
 from kohort.client.range_reader import read_ranges
-from kohort.spark.rows.read_rows import ReadSettings
+from kohort.spark.rows.read_settings import ReadSettings
 from kohort.spark.rows.rounds import OffsetRange
 from kohort.wire.records import iter_batches
 

@@ -1,6 +1,7 @@
 """`format("kohort")`: what Spark asks for when it reads, writes or streams topics, and the parts that answer.
 
-It parses options and hands them on: `batch_source`, `group_reader` and `writer` do the work.
+It parses options and hands them on: `batch_source`, `group_reader` and `writer` do the work. Spark starts a process for
+each question to a source written in Python, so that each imports only what it answers with.
 """
 
 from __future__ import annotations
@@ -11,20 +12,17 @@ from weakref import WeakSet
 
 from pyspark.sql.datasource import DataSource
 
-from kohort.spark.membership.query_listener import listen
-from kohort.spark.options.format import SourceOptions, check
-from kohort.spark.options.values import Given
-from kohort.spark.rows.columns import spark_columns
-from kohort.spark.rows.read_rows import ReadSettings
-from kohort.spark.rows.rounds import OffsetRange, ranges_to_json
-from kohort.spark.session import parallelism, use_this_python
-from kohort.spark.source.batch_source import RangeReader
-from kohort.spark.source.group_reader import GroupReader
-from kohort.spark.source.writer import SinkSettings, StreamWriter, Writer
+from kohort.spark.session import is_remote, parallelism, use_this_python
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+    from kohort.spark.rows.read_settings import ReadSettings
+    from kohort.spark.rows.rounds import OffsetRange
+    from kohort.spark.source.batch_source import RangeReader
+    from kohort.spark.source.group_reader import GroupReader
+    from kohort.spark.source.writer import StreamWriter, Writer
 
 _registered: WeakSet[SparkSession] = WeakSet()
 
@@ -41,32 +39,52 @@ class KohortSource(DataSource):  # type: ignore[misc]
 
     def schema(self) -> str:
         """Return the columns of Spark's own Kafka source; wrong options are refused here, before anything starts."""
+        from kohort.spark.options.format import check
+        from kohort.spark.options.values import Given
+        from kohort.spark.rows.spark_columns import spark_columns
+
         check(self.options)
         return spark_columns(Given(self.options).truth("includeHeaders", default=False))
 
     def reader(self, schema: StructType) -> RangeReader:  # noqa: ARG002
         """Return the batch reader."""
+        from kohort.spark.options.format import SourceOptions
+        from kohort.spark.source.batch_source import RangeReader
+
         return RangeReader(SourceOptions.parse(self.options, "batch"))
 
     def writer(self, schema: StructType, overwrite: bool) -> Writer:
         """Return the writer of a batch query, which appends."""
+        from kohort.spark.source.writer import SinkSettings, Writer
+
         if overwrite:
             raise ValueError('mode is overwrite: a topic is appended to, so it takes mode("append")')
         return Writer(SinkSettings.parse(self.options, schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: ARG002, N802
         """Return the writer of a streaming query."""
+        from kohort.spark.source.writer import SinkSettings, StreamWriter
+
         return StreamWriter(SinkSettings.parse(self.options, schema))
 
     def streamReader(self, schema: StructType) -> GroupReader:  # noqa: ARG002, N802
         """Return the stream reader, which becomes a member of the group when Spark asks it for a batch."""
+        from kohort.spark.options.format import SourceOptions
+        from kohort.spark.source.group_reader import GroupReader
+
         return GroupReader(SourceOptions.parse(self.options, "stream"), self.cores)
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("kohort")` known to a session, and let readers know what it says of its queries."""
+    """Make `format("kohort")` known to a session, and report its finished batches to their readers.
+
+    A session of Spark Connect gets no listener: its thread in the client outlives the session, and the application.
+    """
     make_known(spark)
-    listen(spark)
+    if not is_remote(spark):
+        from kohort.spark.membership.query_listener import listen
+
+        listen(spark)
 
 
 def make_known(spark: SparkSession) -> None:
@@ -84,6 +102,8 @@ def read_ranges_as_frame(
     spark: SparkSession, settings: ReadSettings, ranges: Sequence[OffsetRange], least_pieces: int
 ) -> DataFrame:
     """Return the rows of `ranges` as a DataFrame that executors read in `least_pieces` tasks or more."""
+    from kohort.spark.rows.rounds import ranges_to_json
+
     make_known(spark)
     options: dict[str, str | int | bool] = {
         "kafka.bootstrap.servers": settings.bootstrap_servers,

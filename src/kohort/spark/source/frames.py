@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kohort.spark.rows.columns import arrow_schema, spark_schema
-from kohort.spark.rows.read_rows import ReadSettings, read_rows_by_range
+from kohort.spark.rows.columns import arrow_schema
+from kohort.spark.rows.read_rows import read_rows_by_range
+from kohort.spark.rows.read_settings import ReadSettings
 from kohort.spark.rows.rounds import OffsetRange
+from kohort.spark.rows.spark_columns import spark_schema
 from kohort.spark.session import parallelism
 from kohort.spark.source.data_source import read_ranges_as_frame
 

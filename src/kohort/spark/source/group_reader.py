@@ -2,13 +2,12 @@
 
 Spark makes readers in several processes, and asks one of them for batches as long as the query runs; only that one may
 be a member. So the group is joined by the first call for a batch, never when a reader is made, and left by whatever
-ends the process: `stop`, the end of `availableNow`, a signal, or the end of the application that it reads from.
+ends the process: `stop`, the end of `availableNow`, a signal, or the end of the application that it reads from. What a
+member needs is imported there alone: executors import this module too.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import os
 import signal
 import threading
@@ -26,19 +25,19 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from kohort.client.listener import RebalanceListener
-from kohort.spark.loop_thread import LoopThread
-from kohort.spark.membership.siblings import Calls
-from kohort.spark.membership.stream_member import NO_LIMITS, Finished, StreamMember
+from kohort.spark.membership.calls import Calls
 from kohort.spark.membership.stream_offset import StreamOffset
-from kohort.spark.options.format import SourceOptions
-from kohort.spark.rows.read_rows import read_rows
+from kohort.spark.options.format import NO_LIMITS, SourceOptions
 from kohort.spark.rows.rounds import OffsetRange, parted, pieces, tasks
 
 if TYPE_CHECKING:
+    import asyncio
+
     import pyarrow as pa
 
-log = logging.getLogger(__name__)
+    from kohort.client.listener import RebalanceListener
+    from kohort.spark.loop_thread import LoopThread
+    from kohort.spark.membership.stream_member import Finished, StreamMember
 
 Answer = TypeVar("Answer")
 
@@ -147,12 +146,16 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield one piece's rows. Raises KafkaError where they are no longer there to be read."""
+        from kohort.spark.rows.read_rows import read_rows
+
         if isinstance(partition, StreamPiece):
             yield from read_rows(self.options.read_settings, partition.ranges, partition.topic_ids)
 
     # The inside
 
     def _joined(self) -> StreamMember:
+        from kohort.spark.loop_thread import LoopThread
+
         if self._member is None:
             self._thread = LoopThread(f"kohort member of {self.group_id}")
             try:
@@ -166,6 +169,10 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         return self._member
 
     async def _start(self) -> StreamMember:
+        import asyncio
+
+        from kohort.spark.membership.stream_member import StreamMember
+
         member = StreamMember(self.options, self.cores, self.listener, self.finished, self._calls)
         await member.start()
         self._watch = asyncio.create_task(_end_with_parent(member), name="kohort query watches its application")
@@ -198,6 +205,8 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
 
 async def _end_with_parent(member: StreamMember) -> None:
     """Leave the group and end this process once the application that began it was killed: nobody else would."""
+    import asyncio
+
     parent = os.getppid()
     while os.getppid() == parent:
         await asyncio.sleep(_PARENT_LOOK_S)

@@ -12,7 +12,7 @@ from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.spark.membership.round_gate import GroupSettings, RoundGate
-from kohort.spark.rows.read_rows import Isolation
+from kohort.spark.rows.read_settings import Isolation
 
 HERS, LOST = TopicPartition("flights", 0), TopicPartition("flights", 9)
 

@@ -1,0 +1,7 @@
+"""Numbers of ListOffsets and Fetch: the timestamps that stand for offsets, and the isolation levels."""
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
