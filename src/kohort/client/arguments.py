@@ -16,6 +16,7 @@ MOST = 2**31 - 1
 """The largest number of most of Kafka's settings and of a partition."""
 
 _LONGEST_TEXT = 2**15 - 1
+_LONGEST_TOPIC = 249
 _LONGEST_SHOWN = 80
 _SECRETS = frozenset({"sasl_jaas_config", "sasl_password", "ssl_key_password"})
 
@@ -45,6 +46,8 @@ def check_topic(name: object) -> None:
     check_text("topic", name)
     if not name:
         raise ValueError("topic is empty: name one")
+    if isinstance(name, str) and len(name) > _LONGEST_TOPIC:
+        raise ValueError(f"topic is longer than {_LONGEST_TOPIC} characters: {name[:40]!r}…")
 
 
 def texts(name: str, values: Iterable[str]) -> list[str]:

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import NamedTuple
 
+from kohort.client.arguments import topic_partitions
 from kohort.client.cluster import Cluster
 from kohort.client.consumer_metrics import lag_numbers, lags, measured
 from kohort.client.errors import RebalanceInProgress
@@ -103,10 +104,10 @@ class Committing:
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the group's committed offsets; what was never committed is left out. Raises `KafkaError`."""
-        group_id = self._group()
+        group_id, wanted = self._group(), topic_partitions("partitions", partitions)
         if self._membership is not None:
-            return await self._membership.committed(partitions)
-        return await fetch_committed(self._cluster, group_id, partitions)
+            return await self._membership.committed(wanted)
+        return await fetch_committed(self._cluster, group_id, wanted)
 
     def enforce_rebalance(self, reason: str = "rebalance enforced by user") -> None:
         """Ask for a rebalance, for a cause that only this program knows. Raises RuntimeError without a group."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
 
-from kohort.client.arguments import whole_number
+from kohort.client.arguments import by_partition, topic_partition, topic_partitions, whole_number
 from kohort.client.cluster import Cluster
 from kohort.client.committing import Committing
 from kohort.client.fetcher import FetchConfig
@@ -63,6 +63,7 @@ class Reading(Committing):
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Read on at this offset. Raises KeyError where the partition is not assigned."""
+        offset = whole_number("offset", offset, -(2**63), 2**63 - 1)
         if offset < 0:
             raise ValueError(f"offset {offset} is negative: use seek_to_beginning or seek_to_end")
         self._entry(partition).move(offset)
@@ -79,12 +80,12 @@ class Reading(Committing):
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Return no records of these partitions until `resume`."""
-        for partition in partitions:
+        for partition in topic_partitions("partitions", partitions):
             self._entry(partition).is_paused = True
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Return records of these partitions again."""
-        for partition in partitions:
+        for partition in topic_partitions("partitions", partitions):
             self._entry(partition).is_paused = False
         self._arrived()
 
@@ -94,17 +95,23 @@ class Reading(Committing):
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the first offset that each partition holds. Raises `KafkaError`."""
-        return await list_ends(self._cluster, partitions, EARLIEST)
+        return await list_ends(self._cluster, topic_partitions("partitions", partitions), EARLIEST)
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offset after the last record of each partition that may be read. Raises `KafkaError`."""
-        return await list_ends(self._cluster, partitions, LATEST, self._config.isolation)
+        return await list_ends(
+            self._cluster, topic_partitions("partitions", partitions), LATEST, self._config.isolation
+        )
 
     async def offsets_for_times(
         self, times_ms: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Return each partition's first offset at or after a time, None where there is none. Raises `KafkaError`."""
-        return await list_offsets(self._cluster, times_ms, isolation=self._config.isolation)
+        times = {
+            partition: whole_number("a time in milliseconds", at, 0, 2**63 - 1)
+            for partition, at in by_partition("times_ms", times_ms).items()
+        }
+        return await list_offsets(self._cluster, times, isolation=self._config.isolation)
 
     # The inside
 
@@ -138,7 +145,7 @@ class Reading(Committing):
             self._positions.wake()
 
     def _seek_to(self, partitions: Iterable[TopicPartition] | None, end: int) -> None:
-        for partition in self.assignment() if partitions is None else partitions:
+        for partition in self.assignment() if partitions is None else topic_partitions("partitions", partitions):
             entry = self._entry(partition)
             entry.move(None)
             entry.is_reset_due = True
@@ -146,7 +153,7 @@ class Reading(Committing):
         self._positions.wake()
 
     def _entry(self, partition: TopicPartition) -> TrackedPartition:
-        entry = self._fetcher.tracked.get(partition)
+        entry = self._fetcher.tracked.get(topic_partition("partition", partition))
         if entry is None:
             raise KeyError(f"{partition} is not assigned to this consumer")
         return entry

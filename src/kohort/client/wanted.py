@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from kohort.client.arguments import check_text, check_topic, of_type
 from kohort.client.view import ClusterView
 
 
@@ -84,6 +85,8 @@ class Wanted:
 
 def wanted(topics: Topic | Iterable[Topic], *, internal: bool = False) -> Wanted:
     """Return what is meant by a topic, an expression, or several of either. Raises ValueError, TypeError."""
+    if not isinstance(topics, Iterable | re.Pattern | SubscriptionPattern) or isinstance(topics, bytes):
+        raise of_type("topics", topics, "a topic, or a list of them")
     each = [topics] if isinstance(topics, str | re.Pattern | SubscriptionPattern) else list(topics)
     names: list[str] = []
     patterns: list[re.Pattern[str]] = []
@@ -92,15 +95,15 @@ def wanted(topics: Topic | Iterable[Topic], *, internal: bool = False) -> Wanted
         if isinstance(topic, re.Pattern):
             patterns.append(topic)
         elif isinstance(topic, SubscriptionPattern):
+            check_text("a SubscriptionPattern", topic.pattern)
             for_broker.append(topic)
         elif not isinstance(topic, str):
             hint = ": settings are keywords, Consumer('topic', **settings)" if isinstance(topic, Mapping) else ""
             raise TypeError(f"a topic is a str or a compiled expression, not {type(topic).__name__}{hint}")
-        elif not topic:
-            raise ValueError("a topic's name is empty")
         elif topic.startswith("^"):
             patterns.append(_compiled(topic))
         else:
+            check_topic(topic)
             names.append(topic)
     return Wanted(tuple(dict.fromkeys(names)), tuple(patterns), internal, tuple(for_broker))
 

@@ -56,6 +56,36 @@ def test_an_admin_refuses_what_cannot_be_meant(call: Call, kind: type[Exception]
         asyncio.run(scenario())
 
 
+@pytest.mark.parametrize(
+    ("call", "kind", "text"),
+    [
+        (lambda consumer: consumer.subscribe(7), TypeError, "topics=7 is an int: expected a topic, or a list"),
+        (lambda consumer: consumer.subscribe(""), ValueError, "topic is empty"),
+        (lambda consumer: consumer.subscribe(["t" * 250]), ValueError, "topic is longer than 249 characters"),
+        (lambda consumer: consumer.subscribe(["t\ud800"]), ValueError, "which UTF-8 cannot carry"),
+        (lambda consumer: consumer.pause(ONLY), TypeError, "is a TopicPartition: expected a list"),
+        (lambda consumer: consumer.resume("t"), TypeError, "partitions='t' is a str: expected a list"),
+        (lambda consumer: consumer.seek("t", 0), TypeError, "partition='t' is a str: expected a TopicPartition"),
+        (lambda consumer: consumer.seek(ONLY, "0"), TypeError, "offset='0' is a str: expected a whole number"),
+        (lambda consumer: consumer.seek(ONLY, -2), ValueError, "use seek_to_beginning or seek_to_end"),
+        (lambda consumer: consumer.seek_to_end(["t"]), TypeError, "one of partitions='t' is a str"),
+        (lambda consumer: consumer.position(("t", "0")), TypeError, "partition='0' is a str"),
+        (lambda consumer: consumer.committed(None), TypeError, "partitions=None: expected a list"),
+        (lambda consumer: consumer.end_offsets([b"t"]), TypeError, "one of partitions=b't' is a bytes"),
+        (lambda consumer: consumer.offsets_for_times([ONLY]), TypeError, "expected a dict by TopicPartition"),
+        (lambda consumer: consumer.offsets_for_times({ONLY: 1.5}), TypeError, "a time in milliseconds=1.5 is a float"),
+    ],
+)
+def test_a_consumer_refuses_what_cannot_be_meant(call: Callable[[Any], Any], kind: type[Exception], text: str) -> None:
+    async def scenario() -> None:
+        found = call(Consumer(bootstrap_servers="127.0.0.1:1", group_id="g"))
+        if found is not None:
+            await found
+
+    with pytest.raises(kind, match=re.escape(text)):
+        asyncio.run(scenario())
+
+
 def test_other_clients_partitions_are_tuples_and_stand_for_ours() -> None:
     assert topic_partitions("partitions", [("t", 0), ONLY]) == [ONLY]  # type: ignore[list-item]
     [found] = by_partition("offsets", {("t", 0): 7})  # type: ignore[dict-item]

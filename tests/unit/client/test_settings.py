@@ -185,7 +185,7 @@ def test_a_consumers_topics_are_texts_and_settings_are_keywords() -> None:
         kohort.Consumer({"bootstrap.servers": "h:1"}, **AT)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="not bytes"):
         kohort.Consumer(b"t", **AT)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="name is empty"):
+    with pytest.raises(ValueError, match="topic is empty"):
         kohort.Consumer("", **AT)
 
 
