@@ -86,6 +86,13 @@ def test_what_the_broker_was_started_with_is_described_as_static(broker: Embedde
     assert found["num.partitions"] == ("1", 5)
 
 
+def test_an_embedded_broker_is_compatible_after_a_restart_too(tmp_path: Path) -> None:
+    with EmbeddedBroker(tmp_path / "kohort", compatible="kafka-4.3") as broker:
+        broker.kill()
+        broker.start()
+        assert not broker.broker.config.kohort_group_heartbeat_park
+
+
 def test_an_embedded_broker_is_up_in_well_under_a_second(tmp_path: Path) -> None:
     EmbeddedBroker(tmp_path / "first").start().stop()
     fastest = min(_start_seconds(tmp_path / str(attempt)) for attempt in range(3))

@@ -168,3 +168,17 @@ def test_an_assignor_of_ones_own_is_found_in_the_folder_where_the_command_runs(
     assert told == (
         "kohort broker: cannot load the assignor own_assignors:by_had: there is no 'by_had' in it; it has by_hand\n"
     )
+
+
+def test_compatible_broker_offers_what_that_kafka_does(tmp_path: Path) -> None:
+    with running("--data", str(tmp_path), "--compatible", "kafka-4.3") as (_, address), Wire(address) as wire:
+        answer = wire.call(ApiVersionsRequest(client_software_name="x", client_software_version="1"), 4)
+        assert {each.api_key: each.max_version for each in answer.api_keys}[18] == 4
+        assert "kohort.group" not in {each.name for each in answer.supported_features}
+
+
+def test_unknown_version_to_be_compatible_with_is_refused(tmp_path: Path) -> None:
+    command = [*COMMAND, "--data", str(tmp_path), "--port", "0", "--compatible", "kafka-3.9"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 2
+    assert "kohort.compatible: expected one of kafka-4.3" in done.stderr

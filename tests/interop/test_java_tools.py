@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -41,6 +42,15 @@ def test_topic_command_creates_describes_grows_and_deletes(broker: Broker, name:
     assert name in tool(broker, "TopicCommand", "--list").split()
     tool(broker, "TopicCommand", "--delete", "--topic", name)
     eventually(lambda: name in tool(broker, "TopicCommand", "--list").split(), False)
+
+
+@pytest.mark.capability("Java tools", "LogDirsCommand")
+def test_log_dirs_command_shows_the_size_of_each_partition(broker: Broker, topic: str) -> None:
+    produce("librdkafka", broker.bootstrap, topic, keyed(50, 7))
+    text = tool(broker, "LogDirsCommand", "--describe", "--topic-list", topic)
+    (found,) = json.loads(text[text.index("{") :])["brokers"][0]["logDirs"]
+    assert not found["error"]
+    assert any(each["size"] > 50 and each["partition"].startswith(topic) for each in found["partitions"])
 
 
 @pytest.mark.capability("Java tools", "ConfigCommand: describe, alter")

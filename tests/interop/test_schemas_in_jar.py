@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 from interop import jars
+from kohort.node.routes import served
+from kohort.node.settings import NEWEST_VERSIONS
+from kohort.wire.apis import VERSIONS, Api, request_class
 from kohort.wire.notation import FIXED, Field, MessageSchema, Struct, Versions
 from kohort.wire.schemas import schema, schema_texts
 
@@ -33,6 +36,16 @@ def kafka_schemas() -> dict[str, dict[str, Any]]:
                     text = re.sub(r"(?m)^\s*//.*$", "", archive.read(name).decode())
                     found[name.removeprefix("common/message/").removesuffix(".json")] = json.loads(text)
     return found
+
+
+@pytest.mark.parametrize("api", served(), ids=lambda api: api.name)
+def test_compatible_broker_offers_each_api_as_far_as_kafka_4_3_does(api: Api) -> None:
+    (jar,) = jars.jars().glob("kafka-clients-4.3*.jar")
+    name = f"common/message/{request_class(api).__name__}.json"
+    with zipfile.ZipFile(jar) as archive:
+        theirs = json.loads(re.sub(r"(?m)^\s*//.*$", "", archive.read(name).decode()))
+    newest = versions(theirs["validVersions"]).highest - bool(theirs.get("latestVersionUnstable"))
+    assert min(VERSIONS[api].highest, NEWEST_VERSIONS["kafka-4.3"].get(api, newest)) == newest
 
 
 def versions(text: str | None) -> Versions:

@@ -258,11 +258,20 @@ def assignors_data(side: Side, name: str) -> Iterator[Answer]:
 
 def caught_between(side: Side, name: str) -> Iterator[Answer]:
     """A static and a dynamic classic member, a native one that joins and leaves, and what each is told on the way."""
+    yield from _caught_between(side, name, "range")
+
+
+def cooperative_caught_between(side: Side, name: str) -> Iterator[Answer]:
+    """The same, of members that keep their partitions."""
+    yield from _caught_between(side, name, "cooperative-sticky")
+
+
+def _caught_between(side: Side, name: str, protocol: str) -> Iterator[Answer]:
     side.create(name)
     side.coordinate(name)
-    static, dynamic = Classic(side, name, name, instance_id="i"), Classic(side, name, name)
-    static.enter()
-    static.joined()
+    static = Classic(side, name, name, instance_id="i", protocol=protocol)
+    dynamic = Classic(side, name, name, protocol=protocol)
+    static.join()
     static.sync({static.member_id: assigned(name, 0, 1, 2)})
     dynamic.enter()
     static.enter()
@@ -272,22 +281,52 @@ def caught_between(side: Side, name: str) -> Iterator[Answer]:
     leader, follower = sorted((static, dynamic), key=lambda each: each.member_id != each.leader)
     follower.wire.send(follower.sync_request(), 5)
     leader.wire.send(leader.sync_request(shares), 5)
-    yield "assigned", [side.plain(each.wire.receive().error_code) for each in (static, dynamic)]
+    yield "assigned", [ErrorCode(each.wire.receive().error_code).name for each in (static, dynamic)]
+    if protocol != "range":
+        static.owned = (TopicPartition(name, 0), TopicPartition(name, 1))
+        dynamic.owned = (TopicPartition(name, 2),)
     native = Native(side, name, "n", name)
     yield "native joins", ErrorCode(native.join().error_code).name
     yield "state", state(side, name)
     yield "dynamic's heartbeat", dynamic.beat()
     yield "static's heartbeat", static.beat()
+    yield "dynamic commits", commit(dynamic, name)
     yield "state then", state(side, name)
+    yield "described", [member_state(each) for each in by_id(describe(side, name))]
     yield "static syncs", ErrorCode(static.sync().error_code).name
     yield "a stranger syncs", ErrorCode(stranger(side, name).sync().error_code).name
-    newcomer = Classic(side, name, name, instance_id="i")
+    yield "a stranger's heartbeat", stranger(side, name).beat()
+    newcomer = Classic(side, name, name, instance_id="i", protocol=protocol)
     newcomer.wire.send(newcomer.join_request(), 9)
     yield "static comes back", came_back(newcomer)
-    fresh = Classic(side, name, name)
+    yield "static of before", static.beat()
+    fresh = Classic(side, name, name, protocol=protocol)
     yield "newcomer", ErrorCode(fresh.wire.call(fresh.join_request(), 9).error_code).name
+    yield "state with both", state(side, name)
     yield "native goes", ErrorCode(native.call(member_epoch=-1).error_code).name
+    yield "state without it", state(side, name)
     yield "dynamic's heartbeat after", dynamic.beat()
+
+
+def commit(member: Classic, topic: str) -> str:
+    part = OffsetCommitRequest.Topic.Partition(partition_index=2, committed_offset=1)
+    request = OffsetCommitRequest(
+        group_id=member.group_id,
+        member_id=member.member_id,
+        generation_id_or_member_epoch=member.generation,
+        topics=[OffsetCommitRequest.Topic(name=topic, partitions=[part])],
+    )
+    return ErrorCode(member.wire.call(request, 9).topics[0].partitions[0].error_code).name
+
+
+def by_id(group: Any) -> list[Any]:
+    return sorted(group["members"], key=lambda each: (each["member_type"], each["instance_id"] or ""))
+
+
+def member_state(member: Any) -> tuple[Any, ...]:
+    """Return what is comparable of a member whose target an assignor chose freely."""
+    owned = [topic["partitions"] for topic in member["assignment"]["topic_partitions"]]
+    return member["instance_id"], member["member_type"], member["member_epoch"], owned, member["subscribed_topic_regex"]
 
 
 def members(side: Side, group: str) -> list[Any]:
@@ -318,7 +357,7 @@ def state(side: Side, group: str) -> tuple[str, str]:
     return found.group_type, found.group_state
 
 
-ALWAYS: tuple[Scenario, ...] = (caught_between, assignors_data)
+ALWAYS: tuple[Scenario, ...] = (caught_between, cooperative_caught_between, assignors_data)
 ONCE: tuple[Scenario, ...] = (
     empty_group_ids,
     offset_fetch,
