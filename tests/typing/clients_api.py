@@ -1,0 +1,88 @@
+"""What type checkers make of the settings and the public names; read by `test_public_api`, run by nobody."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from typing import assert_type
+
+from kohort import (
+    Admin,
+    BrokerUnreachable,
+    Consumer,
+    CorruptBatch,
+    DeserializationFailed,
+    ErrorCode,
+    KafkaError,
+    PartitionErrors,
+    Producer,
+    Record,
+    RecordMetadata,
+    Sasl,
+    TopicPartition,
+    sync,
+)
+from kohort.testing import EmbeddedBroker
+
+
+async def settings() -> None:
+    async with Consumer(
+        "orders",
+        bootstrap_servers=["h:1", "h:2"],
+        group_id="g",
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+        key_deserializer=bytes.decode,
+        value_deserializer=json.loads,
+        security_protocol="SASL_SSL",
+        sasl_mechanism="SCRAM-SHA-512",
+        sasl_username="ann",
+        sasl_password="secret",
+        ssl_ca_location="ca.pem",
+    ) as consumer:
+        for batch in await consumer.poll(timeout_ms=1000):
+            assert_type(batch.partition, TopicPartition)
+            for record in batch:
+                assert_type(record, Record)
+    async with Producer(
+        "h:1",
+        acks="all",
+        compression_type="zstd",
+        key_serializer=str.encode,
+        value_serializer=lambda value: json.dumps(value).encode(),
+    ) as producer:
+        delivery = await producer.send("orders", {"id": 1}, key="k", headers={"trace": b"7"})
+        assert_type(await delivery, RecordMetadata)
+    async with Admin("h:1", tls=ssl.create_default_context(), sasl=Sasl("PLAIN", "ann", "secret")) as admin:
+        await admin.create_topic("orders", partitions=3)
+
+
+def blocking() -> None:
+    with (
+        EmbeddedBroker(num_partitions=3) as broker,
+        sync.Producer(broker.bootstrap_servers, acks=1, value_serializer=str.encode) as producer,
+    ):
+        assert_type(producer.send("orders", "text").result(), RecordMetadata)
+
+
+def refused() -> None:
+    Consumer("t", bootstrap_servers="h:1", auto_offset_reset="smallest")  # type: ignore[arg-type]
+    Consumer("t", bootstrap_servers="h:1", isolation_level="snapshot")  # type: ignore[arg-type]
+    Consumer("t", bootstrap_servers="h:1", security_protocol="TLS")  # type: ignore[arg-type]
+    Consumer("t", bootstrap_servers="h:1", sasl_plain_username="ann")  # type: ignore[call-arg]
+    Producer("h:1", acks=2)  # type: ignore[arg-type]
+    Producer("h:1", compression_type="zip")  # type: ignore[arg-type]
+    Admin("h:1", group_id="g")  # type: ignore[call-arg]
+
+
+def errors(error: KafkaError) -> str:
+    match error:
+        case BrokerUnreachable():
+            return "; ".join(why for _, why in error.attempts)
+        case CorruptBatch() | DeserializationFailed():
+            return f"{error.partition} {error.offset}"
+        case PartitionErrors():
+            return ", ".join(code.name for code in error.codes.values())
+        case _:
+            assert_type(error.code, ErrorCode)
+            return error.text
