@@ -21,6 +21,7 @@ from kohort.net.surroundings import need
 
 ResultT = TypeVar("ResultT")
 
+_PATIENCE_S = 1.0
 _TURNS = 3  # of the loop: a result is handed on, the waiting coroutine returns, its caller is woken
 
 
@@ -76,7 +77,8 @@ async def _end_all() -> None:
     left = asyncio.all_tasks() - {asyncio.current_task()}
     for task in left:
         task.cancel()
-    await asyncio.gather(*left, return_exceptions=True)
+    if left:
+        await asyncio.wait(left, timeout=_PATIENCE_S)
     for _ in range(_TURNS):
         await asyncio.sleep(0)
 

@@ -97,6 +97,7 @@ _OF_OTHER_CLIENTS = {
     "ssl_keyfile": "ssl_key_location",
     "ssl_keystore_password": "ssl_key_password, with a PEM file",
     "ssl_password": "ssl_key_password",
+    "ssl_truststore_password": "ssl_ca_location, a PEM file, which has no password",
 }
 """What the name of another client, or of Java where Python has something else, is called here."""
 

@@ -29,7 +29,7 @@ _MIN_ITERATIONS, _MAX_ITERATIONS = 4096, 1_000_000
 class Sasl:
     """Credentials; `mechanism` is PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, or OAUTHBEARER with a `token`.
 
-    `token` returns a token, or awaits one; it is called for each new connection. Raises ValueError.
+    `token` returns a token, or awaits one; it is called for each new connection. Raises TypeError, ValueError.
     """
 
     mechanism: str
@@ -41,6 +41,11 @@ class Sasl:
         known = ("PLAIN", *_DIGESTS, "OAUTHBEARER")
         if self.mechanism not in known:
             raise ValueError(f"SASL mechanism {self.mechanism!r} is not one of {', '.join(known)}")
+        for name in ("username", "password"):
+            if not isinstance(getattr(self, name), str):
+                raise TypeError(f"Sasl: {name} is {type(getattr(self, name)).__name__}: expected a str")
+        if self.token is not None and not callable(self.token):
+            raise TypeError(f"Sasl: token is {type(self.token).__name__}: expected a function that returns a token")
         if (self.mechanism == "OAUTHBEARER") != (self.token is not None):
             raise ValueError("OAUTHBEARER needs a function that returns a token, and no other mechanism takes one")
 

@@ -73,6 +73,17 @@ def test_tls_checks_authority_and_host_unless_the_file_says_otherwise() -> None:
             "'GSSAPI' is not one of",
         ),
         ({"security.protocol": "SSL", "ssl.truststore.location": "/t.jks"}, "set ssl.truststore.type=PEM"),
+        (
+            {"security.protocol": "SSL", "ssl.truststore.location": "/t.jks", "ssl.truststore.password": "pw"},
+            "set ssl.truststore.type=PEM",
+        ),
+        ({"sasl.username": "ann"}, "security.protocol is not given, which stands for PLAINTEXT"),
+        ({"ssl.ca.location": "/ca.pem"}, "give security.protocol=SSL or SASL_SSL, or leave ssl.ca.location out"),
+        ({"security.protocol": "SSL", "sasl.password": "pw"}, "give security.protocol=SASL_SSL"),
+        (
+            {"security.protocol": "SASL_PLAINTEXT", "enable.ssl.certificate.verification": "true"},
+            "makes no use of enable.ssl.certificate.verification",
+        ),
         ({"security.protocol": "SSL", "ssl.ca.location": "/nowhere.pem"}, "/nowhere.pem does not exist"),
         ({"ssl.engine.factory.class": "x"}, "ssl.engine.factory.class is not supported"),
     ],

@@ -133,3 +133,20 @@ def test_a_token_that_the_broker_does_not_like_is_refused() -> None:
 def test_a_token_goes_with_its_mechanism_only(mechanism: str, has_token: bool) -> None:
     with pytest.raises(ValueError, match="OAUTHBEARER needs a function"):
         Sasl(mechanism, "user", "pencil", token=(lambda: "t") if has_token else None)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (("PLAIN", b"user", "pencil"), "username is bytes: expected a str"),
+        (("PLAIN", "user", b"pencil"), "password is bytes: expected a str"),
+        (("SCRAM-SHA-256", "user", None), "password is NoneType: expected a str"),
+        (("OAUTHBEARER", "", "", "token"), "token is str: expected a function that returns a token"),
+    ],
+)
+def test_credentials_of_another_type_are_refused_and_a_password_is_not_shown(
+    given: tuple[object, ...], text: str
+) -> None:
+    with pytest.raises(TypeError, match=f"Sasl: {text}") as refused:
+        Sasl(*given)  # type: ignore[arg-type]
+    assert "pencil" not in str(refused.value)
