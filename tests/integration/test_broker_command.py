@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 from tests.integration.test_broker import Wire
 from tests.unit.node.desk import batch, create, fetch, only, produce
 
+from kohort.model.errors import ErrorCode
 from kohort.wire.messages import ApiVersionsRequest, DescribeConfigsRequest
 
 COMMAND = [sys.executable, "-m", "kohort.cli", "broker"]
@@ -182,3 +184,51 @@ def test_unknown_version_to_be_compatible_with_is_refused(tmp_path: Path) -> Non
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 2
     assert "kohort.compatible: expected one of kafka-4.3" in done.stderr
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of two megabytes."""
+    place = tmp_path / "small"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(place)]
+    if not sys.platform.startswith("linux") or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("a small disk is a tmpfs of its own, which only root may mount, and only on Linux")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def test_a_full_disk_is_said_by_broker_and_producer_and_writing_goes_on_when_there_is_room(small_disk: Path) -> None:
+    ballast = small_disk / "ballast"
+    with running("--data", str(small_disk / "data")) as (process, address), Wire(address) as wire:
+        wire.call(create("orders"), 7)
+        assert only(wire.call(produce("orders", batch(b"first")), 9)).error_code == 0
+        with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
+            while file.write(bytes(4096)):
+                pass
+        large = batch(b"x" * 100_000)
+        assert only(wire.call(produce("orders", large), 9)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert only(wire.call(fetch("orders"), 11)).high_watermark == 1
+        words = ["-m", "kohort.cli", "produce", "orders", "--bootstrap-server", address]
+        with subprocess.Popen(
+            [sys.executable, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as producer:
+            assert producer.stdin is not None
+            assert producer.stderr is not None
+            producer.stdin.write("y" * 50_000 + "\n")
+            producer.stdin.close()
+            line = producer.stderr.readline()
+            assert line.startswith("orders-0 refuses records: "), line
+            assert line.endswith("they are sent again for 120 s (delivery_timeout_ms)\n")
+            ballast.unlink()
+            assert producer.wait(timeout=30) == 0
+        assert only(wire.call(produce("orders", large), 9)).error_code == 0
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=20)[1]
+    full = [line for line in said.splitlines() if "no space left" in line]
+    assert len(full) == 1, "one line, whoever is refused and however often"
+    assert f"no space left in {small_disk / 'data'}: " in full[0]
+    assert f"more bytes are needed to append {len(large)} to orders-0/00000000000000000000.log" in full[0]
+    assert said.count("there is space again") == 1

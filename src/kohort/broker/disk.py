@@ -109,6 +109,8 @@ class OsFile:
         except OSError as error:
             with suppress(OSError):  # else the next append overwrites it: appends know their position
                 os.ftruncate(descriptor, self._size)
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise DiskFull(self.path, str(self._disk.root), size, self._disk.free_bytes()) from error
             raise _storage_error(error, self.path) from error
 
     def read(self, position: int, size: int) -> memoryview:
@@ -330,6 +332,14 @@ class OsDisk:
         made = mmap.mmap(descriptor, file.size, access=mmap.ACCESS_READ, **_MAP_OPTIONS)
         self._release_down_to(self.open_limit, file)
         return made
+
+    def free_bytes(self) -> int:
+        """Return how much room there is; 0 where the system does not tell."""
+        try:
+            found = os.statvfs(self.root)
+        except OSError:
+            return 0
+        return found.f_bavail * found.f_frsize
 
     def unmapped(self) -> None:
         """Note that a file has no map any more."""

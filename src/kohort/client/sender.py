@@ -42,6 +42,16 @@ _LOST_COUNT = frozenset(
 )
 
 
+_CONDITION_OF_THE_BROKER = frozenset(
+    {
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    }
+)
+"""Refusals that last until an operator acts."""
+
+
 @dataclass(frozen=True, slots=True)
 class SenderConfig:
     """How to send: times in seconds, sizes in bytes, `acks` as on the wire."""
@@ -317,6 +327,11 @@ class Sender:
         if is_lost_count or is_worth_a_retry(error):
             batch.error = error
             partition.put_back(batch)
+            if error.code in _CONDITION_OF_THE_BROKER and batch.partition not in self._waits:
+                log.warning(
+                    "%s refuses records: %s; they are sent again for %g s (delivery_timeout_ms)",
+                    batch.partition, error, self._config.delivery_timeout_s,
+                )  # fmt: skip
             waits = self._waits.setdefault(batch.partition, self._cluster.waits())
             partition.not_before_s = self._loop.time() + waits.next_s()
             self._cluster.want_refresh()

@@ -20,8 +20,14 @@ class StorageError(OSError):
 class DiskFull(StorageError):
     """No space is left, or a quota is used up. Nothing of the write remains."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, directory: str = "", needed_bytes: int = 0, free_bytes: int = 0) -> None:
         super().__init__(errno.ENOSPC, "no space left on the disk", path)
+        self.directory = directory or "the data directory"
+        """Where the disk is, for people."""
+        self.needed_bytes = needed_bytes
+        """What was to be written."""
+        self.missing_bytes = max(needed_bytes - free_bytes, 1)
+        """How much room that lacks at least."""
 
 
 class Volume(NamedTuple):

@@ -141,7 +141,7 @@ class MemoryDisk:
         """Take `size` bytes of the capacity. Raises DiskFull when they are not there."""
         self.meet_fault("append", path)
         if self.capacity is not None and self.used + size > self.capacity:
-            raise DiskFull(path)
+            raise DiskFull(path, "memory", size, max(self.capacity - self.used, 0))
 
     @property
     def used(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
-from kohort.log.disk import Disk, StorageError
+from kohort.log.disk import Disk, DiskFull, StorageError
 from kohort.model.errors import KafkaError
 from kohort.model.ids import NO_TOPIC_ID, topic_id_text
 from kohort.node.config import Config, ConfigError, value_text
@@ -78,7 +78,11 @@ class Catalog:
         assert self._log is not None, "the catalog changes only while its log is open"
         if not entries:
             return
-        self._log.append(entries, now_ms)
+        try:
+            self._log.append(entries, now_ms)
+        except DiskFull as error:
+            self.topics.space.refused(error)
+            raise
         for entry in entries:
             self._apply(entry)
 

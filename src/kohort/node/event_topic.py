@@ -32,7 +32,7 @@ from kohort.group.events import (
 from kohort.group.refusals import Why
 from kohort.group.shard import Shard
 from kohort.group.timers import session_timer
-from kohort.log.disk import StorageError
+from kohort.log.disk import DiskFull, StorageError
 from kohort.model.cause import CauseKind
 from kohort.model.errors import KafkaError
 from kohort.model.ids import topic_id_text
@@ -187,7 +187,8 @@ class EventTopic:
             self._lost.clear()
         except (StorageError, KafkaError) as error:
             self._lost.update(fields["group"] for _, fields in told)
-            log.warning("%d group events were not written: %s", len(told), error)
+            if not isinstance(error, DiskFull):  # said by the partition, once
+                log.warning("%d group events were not written: %s", len(told), error)
 
     def _topic(self, now_ms: int) -> Topic:
         topic = self._node.topics.get(EVENT_TOPIC)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from kohort.assign.server import ServerAssignor
 from kohort.assign.server_catalog import server_assignors
-from kohort.log.disk import Disk, StorageError
+from kohort.log.disk import Disk, DiskFull, StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.catalog import Catalog
 from kohort.node.cleaning import LogCleaner
@@ -392,7 +392,8 @@ class Node:
         except KafkaError as error:
             return self.refusal(request, error.code, error.text)
         except StorageError as error:
-            log.error("%s from %s: %s", request.route.api.name, request.peer_host, error)
+            if not isinstance(error, DiskFull):
+                log.error("%s from %s: %s", request.route.api.name, request.peer_host, error)
             return self.refusal(request, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
         except Exception as error:
             if request.message is None:  # it could not be decoded

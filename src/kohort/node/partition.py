@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kohort.log.config import LogConfig
-from kohort.log.disk import Disk
+from kohort.log.disk import Disk, DiskFull
 from kohort.log.partition_log import Appended, PartitionLog
 from kohort.node.connection import Buffer
 from kohort.node.durability import Waiter
@@ -83,9 +83,14 @@ class Partition:
 
     def append(self, batches: Sequence[Buffer], now_ms: int) -> Appended:
         """Append whole, checked batches. Raises StorageError; then nothing was appended."""
-        appended = (self._log or self.log).append(
-            batches, leader_epoch=self._topics.epoch - self.created_epoch, now_ms=now_ms
-        )
+        epoch, space = self._topics.epoch - self.created_epoch, self._topics.space
+        try:
+            appended = (self._log or self.log).append(batches, leader_epoch=epoch, now_ms=now_ms)
+        except DiskFull as error:
+            space.refused(error)
+            raise
+        if space.is_full:
+            space.appended(sum(map(len, batches)))
         if self.flushes or self.waiters:
             self._topics.durability.appended(self, sum(map(len, batches)))
         return appended

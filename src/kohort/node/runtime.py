@@ -38,7 +38,7 @@ from kohort.group.events import HardEvent, JoinRefused, OffsetCommitted
 from kohort.group.results import ConsumerHeartbeatResult, HeartbeatResult, Result, SyncResult
 from kohort.group.shard import apply
 from kohort.group.timers import Timer, TimerKind
-from kohort.log.disk import StorageError
+from kohort.log.disk import DiskFull, StorageError
 from kohort.log.offsets_topic import encode_events
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.consumer_parking import ConsumerParking, KeptHeartbeat
@@ -349,7 +349,8 @@ class Runtime:
         try:
             hosted.partition.append([encode_events(events, now_ms)], now_ms)
         except StorageError as error:
-            log.error("append to %s: %s", hosted.partition.directory, error)
+            if not isinstance(error, DiskFull):  # said by the partition, once
+                log.error("append to %s: %s", hosted.partition.directory, error)
             return ErrorCode.KAFKA_STORAGE_ERROR
         except KafkaError as error:
             log.error("append to %s: %s", hosted.partition.directory, error)

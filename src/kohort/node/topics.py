@@ -11,9 +11,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 
-from kohort.log.disk import Disk
+from kohort.log.disk import Disk, DiskFull
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.config import Config, ConfigError, TopicConfig
+from kohort.node.disk_space import DiskSpace
 from kohort.node.durability import Durability
 from kohort.node.metadata_log import Entry, MetadataLog
 from kohort.node.partition import Partition
@@ -60,7 +61,11 @@ class Topics:
         self.epoch = 0
         self.now_ms: Callable[[], int] = lambda: 0
         """The node's time, for logs that are opened late."""
+        self.space = DiskSpace(self._time_ms)
         self.on_change: list[Callable[[str], None]] = []
+
+    def _time_ms(self) -> int:
+        return self.now_ms()
 
     # -- asking
 
@@ -208,7 +213,11 @@ class Topics:
         assert self._metadata is not None, "topics change only while the metadata log is open"
         if not entries:
             return
-        self._metadata.append(entries, now_ms)
+        try:
+            self._metadata.append(entries, now_ms)
+        except DiskFull as error:
+            self.space.refused(error)
+            raise
         for entry in entries:
             self.apply(entry)
 
