@@ -197,3 +197,32 @@ def test_a_client_that_leaves_within_a_long_request_leaves_nothing_to_do(desk: D
     peer.leave()
     desk.node.flush(desk.clock.now_ms())
     assert not desk.node.needs_flush
+
+
+def test_the_offsets_of_all_groups_are_expired_in_short_turns(desk: Desk) -> None:
+    partition = OffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=1, committed_metadata="")
+    topic = OffsetCommitRequest.Topic(name="orders", partitions=[partition])
+    peer = desk.connect()
+    for number in range(1000):
+        peer.call(OffsetCommitRequest(group_id=f"g{number}", topics=[topic]), 2)
+    coordinator = desk.node.coordinator
+    assert sum(len(hosted.shard.offsets) for hosted in coordinator.partitions) == 1000
+    desk.flushes_by_hand = True
+    desk.clock.advance(8 * 24 * 3_600_000)
+    turns = [lines_of(lambda: desk.node.tick(desk.clock.now_ms()))]
+    while desk.node.needs_flush:
+        turns.append(lines_of(lambda: desk.node.flush(desk.clock.now_ms())))
+    assert sum(len(hosted.shard.offsets) for hosted in coordinator.partitions) == 0
+    assert max(turns) <= 1.5 * LONGEST_TURN, "five hundred events of groups are written at once"
+    assert "offsets expiry" in desk.node.timers, "the next look at them is due later"
+
+
+def test_the_retention_of_all_logs_is_enforced_in_short_turns(desk: Desk) -> None:
+    desk.create("many", 300)
+    desk.flushes_by_hand = True
+    desk.clock.advance(300_000)
+    turns = [lines_of(lambda: desk.node.tick(desk.clock.now_ms()))]
+    while desk.node.needs_flush:
+        turns.append(lines_of(lambda: desk.node.flush(desk.clock.now_ms())))
+    assert len(turns) >= 10
+    assert max(turns) <= LONGEST_TURN

@@ -17,12 +17,16 @@ from kohort.node.durability import Durability
 from kohort.node.group_configs import GroupConfigs
 from kohort.node.metadata_log import Entry, MetadataLog
 from kohort.node.settings import LONG_MAX
+from kohort.node.steps import Steps
 from kohort.node.topics import Topics
 
 log = logging.getLogger("kohort.node")
 
 PRODUCER_IDS = 1000
 """Producer ids reserved at a time, as in Kafka."""
+
+RETENTION_STEPS = 16
+"""What looking at one log counts in a turn of the event loop: it may have to be opened."""
 
 LONG_LOG = 1000
 """A metadata log of fewer entries is left as it is."""
@@ -102,11 +106,14 @@ class Catalog:
             for partition in topic.partitions:
                 partition.reconfigure()
 
-    def enforce_retention(self, now_ms: int) -> None:
+    def enforce_retention(self, now_ms: int) -> Steps[None]:
         """Delete the segments that are too old or too much."""
         self.shorten(now_ms)
         for topic in self.topics:
             for partition in topic.partitions:
+                yield RETENTION_STEPS
+                if partition.is_deleted:
+                    continue
                 try:
                     partition.log.enforce_retention(now_ms)
                 except (StorageError, KafkaError) as error:

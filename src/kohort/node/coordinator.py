@@ -34,6 +34,7 @@ from kohort.node.group_settings import group_settings
 from kohort.node.offsets_partition import OffsetsPartition, Progress, Status, Ticket, refusal
 from kohort.node.parking import Kept
 from kohort.node.runtime import Runtime
+from kohort.node.steps import Steps
 from kohort.node.topic_image import NodeTopics
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("kohort.node")
 
 OFFSETS_TOPIC = "__consumer_offsets"
+
+GROUP_STEPS = 4
+"""What looking at one group counts in a turn of the event loop."""
 
 _PLACES = 100_000
 """How many group ids are remembered with their partition."""
@@ -241,13 +245,17 @@ class Coordinator:
 
     # -- what happens without being asked
 
-    def _check_expiry(self, now_ms: int) -> None:
-        interval_ms = self._node.config.offsets_retention_check_interval_ms
-        self._node.timers.arm("offsets expiry", now_ms + interval_ms, self._check_expiry)
+    def _check_expiry(self, now_ms: int) -> None:  # noqa: ARG002
+        self._node.in_slices(self._expire())
+
+    def _expire(self) -> Steps[None]:
         for hosted in self._partitions:
-            if hosted.status is Status.ACTIVE:
-                for group_id in sorted(hosted.shard.groups):
-                    self._runtime.run(hosted, ExpireOffsets(group_id), None, now_ms)
+            for group_id in sorted(hosted.shard.groups):
+                if hosted.status is Status.ACTIVE and group_id in hosted.shard.groups:
+                    self._runtime.run(hosted, ExpireOffsets(group_id), None, self._node.now_ms)
+                yield GROUP_STEPS
+        interval_ms = self._node.config.offsets_retention_check_interval_ms
+        self._node.timers.arm("offsets expiry", self._node.now_ms + interval_ms, self._check_expiry)
 
     def _topic_changed(self, name: str) -> None:
         """Tell the groups that follow a topic, and forget what was committed for one that is gone."""

@@ -112,7 +112,7 @@ class Node:
         self.catalog.start(self.now_ms)
         if self.topics.get("__consumer_offsets") is not None:
             self._take_up_groups()
-        self._every("retention", self.config.log_retention_check_interval_ms, self.catalog.enforce_retention)
+        self._every("retention", self.config.log_retention_check_interval_ms, self._enforce_retention)
         self.cleaner.start(self.now_ms)
         self._every("idle", max(1, min(60_000, self.config.connections_max_idle_ms // 4)), self._close_idle)
 
@@ -250,6 +250,17 @@ class Node:
         request.is_parked = False
         request.work = work
         self._go_on(request)
+
+    def in_slices(self, work: Steps[None]) -> None:
+        """Do work that no client asked for, a slice in each turn of the event loop."""
+        self._long.append(partial(self._sweep_on, work))
+
+    def _sweep_on(self, work: Steps[None]) -> None:
+        try:
+            if self._do(work) is UNFINISHED:
+                self.in_slices(work)
+        except Exception:
+            log.exception("%s failed", getattr(work, "__qualname__", work))
 
     def _let_go(self, request: Request) -> None:
         connection = request.connection
@@ -557,6 +568,9 @@ class Node:
             self.connection_limit.left(len(self.connections))
         self._touched.pop(connection, None)
         self._behind.pop(connection, None)
+
+    def _enforce_retention(self, now_ms: int) -> None:
+        self.in_slices(self.catalog.enforce_retention(now_ms))
 
     def _close_idle(self, now_ms: int) -> None:
         oldest_ms = now_ms - self.config.connections_max_idle_ms

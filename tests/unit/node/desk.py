@@ -42,8 +42,10 @@ class Desk:
 
     def _tick(self) -> None:
         self.node.tick(self.clock.now_ms())
-        if not self.flushes_by_hand:
+        while not self.flushes_by_hand:
             self.node.flush(self.clock.now_ms())
+            if not self.node.needs_flush:
+                break
 
     def restart(self, *, clean: bool = True, **settings: Any) -> Desk:
         """Return a new node on the same disk."""
