@@ -179,8 +179,11 @@ class Parking:
                 group.due.append(kept)
         self._timers.arm(announcement, latest_ms, partial(self._announce, group))
 
-    def group_changed(self, group_id: str, now_ms: int) -> None:
-        """Something happened to a group: answer those of its heartbeats for whose senders there is news."""
+    def group_changed(self, group_id: str, now_ms: int, *, is_gathering: bool) -> None:
+        """Something happened to a group: answer those of its heartbeats for whose senders there is news.
+
+        `is_gathering`: whether a round gathers its members.
+        """
         group = self._groups.get(group_id)
         if group is None:
             return
@@ -189,13 +192,8 @@ class Parking:
             return
         due, group.due = group.due, []
         self._answer_news(group, due, now_ms)
-        if group.announcement.is_due or not self._is_gathering(group, now_ms):
+        if group.announcement.is_due or not is_gathering:
             self._announce(group, now_ms)
-
-    def _is_gathering(self, group: _Group, now_ms: int) -> bool:
-        """Whether the round still gathers its members, by what one of them would be answered."""
-        kept = next(iter(group.kept.values()), None)
-        return kept is None or self._decide(kept.command, now_ms).error is ErrorCode.REBALANCE_IN_PROGRESS
 
     def _announce(self, group: _Group, now_ms: int) -> None:
         """Have the members that are here learn of their round; the others learn of it by their next heartbeat."""

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kohort.group.append_failure import append_error
+from kohort.group.classic.group import ClassicGroup
 from kohort.group.commands import AppendFailed, Command, CommitOffsets, Heartbeat, TimerFired, Unload
 from kohort.group.consumer.commands import AssignTarget, ConsumerHeartbeat, TargetMeasured
 from kohort.group.consumer.events import MemberState, TargetStored
@@ -271,7 +272,9 @@ class Runtime:
                 followers += self._carry_out(hosted, command, decide(hosted.shard, command, now_ms), ticket, now_ms)
         if self._has_changed:
             self._has_changed = False
-            self._parking.group_changed(group_id, now_ms)
+            group = hosted.shard.groups.get(group_id)
+            is_gathering = type(group) is ClassicGroup and group.is_gathering
+            self._parking.group_changed(group_id, now_ms, is_gathering=is_gathering)
         if self._roused:
             self._answer_roused(now_ms)
 

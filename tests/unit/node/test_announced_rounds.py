@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.unit.node.consumer_desk import NativeMember
 from tests.unit.node.desk import Desk
 from tests.unit.node.group_desk import GroupMember, committed, group_desk, stable_group
 
@@ -226,6 +227,21 @@ def test_round_in_which_no_member_reads_is_announced_at_once() -> None:
     leave(newcomer)
     beat(one)
     assert codes(one)[-1] == REBALANCE_IN_PROGRESS
+
+
+def test_round_that_ends_in_a_conversion_to_the_consumer_protocol_is_announced_no_longer() -> None:
+    desk, (one, other, absent) = settled()
+    GroupMember(desk).enter()
+    assert codes(one) == []
+    native = NativeMember(desk, "native")
+    assert native.join().error_code == 0
+    (group,) = desk.node.coordinator.list_groups(frozenset(), frozenset())
+    assert group.group_type == "consumer"
+    parking = desk.node.coordinator._runtime._parking
+    assert all(each.announcement is None for each in parking._groups.values())
+    desk.advance(INTERVAL_MS)
+    beat(absent)
+    assert len(codes(one)) == len(codes(other)) == 1
 
 
 def test_group_that_is_given_up_answers_members_that_wait_for_the_announcement() -> None:
