@@ -15,8 +15,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from interop.brokers import BROKERS
+from interop.brokers import Broker
 from interop.group import Group, Member
+from interop.kafka import ApacheKafka
+from interop.kohort_broker import KohortBroker
 from interop.producers import Load
 
 from bench.result import Aim, Outcome, Result
@@ -37,6 +39,8 @@ SETTINGS = {
     "consumer": {"protocol": "consumer"},
 }
 RATIOS = {"eager": 0.6, "cooperative": 0.3, "consumer": 0.3}
+HELD = {"kohort.group.commit.hold.ms": "3000"}
+"""Ours once more, for members that commit by themselves: their commits have no heartbeat answered early."""
 PAUSES_S = (4.0, 6.7, 5.2, 7.9, 4.6, 5.9)
 """From a settled group to the next close: phases of a heartbeat of three seconds, and of a commit of five."""
 KILLED = 0
@@ -56,7 +60,7 @@ def unowned_s(members: Sequence[Member], start_s: float, end_s: float) -> float:
     return PARTITIONS * (end_s - start_s) - owned_s
 
 
-def roll(group: Group, protocol: str, quick: bool) -> tuple[float, float]:
+def roll(group: Group, protocol: str, quick: bool, *, kills: bool = True) -> tuple[float, float]:
     """Close and restart each member, then kill one; return the partition-seconds of all closes, and of the kill."""
     settings = SETTINGS[protocol] | AUTOMATIC
     makes = MAKES[protocol]
@@ -74,7 +78,7 @@ def roll(group: Group, protocol: str, quick: bool) -> tuple[float, float]:
     for index, pause_s in enumerate(PAUSES_S[:2] if quick else PAUSES_S):
         group.await_(partial(_is_past, time.monotonic() + pause_s - 4), "time goes by", 60)
         closes.append(replace(index, group.leave))
-    killed = 0.0 if quick else replace(KILLED, group.kill)
+    killed = replace(KILLED, group.kill) if kills and not quick else 0.0
     print(f"{'':34} {group.name}: closes {', '.join(f'{each:.1f}' for each in closes)}; kill {killed:.1f}", flush=True)
     return sum(closes), killed
 
@@ -83,29 +87,32 @@ def _is_past(until_s: float) -> bool:
     return time.monotonic() >= until_s
 
 
+def rolled(broker: Broker, protocol: str, quick: bool, *, kills: bool = True) -> tuple[float, float]:
+    """Do it to a new group on a new broker."""
+    with broker, tempfile.TemporaryDirectory() as folder:
+        with Admin(broker.bootstrap) as admin:
+            admin.create_topic("rolled", partitions=PARTITIONS)
+        group = Group(broker.bootstrap, f"{protocol} on {broker.name}", "rolled", PARTITIONS, Path(folder))
+        group.are_troubles_expected = True
+        with group, Load(broker.bootstrap, "rolled", keys=100, pause_s=0.2):
+            return roll(group, protocol, quick, kills=kills)
+
+
 def rolls(quick: bool, *, protocol: str) -> Iterator[Outcome]:
     """Measure one protocol on both brokers."""
-    closes: dict[str, list[float]] = {}
-    kills: dict[str, list[float]] = {}
-    for name, broker_type in BROKERS.items():
-        with broker_type() as broker, tempfile.TemporaryDirectory() as folder:
-            with Admin(broker.bootstrap) as admin:
-                admin.create_topic("rolled", partitions=PARTITIONS)
-            with (
-                Group(broker.bootstrap, f"{protocol} on {name}", "rolled", PARTITIONS, Path(folder)) as group,
-                Load(broker.bootstrap, "rolled", keys=100, pause_s=0.2),
-            ):
-                group.are_troubles_expected = True
-                closed, killed = roll(group, protocol, quick)
-            closes.setdefault(name, []).append(closed)
-            kills.setdefault(name, []).append(killed)
+    closes, killed = rolled(KohortBroker(), protocol, quick)
+    their_closes, their_killed = rolled(ApacheKafka(), protocol, quick)
     aim = Aim(RATIOS[protocol], of_ratio=True, at_most=True)
     note = f"partition-seconds without an owner; {', '.join(MAKES[protocol])}"
-    yield Result(f"roll, {protocol}", "s", closes["kohort"], closes["apache"], "Apache Kafka", aim, note)
+    yield Result(f"roll, {protocol}", "s", [closes], [their_closes], "Apache Kafka", aim, note)
+    if protocol != "consumer":
+        held, _ = rolled(KohortBroker(HELD), protocol, quick, kills=False)
+        note = ", ".join(f"{name}={value}" for name, value in HELD.items())
+        yield Result(f"roll, {protocol}, commits held", "s", [held], [their_closes], "Apache Kafka", aim, note)
     if not quick:
-        never_worse = Aim(1, of_ratio=True, at_most=True)
+        aim = Aim(1, of_ratio=True, at_most=True)
         note = "one member killed and started again at once; its session lasts 45 s"
-        yield Result(f"kill, {protocol}", "s", kills["kohort"], kills["apache"], "Apache Kafka", never_worse, note)
+        yield Result(f"kill, {protocol}", "s", [killed], [their_killed], "Apache Kafka", aim, note)
 
 
 def parked(quick: bool) -> Iterator[Outcome]:

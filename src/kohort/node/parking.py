@@ -1,9 +1,9 @@
 """Heartbeats of classic members that are kept unanswered until there is news for their senders.
 
-The laws: only a commit of the same member waits behind a kept heartbeat, and only while a round is being announced;
-a heartbeat is answered in the turn in which its group's answer changes, eager members of a round together, and no later
-than its sender's pace allows. What is kept is the command: to answer it, the group decides it again. This module
-decides nothing itself and knows no clock.
+The laws: only a commit of the same member waits behind a kept heartbeat, while a round is being announced or for a
+stated time; a heartbeat is answered in the turn in which its group's answer changes, eager members of a round together,
+and no later than its sender's pace allows. What is kept is the command: to answer it, the group decides it again. This
+module decides nothing itself and knows no clock.
 """
 
 from __future__ import annotations
@@ -72,11 +72,17 @@ class _Group:
 
 
 class Parking:
-    """The kept heartbeats of one node. `decide` gives the answer of a heartbeat as of now."""
+    """The kept heartbeats of one node. `decide` gives the answer of a heartbeat as of now.
 
-    def __init__(self, timers: Timers, decide: Callable[[Heartbeat, int], HeartbeatResult]) -> None:
+    The answer to a commit waits behind a heartbeat of a group at rest for `commit_hold_ms`.
+    """
+
+    def __init__(
+        self, timers: Timers, decide: Callable[[Heartbeat, int], HeartbeatResult], commit_hold_ms: int = 0
+    ) -> None:
         self._timers = timers
         self._decide = decide
+        self._commit_hold_ms = commit_hold_ms
         self._groups: dict[str, _Group] = {}
         self._paces: dict[str, Pace] = {}
         """By member id, which is unique over all groups: it holds a UUID."""
@@ -221,6 +227,11 @@ class Parking:
         if group is None or group.kept.get(kept.command.member_id) is not kept:
             return False
         result = self._decide(kept.command, now_ms)
+        if result.is_quiet and follower is Follower.COMMIT and self._commit_hold_ms:
+            latest_ms = self._timers.deadline_ms(kept)
+            assert latest_ms is not None, "what is kept has a timer"
+            self._timers.move(kept, min(latest_ms, now_ms + self._commit_hold_ms))
+            return True
         if self._is_held(group, kept, result):
             assert group.announcement is not None, "a heartbeat is held while its round is announced"
             is_long = now_ms - group.announcement.began_ms >= kept.pace.usual_ms

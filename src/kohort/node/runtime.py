@@ -64,7 +64,7 @@ class Runtime:
         self._node = node
         self._find = find
         self._parked: dict[Parked, Ticket] = {}
-        self._parking = Parking(node.timers, self._answer_of)
+        self._parking = Parking(node.timers, self._answer_of, config.kohort_group_commit_hold_ms)
         self._is_parking: bool = config.kohort_group_heartbeat_park
         park_ms: int = config.kohort_group_consumer_heartbeat_park_ms
         stable_park_ms: int = config.kohort_group_consumer_heartbeat_park_stable_ms

@@ -197,6 +197,9 @@ _GROUPS = [
     _s("kohort.group.heartbeat.park", _B, "true",
        "Whether a heartbeat waits for news, up to its sender's interval, and eager members learn of a rebalance "
        "together; false answers each at once."),
+    _s("kohort.group.commit.hold.ms", _I, "0",
+       "How long the answer to a commit waits for its sender's parked heartbeat. Members with auto-commit then learn "
+       "of each rebalance at once, and a synchronous commit takes as long; 0 answers both at once.", 0, INT_MAX),
     _s("kohort.group.requests.overtake", _B, "true",
        "Whether a member's commit and leave are carried out on arrival while its own JoinGroup or SyncGroup waits on "
        "the connection; false has them wait, as in Kafka."),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.unit.node.desk import Desk, fetch
-from tests.unit.node.group_desk import GroupMember, group_desk, stable_group
+from tests.unit.node.group_desk import GroupMember, committed, group_desk, stable_group
 
 from kohort.wire.messages import DescribeGroupsRequest, LeaveGroupRequest, MetadataRequest
 
@@ -64,6 +64,30 @@ def test_heartbeat_is_answered_before_the_request_behind_it() -> None:
     assert heartbeat.error_code == 0
     assert commit.topics[0].partitions[0].error_code == 0
     assert codes(leader) == []
+
+
+def test_commit_waits_behind_a_parked_heartbeat_for_as_long_as_it_is_told_to() -> None:
+    desk = group_desk(kohort_group_heartbeat_park=True, kohort_group_commit_hold_ms=400)
+    (member,) = stable_group(desk, 1)
+    desk.advance(INTERVAL_MS)
+    member.peer.send(member.heartbeat_request(), 4)
+    member.peer.send(member.commit_request(0, 11), 9)
+    desk.advance(399)
+    assert (member.peer.replies, committed(desk.connect())) == ([], 11)
+    desk.advance(1)
+    assert len(member.peer.answers()) == 2
+
+
+def test_commit_that_waits_is_answered_with_the_heartbeat_when_a_round_begins() -> None:
+    desk = group_desk(kohort_group_heartbeat_park=True, kohort_group_commit_hold_ms=INTERVAL_MS)
+    (member,) = stable_group(desk, 1)
+    desk.advance(INTERVAL_MS)
+    member.peer.send(member.heartbeat_request(), 4)
+    member.peer.send(member.commit_request(), 9)
+    GroupMember(desk).enter()
+    heartbeat, commit = member.peer.answers()
+    assert heartbeat.error_code == REBALANCE_IN_PROGRESS
+    assert commit.topics[0].partitions[0].error_code == 0
 
 
 def test_heartbeat_in_one_chunk_with_a_commit_keeps_the_order_of_answers() -> None:
