@@ -247,6 +247,7 @@ COMPATIBLE: dict[str, dict[str, str]] = {
         "kohort.group.migration.min.embedded.version": "0",
         "kohort.group.events": "false",
         "kohort.extensions": "false",
+        "kohort.request.max.entries": str(INT_MAX),
     }
 }
 """What settings are worth by default where `kohort.compatible` names a version."""
