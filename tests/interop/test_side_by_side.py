@@ -48,7 +48,11 @@ def assigned(topic: str, *numbers: int, user_data: bytes | None = None) -> bytes
 EVERYWHERE = "bidirectional"
 POLICIES = (EVERYWHERE, "upgrade", "downgrade", "disabled")
 
-DIFFERENCES = {("caught_between", EVERYWHERE): ("dynamic's heartbeat after",)}
+DIFFERENCES = {
+    ("caught_between", EVERYWHERE): ("dynamic's heartbeat after",),
+    ("cooperative_caught_between", EVERYWHERE): ("dynamic's heartbeat after",),
+    ("expression", EVERYWHERE): ("epoch of the join", "topics of the join"),
+}
 """What is asked, by scenario and policy, that the two sides answer differently; docs/lockstep.md says why."""
 
 
@@ -162,7 +166,9 @@ def expression(side: Side, name: str) -> Iterator[Answer]:
     side.create(name)
     native = Native(side, name, "n")
     wanted = f"{name}|__consumer_offsets"
-    native.join(subscribed_topic_names=[], subscribed_topic_regex=wanted)
+    joined = native.join(subscribed_topic_names=[], subscribed_topic_regex=wanted)
+    yield "epoch of the join", joined.member_epoch
+    yield "topics of the join", len(joined.assignment.topic_partitions)
 
     def assigned_topics() -> set[str]:
         native.beat()
@@ -173,6 +179,7 @@ def expression(side: Side, name: str) -> Iterator[Answer]:
     (member,) = describe(side, name)["members"]
     yield "assigned", sorted(each["topic_name"] for each in member["assignment"]["topic_partitions"])
     yield "expression", member["subscribed_topic_regex"]
+    yield "epoch of all", member["member_epoch"]
 
 
 def configs(side: Side, name: str) -> Iterator[Answer]:
