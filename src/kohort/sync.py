@@ -191,12 +191,9 @@ class Consumer(_Blocking[_Consumer]):
         self, *, timeout_ms: int = STOP_TIMEOUT_MS, is_finished: bool = True, leave_group: bool | None = None
     ) -> None:
         """Do as `kohort.Consumer.stop`, within `timeout_ms`; an interrupt ends everything at once."""
-        try:
-            self._runner.run(
-                lambda: self._client.stop(timeout_ms=timeout_ms, is_finished=is_finished, leave_group=leave_group)
-            )
-        finally:
-            self._runner.close()
+        self._runner.end(
+            lambda: self._client.stop(timeout_ms=timeout_ms, is_finished=is_finished, leave_group=leave_group)
+        )
 
 
 class Delivery:
@@ -256,10 +253,7 @@ class Producer(_Blocking[_Producer]):
 
     def stop(self, *, timeout_ms: int | None = None) -> None:
         """Write what waits, for at most `timeout_ms` (the delivery timeout by default), and end everything."""
-        try:
-            self._runner.run(lambda: self._client.stop(timeout_ms=timeout_ms))
-        finally:
-            self._runner.close()
+        self._runner.end(lambda: self._client.stop(timeout_ms=timeout_ms))
 
 
 class Admin(_Blocking[_Admin]):
@@ -298,7 +292,4 @@ class Admin(_Blocking[_Admin]):
 
     def stop(self) -> None:
         """End every connection."""
-        try:
-            self._runner.run(self._client.stop)
-        finally:
-            self._runner.close()
+        self._runner.end(self._client.stop)

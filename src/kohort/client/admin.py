@@ -115,7 +115,7 @@ class Admin(GroupAdmin):
         await self.stop()
 
     async def start(self) -> None:
-        """Connect. Raises `BrokerUnreachable`."""
+        """Connect; a second time does nothing. Raises `BrokerUnreachable`, RuntimeError after `stop`."""
         await self._cluster.start()
 
     async def stop(self) -> None:

@@ -94,6 +94,7 @@ class Runner:
         self._calls: deque[Callable[[], None]] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._process = os.getpid()
+        self._is_closed = False
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -105,15 +106,12 @@ class Runner:
     def run(self, begin: Callable[[], Coroutine[Any, Any, ResultT]]) -> ResultT:
         """Run a coroutine and return its result or raise its exception; an interrupt cancels it.
 
-        Raises RuntimeError in a process that inherited the client by `os.fork()`, `ClientStopped` where another thread
-        stops it meanwhile.
+        Raises RuntimeError for a client that was stopped or that this process inherited by `os.fork()`, `ClientStopped`
+        where another thread stops it meanwhile.
         """
-        if os.getpid() != self._process:
-            raise RuntimeError(
-                f"this client was made in process {self._process}, and os.fork() does not take its connections and"
-                f" thread along to process {os.getpid()}: make a client in the process that uses it, or start processes"
-                " by multiprocessing's 'spawn'"
-            )
+        self._check_process()
+        if self._is_closed:
+            raise RuntimeError("this client was stopped: make a new one")
         loop = self.loop
         future = asyncio.run_coroutine_threadsafe(begin(), loop)
         future.add_done_callback(self._note)
@@ -157,11 +155,16 @@ class Runner:
             self._changed.notify_all()
         await done
 
-    def close(self) -> None:
-        """Let go of the thread; it ends when nobody holds it."""
-        if self._loop is not None:
-            self._loop = None
-            _thread.release()
+    def end(self, begin: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run a client's last coroutine and let go of the thread; a second time does nothing."""
+        self._check_process()
+        if self._is_closed:
+            return
+        try:
+            self.run(begin)
+        finally:
+            self._is_closed = True
+            self._let_go()
 
     @contextmanager
     def kept(self) -> Iterator[None]:
@@ -169,8 +172,22 @@ class Runner:
         try:
             yield
         except BaseException:
-            self.close()
+            self._let_go()
             raise
+
+    def _let_go(self) -> None:
+        """Release the thread, which ends with its last client."""
+        if self._loop is not None:
+            self._loop = None
+            _thread.release()
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise RuntimeError(
+                f"this client was made in process {self._process}, and os.fork() does not take its connections and"
+                f" thread along to process {os.getpid()}: make a client in the process that uses it, or start processes"
+                " by multiprocessing's 'spawn'"
+            )
 
     def _note(self, future: Future[Any]) -> None:
         del future

@@ -88,12 +88,20 @@ class Cluster:
         await self.close()
 
     async def start(self) -> None:
-        """Reach a broker and learn the cluster. Raises `BrokerUnreachable`, naming every address tried and why."""
+        """Reach a broker and learn the cluster. Raises `BrokerUnreachable`, naming every address tried and why.
+
+        One that could not start may be started again. Raises RuntimeError for one that was closed.
+        """
+        if self._is_closed:
+            raise RuntimeError("this client was stopped, and cannot be started again: make a new one")
         if self._keeper is None:
             try:
                 await retry(self.refresh, waits=self.waits(), timeout_ms=self._start_timeout_ms)
             except BaseException:
-                self._pool.close()
+                if self._refreshing is not None:
+                    self._refreshing.cancel()
+                    self._refreshing = None
+                self._pool.drop()
                 raise
             self._keeper = asyncio.create_task(self._keep_fresh(), name="kohort metadata")
 

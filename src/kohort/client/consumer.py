@@ -169,8 +169,13 @@ class Consumer(HandingOut):
         await self.stop(is_finished=error is None)
 
     async def start(self) -> None:
-        """Connect, and begin to join the group or to read. Raises `BrokerUnreachable`, `UnknownTopic`."""
+        """Connect, and begin to join the group or to read; a second time does nothing.
+
+        Raises `BrokerUnreachable`, `UnknownTopic`, RuntimeError after `stop`.
+        """
         await self._cluster.start()
+        if self._is_started:
+            return
         self._loop = asyncio.get_running_loop()
         self._is_started = True
         self._spawn(self._positions.run(), "positions")

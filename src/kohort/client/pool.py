@@ -88,14 +88,20 @@ class Pool:
         self._apart = {other: None for other in self._apart if not other.is_closed} | {connection: None}
         return connection
 
-    def close(self) -> None:
-        """Close every connection."""
-        self._is_closed = True
+    def drop(self) -> None:
+        """Close every connection; others may be opened."""
         for peer in self._peers.values():
             if peer.connection is not None:
                 peer.connection.close()
         for connection in self._apart:
             connection.close()
+        self._peers.clear()
+        self._apart.clear()
+
+    def close(self) -> None:
+        """Close every connection, for good."""
+        self._is_closed = True
+        self.drop()
 
     async def _open(self, host: str, port: int) -> Connection:
         connection = await Connection.open(

@@ -133,8 +133,10 @@ class Producer:
         await self.stop()
 
     async def start(self) -> None:
-        """Connect. Raises `BrokerUnreachable`."""
+        """Connect; a second time does nothing. Raises `BrokerUnreachable`, RuntimeError after `stop`."""
         await self._cluster.start()
+        if self._sender is not None:
+            return
         self._wall_ms = wall_clock()
         self._sender = Sender(self._cluster, self._config, self._release)
         self._task = asyncio.create_task(self._sender.run(), name="kohort sender")

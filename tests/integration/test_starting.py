@@ -1,0 +1,105 @@
+"""Clients that are started before their broker is there, twice, and after they were stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kohort import Admin, BrokerUnreachable, Consumer, Producer, sync
+from kohort.testing import EmbeddedBroker
+
+Make = Callable[[str], Any]
+MAKERS: list[Make] = [
+    Producer,
+    lambda address: Admin(address, start_timeout_ms=300),
+    lambda address: Consumer("t", bootstrap_servers=address, group_id="g"),
+]
+each_client = pytest.mark.parametrize("make", MAKERS, ids=["Producer", "Admin", "Consumer"])
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        number: int = found.getsockname()[1]
+        return number
+
+
+@each_client
+def test_a_client_that_found_no_broker_is_started_again_when_there_is_one(make: Make, port: int) -> None:
+    async def scenario() -> None:
+        client = make(f"127.0.0.1:{port}")
+        with pytest.raises(BrokerUnreachable, match=f"127.0.0.1:{port}"):
+            await client.start()
+        with EmbeddedBroker(port=port):
+            await client.start()
+            await client.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_start_that_was_cancelled_may_be_made_again_at_once(port: int) -> None:
+    async def scenario() -> None:
+        client = Producer(f"127.0.0.1:{port}")
+        starting = asyncio.create_task(client.start())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        with EmbeddedBroker(port=port):
+            await client.start()
+            assert (await (await client.send("t", b"x"))).offset == 0
+            await client.stop()
+
+    asyncio.run(scenario())
+
+
+@each_client
+def test_a_client_that_was_stopped_says_that_it_cannot_be_started_again(
+    make: Make, kohort_broker: EmbeddedBroker
+) -> None:
+    async def scenario() -> None:
+        client = make(kohort_broker.bootstrap_servers)
+        await client.start()
+        await client.stop()
+        with pytest.raises(RuntimeError, match="was stopped, and cannot be started again: make a new one"):
+            await client.start()
+
+    asyncio.run(scenario())
+
+
+def test_a_second_start_does_nothing(kohort_broker: EmbeddedBroker) -> None:
+    async def scenario() -> None:
+        producer = Producer(kohort_broker.bootstrap_servers)
+        await producer.start()
+        first = await producer.send("t", b"0")
+        async with producer:
+            second = await producer.send("t", b"1")
+        assert [(await first).offset, (await second).offset] == [0, 1]
+        consumer = Consumer("t", bootstrap_servers=kohort_broker.bootstrap_servers, auto_offset_reset="earliest")
+        await consumer.start()
+        async with consumer:
+            assert [record.value for record in await anext(consumer)] == [b"0", b"1"]
+
+    asyncio.run(scenario())
+
+
+def test_a_blocking_client_is_started_again_too(port: int) -> None:
+    client = sync.Producer(f"127.0.0.1:{port}")
+    with pytest.raises(BrokerUnreachable):
+        client.start()
+    with EmbeddedBroker(port=port):
+        client.start()
+        assert client.send("t", b"x").result().offset == 0
+        client.stop()
+        client.stop()
+        for call in (client.start, client.flush, lambda: client.send("t", b"x")):
+            with pytest.raises(RuntimeError, match="this client was stopped: make a new one"):
+                call()
+    assert [thread.name for thread in threading.enumerate() if thread.name == "kohort clients"] == []
