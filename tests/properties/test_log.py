@@ -12,6 +12,7 @@ from kohort.log.config import LogConfig
 from kohort.log.memory_disk import MemoryDisk
 from kohort.log.partition_log import OffsetOutOfRange, PartitionLog
 from kohort.log.producers import Duplicate
+from kohort.node.steps import result_of
 from kohort.wire.records import Compression, Record, check_batch, decode_batch, encode_batch, iter_batches, read_header
 
 DIRECTORY = "orders-0"
@@ -205,7 +206,7 @@ class LogAgainstList(RuleBasedStateMachine):
 
     @rule(timestamp=st.integers(0, 52))
     def find_by_time(self, timestamp: int) -> None:
-        found = self.log.offset_for_timestamp(timestamp)
+        found = result_of(self.log.offset_for_timestamp(timestamp))
         expected = next((row for row in self.rows[self.start : self.visible] if row.timestamp_ms >= timestamp), None)
         assert (found and found[:2]) == (expected and (expected.timestamp_ms, expected.offset))
 

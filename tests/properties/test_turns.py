@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import gzip
 import logging
 import sys
 from collections.abc import Callable
+from struct import pack_into
 from types import FrameType
 from typing import Any
 
 import pytest
 from tests.properties.wide_requests import wide_requests
-from tests.unit.node.desk import Desk
+from tests.unit.node.desk import Desk, only, produce
 
+from kohort.model.errors import ErrorCode
 from kohort.node import apis
 from kohort.wire.apis import VERSIONS, Api, request_class
+from kohort.wire.crc32c import crc32c
 from kohort.wire.frames import encode_request
 from kohort.wire.messages import (
     ApiVersionsRequest,
     DescribeConfigsRequest,
     DescribeGroupsRequest,
     FetchRequest,
+    ListOffsetsRequest,
     MetadataRequest,
     OffsetCommitRequest,
 )
+from kohort.wire.records import HEADER_SIZE, Compression, Record, encode_batch
 
 ENTRIES = 5000
 LONGEST_TURN = 40_000
@@ -197,6 +203,38 @@ def test_a_client_that_leaves_within_a_long_request_leaves_nothing_to_do(desk: D
     peer.leave()
     desk.node.flush(desk.clock.now_ms())
     assert not desk.node.needs_flush
+
+
+def crowded(records: int) -> bytes:
+    """Return a batch of some hundred bytes that unpacks to so many records, at time 1000 where its header says 5000."""
+    payload = gzip.compress(bytes([14, 0, 0, 0, 2, ord("k"), 1, 0]) * records)
+    batch = bytearray(encode_batch([Record(0, 1000, b"k", None)])[:HEADER_SIZE])
+    pack_into(">i", batch, 8, HEADER_SIZE - 12 + len(payload))
+    pack_into(">hi", batch, 21, Compression.GZIP, records - 1)
+    pack_into(">q", batch, 35, 5000)
+    pack_into(">i", batch, 57, records)
+    pack_into(">I", batch, 17, crc32c(payload, crc32c(bytes(batch[21:]))))
+    return bytes(batch) + payload
+
+
+def test_a_small_batch_of_many_records_is_decoded_in_short_turns(desk: Desk) -> None:
+    desk.create("compacted", cleanup_policy="compact")
+    asked = ListOffsetsRequest.Topic.Partition(partition_index=0, timestamp=3000)
+    by_time = ListOffsetsRequest(topics=[ListOffsetsRequest.Topic(name="orders", partitions=[asked])])
+    for message, version in ((produce("orders", crowded(1)), 9), (produce("compacted", crowded(1)), 9), (by_time, 5)):
+        desk.connect().call(message, version)  # compiles and imports
+    assert only(desk.connect().call(produce("orders", crowded(30_000)), 9)).error_code == 0
+    desk.flushes_by_hand = True
+    for message, version in ((produce("compacted", crowded(30_000)), 9), (by_time, 5)):
+        assert longest_turn(desk, encode_request(message, version, 1, "tester")) <= LONGEST_TURN
+    assert desk.node.topics.partition("compacted", 0).log.log_end_offset == 30_001  # type: ignore[union-attr]
+
+
+def test_a_compacted_topic_takes_no_batch_that_its_cleaner_would_decode_for_long(desk: Desk) -> None:
+    desk.create("compacted", cleanup_policy="compact")
+    answer = only(desk.connect().call(produce("compacted", crowded(100_001)), 9))
+    assert answer.error_code == ErrorCode.INVALID_RECORD
+    assert answer.error_message == "A batch of 100001 records; a compacted topic takes 100000 in one."
 
 
 def test_the_offsets_of_all_groups_are_expired_in_short_turns(desk: Desk) -> None:

@@ -25,7 +25,7 @@ from kohort.log.retention import segments_to_delete
 from kohort.log.segment import LARGEST_RELATIVE, Segment, base_offsets, segment_name
 from kohort.log.segments import SegmentLeftBehind, Segments
 from kohort.log.swapping import recover_swaps
-from kohort.log.times import TimestampedOffset, first_at_or_after, largest
+from kohort.log.times import Search, first_at_or_after, largest
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import NO_TOPIC_ID, topic_id_text
 from kohort.wire.records import HEADER_SIZE, BatchHeader, CorruptBatch, check_batch, read_header
@@ -356,15 +356,15 @@ class PartitionLog:
 
     # -- offsets by time and epoch
 
-    def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
-        """Return the first visible record whose timestamp is at least `timestamp`; None when there is none.
+    def offset_for_timestamp(self, timestamp: int) -> Search:
+        """Search in steps for the first visible record whose timestamp is at least `timestamp`; None if there is none.
 
-        Raises StorageError, and CorruptBatch when the batch cannot be read.
+        A step raises StorageError, and CorruptBatch when the batch cannot be read.
         """
         return first_at_or_after(self._segments, timestamp, self._log_start_offset, self.high_watermark)
 
-    def max_timestamp_offset(self) -> TimestampedOffset | None:
-        """Return the visible record with the largest timestamp, the first of them; None in an empty log."""
+    def max_timestamp_offset(self) -> Search:
+        """Search in steps for the first visible record with the largest timestamp; None in an empty log."""
         return largest(self._segments, self._log_start_offset, self.high_watermark)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from kohort.log.partition_log import Appended
+from kohort.log.times import PIECE_RECORDS, PIECE_STEPS
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.connection import Buffer
 from kohort.node.partition import Partition
+from kohort.node.steps import Steps
 from kohort.wire.compression import Compression
-from kohort.wire.records import BatchHeader, TimestampType, check_batch, decode_batch, read_header
+from kohort.wire.records import BatchHeader, TimestampType, check_batch, read_header, sound_pieces
+
+MOST_KEYED = 100_000
+"""Records in one batch of a compacted topic: the cleaner decodes a batch at once."""
 
 
-def append_produced(partition: Partition, records: Buffer | None, now_ms: int, *, allows_zstd: bool) -> Appended:
-    """Check what a client produced and append it. Raises KafkaError with the code Kafka gives, and StorageError.
+def append_produced(partition: Partition, records: Buffer | None, now_ms: int, *, allows_zstd: bool) -> Steps[Appended]:
+    """Check in steps what a client produced, and append it. Raises KafkaError with Kafka's code, and StorageError.
 
     A batch that an idempotent producer repeats is not appended again: the answer names the first one's offset.
     """
@@ -28,9 +33,8 @@ def append_produced(partition: Partition, records: Buffer | None, now_ms: int, *
     _check_shape(header, allows_zstd)
     if config.message_timestamp_type == "CreateTime":
         _check_timestamps(partition, header, now_ms)
-    if config.compacts and any(record.key is None for record in decode_batch(records)):
-        text = f"Compacted topic cannot accept message without key in topic partition {partition.directory}."
-        raise KafkaError(ErrorCode.INVALID_RECORD, text)
+    if config.compacts:
+        yield from _check_keys(partition, header, records)
     if header.producer_id >= 0:
         duplicate = partition.log.producers.check(header)
         if duplicate is not None:
@@ -63,6 +67,17 @@ def _check_shape(header: BatchHeader, allows_zstd: bool) -> None:
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, text)
     if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
         raise KafkaError(ErrorCode.INVALID_RECORD, "An idempotent batch must have a sequence and a producer epoch.")
+
+
+def _check_keys(partition: Partition, header: BatchHeader, records: Buffer) -> Steps[None]:
+    if header.record_count > MOST_KEYED:
+        text = f"A batch of {header.record_count} records; a compacted topic takes {MOST_KEYED} in one."
+        raise KafkaError(ErrorCode.INVALID_RECORD, text)
+    for rows in sound_pieces(header, records, PIECE_RECORDS):
+        if any(key is None for _, _, key, _, _ in rows):
+            text = f"Compacted topic cannot accept message without key in topic partition {partition.directory}."
+            raise KafkaError(ErrorCode.INVALID_RECORD, text)
+        yield PIECE_STEPS
 
 
 def _check_timestamps(partition: Partition, header: BatchHeader, now_ms: int) -> None:

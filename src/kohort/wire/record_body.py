@@ -5,7 +5,7 @@ It knows no batch header; `records` does. Source: Kafka's documentation, "Record
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kohort.model.errors import ErrorCode, KafkaError
@@ -112,9 +112,35 @@ def decode_rows(
 
     Raises CorruptBatch, and IndexError when the bytes end too early.
     """
+    rows, at = _decode_from(payload, 0, count, base_offset, base_timestamp, append_time_ms)
+    _require_end(payload, at, base_offset)
+    return rows
+
+
+def decode_rows_in_pieces(
+    payload: bytes, count: int, base_offset: int, base_timestamp: int, append_time_ms: int | None, size: int
+) -> Iterator[list[Row]]:
+    """Do as `decode_rows`, `size` records at a time; what is wrong with the last of them shows at the end."""
+    at = 0
+    for first in range(0, count, size):
+        number = min(size, count - first)
+        rows, at = _decode_from(payload, at, number, base_offset, base_timestamp, append_time_ms)
+        yield rows
+    _require_end(payload, at, base_offset)
+
+
+def _require_end(payload: bytes, at: int, base_offset: int) -> None:
+    if at != len(payload):
+        raise CorruptBatch(f"batch at offset {base_offset}: {len(payload) - at} bytes after the last record")
+
+
+def _decode_from(
+    payload: bytes, at: int, count: int, base_offset: int, base_timestamp: int, append_time_ms: int | None
+) -> tuple[list[Row], int]:
+    """Decode `count` records from a position on; return them and the position behind them."""
     rows: list[Row] = []
     push, read = rows.append, _read_unsigned
-    at, end = 0, len(payload)
+    end = len(payload)
     for _ in range(count):
         # Varints of one and two bytes are written out: nearly all are, and a call costs more than the rest of it.
         if (size := payload[at]) < 0x80:
@@ -167,9 +193,7 @@ def decode_rows(
         if at != record_end:
             raise CorruptBatch(f"batch at offset {base_offset}: a record's fields do not fill it")
         push((offset, timestamp, key, value, headers))
-    if at != end:
-        raise CorruptBatch(f"batch at offset {base_offset}: {end - at} bytes after the last record")
-    return rows
+    return rows, at
 
 
 def _read_unsigned(payload: bytes, position: int) -> tuple[int, int]:

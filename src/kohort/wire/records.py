@@ -22,7 +22,7 @@ from kohort.wire.compression import (
     decompress,
 )
 from kohort.wire.crc32c import crc32c
-from kohort.wire.record_body import CorruptBatch, Record, Row, decode_rows, encode_records
+from kohort.wire.record_body import CorruptBatch, Record, Row, decode_rows, decode_rows_in_pieces, encode_records
 
 __all__ = [
     "HEADER_SIZE",
@@ -45,6 +45,7 @@ __all__ = [
     "patch_batch",
     "read_header",
     "retain_records",
+    "sound_pieces",
     "sound_records",
     "stamp_append_time",
 ]
@@ -298,11 +299,22 @@ def sound_rows(header: BatchHeader, batch: Buffer) -> list[Row]:
     return _decode_rows(header, batch, MAX_UNPACKED_BYTES)
 
 
+def sound_pieces(header: BatchHeader, batch: Buffer, size: int) -> Iterator[list[Row]]:
+    """Check a batch whose header was read already, and yield its rows, `size` at a time; raises as `sound_records`."""
+    _check(header, batch)
+    payload, append_time_ms = _unpacked(header, batch, MAX_UNPACKED_BYTES)
+    try:
+        yield from decode_rows_in_pieces(payload, header[12], header[0], header[7], append_time_ms, size)
+    except IndexError:
+        raise CorruptBatch(f"batch at offset {header.base_offset}: a record ends beyond the batch") from None
+
+
 def _decode(header: BatchHeader, batch: Buffer, limit: int) -> list[Record]:
     return [_new_tuple(Record, row) for row in _decode_rows(header, batch, limit)]
 
 
-def _decode_rows(header: BatchHeader, batch: Buffer, limit: int) -> list[Row]:
+def _unpacked(header: BatchHeader, batch: Buffer, limit: int) -> tuple[bytes, int | None]:
+    """Return a batch's records as bytes without compression, and the time that all of them bear, if they do."""
     payload = bytes(memoryview(batch)[HEADER_SIZE:])
     attributes = header[5]
     if attributes & _COMPRESSION:
@@ -310,7 +322,11 @@ def _decode_rows(header: BatchHeader, batch: Buffer, limit: int) -> list[Row]:
             payload = decompress(header.compression, payload, limit)
         except CorruptCompression as error:
             raise CorruptBatch(f"batch at offset {header.base_offset}: {error}") from None
-    append_time_ms = header[8] if attributes & _LOG_APPEND_TIME else None
+    return payload, header[8] if attributes & _LOG_APPEND_TIME else None
+
+
+def _decode_rows(header: BatchHeader, batch: Buffer, limit: int) -> list[Row]:
+    payload, append_time_ms = _unpacked(header, batch, limit)
     try:
         return decode_rows(payload, header[12], header[0], header[7], append_time_ms)
     except IndexError:

@@ -12,6 +12,7 @@ from kohort.log.config import LogConfig
 from kohort.log.disk import Disk, StorageError
 from kohort.log.memory_disk import MemoryDisk
 from kohort.log.partition_log import PartitionLog
+from kohort.node.steps import result_of
 from kohort.wire.records import CorruptBatch, Record, check_batch, encode_batch, iter_batches, read_header
 
 COMPACT = LogConfig(
@@ -106,7 +107,7 @@ def test_offsets_by_time_are_found_in_a_cleaned_log(disk: Disk) -> None:
         put(log, (f"key-{n % 20}", f"value {n}"), time_ms=1000 + n)
     log.compact(0, roll=True)
     for n in range(60):
-        found = log.offset_for_timestamp(1000 + n)
+        found = result_of(log.offset_for_timestamp(1000 + n))
         assert found is not None
         assert found.offset == max(n, 40)
 

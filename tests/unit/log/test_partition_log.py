@@ -12,6 +12,7 @@ from kohort.log.disk import Disk, StorageError, read_file
 from kohort.log.memory_disk import MemoryDisk
 from kohort.log.partition_log import Appended, OffsetOutOfRange, PartitionLog
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.node.steps import result_of
 from kohort.wire.records import Record, TimestampType, encode_batch, read_header
 
 
@@ -19,8 +20,8 @@ def test_a_log_that_nobody_wrote_to_costs_no_file(disk: Disk) -> None:
     log = open_log(disk)
     assert (log.log_start_offset, log.log_end_offset, log.high_watermark, log.size) == (0, 0, 0, 0)
     assert log.read(0, 1000) == []
-    assert log.offset_for_timestamp(0) is None
-    assert log.max_timestamp_offset() is None
+    assert result_of(log.offset_for_timestamp(0)) is None
+    assert result_of(log.max_timestamp_offset()) is None
     log.close()
     assert not disk.exists(DIRECTORY)
 

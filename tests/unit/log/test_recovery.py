@@ -12,6 +12,7 @@ from tests.unit.log.workbench import DIRECTORY, SMALL, append, batch, everything
 from kohort.log.config import LogConfig
 from kohort.log.disk import Disk, DiskFull, StorageError, read_file
 from kohort.log.memory_disk import MemoryDisk
+from kohort.node.steps import result_of
 from kohort.wire.records import CorruptBatch, check_batch, iter_batches
 
 DURABLE = replace(SMALL, flush_policy="fsync")
@@ -203,7 +204,7 @@ def test_a_bad_index_costs_time_and_nothing_else(disk: Disk, suffix: str, fault:
     assert [row.offset for offset in range(total) for row in rows(log.read(offset, 1)) if row.offset == offset]
     if fault not in ("beyond", "elsewhere", "misnamed") or suffix == ".index":
         for timestamp in range(1000, 1000 + total, 7):
-            found = log.offset_for_timestamp(timestamp)
+            found = result_of(log.offset_for_timestamp(timestamp))
             assert found is not None
             assert found.offset == timestamp - 1000
 

@@ -10,6 +10,7 @@ from tests.unit.log.workbench import SMALL, append, batch, everything, fill, ope
 
 from kohort.log.disk import Disk
 from kohort.log.partition_log import PartitionLog
+from kohort.node.steps import result_of
 from kohort.wire.records import Compression, Record, encode_batch
 
 
@@ -21,10 +22,12 @@ def test_each_records_time_finds_it(disk: Disk, ending: str) -> None:
         log.close()
     if ending != "open":
         log = open_log(disk)
-    assert [log.offset_for_timestamp(1000 + n) for n in range(total)] == [(1000 + n, n, 0) for n in range(total)]
-    assert log.offset_for_timestamp(0) == (1000, 0, 0)
-    assert log.offset_for_timestamp(1000 + total) is None
-    assert log.max_timestamp_offset() == (999 + total, total - 1, 0)
+    assert [result_of(log.offset_for_timestamp(1000 + n)) for n in range(total)] == [
+        (1000 + n, n, 0) for n in range(total)
+    ]
+    assert result_of(log.offset_for_timestamp(0)) == (1000, 0, 0)
+    assert result_of(log.offset_for_timestamp(1000 + total)) is None
+    assert result_of(log.max_timestamp_offset()) == (999 + total, total - 1, 0)
 
 
 TIMES = [5, 3, 9, 9, 2, 20, 1, 20, 20, 7, 30, 8, 8, 31, 4] * 8
@@ -45,20 +48,20 @@ def first(timestamp: int, start: int = 0) -> int | None:
 
 def test_timestamps_need_not_be_in_order(disordered: PartitionLog) -> None:
     for timestamp in range(33):
-        found = disordered.offset_for_timestamp(timestamp)
+        found = result_of(disordered.offset_for_timestamp(timestamp))
         assert (None if found is None else found.offset) == first(timestamp)
         assert found is None or found.leader_epoch == found.offset // 3 * 3
 
 
 def test_the_latest_record_is_the_first_of_the_latest(disordered: PartitionLog) -> None:
-    assert disordered.max_timestamp_offset() == (31, TIMES.index(31), TIMES.index(31) // 3 * 3)
+    assert result_of(disordered.max_timestamp_offset()) == (31, TIMES.index(31), TIMES.index(31) // 3 * 3)
 
 
 def test_deleted_records_are_not_found(disordered: PartitionLog) -> None:
     for start in (1, 4, 17, 40, 90):
         disordered.delete_records(start)
         for timestamp in range(33):
-            found = disordered.offset_for_timestamp(timestamp)
+            found = result_of(disordered.offset_for_timestamp(timestamp))
             assert (None if found is None else found.offset) == first(timestamp, start)
 
 
@@ -67,8 +70,8 @@ def test_what_consumers_may_not_see_is_not_found(disk: Disk) -> None:
     append(log, batch(timestamp_ms=10))
     log.flush()
     append(log, batch(timestamp_ms=20))
-    assert log.offset_for_timestamp(11) is None
-    assert log.offset_for_timestamp(5) == (10, 0, 0)
+    assert result_of(log.offset_for_timestamp(11)) is None
+    assert result_of(log.offset_for_timestamp(5)) == (10, 0, 0)
 
 
 def test_under_log_append_time_batches_are_points_in_time(disk: Disk) -> None:
@@ -77,7 +80,7 @@ def test_under_log_append_time_batches_are_points_in_time(disk: Disk) -> None:
     for n, size in enumerate(sizes):
         append(log, batch(size), now_ms=100 * (n + 1))
     starts = [0, *accumulate(sizes)]
-    assert [log.offset_for_timestamp(100 * n + 1) for n in range(5)] == [
+    assert [result_of(log.offset_for_timestamp(100 * n + 1)) for n in range(5)] == [
         (100 * (n + 1), starts[n], 0) for n in range(5)
     ]
 
@@ -85,6 +88,6 @@ def test_under_log_append_time_batches_are_points_in_time(disk: Disk) -> None:
 def test_records_without_a_time_are_found_by_none(disk: Disk) -> None:
     log = open_log(disk)
     append(log, encode_batch([Record(0, -1, None, b"v")]))
-    assert log.offset_for_timestamp(0) is None
-    assert log.max_timestamp_offset() is None
+    assert result_of(log.offset_for_timestamp(0)) is None
+    assert result_of(log.max_timestamp_offset()) is None
     assert len(everything(log)) == 1

@@ -38,7 +38,7 @@ def handle(node: Node, request: Request, message: ProduceRequest) -> Steps[Produ
             result = _Result(index=produced.index, base_offset=-1)
             try:
                 partition = _find(node, request, topic, produced.index)
-                _append(node, request, partition, produced, result)
+                yield from _append(node, request, partition, produced, result)
                 if message.acks:
                     waiting.add(node, partition, result)
             except KafkaError as error:
@@ -92,8 +92,10 @@ def _append(
     partition: Partition,
     produced: ProduceRequest.TopicData.PartitionData,
     result: ProduceResponse.Response.PartitionResponse,
-) -> None:
-    appended = append_produced(partition, produced.records, request.now_ms, allows_zstd=request.api_version >= 7)
+) -> Steps[None]:
+    appended = yield from append_produced(
+        partition, produced.records, request.now_ms, allows_zstd=request.api_version >= 7
+    )
     result.base_offset = appended.base_offset
     result.log_append_time_ms = appended.append_time_ms
     result.log_start_offset = appended.log_start_offset

@@ -40,7 +40,7 @@ def handle(node: Node, request: Request, message: ListOffsetsRequest) -> Steps[L
                 if partition is None:
                     raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 check_leader_epoch(partition, asked.current_leader_epoch)
-                _look_up(partition, asked.timestamp, request.api_version, result)
+                yield from _look_up(partition, asked.timestamp, request.api_version, result)
             except KafkaError as error:
                 result.error_code = error.code
             except StorageError:
@@ -66,7 +66,9 @@ def refuse(message: ListOffsetsRequest, code: ErrorCode, text: str, version: int
     )
 
 
-def _look_up(partition: Partition, timestamp: int, version: int, result: ListOffsetsResponse.Topic.Partition) -> None:
+def _look_up(
+    partition: Partition, timestamp: int, version: int, result: ListOffsetsResponse.Topic.Partition
+) -> Steps[None]:
     log = partition.log
     if timestamp < EARLIEST_PENDING_UPLOAD or version < _FIRST_VERSION.get(timestamp, 0):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
@@ -78,6 +80,7 @@ def _look_up(partition: Partition, timestamp: int, version: int, result: ListOff
         case -5 | -6:
             pass
         case _:
-            found = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+            is_newest = timestamp == MAX_TIMESTAMP
+            found = yield from log.max_timestamp_offset() if is_newest else log.offset_for_timestamp(timestamp)
             if found is not None and found[1] < log.high_watermark:
                 result.timestamp, result.offset, result.leader_epoch = found
