@@ -117,7 +117,7 @@ class World(ByHand):
     def consumer(self, *topics: str, **settings: Any) -> Consumer:
         """Make a `kohort.Consumer` of this world, with `World.settings` where `settings` do not say otherwise."""
         defaults = self.settings
-        if settings.get("protocol") == "consumer":
+        if "consumer" in (settings.get("group_protocol"), settings.get("protocol")):
             del defaults["session_timeout_ms"], defaults["heartbeat_interval_ms"]
         return Consumer(*topics, **(defaults | settings))
 
