@@ -243,7 +243,9 @@ def expire_syncs(group: ClassicGroup, generation: int, now_ms: int) -> Effects:
         return
     silent = sorted(group.pending_sync)
     for member_id in silent:
-        detail = f"no SyncGroup in generation {generation} within {group.members[member_id].rebalance_timeout_ms} ms"
+        led = ", which it led," if member_id == group.leader else ""
+        within = f"{group.members[member_id].rebalance_timeout_ms} ms"
+        detail = f"no SyncGroup in generation {generation}{led} within {within}"
         yield from remove(group, member_id, Cause(CauseKind.SYNC_TIMEOUT, now_ms, member_id, detail))
     cause = Cause(CauseKind.SYNC_TIMEOUT, now_ms, silent[0], _named("sent no SyncGroup", silent))
     yield Then(OpenRound(group.group_id, cause))

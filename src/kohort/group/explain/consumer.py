@@ -118,6 +118,7 @@ def _member_subscribed(course: Course, event: EventFields) -> None:
         _replace(course, running, *replaced, member_id, str(instance))
     else:
         running.joined.append(member_id)
+        running.joined_ms[member_id] = course.now_ms
 
 
 def _replace(

@@ -137,6 +137,7 @@ def _member_joined(course: Course, event: EventFields) -> None:
     if member_id not in course.members:
         course.members.add(member_id)
         running.joined.append(member_id)
+        running.joined_ms[member_id] = course.now_ms
     course.here.add(member_id)
     course.ownership.claim(member_id, partitions_of(event.get("owned")), course.now_ms)
 

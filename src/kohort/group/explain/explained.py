@@ -184,6 +184,8 @@ class Rebalance:
     to_type: str = "classic"
     """The type of the group before, and after or now."""
     joined: list[str] = field(default_factory=list)
+    joined_ms: dict[str, int] = field(default_factory=dict)
+    """When each of them did."""
     departures: list[Departure] = field(default_factory=list)
     replacements: list[Replacement] = field(default_factory=list)
     moves: list[Move] = field(default_factory=list)

@@ -33,6 +33,10 @@ _NOTED_MS = 10
 """Being the slowest is worth a word from here on."""
 
 
+CHANGES = ("subscription_changed", "protocol_changed", "topic_metadata_changed")
+"""Causes of a round that are told whatever set the rebalance off."""
+
+
 class Names:
     """Short names for member ids, unambiguous among all that were ever seen in the group."""
 
@@ -156,9 +160,12 @@ def _why(rebalance: Rebalance, names: Names) -> str:
     said = [cause(root, names)]
     told = {root.member_id}
     joined = set(rebalance.joined)
-    if root.kind == "member_joined" and len(rebalance.joined) > 1:
-        said = [f"{names.listed(rebalance.joined)} joined"]
-        told |= joined
+    # Who joined after a member was out may be that one again, so it is told after it.
+    out_ms = min((each.at_ms for each in rebalance.departures), default=None)
+    first = [each for each in rebalance.joined if out_ms is None or rebalance.joined_ms.get(each, 0) < out_ms]
+    if root.kind == "member_joined" and len(first) > 1:
+        said = [f"{names.listed(first)} joined"]
+        told |= set(first)
     if root.kind in ("member_left", "member_removed"):
         same = [each.member_id for each in rebalance.departures if each.because.kind == root.kind]
         if len(same) > 1:
@@ -171,6 +178,8 @@ def _why(rebalance: Rebalance, names: Names) -> str:
     if others := [member_id for member_id in rebalance.joined if member_id not in told]:
         said.append(f"{names.listed(others)} joined")
         told |= set(others)
+    changes = [each.because for each in rebalance.rounds if each.because.kind in CHANGES and each.because != root]
+    said += [cause(each, names) for each in dict.fromkeys(changes)]
     if root.kind != "assignment_failed":
         failures = [each.failure for each in rebalance.rounds if each.failure is not None]
         said += [cause(each, names) for each in failures if each.kind in ("assignment_failed", "append_failed")]

@@ -212,3 +212,12 @@ def test_members_and_an_issued_id_that_leave_together_empty_the_gathering_group(
     assert [entry.error for entry in answer.result.members] == [ErrorCode.NONE] * 3 + [UNKNOWN]
     assert (world.group().phase, world.group().pending) == (Phase.EMPTY, set())
     assert not world.timers
+
+
+def test_leader_that_hands_in_no_assignment_is_told_apart_from_members_that_ask_for_none() -> None:
+    world = World()
+    leader, follower = world.completing(2, session_timeout_ms=2 * REBALANCE_MS)
+    world.advance(REBALANCE_MS)
+    details = {event.member_id: event.cause.detail for event in world.events if isinstance(event, MemberRemoved)}
+    assert details[leader] == "no SyncGroup in generation 1, which it led, within 60000 ms"
+    assert details[follower] == "no SyncGroup in generation 1 within 60000 ms"

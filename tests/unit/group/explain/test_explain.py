@@ -460,3 +460,20 @@ def sentence_of_running(story: Story) -> str:
     told = story.told()
     assert told.running is not None
     return sentence(told.running, Names(told.identities))
+
+
+def test_static_return_that_changes_the_protocol_says_so() -> None:
+    story = Story().stable(a={0}, b={1}).replaced("b", "b2", "w", awaits_join=True)
+    story.opened("protocol_changed", "b2", "protocol range would become roundrobin").after(10).rejoined("a").formed()
+    story.stored(a={0}, b2={1})
+    assert said(story).startswith(
+        "generation 1→2: w came back under a new member id, then w offers other assignors "
+        "(protocol range would become roundrobin);"
+    )
+
+
+def test_member_that_joins_after_an_eviction_is_told_after_it() -> None:
+    story = Story().stable(a={0, 1}).joined("b").opened("member_joined", "b").rejoined("a").formed().after(5_000)
+    story.evicted("a").after(10).joined("c").rejoined("b").opened("session_timeout", "a").formed()
+    story.stored(b={0}, c={1})
+    assert said(story).startswith("generation 1→3: b joined, then a evicted, no heartbeat for 10.0 s, then c joined;")
