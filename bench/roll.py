@@ -60,8 +60,8 @@ def unowned_s(members: Sequence[Member], start_s: float, end_s: float) -> float:
     return PARTITIONS * (end_s - start_s) - owned_s
 
 
-def roll(group: Group, protocol: str, quick: bool, *, kills: bool = True) -> tuple[float, float]:
-    """Close and restart each member, then kill one; return the partition-seconds of all closes, and of the kill."""
+def roll(group: Group, protocol: str, quick: bool, *, kills: bool = True) -> tuple[list[float], float]:
+    """Close and restart each member, then kill one; return the partition-seconds of each close, and of the kill."""
     settings = SETTINGS[protocol] | AUTOMATIC
     makes = MAKES[protocol]
     members = [group.start(make, **settings) for make in makes]
@@ -79,15 +79,15 @@ def roll(group: Group, protocol: str, quick: bool, *, kills: bool = True) -> tup
         group.await_(partial(_is_past, time.monotonic() + pause_s - 4), "time goes by", 60)
         closes.append(replace(index, group.leave))
     killed = replace(KILLED, group.kill) if kills and not quick else 0.0
-    print(f"{'':34} {group.name}: closes {', '.join(f'{each:.1f}' for each in closes)}; kill {killed:.1f}", flush=True)
-    return sum(closes), killed
+    print(f"{'':34} {group.name}: closes {each(closes)}; kill {killed:.1f}", flush=True)
+    return closes, killed
 
 
 def _is_past(until_s: float) -> bool:
     return time.monotonic() >= until_s
 
 
-def rolled(broker: Broker, protocol: str, quick: bool, *, kills: bool = True) -> tuple[float, float]:
+def rolled(broker: Broker, protocol: str, quick: bool, *, kills: bool = True) -> tuple[list[float], float]:
     """Do it to a new group on a new broker."""
     with broker, tempfile.TemporaryDirectory() as folder:
         with Admin(broker.bootstrap) as admin:
@@ -98,17 +98,25 @@ def rolled(broker: Broker, protocol: str, quick: bool, *, kills: bool = True) ->
             return roll(group, protocol, quick, kills=kills)
 
 
+def each(closes: Sequence[float]) -> str:
+    """Return the figures of each close, for a note."""
+    return ", ".join(f"{close:.1f}" for close in closes)
+
+
 def rolls(quick: bool, *, protocol: str) -> Iterator[Outcome]:
     """Measure one protocol on both brokers."""
     closes, killed = rolled(KohortBroker(), protocol, quick)
     their_closes, their_killed = rolled(ApacheKafka(), protocol, quick)
     aim = Aim(RATIOS[protocol], of_ratio=True, at_most=True)
-    note = f"partition-seconds without an owner; {', '.join(MAKES[protocol])}"
-    yield Result(f"roll, {protocol}", "s", [closes], [their_closes], "Apache Kafka", aim, note)
+    makes = ", ".join(MAKES[protocol])
+    note = f"partition-seconds without an owner; {makes}: ours {each(closes)}; Kafka's {each(their_closes)}"
+    yield Result(f"roll, {protocol}", "s", [sum(closes)], [sum(their_closes)], "Apache Kafka", aim, note)
     if protocol != "consumer":
         held, _ = rolled(KohortBroker(HELD), protocol, quick, kills=False)
-        note = ", ".join(f"{name}={value}" for name, value in HELD.items())
-        yield Result(f"roll, {protocol}, commits held", "s", [held], [their_closes], "Apache Kafka", aim, note)
+        note = f"{', '.join(f'{name}={value}' for name, value in HELD.items())}: {each(held)}"
+        yield Result(
+            f"roll, {protocol}, commits held", "s", [sum(held)], [sum(their_closes)], "Apache Kafka", aim, note
+        )
     if not quick:
         aim = Aim(1, of_ratio=True, at_most=True)
         note = "one member killed and started again at once; its session lasts 45 s"
