@@ -189,6 +189,19 @@ class RoundOpened:
 
 
 @dataclass(frozen=True, slots=True)
+class RoundAnnounced:
+    """The members of a round whose heartbeats waited were answered together, `waited_ms` after the round began.
+
+    It is about answers and changes no group: the node reports it, no decision does.
+    """
+
+    group_id: str
+    generation: int
+    waited_ms: int
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
 class InitialDelayExtended:
     """Members keep arriving at a new group, so it waits a little more (KIP-134)."""
 
@@ -315,6 +328,7 @@ SoftEvent = (
     | StaticMemberReplaced
     | MemberRemoved
     | RoundOpened
+    | RoundAnnounced
     | InitialDelayExtended
     | GenerationFormed
     | SyncReceived

@@ -22,7 +22,15 @@ from kohort.group.consumer.events import (
     TargetDeleted,
 )
 from kohort.group.consumer.group import ConsumerGroup
-from kohort.group.events import Event, GroupDeleted, GroupStored, JoinRefused, OffsetCommitted, OffsetDeleted
+from kohort.group.events import (
+    Event,
+    GroupDeleted,
+    GroupStored,
+    JoinRefused,
+    OffsetCommitted,
+    OffsetDeleted,
+    RoundAnnounced,
+)
 from kohort.group.settings import GroupSettings
 
 Offsets = dict[tuple[str, int], OffsetCommitted]
@@ -73,7 +81,7 @@ def apply(shard: Shard, event: Event) -> None:
             _delete_group(shard, event.group_id)
         case GroupStored():
             classic_apply.apply(_classic_group(shard, event.group_id), event)
-        case JoinRefused():
+        case JoinRefused() | RoundAnnounced():
             pass  # whose group need not even exist
         case ConsumerGroupDeleted():
             _delete_consumer_group(shard, event.group_id)

@@ -23,6 +23,7 @@ class CauseKind(StrEnum):
     REBALANCE_TIMEOUT = "rebalance_timeout"
     SYNC_TIMEOUT = "sync_timeout"
     NEW_MEMBER_TIMEOUT = "new_member_timeout"
+    MEMBERS_REACHED = "members_reached"
     INITIAL_DELAY_OVER = "initial_delay_over"
     JOINS_STOPPED = "joins_stopped"
     ALL_MEMBERS_JOINED = "all_members_joined"

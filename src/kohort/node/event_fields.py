@@ -36,6 +36,7 @@ from kohort.group.events import (
     PendingMemberDropped,
     RebalanceAvoided,
     RevocationsAwaited,
+    RoundAnnounced,
     RoundOpened,
     StaticMemberReplaced,
     SyncReceived,
@@ -111,6 +112,7 @@ NAMES: dict[type, str] = {
     StaticMemberReplaced: "member_replaced",
     MemberRemoved: "member_left or member_evicted",
     RoundOpened: "round_opened",
+    RoundAnnounced: "round_announced",
     InitialDelayExtended: "initial_delay_extended",
     GenerationFormed: "generation_formed",
     SyncReceived: "member_synced",
@@ -227,6 +229,10 @@ def _round_opened(event: RoundOpened) -> Fields:
     return told
 
 
+def _round_announced(event: RoundAnnounced) -> Fields:
+    return {"waited_ms": event.waited_ms}
+
+
 def _delay_extended(event: InitialDelayExtended) -> Fields:
     return {"delay_ms": event.delay_ms, "remaining_ms": event.remaining_ms}
 
@@ -302,6 +308,7 @@ PARTICULARS: dict[type, Callable[[Any], Fields]] = {
     StaticMemberReplaced: _member_replaced,
     MemberRemoved: _member_removed,
     RoundOpened: _round_opened,
+    RoundAnnounced: _round_announced,
     InitialDelayExtended: _delay_extended,
     GenerationFormed: _generation_formed,
     SyncReceived: _member_synced,

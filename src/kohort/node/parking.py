@@ -74,14 +74,20 @@ class _Group:
 class Parking:
     """The kept heartbeats of one node. `decide` gives the answer of a heartbeat as of now.
 
-    The answer to a commit waits behind a heartbeat of a group at rest for `commit_hold_ms`.
+    The answer to a commit waits behind a heartbeat of a group at rest for `commit_hold_ms`. `announced` gets the group
+    whose members learn of a round now, for how long they had waited, and the time.
     """
 
     def __init__(
-        self, timers: Timers, decide: Callable[[Heartbeat, int], HeartbeatResult], commit_hold_ms: int = 0
+        self,
+        timers: Timers,
+        decide: Callable[[Heartbeat, int], HeartbeatResult],
+        announced: Callable[[str, int, int], None],
+        commit_hold_ms: int = 0,
     ) -> None:
         self._timers = timers
         self._decide = decide
+        self._announced = announced
         self._commit_hold_ms = commit_hold_ms
         self._groups: dict[str, _Group] = {}
         self._paces: dict[str, Pace] = {}
@@ -203,9 +209,13 @@ class Parking:
 
     def _announce(self, group: _Group, now_ms: int) -> None:
         """Have the members that are here learn of their round; the others learn of it by their next heartbeat."""
-        if group.announcement is not None:
-            self._timers.disarm(group.announcement)
-            group.announcement = None
+        announcement, group.announcement = group.announcement, None
+        if announcement is not None:
+            self._timers.disarm(announcement)
+            kept = next(iter(group.kept.values()), None)
+            is_news = kept is not None and self._decide(kept.command, now_ms).error is ErrorCode.REBALANCE_IN_PROGRESS
+            if is_news and now_ms > announcement.began_ms:
+                self._announced(group.group_id, now_ms - announcement.began_ms, now_ms)
         self._answer_news(group, group.kept.values(), now_ms)
         self._tidy(group)
 

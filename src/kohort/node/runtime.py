@@ -35,12 +35,13 @@ from kohort.group.effects import (
     Rouse,
     Then,
 )
-from kohort.group.events import HardEvent, JoinRefused, OffsetCommitted
+from kohort.group.events import HardEvent, JoinRefused, OffsetCommitted, RoundAnnounced
 from kohort.group.results import ConsumerHeartbeatResult, HeartbeatResult, Result, SyncResult
 from kohort.group.shard import apply
 from kohort.group.timers import Timer, TimerKind
 from kohort.log.disk import DiskFull, StorageError
 from kohort.log.offsets_topic import encode_events
+from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.consumer_parking import ConsumerParking, KeptHeartbeat
 from kohort.node.event_topic import EventTopic
@@ -64,7 +65,8 @@ class Runtime:
         self._node = node
         self._find = find
         self._parked: dict[Parked, Ticket] = {}
-        self._parking = Parking(node.timers, self._answer_of, config.kohort_group_commit_hold_ms)
+        commit_hold_ms: int = config.kohort_group_commit_hold_ms
+        self._parking = Parking(node.timers, self._answer_of, self._note_announced, commit_hold_ms)
         self._is_parking: bool = config.kohort_group_heartbeat_park
         park_ms: int = config.kohort_group_consumer_heartbeat_park_ms
         stable_park_ms: int = config.kohort_group_consumer_heartbeat_park_stable_ms
@@ -385,6 +387,14 @@ class Runtime:
         for group_id in sorted(hosted.shard.groups):
             self.run(hosted, Unload(group_id), None, now_ms)
         hosted.fail("a flush failed; start the broker again when the disk is sound")
+
+    def _note_announced(self, group_id: str, waited_ms: int, now_ms: int) -> None:
+        """Write that the members of a round learn of it now, and not when it began."""
+        hosted = self._find(group_id)
+        group = None if hosted is None else hosted.shard.groups.get(group_id)
+        if hosted is not None and isinstance(group, ClassicGroup) and self._events is not None:
+            cause = Cause(CauseKind.MEMBERS_REACHED, now_ms)
+            self._events.note(hosted.shard, RoundAnnounced(group_id, group.generation, waited_ms, cause), now_ms)
 
     def _fire(self, timer: Timer, now_ms: int) -> None:
         if timer.kind is TimerKind.SESSION:

@@ -81,13 +81,16 @@ class Measuring:
 def callbacks_of(rebalance: Rebalance, *, is_heard_at_once: bool) -> Iterator[tuple[str, float]]:
     """Yield who took how long to give up what it was asked for, in milliseconds.
 
-    An eager member runs its callback between the opening of a round, if it hears of that at once, and its JoinGroup. A
+    An eager member runs its callback between the moment when it learns of a round and its JoinGroup: at the opening if
+    its heartbeat is kept then, or when the broker answers the heartbeats of all members together. A
     cooperative one runs both, to give up and to take over, between its assignment and the round that it opens; a native
     one between a target and the heartbeat that acknowledges it. What two took together is halved.
     """
     for each in rebalance.rounds[:1] if is_heard_at_once else ():
         if each.protocol and each.protocol not in COOPERATIVE and not each.is_initial:
-            yield from (pair for pair in each.rejoin_ms.items() if pair[0] != each.because.member_id)
+            for member_id, took_ms in each.rejoin_ms.items():
+                if member_id != each.because.member_id and took_ms >= each.announced_ms:
+                    yield member_id, took_ms - each.announced_ms
     for first, second in zip(rebalance.rounds, rebalance.rounds[1:], strict=False):
         opener = second.because.member_id
         if first.protocol in COOPERATIVE and first.stored_ms is not None and opener is not None:

@@ -7,6 +7,7 @@ from typing import Any
 from tests.unit.node.consumer_desk import NativeMember
 from tests.unit.node.desk import Desk
 from tests.unit.node.group_desk import GroupMember, committed, group_desk, stable_group
+from tests.unit.node.test_coordinator import events
 
 from kohort.wire.messages import LeaveGroupRequest, MetadataRequest
 
@@ -63,6 +64,15 @@ def test_eager_members_learn_of_a_round_with_the_last_that_can_be_reached() -> N
     assert codes(one) == codes(other) == []
     beat(absent)
     assert codes(one) == codes(other) == codes(absent) == [REBALANCE_IN_PROGRESS]
+
+
+def test_event_tells_how_long_members_waited_to_learn_of_their_round_together() -> None:
+    desk, (_, _, absent) = settled()
+    GroupMember(desk).enter()
+    desk.advance(1_000)
+    beat(absent)
+    told = [each for each in events(desk) if each["event"] == "round_announced"]
+    assert [each["waited_ms"] for each in told] == [1_000]
 
 
 def test_heartbeat_that_comes_while_a_round_is_announced_waits_for_the_others() -> None:

@@ -36,6 +36,13 @@ def test_member_that_may_have_waited_for_its_heartbeat_says_nothing_of_its_callb
     assert measured(story) == Measured(250, 1)
 
 
+def test_time_that_members_waited_to_learn_of_a_round_together_is_not_of_their_callbacks() -> None:
+    story = Story()
+    story.stable(a={0, 1}).after(60_000).joined("b").opened("member_joined", "b").after(900)
+    story.put("round_announced", "members_reached", waited_ms=900).after(250).rejoined("a")
+    assert measured(story.formed().stored(a={0}, b={1})) == Measured(250, 1)
+
+
 def test_native_member_runs_both_callbacks_between_a_target_and_its_acknowledgement() -> None:
     story = ConsumerStory().settled(a={0, 1}, b={2, 3})
     story.subscribe("c").bump("member_joined", "c").target(a={0}, b={2, 3}, c={1})

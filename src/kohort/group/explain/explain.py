@@ -236,6 +236,11 @@ def _round_opened(course: Course, event: EventFields) -> None:
     course.held.clear()
 
 
+def _round_announced(course: Course, event: EventFields) -> None:
+    if course.running is not None and course.running.rounds:
+        course.running.rounds[-1].announced_ms = int(event.get("waited_ms") or 0)
+
+
 def _generation_formed(course: Course, event: EventFields) -> None:
     running = course.begin(event)
     course.know_members(event)
@@ -371,6 +376,7 @@ _FOLDS: dict[str, Callable[[Course, EventFields], Rebalance | None]] = {
     "member_left": _member_gone,
     "member_evicted": _member_gone,
     "round_opened": _round_opened,
+    "round_announced": _round_announced,
     "generation_formed": _generation_formed,
     "assignment_stored": _assignment_stored,
     "assignment_failed": _assignment_failed,

@@ -126,6 +126,8 @@ class Round:
     """Why its members had to join twice."""
     rejoin_ms: dict[str, int] = field(default_factory=dict)
     """How long after the opening a member of the last generation joined."""
+    announced_ms: int = 0
+    """How long after the opening the members whose heartbeats waited were answered, all together."""
     missed_ms: dict[str, int] = field(default_factory=dict)
     """How long after the opening a member was out, or an issued id dropped, that had not joined: the wait for it."""
     sync_ms: dict[str, int] = field(default_factory=dict)
@@ -146,6 +148,7 @@ class Round:
             "stored_ms": self.stored_ms,
             "failure": None if self.failure is None else cause_json(self.failure),
             "setback": None if self.setback is None else cause_json(self.setback),
+            "announced_ms": self.announced_ms,
             "rejoin_ms": self.rejoin_ms,
             "missed_ms": self.missed_ms,
             "sync_ms": self.sync_ms,
