@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 from tests.integration.hand_member import HandMember
 from tests.integration.native_scenarios import membership_of
-from tests.integration.scenario_book import PATIENCE_MS, create, poll_until, produce, run
+from tests.integration.scenario_book import PATIENCE_MS, Scenario, create, poll_until, produce, run
 
 from kohort.assign.range import RangeAssignor
 from kohort.assign.sticky import CooperativeStickyAssignor
@@ -92,56 +92,65 @@ async def read(consumer: Consumer, count: int) -> None:
         count -= sum(len(batch) for batch in await consumer.poll(50, count))
 
 
-@pytest.mark.parametrize("instance_id", [None, "static"])
-def test_what_is_finished_is_committed_before_joining_and_when_closed_while_joining(
-    bootstrap: str, instance_id: str | None
-) -> None:
-    async def scenario(bootstrap: str, name: str) -> None:
-        await create(bootstrap, name, 2)
-        both = frozenset({TopicPartition(name, 0), TopicPartition(name, 1)})
-        async with by_hand(bootstrap, name) as hand:
-            consumer = reader(bootstrap, name, group_instance_id=instance_id)
-            await share_with(hand, consumer, both)
-            await produce(bootstrap, name, 100)
-            await read(consumer, 30)
-            consumer.pause(both)
-            await consumer.poll()
-            consumer.resume(both)
-            async with by_hand(bootstrap, name) as newcomer:
-                joining = asyncio.create_task(newcomer.join())  # the leader does not come: the round goes on
-                await until(consumer, State.JOINING)
-                async with asyncio.timeout(10):
-                    while await committed(bootstrap, name) < 30:
-                        await consumer.position(TopicPartition(name, 0))
-                await read(consumer, 20)
-                assert membership_of(consumer).state is State.JOINING
-                await consumer.stop()
-                assert await committed(bootstrap, name) == 50
-                joining.cancel()
-
-    run(scenario, bootstrap, f"joining-{instance_id}")
-
-
-def test_what_is_finished_is_committed_when_closed_while_the_leader_has_not_synced(bootstrap: str) -> None:
-    async def scenario(bootstrap: str, name: str) -> None:
-        await create(bootstrap, name, 2)
-        both = frozenset({TopicPartition(name, 0), TopicPartition(name, 1)})
-        async with by_hand(bootstrap, name) as hand:
-            consumer = reader(bootstrap, name)
-            await share_with(hand, consumer, both)
-            await produce(bootstrap, name, 100)
-            joining = asyncio.create_task(hand.join())
+async def closed_while_joining(bootstrap: str, name: str, instance_id: str | None = None) -> None:
+    await create(bootstrap, name, 2)
+    both = frozenset({TopicPartition(name, 0), TopicPartition(name, 1)})
+    async with by_hand(bootstrap, name) as hand:
+        consumer = reader(bootstrap, name, group_instance_id=instance_id)
+        await share_with(hand, consumer, both)
+        await produce(bootstrap, name, 100)
+        await read(consumer, 30)
+        consumer.pause(both)
+        await consumer.poll()
+        consumer.resume(both)
+        async with by_hand(bootstrap, name) as newcomer:
+            joining = asyncio.create_task(newcomer.join())  # the leader does not come: the round goes on
             await until(consumer, State.JOINING)
-            await joining
-            await until(consumer, State.SYNCING)
-            await read(consumer, 40)
-            stopping = asyncio.create_task(consumer.stop())
-            await asyncio.wait({stopping}, timeout=0.1)
-            await hand.sync({hand.member_id: frozenset()} | dict.fromkeys(hand.others, both))
-            await stopping
-            assert await committed(bootstrap, name) == 40
+            async with asyncio.timeout(10):
+                while await committed(bootstrap, name) < 30:
+                    await consumer.position(TopicPartition(name, 0))
+            await read(consumer, 20)
+            assert membership_of(consumer).state is State.JOINING
+            await consumer.stop()
+            assert await committed(bootstrap, name) == 50
+            joining.cancel()
 
-    run(scenario, bootstrap, "syncing")
+
+async def closed_while_joining_as_a_static_member(bootstrap: str, name: str) -> None:
+    await closed_while_joining(bootstrap, name, "static")
+
+
+async def closed_while_the_leader_has_not_synced(bootstrap: str, name: str) -> None:
+    await create(bootstrap, name, 2)
+    both = frozenset({TopicPartition(name, 0), TopicPartition(name, 1)})
+    async with by_hand(bootstrap, name) as hand:
+        consumer = reader(bootstrap, name)
+        await share_with(hand, consumer, both)
+        await produce(bootstrap, name, 100)
+        joining = asyncio.create_task(hand.join())
+        await until(consumer, State.JOINING)
+        await joining
+        await until(consumer, State.SYNCING)
+        await read(consumer, 40)
+        stopping = asyncio.create_task(consumer.stop())
+        await asyncio.wait({stopping}, timeout=0.1)
+        await hand.sync({hand.member_id: frozenset()} | dict.fromkeys(hand.others, both))
+        await stopping
+        assert await committed(bootstrap, name) == 40
+
+
+IN_A_ROUND = [
+    closed_while_joining,
+    closed_while_joining_as_a_static_member,
+    closed_while_the_leader_has_not_synced,
+]
+
+
+@pytest.mark.parametrize("scenario", IN_A_ROUND, ids=lambda scenario: scenario.__name__)
+def test_a_cooperative_member_commits_what_is_finished_before_it_joins_and_when_it_is_closed(
+    bootstrap: str, scenario: Scenario
+) -> None:
+    run(scenario, bootstrap, scenario.__name__)
 
 
 @pytest.mark.parametrize("protocol", ["eager", "consumer"])

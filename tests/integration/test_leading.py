@@ -60,3 +60,41 @@ def test_a_leader_looks_for_the_groups_topics_as_long_as_its_round_lasts(is_over
                 assert len(told.assignments["m"].partitions) == 2
 
     asyncio.run(main())
+
+
+def test_a_leader_assigns_with_metadata_that_was_asked_for_in_its_round() -> None:
+    """What another request brings that was under way before may miss a topic's newest partitions."""
+
+    async def main() -> None:
+        async with asyncio.timeout(15), ScriptedBroker({}) as broker, Cluster(broker.address) as cluster:
+            before, answers = broker.answers[Api.METADATA], []
+
+            def growing(request: Any) -> Any:
+                answer = before(request)
+                partition = answer.topics[0].partitions[0]
+                answers.append(answer)
+                grown = [replace_index(partition, 2 + at) for at in range(len(answers) - 1)]
+                answer.topics[0].partitions += grown
+                return answer
+
+            broker.answers[Api.METADATA] = growing
+            leading = Leading(
+                cluster,
+                "g",
+                {"range": RangeAssignor()},
+                GroupRequests(CoordinatorLink(cluster, "g"), MemberConfig()),
+            )
+            cluster.track(["t"])
+            under_way = asyncio.create_task(cluster.refresh())
+            await asyncio.sleep(0)
+            members = {"m": MemberSpec(Subscription(frozenset({"t"})))}
+            told = await leading.compute(Compute(LEADER, "range", members))
+            await under_way
+            assert isinstance(told, Computed)
+            assert len(told.assignments["m"].partitions) == 3
+
+    asyncio.run(main())
+
+
+def replace_index(partition: Any, index: int) -> Any:
+    return type(partition)(partition_index=index, leader_id=partition.leader_id, replica_nodes=[0], isr_nodes=[0])

@@ -10,11 +10,12 @@ from tests.integration.client_scenarios import PATIENCE_MS, create, run
 from tests.integration.old_member import OldMember
 from tests.integration.timeline import Ledger, Timeline
 
-from kohort.assign import CooperativeStickyAssignor, RangeAssignor
-from kohort.assign.spec import Assignor
+from kohort.assign import CooperativeStickyAssignor, RangeAssignor, assignor
+from kohort.assign.spec import Assignor, GroupSpec
 from kohort.broker.embedded import EmbeddedBroker
 from kohort.client import Admin, Cluster, Consumer, Producer
 from kohort.member.contract import Act
+from kohort.model.assignment import Assignment
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 
@@ -229,14 +230,29 @@ def test_an_old_member_is_shared_with_while_the_group_can_still_be_eager(bootstr
     run(scenario, bootstrap, "old-eager")
 
 
-def test_an_old_member_that_comes_after_the_upgrade_gets_nothing_and_everybody_is_told(bootstrap: str) -> None:
+@assignor(name="by-turns", cooperative=True, withhold=True, user_data=b"mine")
+def by_turns(spec: GroupSpec) -> dict[str, Assignment]:
+    """Deal the partitions out in turns; each member is given bytes, too."""
+    assert {member.subscription.user_data for member in spec.members.values()} == {b"mine"}
+    names = sorted(spec.members)
+    each = sorted(TopicPartition(topic, at) for topic, found in spec.topics.items() for at in range(found.partitions))
+    return {name: Assignment(frozenset(each[at :: len(names)]), b"yours") for at, name in enumerate(names)}
+
+
+@pytest.mark.parametrize("one", [CooperativeStickyAssignor(), by_turns], ids=["kafkas", "users"])
+def test_an_old_member_that_comes_after_the_upgrade_gets_nothing_and_everybody_is_told(
+    bootstrap: str, one: Assignor
+) -> None:
+    def cooperative() -> Sequence[Assignor]:
+        return (one,)
+
     async def scenario(bootstrap: str, name: str) -> None:
         async with Fleet(bootstrap, name) as fleet, Cluster(bootstrap) as cluster:
             first = await fleet.add(cooperative)
             second = await fleet.add(cooperative)
             await fleet.settle()
             kept = first.consumer.assignment(), second.consumer.assignment()
-            old = OldMember(cluster, name, [name], ["cooperative-sticky"])
+            old = OldMember(cluster, name, [name], [one.name])
             old.start()
 
             def error(worker: Worker) -> ErrorCode | None:
@@ -260,4 +276,4 @@ def test_an_old_member_that_comes_after_the_upgrade_gets_nothing_and_everybody_i
             assert first.timeline.stops == 0
             assert first.timeline.moved(Act.ASSIGNED) == {TopicPartition(name, at) for at in range(PARTITIONS)}
 
-    run(scenario, bootstrap, "old-cooperative")
+    run(scenario, bootstrap, f"old-cooperative-{one.name}")

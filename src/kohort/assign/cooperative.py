@@ -108,10 +108,10 @@ def with_errors(spec: GroupSpec, assignments: dict[str, Assignment]) -> dict[str
     """
     if not members_of_old_versions(spec):
         return assignments
-    error = encode_assignment_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     return {
-        member: Assignment(assignment.partitions, error)
-        if assignment.user_data is None and is_marked(spec.members[member].subscription.user_data)
+        member: Assignment(assignment.partitions, encode_assignment_error(code, assignment.user_data))
+        if is_marked(spec.members[member].subscription.user_data)
         else assignment
         for member, assignment in assignments.items()
     }

@@ -16,6 +16,7 @@ from kohort.assign.custom import FunctionAssignor
 from kohort.assign.server import ServerGroup, ServerMember
 from kohort.assign.server_checks import TargetRefused, checked
 from kohort.assign.spec import Assignor, GroupSpec, MemberSpec, RebalanceProtocol, TopicSpec
+from kohort.assign.user_data import unmarked
 from kohort.model.assignment import Assignment
 from kohort.model.id_partitions import IdPartitions
 from kohort.model.ids import TopicPartition
@@ -86,7 +87,9 @@ def _member_spec(group: ServerGroup, member: ServerMember, subscribed: tuple[str
         for number, lag in each
     }
     said = member.metadata.get(name)
-    subscription = Subscription(subscribed, said and (said[1] or None), owned, OWNED_IN if owned else -1, member.rack)
+    subscription = Subscription(
+        subscribed, said and unmarked(said[1] or None), owned, OWNED_IN if owned else -1, member.rack
+    )
     return MemberSpec(subscription, member.instance_id, lags, member.reason, member.metadata)
 
 

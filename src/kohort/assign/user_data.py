@@ -104,6 +104,13 @@ def is_marked(user_data: bytes | None) -> bool:
     return user_data is not None and user_data.endswith(MARK)
 
 
+def unmarked(user_data: bytes | None) -> bytes | None:
+    """Return a subscription's user data without our members' mark; None where there is nothing else."""
+    if user_data is None or not user_data.endswith(MARK):
+        return user_data
+    return user_data.removesuffix(MARK) or None
+
+
 REMEMBERING = frozenset({"sticky", "cooperative-sticky", "stream"})
 """Assignors whose user data say what a member had: its last assignment, its generation, the lags of its state."""
 
@@ -113,9 +120,16 @@ def wish(assignor: str, user_data: bytes | None) -> bytes | None:
     return None if assignor in REMEMBERING or not user_data else user_data.removesuffix(MARK) or None
 
 
-def encode_assignment_error(code: ErrorCode) -> bytes:
-    """Return an assignment's user data that carries an error: our mark and the code (int16)."""
-    return MARK + _INT16.pack(code)
+def encode_assignment_error(code: ErrorCode, user_data: bytes | None = None) -> bytes:
+    """Return an assignment's user data that carries an error: our mark, the code (int16), and the assignor's own."""
+    return MARK + _INT16.pack(code) + (user_data or b"")
+
+
+def without_error(user_data: bytes | None) -> bytes | None:
+    """Return the assignor's own part of an assignment's user data."""
+    if assignment_error(user_data) is None or user_data is None:
+        return user_data
+    return user_data[len(MARK) + _INT16.size :] or None
 
 
 def assignment_error(user_data: bytes | None) -> ErrorCode | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from kohort.assign.cooperative import members_of_old_versions, refuse_broken_rules, with_errors
-from kohort.assign.spec import Assignor, GroupSpec, RebalanceProtocol
+from kohort.assign.spec import Assignor, GroupSpec, MemberSpec, RebalanceProtocol
+from kohort.assign.user_data import is_marked, unmarked
 from kohort.model.assignment import Assignment
 
 _TRUSTED = "cooperative-sticky"
@@ -36,7 +38,17 @@ def assign_group(
 
 
 def _assign_cooperatively(assignor: Assignor, spec: GroupSpec) -> dict[str, Assignment]:
-    assignments = assignor.assign(spec)
-    if assignor.name != _TRUSTED:
-        refuse_broken_rules(spec, assignments, assignor.name)
+    if assignor.name == _TRUSTED:
+        return assignor.assign(spec)
+    members = {name: _unmarked(each) for name, each in spec.members.items()}
+    assignments = assignor.assign(GroupSpec(members, spec.topics))
+    refuse_broken_rules(spec, assignments, assignor.name)
     return assignments
+
+
+def _unmarked(member: MemberSpec) -> MemberSpec:
+    """Return a member with the user data that its own assignor made."""
+    said = member.subscription
+    if not is_marked(said.user_data):
+        return member
+    return replace(member, subscription=replace(said, user_data=unmarked(said.user_data)))

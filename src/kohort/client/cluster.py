@@ -158,6 +158,12 @@ class Cluster:
             raise ClientStopped("it learnt the cluster's metadata")
         refreshing.result()
 
+    async def refresh_anew(self) -> None:
+        """Do as `refresh`, by a request that leaves after this call: one that is under way may miss what is new."""
+        if self._refreshing is not None:
+            await asyncio.wait([self._refreshing])
+        await self.refresh()
+
     async def topic(self, name: str, *, timeout_ms: int | None = None) -> TopicView:
         """Return a topic with its partitions, asking the cluster for it where need be.
 

@@ -11,7 +11,15 @@ from __future__ import annotations
 
 from kohort.member import effects, inputs
 from kohort.member.classic_exit import close, end, expire_poll
-from kohort.member.classic_round import finish_callback, prepare, take_computed, take_failure, take_join, take_sync
+from kohort.member.classic_round import (
+    finish_callback,
+    prepare,
+    sync_again,
+    take_computed,
+    take_failure,
+    take_join,
+    take_sync,
+)
 from kohort.member.classic_triggers import (
     take_heartbeat,
     take_metadata,
@@ -44,7 +52,7 @@ class ClassicMember(Standing):
         if self._is_beating:
             deadlines.append(session.session_ms)
             deadlines.append(session.heartbeat_ms if self.beat_as is None else None)
-        if self.is_rejoin_wanted:
+        if self.is_rejoin_wanted or self.state is State.SYNCING:
             deadlines.append(session.retry_ms)
         elif self.state is State.STABLE and self.running is None:
             deadlines.append(session.rejoin_ms)
@@ -109,6 +117,9 @@ class ClassicMember(Standing):
             if self.owned and not self.identity.is_valid:
                 # Fenced: whoever took the instance id over has the partitions too.
                 self.run(Callback.LOST, self.owned, "the member was put out of its group for good")
+        elif self.state is State.SYNCING:
+            if session.retry_ms is not None and now_ms >= session.retry_ms:
+                sync_again(self)
         else:
             if self.state is State.STABLE and session.is_rejoin_due(now_ms):
                 session.rejoin_ms = None

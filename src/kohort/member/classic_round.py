@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kohort.assign.spec import TopicSpec
-from kohort.assign.user_data import assignment_error
+from kohort.assign.user_data import assignment_error, without_error
 from kohort.member import effects, inputs
 from kohort.member.classic_triggers import SUBSCRIPTION_CHANGED, lost_to_deletion, watch_metadata
 from kohort.member.effects import Callback
@@ -119,11 +119,39 @@ def take_failure(member: Standing, event: inputs.ComputeFailed) -> None:
 
 def _sync(member: Standing, assignments: Mapping[str, Assignment], failure: str | None = None) -> None:
     member.state = State.SYNCING
-    member.do(effects.Sync(member.identity, member.protocol_name, assignments, failure))
+    member.session.retry_ms = None
+    member.is_sync_repeated = False
+    member.sync = effects.Sync(member.identity, member.protocol_name, assignments, failure)
+    member.do(member.sync)
+
+
+def sync_again(member: Standing) -> None:
+    """Send the same SyncGroup again.
+
+    Where the coordinator has stored the assignment, it answers with the member's part of it; where it has not, it takes
+    the leader's assignment from this request.
+    """
+    assert member.sync is not None, "what is sent again was sent"
+    member.session.retry_ms = None
+    member.is_sync_repeated = True
+    member.do(member.sync)
 
 
 def take_sync(member: Standing, answer: inputs.SyncAnswered, now_ms: int) -> None:
     """SyncGroup was answered."""
+    if answer.error in MOVED or answer.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        # Whether the coordinator took the assignment before it failed is for the next SyncGroup to find out.
+        if answer.error in MOVED:
+            member.do(effects.Rediscover(answer.error))
+        member.session.wait_to_retry(now_ms)
+        return
+    if answer.error is ErrorCode.ILLEGAL_GENERATION and member.is_sync_repeated:
+        # It has forgotten the generation with the assignment, and not the member: nothing was given to others.
+        member.failed_rebalances += 1
+        member.state = State.UNJOINED
+        member.session.end()
+        member.rejoin, member.is_rejoin_forced = JoinReason.BLIND, False
+        return
     if answer.error is not ErrorCode.NONE:
         if answer.error_message is not None:
             _take_failed_assignment(member, answer, now_ms)
@@ -140,7 +168,7 @@ def take_sync(member: Standing, answer: inputs.SyncAnswered, now_ms: int) -> Non
         settle(member, NOT_MATCHING)
         return
     transition = member.strategy.transition(member.owned, answer.assignment.partitions)
-    member.received = answer.assignment
+    member.received = Assignment(answer.assignment.partitions, without_error(answer.assignment.user_data))
     member.is_second_round_due = transition.is_rejoin
     # This round was joined without them, so whoever leads has dealt with them; asking again would never end.
     member.missing = frozenset()

@@ -34,6 +34,8 @@ class Standing(Seat):
         self.rejoin: str | None = None
         self.is_rejoin_forced = False
         self.request: str | None = None
+        self.sync: effects.Sync | None = None
+        self.is_sync_repeated = False
         self.is_prepared = False
         self.joined_topics: tuple[str, ...] = ()
         self.matches: Callable[[str], bool] | None = None

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kohort.assign.spec import Assignor, RebalanceProtocol
+from kohort.assign.user_data import is_marked, marked
 from kohort.member.identity import Identity
 from kohort.model.assignment import Partitions, added, revoked
 from kohort.model.subscription import Subscription
@@ -107,6 +108,14 @@ def offer(
     held = tuple(sorted(owned))
     generation = identity.generation
     return tuple(
-        (assignor.name, Subscription(wanted, assignor.user_data(topics, owned, generation), held, generation, rack))
+        (assignor.name, Subscription(wanted, _user_data(assignor, topics, owned, generation), held, generation, rack))
         for assignor in assignors
     )
+
+
+def _user_data(assignor: Assignor, topics: Sequence[str], owned: Partitions, generation: int) -> bytes | None:
+    """Return the assignor's user data; in a cooperative group with the mark of members that read assignment errors."""
+    said = assignor.user_data(topics, owned, generation)
+    if RebalanceProtocol.COOPERATIVE not in assignor.protocols or is_marked(said):
+        return said
+    return marked(said or b"")

@@ -7,7 +7,7 @@ from tests.unit.member.classic_script import TWO, Script, cooperative, cooperati
 
 from kohort.assign import TopicSpec
 from kohort.assign.spec import MemberSpec
-from kohort.assign.user_data import encode_assignment_error
+from kohort.assign.user_data import MARK, encode_assignment_error
 from kohort.member import Identity, State, inputs
 from kohort.member.effects import Callback, Fail, Join, OnAssignment, RunCallback, Sync, TellUser
 from kohort.model.assignment import Assignment
@@ -35,7 +35,7 @@ def test_a_member_joins_with_all_it_owns_and_no_callback() -> None:
     [join] = script.commit_answered(ErrorCode.REBALANCE_IN_PROGRESS)
     assert isinstance(join, Join)
     subscription = join.protocols[0][1]
-    assert subscription == Subscription(("t",), None, tuple(sorted(TWO)), 1)
+    assert subscription == Subscription(("t",), MARK, tuple(sorted(TWO)), 1)
     assert script.member.owned == TWO
 
 
@@ -442,6 +442,19 @@ def test_an_error_in_the_assignment_is_noted_and_asked_about_again_later() -> No
     script.finished(ASSIGNED)
     script.wait(2_000)
     assert script.member.state is State.STABLE
+
+
+def test_the_assignor_is_given_its_own_bytes_of_an_assignment_with_an_error() -> None:
+    script = rejoining()
+    script.joined(2)
+    for own in (b"bytes of its own", None):
+        error = encode_assignment_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, own)
+        script.take(inputs.SyncAnswered(script.member.identity, ErrorCode.NONE, Assignment(TWO, error)))
+        assert script.member.assignment_error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        assert OnAssignment("cooperative", Assignment(TWO, own), script.member.identity.generation) in script.asked
+        script.finished(ASSIGNED)
+        script.wait(1_000)
+        script.joined(3)
 
 
 def test_a_rebalance_comes_before_the_wait_that_an_error_asked_for() -> None:

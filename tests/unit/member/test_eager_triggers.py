@@ -318,11 +318,13 @@ def test_a_coordinator_that_moved_is_looked_up_and_asked_with_the_old_id(error: 
     assert script.callbacks() == [], "preparation is not repeated"
 
 
-def test_a_connection_lost_in_sync_is_a_join_with_the_old_id() -> None:
+def test_a_connection_lost_in_sync_is_a_sync_again_then_a_join_where_the_generation_is_unknown() -> None:
     script = joining_again()
     script.joined(2)
     assert script.sync_failed(ErrorCode.NETWORK_EXCEPTION) == [Rediscover(ErrorCode.NETWORK_EXCEPTION)]
-    [join] = script.wait(150)
+    [sync] = script.wait(150)
+    assert isinstance(sync, Sync)
+    [join] = script.sync_failed(ErrorCode.ILLEGAL_GENERATION)
     assert isinstance(join, Join)
     assert join.identity == Identity(2, "m")
 

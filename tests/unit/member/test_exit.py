@@ -150,16 +150,15 @@ def syncing() -> Script:
     return script
 
 
-def refused_a_round() -> Script:
+def joining_once_more() -> Script:
     script = syncing()
-    script.take(inputs.PollReturned())
-    script.sync_failed(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    script.sync_failed(ErrorCode.REBALANCE_IN_PROGRESS)
     return script
 
 
 @pytest.mark.parametrize(
     ("begin", "state", "generation"),
-    [(joining, State.JOINING, 1), (syncing, State.SYNCING, 2), (refused_a_round, State.UNJOINED, 2)],
+    [(joining, State.JOINING, 1), (syncing, State.SYNCING, 2), (joining_once_more, State.JOINING, 2)],
 )
 def test_a_cooperative_member_that_is_closed_in_a_round_revokes_what_it_may_still_commit(
     begin: Callable[[], Script], state: State, generation: int
