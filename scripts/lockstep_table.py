@@ -43,6 +43,39 @@ real assignors are compared apart.
 *Ends*: from there on the two sides are in different states, so the group is compared no further in that run.
 """
 
+OUTSIDE = (
+    (
+        "ApiVersions",
+        "Offers the APIs of transactions, share and streams groups, ACLs, quotas, tokens and reassignments.",
+        "Offers none of them, and of the features `group.version` alone.",
+    ),
+    (
+        "DescribeConfigs of the broker",
+        "Has some 270 settings more.",
+        "Has the settings of [this table](settings.md), those that begin with `kohort.` among them.",
+    ),
+    ("DescribeConfigs of `num.partitions`", "Is read-only.", "Can be changed while the broker runs."),
+    (
+        "DescribeConfigs of `group.consumer.assignment.interval.ms`",
+        "Can be changed while the broker runs.",
+        "Is read-only; a group's own setting can be changed.",
+    ),
+    ("DescribeConfigs of `listeners`, `advertised.listeners`", "Are lists.", "Are strings: there is one listener."),
+    ("DescribeConfigs of `node.id` with synonyms", "Has no default.", "Has the default 1."),
+    (
+        "DescribeConfigs of `min.insync.replicas`",
+        "Is a dynamic default of the cluster, which the eligible leader replicas write.",
+        "Is a default.",
+    ),
+    (
+        "DescribeConfigs of a topic's `retention.ms`, `segment.ms` with synonyms",
+        "Names no synonym where the default comes from a setting in hours.",
+        "Names it.",
+    ),
+    ("OffsetFetch of all partitions", "Has topics and partitions in the order of a hash map.", "Has them in order."),
+)
+"""What is answered differently outside the coordinator: the request, Kafka's answer and ours."""
+
 
 def decision(number: int) -> str:
     """Return the name of a decision's page."""
@@ -80,6 +113,13 @@ def _lines() -> Iterator[str]:
             cells = (each.name, each.kafka, each.ours, _linked(each.reason), each.request, _ends(each))
             yield f"| {' | '.join(cells)} |"
         yield ""
+    yield "## Outside the coordinator\n"
+    yield "What a compatible broker of ours and Apache Kafka 4.3.1 answer differently, asked side by side.\n"
+    yield "| request | Apache Kafka 4.3 | ours |"
+    yield "|---|---|---|"
+    for row in OUTSIDE:
+        yield f"| {' | '.join(row)} |"
+    yield ""
 
 
 def render() -> str:
