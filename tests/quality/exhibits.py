@@ -26,6 +26,8 @@ class Exhibit:
     budget: int
     mutation: Callable[[], AbstractContextManager[None]]
     is_quick: bool = False
+    is_compared: bool = False
+    """Whether it shows in a sum: restarts of eager groups stand still longer than with every improvement off."""
 
 
 EXHIBITS = (
@@ -304,6 +306,53 @@ EXHIBITS = (
         caught_by=("CommitFenced",),
         budget=500,
         mutation=wrong_coordinator.commit_one_epoch_late,
+    ),
+    Exhibit(
+        name="kohort-together",
+        link="docs/decisions/0010-heartbeats-are-parked.md",
+        title="Parked heartbeats make an eager group stand still longer than Kafka does",
+        story=(
+            "Six clients in one eager group, each restarted once at default times, had partitions without an owner for "
+            "64 partition-seconds, and for 25 on Apache Kafka. "
+            "Members whose heartbeat was kept learnt of a round at once and stopped, while those without one here "
+            "learnt of it by their next, and all waited for the last. "
+            "An eager round is announced now: its members learn of it together."
+        ),
+        caught_by=("StandstillBounded",),
+        budget=20,
+        mutation=wrong_coordinator.told_at_once,
+        is_compared=True,
+    ),
+    Exhibit(
+        name="kohort-closing",
+        link="docs/decisions/0066-closing-in-a-round-revokes.md",
+        title="A cooperative member that is closed in a round commits nothing",
+        story=(
+            "A consumer that was closed cleanly while a cooperative round ran committed nothing and logged nothing, in "
+            "six of six closes, and a thousand records were read twice. "
+            "Its state machine took every state but STABLE for one in which the partitions are lost already, although "
+            "the coordinator takes commits of the generation until the next one forms. "
+            "A member with a valid generation revokes now, in which the last commit has its place."
+        ),
+        caught_by=("CloseKeepsWork",),
+        budget=500,
+        mutation=wrong_members.close_in_a_round_loses,
+    ),
+    Exhibit(
+        name="kohort-causes",
+        link="src/kohort/group/classic/causes.py",
+        title="Added partitions are explained as another subscription",
+        story=(
+            "`kohort explain` told added partitions and a user's own rebalance of a classic group as a member that "
+            "joined again with another subscription. "
+            "The cause compared the bytes of the subscription, which carry the generation and the owned partitions of "
+            "their sender, so that they differ after every round. "
+            "The cause compares what the member wants now; the bytes still decide whether a round starts."
+        ),
+        caught_by=("CausesAreTrue",),
+        budget=50,
+        mutation=wrong_coordinator.causes_by_bytes,
+        is_quick=True,
     ),
 )
 """In the order in which the museum shows them."""

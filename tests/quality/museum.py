@@ -10,11 +10,16 @@ from typing import NamedTuple
 
 from tests.quality.exhibits import EXHIBITS, Exhibit
 
+from kohort.group.invariants import STANDSTILL_BOUNDED
 from kohort.sim.swarm.drawing import draw_plan
+from kohort.sim.swarm.restarts import draw_restarts, like_kafka
 from kohort.sim.swarm.run import NO_DEFECT, run
 
 STARTS = (1, 100_001, 200_001, 300_001, 400_001)
 """From which seeds a bug is looked for: what one finds by luck, another must find too."""
+
+LEAST = 5
+"""How many restarts a sum must be of: one alone may go either way."""
 
 PATIENCE_S = 5
 """A world that takes so much of a processor has come to stand still; the longest takes less than one."""
@@ -70,12 +75,29 @@ def exhibit(name: str) -> Exhibit:
 def hunt(name: str, start: int) -> Hunt:
     """Look for one bug from a seed on. A world that breaks without it, too, has found something else."""
     wanted = exhibit(name)
+    if wanted.is_compared:
+        return _hunt_sum(wanted, start)
     count = 0
     while (found := _next_broken(wanted, start, count)) is not None:
         count, invariant, sentence = found
         if _broken(start + count - 1) is None:
             return Hunt(name, start, count, invariant, sentence)
     return Hunt(name, start, 0)
+
+
+def _hunt_sum(wanted: Exhibit, start: int) -> Hunt:
+    """Restart groups from a seed on, until they have stood still longer with the bug than with no improvement."""
+    wrong_us = right_us = plain_us = 0
+    for number in range(1, wanted.budget + 1):
+        plan = draw_restarts(start + number - 1)
+        with wanted.mutation():
+            wrong_us += run(plan).unowned_us
+        right_us += run(plan).unowned_us
+        plain_us += run(like_kafka(plan)).unowned_us
+        if number >= LEAST and right_us <= plain_us < wrong_us:
+            sentence = f"{wrong_us / 1e6:.1f} partition-seconds without an owner, {plain_us / 1e6:.1f} without parking"
+            return Hunt(wanted.name, start, number, STANDSTILL_BOUNDED.name, sentence)
+    return Hunt(wanted.name, start, 0)
 
 
 def _next_broken(wanted: Exhibit, start: int, count: int) -> tuple[int, str, str] | None:

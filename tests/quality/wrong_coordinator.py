@@ -10,6 +10,7 @@ from typing import Any
 from tests.quality.replacing import replaced, replaced_in
 
 from kohort.group import offset_rules
+from kohort.group.classic import causes as classic_causes
 from kohort.group.classic import exit as classic_exit
 from kohort.group.classic import join as classic_join
 from kohort.group.classic import machine as classic_machine
@@ -30,6 +31,7 @@ from kohort.group.results import ConsumerHeartbeatResult, HeartbeatResult
 from kohort.group.settings import GroupSettings
 from kohort.model.cause import Cause
 from kohort.model.errors import ErrorCode
+from kohort.node.parking import Parking
 
 Mutation = AbstractContextManager[None]
 
@@ -180,3 +182,24 @@ def commit_one_epoch_late() -> Mutation:
         return right(group, replace(command, generation=command.generation + 1), settings)
 
     return replaced(offset_rules, "commit_error", commit_error)
+
+
+# -- rounds and their causes
+
+
+def told_at_once() -> Mutation:
+    """Heartbeats that are kept when an eager round begins are answered at once, whoever has none here."""
+
+    def announce(_parking: Parking, *_: object) -> None:
+        pass
+
+    return replaced(Parking, "announce", announce)
+
+
+def causes_by_bytes() -> Mutation:
+    """A member whose metadata has other bytes than before wants something else."""
+
+    def other_wish(_group: ClassicGroup, name: str, ours: bytes, theirs: bytes, _settings: GroupSettings) -> str | None:
+        return None if ours == theirs else f"other metadata for {name}"
+
+    return replaced(classic_causes, "_other_wish", other_wish)

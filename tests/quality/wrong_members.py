@@ -6,8 +6,9 @@ from contextlib import AbstractContextManager
 
 from tests.quality.replacing import replaced
 
-from kohort.member import classic_triggers
+from kohort.member import classic_exit, classic_triggers, inputs
 from kohort.member.classic import ClassicMember
+from kohort.member.effects import Callback
 from kohort.member.identity import Identity
 from kohort.member.standing import Standing
 from kohort.member.state import State
@@ -37,3 +38,17 @@ def aiokafka_727() -> Mutation:
         return True
 
     return replaced(ClassicMember, "_counts", counts)
+
+
+def close_in_a_round_loses() -> Mutation:
+    """A member that is closed in a round takes its partitions for lost, and so commits nothing."""
+    right = classic_exit.close
+
+    def close(member: Standing, closing: inputs.CloseRequested) -> None:
+        if member.owned and member.state not in (State.STABLE, State.LEAVING):
+            member.state = State.LEAVING
+            member.run(Callback.LOST, member.owned, closing.reason)
+        else:
+            right(member, closing)
+
+    return replaced(classic_exit, "close", close)
