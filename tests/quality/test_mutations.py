@@ -13,6 +13,8 @@ from tests.unit.group.consumer_world import ConsumerWorld
 from tests.unit.group.mixed import Mixed, NativeClient, classic_members
 from tests.unit.group.world import World, joined, says
 from tests.unit.member.classic_script import cooperative, partitions, stable
+from tests.unit.node.group_desk import GroupMember
+from tests.unit.node.test_announced_rounds import codes, settled
 
 from kohort.assign import CooperativeStickyAssignor
 from kohort.assign.cooperative import broken_rules
@@ -23,6 +25,8 @@ from kohort.group.consumer.events import MemberState
 from kohort.log.offsets_topic import record_of
 from kohort.member import Identity, State
 from kohort.member.effects import Callback
+from kohort.member.inputs import CloseRequested
+from kohort.model.cause import CauseKind
 from kohort.model.errors import ErrorCode
 
 Mutation = Callable[[], wrong_coordinator.Mutation]
@@ -235,6 +239,27 @@ def commit_of_a_generation_ago_is_refused() -> None:
     assert script.member.identity == Identity(2, "m")
 
 
+def member_closes_while_its_group_gathers() -> None:
+    script = cooperative()
+    script.commit_answered(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert script.member.state is State.JOINING
+    script.take(CloseRequested("bye"))
+    assert [callback for callback, _ in script.callbacks()] == [Callback.REVOKED]
+
+
+def eager_member_has_no_heartbeat_here_when_a_round_begins() -> None:
+    desk, (one, other, _) = settled()
+    GroupMember(desk).enter()
+    assert codes(one) == codes(other) == []
+
+
+def leader_asks_for_a_round_with_what_it_owns_by_now() -> None:
+    world = World()
+    leader, _ = world.stable(2)
+    world.join(leader, protocols=says("topics", "t-0", 1), reason="by hand")
+    assert world.cause().kind is CauseKind.LEADER_REJOINED
+
+
 PAIRS: list[tuple[Mutation, Callable[[], None]]] = [
     (wrong_coordinator.kafka_16147, partition_is_asked_back_and_granted_again),
     (wrong_coordinator.kafka_19449, partition_is_asked_back_and_granted_again),
@@ -247,6 +272,8 @@ PAIRS: list[tuple[Mutation, Callable[[], None]]] = [
     (wrong_coordinator.heartbeat_after_eviction, who_is_out_of_a_consumer_group_is_heard),
     (wrong_coordinator.commit_one_epoch_late, commit_of_the_generation_before),
     (wrong_coordinator.commit_one_epoch_late, commit_of_the_epoch_before_it_was_granted),
+    (wrong_coordinator.told_at_once, eager_member_has_no_heartbeat_here_when_a_round_begins),
+    (wrong_coordinator.causes_by_bytes, leader_asks_for_a_round_with_what_it_owns_by_now),
     (wrong_replay.kafka_17306, log_holds_only_tombstones_of_a_member),
     (wrong_replay.kafka_19862, log_is_cleaned_while_a_partition_moves),
     (wrong_replay.kafka_20254, log_begins_with_offsets),
@@ -255,6 +282,7 @@ PAIRS: list[tuple[Mutation, Callable[[], None]]] = [
     (wrong_assignors.kafka_14639, leader_hears_of_an_older_generation),
     (wrong_assignors.librdkafka_4783, partitions_are_fewer_than_members_that_differ),
     (wrong_members.librdkafka_4059, commit_is_refused_while_its_sender_joins),
+    (wrong_members.close_in_a_round_loses, member_closes_while_its_group_gathers),
     (wrong_members.aiokafka_727, commit_of_a_generation_ago_is_refused),
 ]
 

@@ -98,10 +98,10 @@ def kafka_19233() -> Mutation:
 def kafka_12759() -> Mutation:
     """A static member that comes back is asked which protocol it speaks, and not which topics it wants."""
 
-    def wants_other_topics(_group: ClassicGroup, _command: Join, _old: Any, _settings: GroupSettings) -> bool:
-        return False
+    def other_topics(_group: ClassicGroup, _command: Join, _old: Any, _settings: GroupSettings) -> str:
+        return ""
 
-    return replaced(classic_static, "_wants_other_topics", wants_other_topics)
+    return replaced(classic_static, "_other_topics", other_topics)
 
 
 @contextmanager
