@@ -191,8 +191,9 @@ CLOSE_KEEPS_WORK = Invariant(
 )
 STANDSTILL_BOUNDED = Invariant(
     "StandstillBounded",
-    "In a round of a classic group no partition is without an owner for longer than one heartbeat interval and the "
-    "slowest join: the longest time from a member's learning of the round to its JoinGroup or LeaveGroup.",
+    "In a round of a classic group no partition is without an owner for longer than one heartbeat interval (two where "
+    "a client leaves one out or counts from the answer) and the slowest join, from a member's learning of the round to "
+    "its JoinGroup or LeaveGroup; and restarts of eager groups stand still no longer than with every improvement off.",
     "kohort; KIP-429",
     (Moment.EVENT,),
 )

@@ -31,6 +31,7 @@ class Pace:
     __slots__ = (
         "_is_certain",
         "_is_fresh",
+        "_is_late",
         "_is_probe",
         "_overlaps",
         "_trial_end_ms",
@@ -48,6 +49,8 @@ class Pace:
         self._is_certain = False
         """Whether the interval is more than a first guess."""
         self._is_fresh = False
+        self._is_late = False
+        """Whether its next heartbeat came an interval after the last answer, not after the last heartbeat (kgo)."""
         self._is_probe = True
         """Whether the last heartbeat was answered at once, so that the next shows the member's own interval."""
         self._overlaps: bool | None = None
@@ -62,7 +65,7 @@ class Pace:
     @property
     def is_known(self) -> bool:
         """Whether it is known when the next heartbeat comes if the last one waits."""
-        return self._overlaps is not None
+        return self._overlaps is not None and not self._is_late
 
     def begin(self, now_ms: int) -> None:
         """A generation begins for the member: clients start their interval anew here, or go on with the old one."""
@@ -128,11 +131,9 @@ class Pace:
             self.interval_ms = gap_ms
             self._is_certain = True
             return was_fast
-        if gap_ms < self.interval_ms:
-            self.interval_ms = gap_ms
-        elif idle_ms > MARGIN_MS and 4 * gap_ms > 5 * self.interval_ms:
-            return True
-        return False
+        self._is_late = idle_ms > MARGIN_MS and 4 * gap_ms > 5 * self.interval_ms
+        self.interval_ms = min(self.interval_ms, gap_ms)
+        return self._is_late
 
     def _wait_ms(self, session_timeout_ms: int) -> int:
         """Return for how long a member of this pace may be kept, so that its session never depends on it."""

@@ -17,7 +17,7 @@ from kohort.group.results import HeartbeatResult
 from kohort.model.errors import ErrorCode
 from kohort.node.announcement import Announcement
 from kohort.node.offsets_partition import Ticket
-from kohort.node.pace import Pace
+from kohort.node.pace import MARGIN_MS, SLACK_MS, Pace
 from kohort.node.timers import Timers
 
 _ALIVE = HeartbeatResult(ErrorCode.NONE)
@@ -36,12 +36,14 @@ class Follower(Enum):
 class Kept:
     """One heartbeat that waits."""
 
-    __slots__ = ("_parking", "command", "pace", "ticket")
+    __slots__ = ("_parking", "command", "latest_ms", "pace", "ticket")
 
-    def __init__(self, parking: Parking, command: Heartbeat, ticket: Ticket, pace: Pace) -> None:
+    def __init__(self, parking: Parking, command: Heartbeat, ticket: Ticket, pace: Pace, latest_ms: int) -> None:
         self.command = command
         self.ticket = ticket
         self.pace = pace
+        self.latest_ms = latest_ms
+        """When it must be answered so that the next one, an interval later, comes within its member's session."""
         self._parking = parking
 
     def followed(self, follower: Follower, now_ms: int) -> bool:
@@ -142,7 +144,7 @@ class Parking:
                 self._paces[command.member_id] = Pace(now_ms)
                 return None
             wait_ms = pace.beat(now_ms, session_timeout_ms)
-            return self._wait(command, ticket, pace, wait_ms, now_ms) if wait_ms else None
+            return self._wait(command, ticket, pace, wait_ms, session_timeout_ms, now_ms) if wait_ms else None
         group = self._groups.get(command.group_id)
         if group is None or group.announcement is None or result.error is not ErrorCode.REBALANCE_IN_PROGRESS:
             return None
@@ -155,17 +157,20 @@ class Parking:
             if pace is None:
                 pace = self._paces[command.member_id] = Pace(now_ms)
             wait_ms = pace.hold(now_ms, session_timeout_ms)
-            return self._wait(command, ticket, pace, wait_ms, now_ms) if wait_ms else None
+            return self._wait(command, ticket, pace, wait_ms, session_timeout_ms, now_ms) if wait_ms else None
         return None
 
-    def _wait(self, command: Heartbeat, ticket: Ticket, pace: Pace, wait_ms: int, now_ms: int) -> Kept:
+    def _wait(
+        self, command: Heartbeat, ticket: Ticket, pace: Pace, wait_ms: int, session_timeout_ms: int, now_ms: int
+    ) -> Kept:
         group = self._group(command.group_id)
         before = group.kept.get(command.member_id)
         if before is not None:  # what a client sends twice is answered twice
             self.followed(before, Follower.HEARTBEAT, now_ms)
             group = self._group(command.group_id)
         command.is_counted = True
-        kept = group.kept[command.member_id] = Kept(self, command, ticket, pace)
+        latest_ms = now_ms + session_timeout_ms - pace.usual_ms - SLACK_MS
+        kept = group.kept[command.member_id] = Kept(self, command, ticket, pace, latest_ms)
         self._timers.arm(kept, now_ms + wait_ms, partial(self._end_wait, kept))
         return kept
 
@@ -262,6 +267,11 @@ class Parking:
         if self._is_held(group, kept, result):
             result = _ALIVE
             if not kept.pace.is_known and group.announcement is not None:
+                # Its next heartbeat may be a whole interval away (kgo): within the first one it waits for the others.
+                until_ms = min(group.announcement.began_ms + kept.pace.usual_ms + MARGIN_MS, kept.latest_ms)
+                if now_ms < until_ms:
+                    self._timers.arm(kept, until_ms, partial(self._end_wait, kept))
+                    return
                 group.announcement.lose(kept.command.member_id)
         self._answer(group, kept, result, now_ms)
 

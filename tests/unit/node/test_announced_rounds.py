@@ -282,3 +282,32 @@ def test_each_member_learns_by_its_own_heartbeat_when_parking_is_off() -> None:
     GroupMember(desk).enter()
     assert one.heartbeat() == REBALANCE_IN_PROGRESS
     assert other.heartbeat() == REBALANCE_IN_PROGRESS
+
+
+def heard_once() -> tuple[Desk, list[GroupMember]]:
+    """Return a stable group of which one heartbeat each has come: whether the next needs its answer is not known."""
+    desk = group_desk(kohort_group_heartbeat_park=True)
+    members = stable_group(desk, 3)
+    desk.advance(INTERVAL_MS)
+    for member in members:
+        beat(member)
+    members[-1].peer.send(members[-1].commit_request(), 9)
+    assert codes(members[-1]) == [0, 0]
+    desk.advance(1_000)
+    GroupMember(desk).enter()
+    return desk, members
+
+
+def test_heartbeat_of_an_unknown_pace_waits_for_the_others_within_an_interval_of_the_round() -> None:
+    desk, (one, other, absent) = heard_once()
+    desk.advance(INTERVAL_MS - 500)
+    # If it was answered by now, the next could be a whole interval away, as that of kgo is.
+    assert codes(one) == codes(other) == []
+    beat(absent)
+    assert codes(one) == codes(other) == codes(absent) == [REBALANCE_IN_PROGRESS]
+
+
+def test_heartbeat_of_an_unknown_pace_waits_no_longer_than_an_interval_for_a_silent_member() -> None:
+    desk, (one, _, _) = heard_once()
+    desk.advance(INTERVAL_MS + 100)
+    assert codes(one) == [0]

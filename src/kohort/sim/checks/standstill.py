@@ -58,17 +58,17 @@ class StandstillChecker(Checker):
         """By group, since when a partition is without an owner."""
         self._members: dict[str, set[str]] = {}
         """By group, the names of those that run."""
-        self._intervals: dict[str, dict[str, int]] = {}
-        """By group and name, the heartbeat interval in microseconds."""
+        self._gaps_us: dict[str, dict[str, int]] = {}
+        """By group and name, the longest time between two heartbeats."""
         self._rounds: dict[str, _Round] = {}
         self._ended_us: dict[str, int] = {}
         """By group, when a member ended last that its group may still wait for: killed, failed, or static."""
 
     # -- members
 
-    def configured(self, member: SeenMember, heartbeat_interval_ms: int) -> None:
-        """Note its interval."""
-        self._intervals.setdefault(member.group_id, {})[member.name] = heartbeat_interval_ms * 1000
+    def configured(self, member: SeenMember, longest_gap_ms: int) -> None:
+        """Note its pace."""
+        self._gaps_us.setdefault(member.group_id, {})[member.name] = longest_gap_ms * 1000
 
     def member_started(self, member: SeenMember) -> None:
         """Count it in."""
@@ -144,15 +144,15 @@ class StandstillChecker(Checker):
         )
 
     def _judge(self, group_id: str, found: _Round) -> None:
-        longest_us = max(self._intervals.get(group_id, {}).values(), default=0) + found.slowest_us + SLACK_US
+        longest_us = max(self._gaps_us.get(group_id, {}).values(), default=0) + found.slowest_us + SLACK_US
         for partition, since_us in self._gaps.get(group_id, {}).items():
             self.count(STANDSTILL_BOUNDED)
             unowned_us = self.now_us - max(since_us, found.opened_us)
             if unowned_us > longest_us:
                 self.broken(
                     STANDSTILL_BOUNDED,
-                    f"{group_id}: {partition} was without an owner for {unowned_us / 1e6:.3f} s of a round; one "
-                    f"heartbeat interval and the slowest join are {(longest_us - SLACK_US) / 1e6:.3f} s",
+                    f"{group_id}: {partition} was without an owner for {unowned_us / 1e6:.3f} s of a round; the "
+                    f"longest time between heartbeats and the slowest join are {(longest_us - SLACK_US) / 1e6:.3f} s",
                 )
 
 

@@ -20,6 +20,10 @@ Pace = Literal["waits", "overlaps", "skips", "from answer"]
 due while another is unanswered is left out (librdkafka). `from answer`: an interval after the answer (kgo)."""
 
 
+LONGEST_GAPS = {"waits": 1, "overlaps": 1, "skips": 2, "from answer": 2}
+"""How many intervals may lie between two heartbeats of a client, however long a broker keeps the first."""
+
+
 class Heartbeats:
     """One member's pace: call `sent` when a heartbeat leaves, `answered` before the member takes the answer."""
 
@@ -60,4 +64,4 @@ class Heartbeats:
             self._take(inputs.Tick())
 
 
-__all__ = ["Heartbeats", "Pace"]
+__all__ = ["LONGEST_GAPS", "Heartbeats", "Pace"]

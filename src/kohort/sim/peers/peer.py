@@ -29,6 +29,7 @@ from kohort.sim.observer import Observer
 from kohort.sim.peers.application import Application
 from kohort.sim.peers.kinds import Kind, PeerConfig
 from kohort.sim.peers.link import PeerLink
+from kohort.sim.peers.pace import LONGEST_GAPS
 from kohort.sim.peers.speech import ClassicSpeech, ConsumerSpeech
 from kohort.sim.peers.topics import PeerTopics
 from kohort.wire.apis import Api
@@ -125,7 +126,7 @@ class Peer:
         if not self.host.is_up:
             self.host.boot()
         self.observer.member_started(self)
-        self.observer.configured(self, self.config.heartbeat_interval_ms)
+        self.observer.configured(self, LONGEST_GAPS[self.made_as.pace] * self.config.heartbeat_interval_ms)
         self.topics.is_following_all = self._wants[1] is not None
         self.topics.follow(self._wants[0])
         self.topics.look()
