@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from kohort.sim.swarm.batch import run_seed
+from kohort.sim.swarm.drawing import draw_plan
+from kohort.sim.swarm.run import run
 
 CORPUS: list[dict[str, Any]] = tomllib.loads((Path(__file__).parent / "corpus.toml").read_text()).get("seed", [])
 
@@ -17,3 +19,12 @@ CORPUS: list[dict[str, Any]] = tomllib.loads((Path(__file__).parent / "corpus.to
 def test_a_seed_that_once_failed_passes(case: dict[str, Any]) -> None:
     outcome = run_seed(case["number"])
     assert outcome.broken is None, f"{outcome.broken}: kohort sim --seed {case['number']}"
+
+
+@pytest.mark.parametrize("seed", [2980, 4252])
+def test_a_leader_of_embedded_version_0_assigns_what_is_still_owned(seed: int) -> None:
+    plan = draw_plan(seed)
+    assert run(plan).broken is None
+    first_leads = ("kohort.group.leader.by.version", "false")
+    broken = run(plan._replace(settings=tuple(sorted({*plan.settings, first_leads})))).broken
+    assert broken is not None and broken.invariant == "NoDoubleOwnership"
