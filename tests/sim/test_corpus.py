@@ -27,4 +27,5 @@ def test_a_leader_of_embedded_version_0_assigns_what_is_still_owned(seed: int) -
     assert run(plan).broken is None
     first_leads = ("kohort.group.leader.by.version", "false")
     broken = run(plan._replace(settings=tuple(sorted({*plan.settings, first_leads})))).broken
-    assert broken is not None and broken.invariant == "NoDoubleOwnership"
+    assert broken is not None
+    assert broken.invariant == "NoDoubleOwnership"
