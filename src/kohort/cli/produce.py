@@ -119,7 +119,7 @@ async def send(args: argparse.Namespace, read: Callable[[bytes], Outgoing]) -> i
             finally:
                 tally.count_done()
                 tally.report(args.topic)
-    return FAILED if tally.failed or tally.unsent else 0
+    return FAILED if tally.failed or tally.unsent or tally.under_way else 0
 
 
 class Tally:

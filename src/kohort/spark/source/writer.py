@@ -32,7 +32,7 @@ _NUMBERS = {
     "kafka.delivery.timeout.ms": "delivery_timeout_ms",
     "kafka.linger.ms": "linger_ms",
     "kafka.max.block.ms": "max_block_ms",
-    "kafka.max.in.flight.requests.per.connection": "max_in_flight",
+    "kafka.max.in.flight.requests.per.connection": "max_in_flight_requests_per_connection",
     "kafka.max.request.size": "max_request_size",
     "kafka.request.timeout.ms": "request_timeout_ms",
 }
@@ -71,7 +71,7 @@ class SinkSettings:
         }
         producer["acks"] = given.choice("kafka.acks", _ACKS, "all")
         codec = given.choice("kafka.compression.type", _CODECS, "none")
-        producer["compression"] = None if codec == "none" else codec
+        producer["compression_type"] = codec
         if "kafka.enable.idempotence" in given:
             producer["enable_idempotence"] = given.truth("kafka.enable.idempotence", default=True)
         try:
