@@ -13,6 +13,8 @@ from kohort.broker.embedded import EmbeddedBroker
 from kohort.client import Admin, BrokerUnreachable, Cluster, Consumer, Producer, read_ranges
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
+from kohort.net.blocking import BlockingConnection
+from kohort.net.connection import Connection
 from kohort.wire.records import decode_batch, iter_batches
 
 ONLY = TopicPartition("t", 0)
@@ -108,6 +110,21 @@ def test_every_address_that_was_tried_is_named() -> None:
         assert "check bootstrap_servers" in str(unreachable.value)
 
     run(scenario, "127.0.0.1:1,127.0.0.1:2", "")
+
+
+@pytest.mark.parametrize(("host", "port"), [("a\0b", 9092), ("a" * 70, 9092), ("127.0.0.1", 1 << 20)])
+def test_an_address_that_no_system_takes_is_an_unreachable_broker(host: str, port: int) -> None:
+    """A broker that sends rubbish may name such an address as a leader's or a coordinator's."""
+
+    async def main() -> None:
+        with pytest.raises(KafkaError) as lost:
+            await Connection.open(host, port, "test")
+        assert lost.value.code is ErrorCode.NETWORK_EXCEPTION
+
+    asyncio.run(main())
+    with pytest.raises(KafkaError) as lost:
+        BlockingConnection(host, port, "test")
+    assert lost.value.code is ErrorCode.NETWORK_EXCEPTION
 
 
 def test_what_is_no_broker_is_said_to_be_none() -> None:

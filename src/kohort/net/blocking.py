@@ -48,7 +48,7 @@ class BlockingConnection:
         self._correlation_id = 0
         try:
             self._socket = socket.create_connection((host, port), timeout_ms / 1000)
-        except OSError as cause:
+        except (OSError, ValueError, OverflowError) as cause:  # or no host or port that an operating system takes
             raise self._lost(cause) from cause
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
