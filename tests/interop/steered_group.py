@@ -149,7 +149,7 @@ def causes(rebalances: list[Rebalance], names: Names) -> str:
     for each in rebalances:
         why = title(each, names).partition(": ")[2].split(", then ")
         clauses |= dict.fromkeys([*why, *(conversion(one, names) for one in each.conversions)])
-    told = [re.sub(r"\b(m-\d)-[0-9A-Za-z-]+", r"\1", clause) for clause in clauses]
+    told = [re.sub(r"\b(m-\d)-[^\s,;()]+", r"\1", clause) for clause in clauses]
     return ", then ".join(dict.fromkeys(told))
 
 
