@@ -200,10 +200,12 @@ class StreamMember:
         loop = asyncio.get_running_loop()
         began = loop.time()
         patience_s = _FIRST_LOOK_S if self._is_first else _LOOK_S
+        look_s = 0.0 if self._is_aiming else _LOOK_S  # what is read to its end is not waited for
         while True:
             weighed = await self._weighed(limits)
-            if (begun := await self._gate.begin(partial(self._plan, weighed), timeout_s=_LOOK_S)) is not None:
+            if (begun := await self._gate.begin(partial(self._plan, weighed), timeout_s=look_s)) is not None:
                 return begun
+            look_s = _LOOK_S
             if self.is_over:
                 return None
             waited_s = loop.time() - began
