@@ -13,7 +13,7 @@ import errno
 import os
 import socket
 import sys
-from asyncio import events
+from asyncio import events, tasks
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager, suppress
@@ -54,6 +54,22 @@ class VirtualTask(asyncio.Task[T]):
 
     def __hash__(self) -> int:
         return self._number
+
+
+@contextmanager
+def outside_of_loops() -> Iterator[None]:
+    """Within the block the thread has no running loop and no current task, so that other loops can run there."""
+    loop = events._get_running_loop()
+    task = None if loop is None else tasks.current_task(loop)
+    if task is not None:  # from Python 3.14 on a thread has one current task, not one for each loop
+        tasks._leave_task(task.get_loop(), task)
+    events._set_running_loop(None)
+    try:
+        yield
+    finally:
+        events._set_running_loop(loop)
+        if task is not None:
+            tasks._enter_task(task.get_loop(), task)
 
 
 class _Timer(events.TimerHandle):
@@ -170,28 +186,25 @@ class VirtualLoop(asyncio.BaseEventLoop):
     @contextmanager
     def _running(self) -> Iterator[None]:
         """Be the thread's running loop; another one may be around, that of a test that drives this world."""
-        before, hooks = events._get_running_loop(), sys.get_asyncgen_hooks()
-        self._is_inside = True
-        events._set_running_loop(self)
-        sys.set_asyncgen_hooks(self._asyncgen_firstiter_hook, self._asyncgen_finalizer_hook)  # type: ignore[attr-defined]
-        try:
-            yield
-        finally:
-            sys.set_asyncgen_hooks(*hooks)
-            events._set_running_loop(before)
-            self._is_inside = False
+        hooks = sys.get_asyncgen_hooks()
+        with outside_of_loops():
+            self._is_inside = True
+            events._set_running_loop(self)
+            sys.set_asyncgen_hooks(self._asyncgen_firstiter_hook, self._asyncgen_finalizer_hook)  # type: ignore[attr-defined]
+            try:
+                yield
+            finally:
+                sys.set_asyncgen_hooks(*hooks)
+                events._set_running_loop(None)
+                self._is_inside = False
 
     def block(self, seconds: float) -> None:
         """Let time pass inside a call that blocks the whole loop: the world goes on, nothing happens on this host."""
         scheduler = self.host.scheduler
         until_us = scheduler.now_us + max(0, round(seconds * 1_000_000))
         self.host.freeze(until_us)
-        before = events._get_running_loop()
-        events._set_running_loop(None)
-        try:
+        with outside_of_loops():
             scheduler.run_until(until_us)
-        finally:
-            events._set_running_loop(before)
 
     # -- tasks
 

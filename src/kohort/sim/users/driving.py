@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from kohort.group.invariants import CONVERGES_AFTER_HEALING
 from kohort.sim.checks import InvariantBroken, all_checkers
 from kohort.sim.observer import Observer, Observers
+from kohort.sim.programs.loop import outside_of_loops
 from kohort.sim.programs.program import CURRENT
 from kohort.sim.scheduler import Scheduler
 from kohort.sim.swarm.plan import SECOND_US, Plan
@@ -73,10 +73,8 @@ class Driven:
     def _drive(self, is_over: Callable[[], bool], until_us: int | None) -> None:
         if (program := CURRENT.get(None)) is not None and not program.is_over:
             raise RuntimeError("the test lets time pass, not the program: await asyncio.sleep() there")
-        running = asyncio._get_running_loop()
         scheduler, stepped = self._scheduler, self._watch.stepped
-        asyncio._set_running_loop(None)
-        try:
+        with outside_of_loops():
             while True:
                 if is_over():
                     return
@@ -87,8 +85,6 @@ class Driven:
                 stepped()
                 if self._watch.broken is not None or self._failure is not None or self._defect is not None:
                     self._raise_broken()
-        finally:
-            asyncio._set_running_loop(running)
         if until_us is not None:
             scheduler.run_until(until_us)
 
