@@ -1,18 +1,21 @@
 """Writes docs/figures.md from what the last runs of each row left in build/bench/results.json.
 
 python -m bench.table [FILE]
+
+A row that the file does not have keeps its section, so that one row can be measured on another day.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from bench.result import Aim, number
-from bench.run import RESULTS
+from bench.run import RESULTS, ROWS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "figures.md"
 HEAD = """# What was measured
@@ -21,7 +24,6 @@ Written by `python -m bench.table` from what `make bench` left. Ours and the pee
 machine, which has {cores} cores, and their medians are compared: **the ratio is what counts**, the figures are those of
 one machine on one day. What each row is, and how it is measured, is in [bench/README.md](../bench/README.md). An aim
 that was missed stays here as it is.
-
 """
 ROW_HEAD = """## {row}
 
@@ -51,21 +53,28 @@ def line(found: dict[str, Any]) -> str:
     )
 
 
-def page(document: dict[str, Any]) -> str:
-    """Return the page."""
-    text = HEAD.format(cores=document["cores"])
+def sections(text: str) -> dict[str, str]:
+    """Return the sections of a page by the name of their row."""
+    _, *found = re.split(r"^(?=## )", text, flags=re.MULTILINE)
+    return {each.splitlines()[0].removeprefix("## "): each.rstrip() + "\n" for each in found}
+
+
+def page(document: dict[str, Any], before: str = "") -> str:
+    """Return the page; `before` is the page as it was, whose other sections stay."""
+    known = sections(before)
     for row, lines in groupby(document["results"], key=lambda each: each["row"]):
         found = list(lines)
-        text += ROW_HEAD.format(row=row, day=found[0]["at"][:10]) + "".join(map(line, found))
+        text = ROW_HEAD.format(row=row, day=found[0]["at"][:10]) + "".join(map(line, found))
         notes = [f"- {each['name'].strip()}: {each['note']}\n" for each in found if each.get("note")]
-        text += ("\n" + "".join(notes) if notes else "") + "\n"
-    return text.rstrip() + "\n"
+        known[row] = text + ("\n" + "".join(notes) if notes else "")
+    ordered = sorted(known, key=[*ROWS, *known].index)
+    return "\n".join([HEAD.format(cores=document["cores"]), *(known[row] for row in ordered)])
 
 
 def main() -> int:
     """Write the page."""
     file = Path(sys.argv[1]) if len(sys.argv) > 1 else RESULTS
-    PAGE.write_text(page(json.loads(file.read_text())))
+    PAGE.write_text(page(json.loads(file.read_text()), PAGE.read_text()))
     print(PAGE)
     return 0
 
