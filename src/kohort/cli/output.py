@@ -16,6 +16,8 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, TextIO
 
+from kohort.model.printable import printable
+
 SHOW_AFTER_S = 2.0
 REDRAW_S = 0.1
 
@@ -26,13 +28,6 @@ CONTROL = re.compile(
     r"(?!\x1b\[(?:1|31|33|0)m)[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 )
 """Characters that move a terminal's cursor or reorder its text, but for the colours above."""
-
-
-def escaped(text: str) -> str:
-    """Return text on one line in which every character that does not print is written as an escape, such as `\\x1b`."""
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def has_colours(stream: TextIO) -> bool:
@@ -52,7 +47,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], *, empty: str 
 
     No cell is ever cut, so that a line can be searched and copied. Without rows the answer is `empty`.
     """
-    shown = [["-" if cell is None else escaped(str(cell)) for cell in row] for row in rows]
+    shown = [["-" if cell is None else printable(str(cell)) for cell in row] for row in rows]
     if not shown:
         return empty
     widths = [max(len(line[at]) for line in [list(columns), *shown]) for at in range(len(columns))]
@@ -81,7 +76,7 @@ class OutputClosed(Exception):
 def put(text: str) -> None:
     """Print lines to stdout, control characters escaped; nothing for an empty text. Raises as put_bytes does."""
     if text:
-        shown = CONTROL.sub(lambda found: escaped(found[0]), text)
+        shown = CONTROL.sub(lambda found: printable(found[0]), text)
         put_bytes(shown.encode("utf-8", "backslashreplace") + b"\n")
 
 
@@ -129,7 +124,7 @@ def complain(sentence: str) -> None:
 
 
 def _say(sentence: str, colour: str) -> None:
-    print(f"{coloured('kohort:', colour, sys.stderr)} {escaped(sentence)}", file=sys.stderr)
+    print(f"{coloured('kohort:', colour, sys.stderr)} {printable(sentence)}", file=sys.stderr)
 
 
 class Meter:

@@ -21,6 +21,7 @@ from kohort.group.explain.explained import (
     Slowest,
     is_eviction,
 )
+from kohort.model.printable import printable
 
 NAMED = 3
 """How many members are named before the others are only counted."""
@@ -47,9 +48,10 @@ class Names:
             self._bearers.setdefault(self._base(member_id), []).append(member_id)
 
     def __call__(self, member_id: str | None) -> str:
-        """Return what to call a member."""
-        if not member_id:
-            return "a member"
+        """Return what to call a member, in printable characters."""
+        return printable(self._name(member_id)) if member_id else "a member"
+
+    def _name(self, member_id: str) -> str:
         base = self._base(member_id)
         others = [
             each for each in self._bearers.get(base, ()) if each != member_id and not self._is_same(each, member_id)
@@ -134,7 +136,7 @@ def refusal(refused: Refused, names: Names, until: Callable[[int], str]) -> str:
     text = refused.text
     for member_id in refused.in_the_way:
         text = text.replace(member_id, names(member_id))
-    return f"{who} ({protocol} protocol, {refused.host}) was refused with {refused.error}{times}: {text}"
+    return printable(f"{who} ({protocol} protocol, {refused.host}) was refused with {refused.error}{times}: {text}")
 
 
 def title(rebalance: Rebalance, names: Names) -> str:
@@ -190,7 +192,11 @@ def _why(rebalance: Rebalance, names: Names) -> str:
 
 
 def cause(because: Because, names: Names) -> str:
-    """Return a cause as a clause."""
+    """Return a cause as a clause; what a client wrote into its reason is printable in it."""
+    return printable(_cause(because, names))
+
+
+def _cause(because: Because, names: Names) -> str:
     if (said := consumer_cause(because, names)) is not None:
         return said
     who = names(because.member_id)
@@ -405,7 +411,7 @@ def told(event: EventFields, names: Names) -> str:
     said += [f"{name}={event[name]}" for name in _SAID if event.get(name) not in (None, "", {}, [])]
     said.append(f"cause={because.get('kind')}")
     if because.get("detail"):
-        said.append(f"({because['detail']})")
+        said.append(f"({printable(str(because['detail']))})")
     return " ".join(said)
 
 

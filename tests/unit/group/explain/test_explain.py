@@ -37,6 +37,14 @@ def test_first_start_counts_every_partition_from_the_first_member_on() -> None:
     )
 
 
+def test_names_and_reasons_of_clients_print_on_one_line_without_control_characters() -> None:
+    story = Story().stable(**{"a\x1b[2J\nb": {0, 1}, "c": {2, 3}})
+    story.after(9_000).left("c", "gone\x1b]0;x\x07\nforged").formed().stored(**{"a\x1b[2J\nb": {0, 1, 2, 3}})
+    told = " ".join([said(story), *(text for _, text in links(story))])
+    assert told.isprintable()
+    assert r"a\x1b[2J\nb" in told
+
+
 def test_eviction_tells_the_silence_and_who_was_slowest_to_rejoin() -> None:
     story = Story().stable(**NINE).evicted("c", 45_000).opened("session_timeout", "c", "no heartbeat for 45.0 s")
     story.after(1_100).rejoined("b").after(2_000).rejoined("a").formed()
