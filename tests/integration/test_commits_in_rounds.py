@@ -160,7 +160,7 @@ def test_what_is_finished_is_committed_when_closed_while_another_member_comes(bo
         await produce(bootstrap, name, 100)
         settings: dict[str, object] = {}
         if protocol == "consumer":
-            settings = {"protocol": "consumer", "assignors": DEFAULT, "heartbeat_interval_ms": 3_000}
+            settings = {"group_protocol": "consumer", "assignors": DEFAULT, "heartbeat_interval_ms": 3_000}
         else:
             settings = {"assignors": [RangeAssignor()]}
         consumer = reader(bootstrap, name, **settings)

@@ -187,11 +187,11 @@ class StdinLines:
 
     async def __aiter__(self) -> AsyncIterator[list[bytes]]:
         """Yield lines in groups, without line ends."""
-        loop = asyncio.get_running_loop()
+        loop, stdin = asyncio.get_running_loop(), sys.stdin.fileno()
 
         def pump() -> None:
             # os.read holds no lock of sys.stdin, so the interpreter can end while this thread still waits.
-            while chunk := os.read(sys.stdin.fileno(), CHUNK_BYTES):
+            while chunk := os.read(stdin, CHUNK_BYTES):
                 asyncio.run_coroutine_threadsafe(self._chunks.put(chunk), loop).result()
             asyncio.run_coroutine_threadsafe(self._chunks.put(b""), loop)
 
