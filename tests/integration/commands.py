@@ -26,6 +26,7 @@ class Outcome(NamedTuple):
     @property
     def json(self) -> Any:
         """The one JSON document on stdout."""
+        assert self.out, (self.status, self.err)
         return json.loads(self.out)
 
     @property
