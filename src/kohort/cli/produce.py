@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import os
 import sys
 import threading
@@ -182,7 +183,9 @@ class StdinLines:
     """The lines of stdin as they arrive, read by a thread of its own."""
 
     def __init__(self) -> None:
-        self._chunks: asyncio.Queue[bytes] = asyncio.Queue(maxsize=8)
+        self._chunks: deque[bytes] = deque()
+        self._arrived = asyncio.Event()
+        self._room = threading.Semaphore(8)
         self._rest = b""
 
     async def __aiter__(self) -> AsyncIterator[list[bytes]]:
@@ -190,13 +193,16 @@ class StdinLines:
         loop, stdin = asyncio.get_running_loop(), sys.stdin.fileno()
 
         def pump() -> None:
-            # os.read holds no lock of sys.stdin, so the interpreter can end while this thread still waits.
-            while chunk := os.read(stdin, CHUNK_BYTES):
-                asyncio.run_coroutine_threadsafe(self._chunks.put(chunk), loop).result()
-            asyncio.run_coroutine_threadsafe(self._chunks.put(b""), loop)
+            chunk = b"-"
+            while chunk and self._room.acquire():
+                # os.read holds no lock of sys.stdin, so the interpreter can end while this thread still waits.
+                chunk = os.read(stdin, CHUNK_BYTES)
+                self._chunks.append(chunk)
+                with contextlib.suppress(RuntimeError):  # the loop is closed: the command has ended
+                    loop.call_soon_threadsafe(self._arrived.set)
 
         threading.Thread(target=pump, name="stdin", daemon=True).start()
-        while chunk := await self._chunks.get():
+        while chunk := await self._next():
             *lines, self._rest = (self._rest + chunk).split(b"\n")
             if lines:
                 yield [line.removesuffix(b"\r") for line in lines]
@@ -204,9 +210,14 @@ class StdinLines:
             self._rest = b""
             yield [rest.removesuffix(b"\r")]
 
+    async def _next(self) -> bytes:
+        """Return the next chunk; it is empty at the end."""
+        while not self._chunks:
+            self._arrived.clear()
+            await self._arrived.wait()
+        self._room.release()
+        return self._chunks.popleft()
+
     def count_unread(self) -> int:
         """Return how many lines were taken from stdin and not yielded."""
-        text = self._rest
-        while not self._chunks.empty():
-            text += self._chunks.get_nowait()
-        return len(text.splitlines())
+        return len(b"".join([self._rest, *self._chunks]).splitlines())

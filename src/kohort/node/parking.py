@@ -210,16 +210,14 @@ class Parking:
         due, group.due = group.due, []
         self._answer_news(group, due, now_ms)
         if group.announcement.is_due or not is_gathering:
-            self._announce(group, now_ms)
+            self._announce(group, now_ms, is_gathering=is_gathering)
 
-    def _announce(self, group: _Group, now_ms: int) -> None:
+    def _announce(self, group: _Group, now_ms: int, *, is_gathering: bool = True) -> None:
         """Have the members that are here learn of their round; the others learn of it by their next heartbeat."""
         announcement, group.announcement = group.announcement, None
         if announcement is not None:
             self._timers.disarm(announcement)
-            kept = next(iter(group.kept.values()), None)
-            is_news = kept is not None and self._decide(kept.command, now_ms).error is ErrorCode.REBALANCE_IN_PROGRESS
-            if is_news and now_ms > announcement.began_ms:
+            if is_gathering and now_ms > announcement.began_ms:
                 self._announced(group.group_id, now_ms - announcement.began_ms, now_ms)
         self._answer_news(group, group.kept.values(), now_ms)
         self._tidy(group)
