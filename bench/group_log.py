@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
-from kohort.broker.disk import OsDisk
+from kohort.broker.os_disk import OsDisk
 from kohort.group.consumer.events import (
     ConsumerGroupStored,
     ConsumerMemberDeleted,
@@ -25,7 +25,7 @@ from kohort.group.consumer.events import (
     TargetStored,
 )
 from kohort.group.events import GroupStored, HardEvent, OffsetCommitted, StoredMember
-from kohort.log.config import LogConfig
+from kohort.log.log_config import LogConfig
 from kohort.log.offsets_topic import encode_events
 from kohort.log.partition_log import PartitionLog
 from kohort.model.assignment import Assignment

@@ -14,8 +14,8 @@ from random import Random
 
 from bench.result import Aim, Outcome, Result
 from kohort.log.memory_disk import MemoryDisk
-from kohort.node.config import Config
-from kohort.node.connection import Connection
+from kohort.node.client_connection import Connection
+from kohort.node.configuration.config import Config
 from kohort.node.node import Node
 from kohort.wire.apis import Api, response_class
 from kohort.wire.frames import decode_response, encode_request

@@ -40,8 +40,8 @@ SETTINGS = {
 }
 START = """
 import json, os, re, sys, time
-from kohort.broker.disk import OsDisk
-from kohort.node.config import Config
+from kohort.broker.os_disk import OsDisk
+from kohort.node.configuration.config import Config
 from kohort.node.node import Node
 from kohort.node import coordinator
 now_ms = int(time.time() * 1000)

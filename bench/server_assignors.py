@@ -18,8 +18,8 @@ from hashlib import blake2b
 from bench.assignors import KINDS, SIZES, Group, Java
 from bench.result import Aim, Outcome, Result, line
 from kohort.assign.quality import measure_target
-from kohort.assign.server import ServerAssignor, ServerGroup, ServerMember, ServerTopic
-from kohort.assign.server_catalog import server_assignors
+from kohort.assign.server.catalog import server_assignors
+from kohort.assign.server.spec import ServerAssignor, ServerGroup, ServerMember, ServerTopic
 from kohort.model.assignment import Assignment
 from kohort.model.id_partitions import IdPartitions, id_partitions
 

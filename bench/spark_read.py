@@ -30,7 +30,7 @@ CONNECTOR = "Spark's Kafka connector"
 
 def session() -> SparkSession:
     """Start Spark with the connector's jars beside our own source."""
-    from kohort.spark.session import build
+    from kohort.spark.spark_session import build
 
     connector = ",".join(str(jar) for jar in sorted(jars.jars("spark-pom.xml").glob("*.jar")))
     return build("kohort bench", conf={"spark.jars": connector, "spark.driver.memory": "3g"})

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from kohort.broker.disk import OsDisk
+from kohort.broker.os_disk import OsDisk
 from kohort.node.metadata_log import Entry, MetadataLog
 
 OFFSETS = "__consumer_offsets"

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.lockstep.cases import Difference
 from tests.lockstep.differences import PARTS, TABLE
 
-from kohort.node.settings import BROKER, COMPATIBLE
+from kohort.node.configuration.broker_settings import BROKER, COMPATIBLE
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "lockstep.md"

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from interop.members.report import Options, Report, options
 from kohort import CooperativeStickyAssignor, RangeAssignor
 from kohort.assign import Assignor
-from kohort.client.decode_arrow import warm
-from kohort.client.listener import RebalanceListener
+from kohort.client.decode.arrow_decoder import warm
+from kohort.client.rebalance_listener import RebalanceListener
 from kohort.model.assignment import Partitions
 from kohort.spark import GroupStream, Round, build
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from interop.members.group_stream import ROWS_A_ROUND, Tenures, rows, session
 from interop.members.report import Options, Report, options
-from kohort.spark.options.format import SourceOptions
+from kohort.spark.options.source_options import SourceOptions
 from kohort.spark.rows.rounds import Round
 from kohort.spark.source.data_source import KohortSource
-from kohort.spark.source.group_reader import GroupReader
+from kohort.spark.source.stream_reader import GroupReader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     )
     from kohort.model.errors import ErrorCode, KafkaError
     from kohort.model.ids import TopicPartition
-    from kohort.wire.records import CorruptBatch, Record
+    from kohort.wire.record_batches import CorruptBatch, Record
 
 # Imported when first asked for: `import kohort` costs nothing, and a broker does not load the client.
 _HOME_OF = {
@@ -51,7 +51,7 @@ _HOME_OF = {
     "CommitFailed": "kohort.client",
     "Consumer": "kohort.client",
     "CooperativeStickyAssignor": "kohort.assign",
-    "CorruptBatch": "kohort.wire.records",
+    "CorruptBatch": "kohort.wire.record_batches",
     "DeserializationFailed": "kohort.client",
     "ErrorCode": "kohort.model.errors",
     "KafkaError": "kohort.model.errors",
@@ -60,7 +60,7 @@ _HOME_OF = {
     "Producer": "kohort.client",
     "RangeAssignor": "kohort.assign",
     "RebalanceListener": "kohort.client",
-    "Record": "kohort.wire.records",
+    "Record": "kohort.wire.record_batches",
     "RecordMetadata": "kohort.client",
     "RoundRobinAssignor": "kohort.assign",
     "Sasl": "kohort.client",

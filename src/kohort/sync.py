@@ -11,18 +11,18 @@ from collections.abc import Callable, Coroutine, Iterable
 from functools import update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
-from kohort.client.accumulator import Delivery as _Delivery
-from kohort.client.accumulator import RecordMetadata
-from kohort.client.admin import Admin as _Admin
-from kohort.client.background import Runner
-from kohort.client.batch import Batch
+from kohort.client.admin.admin import Admin as _Admin
+from kohort.client.background_loop import Runner
 from kohort.client.callbacks import Callback, listener_of
-from kohort.client.consumer import STOP_TIMEOUT_MS
-from kohort.client.consumer import Consumer as _Consumer
-from kohort.client.listener import RebalanceListener, finished
-from kohort.client.producer import Headers
-from kohort.client.producer import Producer as _Producer
-from kohort.client.wanted import Topic
+from kohort.client.consumer.batch import Batch
+from kohort.client.consumer.consumer import STOP_TIMEOUT_MS
+from kohort.client.consumer.consumer import Consumer as _Consumer
+from kohort.client.consumer.topic_subscription import Topic
+from kohort.client.producer.accumulator import Delivery as _Delivery
+from kohort.client.producer.accumulator import RecordMetadata
+from kohort.client.producer.producer import Headers
+from kohort.client.producer.producer import Producer as _Producer
+from kohort.client.rebalance_listener import RebalanceListener, finished
 from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition
 

@@ -24,13 +24,13 @@ from kohort.client import (
     UnknownTopic,
     read_ranges,
 )
-from kohort.client.partitioner import partition_for_key
+from kohort.client.producer.partitioner import partition_for_key
 from kohort.member import State
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.wire.messages import LeaveGroupRequest
-from kohort.wire.records import decode_batch, iter_batches
+from kohort.wire.record_batches import decode_batch, iter_batches
 
 __all__ = ["SCENARIOS", "Scenario", "consumer_scenarios", "run"]
 

@@ -219,7 +219,7 @@ def test_a_reader_that_stops_reading_costs_no_more_than_one_answer(
     tmp_path: Path, loop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if loop == "asyncio's own":
-        monkeypatch.setattr("kohort.net.loop.uvloop", None)
+        monkeypatch.setattr("kohort.net.event_loop.uvloop", None)
     with EmbeddedBroker(tmp_path) as broker:
         _sleep_over_fifty_answers(broker)
 

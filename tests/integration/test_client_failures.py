@@ -13,9 +13,9 @@ from kohort.broker.embedded import EmbeddedBroker
 from kohort.client import Admin, BrokerUnreachable, Cluster, Consumer, Producer, read_ranges
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
-from kohort.net.blocking import BlockingConnection
+from kohort.net.blocking_connection import BlockingConnection
 from kohort.net.connection import Connection
-from kohort.wire.records import decode_batch, iter_batches
+from kohort.wire.record_batches import decode_batch, iter_batches
 
 ONLY = TopicPartition("t", 0)
 

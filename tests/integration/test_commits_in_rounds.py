@@ -16,7 +16,7 @@ from kohort.assign.range import RangeAssignor
 from kohort.assign.sticky import CooperativeStickyAssignor
 from kohort.broker.embedded import EmbeddedBroker
 from kohort.client import Admin, Cluster, Consumer
-from kohort.client.protocol_settings import DEFAULT_ASSIGNORS as DEFAULT
+from kohort.client.consumer.consumer_settings import DEFAULT_ASSIGNORS as DEFAULT
 from kohort.member import State
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode

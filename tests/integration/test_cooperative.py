@@ -16,7 +16,7 @@ from kohort.broker.embedded import EmbeddedBroker
 from kohort.client import Admin, Cluster, Consumer, Membership
 from kohort.client.errors import AssignmentFailed
 from kohort.member import PollState, State
-from kohort.member.contract import Act
+from kohort.member.callback_contract import Act
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition

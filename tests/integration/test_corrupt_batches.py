@@ -12,11 +12,11 @@ from tests.integration.scenario_book import PATIENCE_MS, create, run
 
 from kohort.broker.embedded import EmbeddedBroker
 from kohort.client import Admin, Cluster, Consumer
-from kohort.client.range_reader import read_ranges
+from kohort.client.consumer.range_reader import read_ranges
 from kohort.model.ids import TopicPartition
 from kohort.wire.crc32c import crc32c
 from kohort.wire.messages import ProduceRequest
-from kohort.wire.records import HEADER_SIZE, CorruptBatch, Record, encode_batch
+from kohort.wire.record_batches import HEADER_SIZE, CorruptBatch, Record, encode_batch
 
 COUNT = 10
 """Records of each batch."""

@@ -15,8 +15,8 @@ import pytest
 
 from kohort import Admin, Consumer, Producer, TopicPartition, assignor, sync
 from kohort.assign import GroupSpec
-from kohort.net.loop import new_event_loop
-from kohort.node.config import ConfigError
+from kohort.net.event_loop import new_event_loop
+from kohort.node.configuration.config import ConfigError
 from kohort.testing import EmbeddedBroker
 
 LOOPS: list[Callable[[], asyncio.AbstractEventLoop]] = [asyncio.new_event_loop, new_event_loop]

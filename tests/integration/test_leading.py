@@ -10,14 +10,14 @@ from tests.integration.scripted_broker import ScriptedBroker
 
 from kohort import RangeAssignor
 from kohort.assign.spec import MemberSpec
-from kohort.client.cluster import Cluster
-from kohort.client.coordinator_link import CoordinatorLink
-from kohort.client.group_requests import GroupRequests
-from kohort.client.leading import Leading
+from kohort.client.cluster.cluster import Cluster
+from kohort.client.membership.classic_requests import GroupRequests
+from kohort.client.membership.coordinator_link import CoordinatorLink
+from kohort.client.membership.leader import Leading
 from kohort.member.effects import Compute
 from kohort.member.identity import Identity
 from kohort.member.inputs import Computed, ComputeFailed
-from kohort.member.state import MemberConfig
+from kohort.member.member_state import MemberConfig
 from kohort.model.subscription import Subscription
 from kohort.wire.apis import Api
 

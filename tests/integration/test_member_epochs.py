@@ -10,7 +10,7 @@ import pytest
 from tests.integration.scripted_broker import TOPIC_ID, ScriptedBroker, heartbeat_answer
 
 from kohort.client import Cluster, CommitFailed, Membership, OffsetAndMetadata, RebalanceListener
-from kohort.client.listener import RebalanceListener as Listener
+from kohort.client.rebalance_listener import RebalanceListener as Listener
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition

@@ -19,7 +19,7 @@ from kohort.spark.rows.rounds import OffsetRange
 from kohort.wire.apis import Api
 from kohort.wire.compression import Compression
 from kohort.wire.messages import FetchRequest, FetchResponse, ListOffsetsResponse, MetadataResponse
-from kohort.wire.records import ControlType, Record, control_record, encode_batch
+from kohort.wire.record_batches import ControlType, Record, control_record, encode_batch
 
 ONLY = TopicPartition("t", 0)
 FETCHED = FetchResponse.Response.Partition

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 from kohort.assign.spec import Assignor, GroupSpec, RebalanceProtocol
 from kohort.client import RebalanceListener
-from kohort.member.contract import Act, Contract
-from kohort.member.strategy import strategy_for
+from kohort.member.callback_contract import Act, Contract
+from kohort.member.rebalance_strategy import strategy_for
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.ids import TopicPartition
 

@@ -20,8 +20,8 @@ from kohort import Admin, Producer
 from kohort.client.errors import UnknownTopic
 from kohort.group.explain.epoch_sentences import conversion
 from kohort.group.explain.explain import Explanation
-from kohort.group.explain.explained import Rebalance, Told
-from kohort.group.explain.sentences import Names, title
+from kohort.group.explain.explain_text import Names, title
+from kohort.group.explain.rebalance_report import Rebalance, Told
 from kohort.sync import Consumer
 
 EVENTS = "__kohort_group_events"

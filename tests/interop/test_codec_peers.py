@@ -17,8 +17,8 @@ from tests.properties.random_messages import Number, any_number, message_version
 from interop import jars
 from kohort.wire import codec
 from kohort.wire.message import Message
+from kohort.wire.message_schemas import Field, snake
 from kohort.wire.messages import ApiVersionsResponse
-from kohort.wire.notation import Field, snake
 
 SEEDS = range(4)
 KNOWN_ERRORS = (0, 3, 16, 25, 27, 79)

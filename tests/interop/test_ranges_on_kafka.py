@@ -14,10 +14,10 @@ from kohort.model.ids import TopicPartition
 pytest.importorskip("pyarrow")
 confluent_kafka = pytest.importorskip("confluent_kafka")
 
-from kohort.spark.options.format import SourceOptions  # noqa: E402
+from kohort.spark.options.source_options import SourceOptions  # noqa: E402
 from kohort.spark.rows.read_rows import read_rows  # noqa: E402
 from kohort.spark.rows.rounds import OffsetRange  # noqa: E402
-from kohort.spark.source.batch_source import find_ranges  # noqa: E402
+from kohort.spark.source.batch_reader import find_ranges  # noqa: E402
 
 pytestmark = pytest.mark.timeout(180)
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -20,7 +20,7 @@ from kohort.cli.main import main
 from kohort.client import Admin, Consumer, Producer, Sasl
 from kohort.client.config_file import config_from
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.net.loop import new_event_loop
+from kohort.net.event_loop import new_event_loop
 from kohort.net.tls import TlsFailed
 
 PATIENCE_MS = 60_000

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
 CONNECT = """
 import sys
 from kohort.spark import GroupStream, build, register
-from kohort.spark.session import parallelism
+from kohort.spark.spark_session import parallelism
 
 address, topic, checkpoint = sys.argv[1:]
 spark = build("connect", master="local[2]", conf={"spark.api.mode": "connect"})

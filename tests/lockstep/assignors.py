@@ -33,8 +33,8 @@ from kohort.assign import (
 )
 from kohort.assign.cooperative import broken_rules
 from kohort.assign.quality import measure
-from kohort.assign.server import ServerGroup, ServerMember, ServerTopic
-from kohort.assign.server_catalog import server_assignors
+from kohort.assign.server.catalog import server_assignors
+from kohort.assign.server.spec import ServerGroup, ServerMember, ServerTopic
 from kohort.assign.user_data import encode_generation, encode_sticky
 from kohort.model.assignment import Assignment
 from kohort.model.id_partitions import each, id_partitions

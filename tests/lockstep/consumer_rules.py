@@ -8,7 +8,7 @@ from kohort.group.commands import Join
 from kohort.group.consumer.commands import LEAVE_STATIC_EPOCH, ConsumerHeartbeat
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.consumer.reconcile import ids_of
-from kohort.group.timers import target_timer
+from kohort.group.group_timers import target_timer
 from kohort.log.consumer_records import GROUP, REGEX, TARGET, part_key
 from kohort.model.errors import ErrorCode
 

@@ -1,4 +1,4 @@
-"""Our coordinator in virtual time: one shard, driven as `node/runtime.py` drives it, without a node."""
+"""Our coordinator in virtual time: one shard, driven as `node/groups/runtime.py` drives it, without a node."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from zlib import crc32
 from tests.lockstep.records import Records, Stored, event_of
 from tests.unit.group.consumer_world import Topics
 
-from kohort.assign.server import ServerGroup
+from kohort.assign.server.spec import ServerGroup
 from kohort.group.commands import Command, Loaded, TimerFired
 from kohort.group.consumer.commands import TopicChanged
+from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.decisions import decide
 from kohort.group.effects import Append, Arm, Disarm, Note, Park, Parked, Reply, Then
+from kohort.group.group_timers import Timer, TimerKind
 from kohort.group.image import ImageTopic
 from kohort.group.results import Result
-from kohort.group.settings import GroupSettings
 from kohort.group.shard import Shard, apply, followers_of
-from kohort.group.timers import Timer, TimerKind
 from kohort.log.offsets_topic import record_of
 from kohort.model.id_partitions import IdPartitions, id_partitions
 

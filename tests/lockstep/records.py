@@ -6,7 +6,7 @@ from typing import Any
 
 from kohort.group.events import GroupStored, HardEvent, OffsetCommitted
 from kohort.log.offsets_topic import Replay
-from kohort.wire.records import Record
+from kohort.wire.record_batches import Record
 
 Stored = tuple[bytes, bytes | None]
 """Key and value of a record; a value of None is a tombstone."""

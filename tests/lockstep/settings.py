@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.lockstep.ours import RackedTopics, Scripted
 
-from kohort.group.settings import GroupSettings
-from kohort.node.config import Config
-from kohort.node.group_settings import group_settings
+from kohort.group.coordinator_settings import GroupSettings
+from kohort.node.configuration.config import Config
+from kohort.node.groups.settings_from_config import group_settings
 
 START_MS = 1_000_000_000
 SETTINGS = {

@@ -24,9 +24,9 @@ from kohort.assign import (
     TopicSpec,
 )
 from kohort.assign.cooperative import broken_rules, two_step
-from kohort.assign.engine import Engine
 from kohort.assign.quality import measure
 from kohort.assign.spec import member_order
+from kohort.assign.sticky_engine import Engine
 from kohort.assign.user_data import encode_weight
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.ids import TopicPartition

@@ -13,11 +13,11 @@ from tests.replay.test_consumer_group_log import Recorded
 
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.log import cleaner
-from kohort.log.config import LogConfig
+from kohort.log.group_replay import replay_differences
+from kohort.log.log_config import LogConfig
 from kohort.log.memory_disk import MemoryDisk
 from kohort.log.partition_log import PartitionLog
-from kohort.log.replaying import replay_differences
-from kohort.wire.records import (
+from kohort.wire.record_batches import (
     Compression,
     ControlType,
     Record,

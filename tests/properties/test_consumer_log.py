@@ -12,11 +12,11 @@ from tests.unit.group.mixed import ClassicClient, Client, NativeClient
 from tests.unit.log.test_consumer_records import STORED, TOMBSTONES
 
 from kohort.group.consumer.group import ConsumerGroup
-from kohort.group.settings import GroupSettings
+from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.shard import Shard, apply
 from kohort.log.offsets_topic import CorruptOffsetsRecord, Replay, record_of
 from kohort.model.errors import KafkaError
-from kohort.wire.records import Record, encode_batch
+from kohort.wire.record_batches import Record, encode_batch
 
 VERBS = ["step"] * 6 + ["leave", "leave for a while", "commit", "narrow", "wait", "forget"]
 DEEDS = st.tuples(st.integers(0, 4), st.sampled_from(VERBS))

@@ -10,11 +10,11 @@ pytest.importorskip("numba")
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kohort.client import decode_numba, decode_plain
-from kohort.client.decode_arrow import to_arrow
+from kohort.client.decode import numba_decoder, plain_decoder
+from kohort.client.decode.arrow_decoder import to_arrow
 from kohort.wire.compression import Compression
 from kohort.wire.crc32c import crc32c
-from kohort.wire.records import HEADER_SIZE, CorruptBatch, Record, decode_batch, encode_batch, iter_batches
+from kohort.wire.record_batches import HEADER_SIZE, CorruptBatch, Record, decode_batch, encode_batch, iter_batches
 
 CONTENT = st.one_of(st.none(), st.binary(max_size=6), st.integers(60, 20_000).map(lambda size: b"\x81" * size))
 HEADERS = st.lists(st.tuples(st.text(max_size=3), st.one_of(st.none(), st.binary(max_size=3))), max_size=2).map(tuple)
@@ -50,8 +50,8 @@ def outcome(decoder, buffer, **offsets):
 @given(BATCHES, st.integers(0, 40), st.integers(0, 40))
 def test_both_decoders_return_the_same_rows(batches, first, stop):
     buffer = wire_bytes(batches)
-    compiled = outcome(decode_numba.decode, buffer, first_offset=first, stop_offset=stop)
-    assert compiled.equals(outcome(decode_plain.decode, buffer, first_offset=first, stop_offset=stop))
+    compiled = outcome(numba_decoder.decode, buffer, first_offset=first, stop_offset=stop)
+    assert compiled.equals(outcome(plain_decoder.decode, buffer, first_offset=first, stop_offset=stop))
 
 
 @SLOW_MACHINES
@@ -61,7 +61,7 @@ def test_rows_are_the_records_of_the_wire_codec(batches):
     expected = [
         record for header, batch in iter_batches(buffer) if not header.is_control for record in decode_batch(batch)
     ]
-    rows = outcome(decode_numba.decode, buffer)
+    rows = outcome(numba_decoder.decode, buffer)
     assert rows["offset"].to_pylist() == [each.offset for each in expected]
     assert rows["key"].to_pylist() == [each.key for each in expected]
     assert rows["value"].to_pylist() == [each.value for each in expected]
@@ -76,5 +76,5 @@ def test_both_decoders_refuse_the_same_damage(records, damage):
     for place, byte in damage:
         batch[HEADER_SIZE + place % (len(batch) - HEADER_SIZE)] = byte
     batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
-    compiled, plain = outcome(decode_numba.decode, batch), outcome(decode_plain.decode, batch)
+    compiled, plain = outcome(numba_decoder.decode, batch), outcome(plain_decoder.decode, batch)
     assert compiled == plain if isinstance(plain, str) else compiled.equals(plain)

@@ -15,15 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.node.consumer_desk import NativeMember, consumer_desk
 from tests.unit.node.desk import Desk, Peer
-from tests.unit.node.test_coordinator import events
+from tests.unit.node.groups.test_coordinator import events
 
 from kohort.group.explain.explain import Explanation, explain
-from kohort.group.explain.explained import Outcome, Rebalance, Told
-from kohort.group.explain.ownership import Gap
+from kohort.group.explain.partition_ownership import Gap
+from kohort.group.explain.rebalance_report import Outcome, Rebalance, Told
 from kohort.model.assignment import Assignment
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
-from kohort.node.event_topic import LINGER_MS
+from kohort.node.groups.event_topic import LINGER_MS
 from kohort.wire.consumer_protocol import decode_assignment, decode_subscription, encode_assignment, encode_subscription
 from kohort.wire.messages import (
     FindCoordinatorRequest,
@@ -35,7 +35,7 @@ from kohort.wire.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from kohort.wire.records import decode_batch, iter_batches
+from kohort.wire.record_batches import decode_batch, iter_batches
 
 PARTITIONS = 6
 COUNT = 4

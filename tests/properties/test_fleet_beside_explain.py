@@ -11,19 +11,19 @@ from random import Random
 
 import pytest
 
-from kohort.fleet.decode.fields import fields_of
+from kohort.fleet.decode.value_json import fields_of
 from kohort.fleet.fold.fold import fold
-from kohort.fleet.fold.group import Group, Record
+from kohort.fleet.fold.folded_group import Group, Record
 from kohort.fleet.fold.hours import Hour
-from kohort.fleet.generator.scene import GROUP, Scene, topic_token
+from kohort.fleet.generator.simulated_group import GROUP, Scene, topic_token
 from kohort.group.explain.explain import explain
-from kohort.group.explain.explained import Rebalance, Told
-from kohort.log.config import LogConfig
+from kohort.group.explain.rebalance_report import Rebalance, Told
+from kohort.log.group_replay import records_of
+from kohort.log.log_config import LogConfig
 from kohort.log.partition_log import PartitionLog
 from kohort.log.record_parts import read_text
-from kohort.log.replaying import records_of
 from kohort.model.ids import topic_id_text
-from kohort.node.event_topic import EVENT_TOPIC
+from kohort.node.groups.event_topic import EVENT_TOPIC
 
 
 def played(kind: str, seed: int) -> Scene:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.fleet.written_log import batch_of, commit_key, read, value_of
 
-from kohort.fleet.decode.fields import topic_id
+from kohort.fleet.decode.value_json import topic_id
 from kohort.group.events import OffsetCommitted, OffsetDeleted
 from kohort.log.offset_records import read_offset
 from kohort.model.ids import NO_TOPIC_ID

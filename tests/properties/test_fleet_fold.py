@@ -9,9 +9,9 @@ from random import Random
 from typing import Any
 
 from kohort.fleet.fold.fold import COMMITS, fold
-from kohort.fleet.fold.group import Group, Record
+from kohort.fleet.fold.folded_group import Group, Record
+from kohort.fleet.fold.group_json import group_from_json, group_to_json
 from kohort.fleet.fold.hours import Hour
-from kohort.fleet.fold.state import group_from_json, group_to_json
 
 START = 1_700_000_000_000
 MEMBERS = ("a", "b", "c")

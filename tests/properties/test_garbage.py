@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.node.desk import Desk, Peer, batch, create, fetch, only, produce
 
-from kohort.node.routes import served
+from kohort.node.apis.routes import served
 from kohort.wire import messages
 from kohort.wire.apis import VERSIONS
 from kohort.wire.frames import encode_request

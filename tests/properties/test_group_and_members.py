@@ -19,8 +19,8 @@ from kohort.group.events import GroupStored
 from kohort.member import inputs
 from kohort.model.cause import CauseKind
 from kohort.model.ids import TopicPartition
-from kohort.node.config import Config
-from kohort.node.group_settings import group_settings
+from kohort.node.configuration.config import Config
+from kohort.node.groups.settings_from_config import group_settings
 
 Kit = Callable[[], Sequence[Assignor]]
 KITS: dict[str, Kit] = {

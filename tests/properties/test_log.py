@@ -8,12 +8,20 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kohort.log.config import LogConfig
+from kohort.log.log_config import LogConfig
 from kohort.log.memory_disk import MemoryDisk
 from kohort.log.partition_log import OffsetOutOfRange, PartitionLog
-from kohort.log.producers import Duplicate
-from kohort.node.steps import result_of
-from kohort.wire.records import Compression, Record, check_batch, decode_batch, encode_batch, iter_batches, read_header
+from kohort.log.producer_state import Duplicate
+from kohort.node.step_scheduler import result_of
+from kohort.wire.record_batches import (
+    Compression,
+    Record,
+    check_batch,
+    decode_batch,
+    encode_batch,
+    iter_batches,
+    read_header,
+)
 
 DIRECTORY = "orders-0"
 PRODUCER = 7

@@ -15,8 +15,8 @@ from kohort.assign import RangeAssignor, TopicSpec
 from kohort.assign.spec import MemberSpec, RebalanceProtocol
 from kohort.assign.user_data import encode_assignment_error
 from kohort.member import ClassicMember, Identity, MemberConfig, State, effects, inputs
+from kohort.member.contract_checker import Witness
 from kohort.member.effects import Callback, RunCallback
-from kohort.member.witness import Witness
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition

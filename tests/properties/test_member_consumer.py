@@ -14,8 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from kohort.member import ConsumerMember, ConsumerState, Identity, MemberConfig, effects, inputs
 from kohort.member.consumer_effects import ConsumerHeartbeat, HurryHeartbeat, NameTopics
 from kohort.member.consumer_inputs import ConsumerHeartbeatAnswered, LagsReported, TopicsSeen
+from kohort.member.contract_checker import ConsumerWitness
 from kohort.member.effects import Callback, RunCallback
-from kohort.member.witness import ConsumerWitness
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import each, id_partitions

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kohort.wire.compression import CorruptCompression, decompress
 from kohort.wire.crc32c import crc32c, plain_crc32c
-from kohort.wire.records import (
+from kohort.wire.record_batches import (
     HEADER_SIZE,
     Compression,
     CorruptBatch,

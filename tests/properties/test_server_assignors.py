@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.properties.test_assignors import fewest_moves
 
-from kohort.assign import uniform_dealing
 from kohort.assign.quality import measure_target
-from kohort.assign.server import ServerAssignor, ServerGroup, ServerMember, ServerTopic, StandbyLags
-from kohort.assign.server_adapter import group_spec
-from kohort.assign.server_checks import checked
-from kohort.assign.server_range import ServerRangeAssignor
-from kohort.assign.standby import StandbyAssignor
-from kohort.assign.uniform import UniformAssignor, in_order, sharing
+from kohort.assign.server import even_dealing
+from kohort.assign.server.adapter import group_spec
+from kohort.assign.server.checked_assignor import checked
+from kohort.assign.server.range import ServerRangeAssignor
+from kohort.assign.server.spec import ServerAssignor, ServerGroup, ServerMember, ServerTopic, StandbyLags
+from kohort.assign.server.standby import StandbyAssignor
+from kohort.assign.server.uniform import UniformAssignor, in_order, sharing
 from kohort.model.id_partitions import IdPartitions, each, id_partitions, size
 
 ASSIGNORS = [UniformAssignor(), ServerRangeAssignor(), StandbyAssignor(10)]
@@ -97,12 +97,12 @@ def can_keep(group: ServerGroup) -> dict[str, set[tuple[bytes, int]]]:
 
 @contextmanager
 def dealt_in(limit: int) -> Iterator[None]:
-    before = uniform_dealing.SPREAD_LIMIT
-    uniform_dealing.SPREAD_LIMIT = limit
+    before = even_dealing.SPREAD_LIMIT
+    even_dealing.SPREAD_LIMIT = limit
     try:
         yield
     finally:
-        uniform_dealing.SPREAD_LIMIT = before
+        even_dealing.SPREAD_LIMIT = before
 
 
 limits = st.sampled_from([0, 6, 4_096])

@@ -28,7 +28,7 @@ from kohort.wire.messages import (
     MetadataRequest,
     OffsetCommitRequest,
 )
-from kohort.wire.records import HEADER_SIZE, Compression, Record, encode_batch
+from kohort.wire.record_batches import HEADER_SIZE, Compression, Record, encode_batch
 
 ENTRIES = 5000
 LONGEST_TURN = 40_000

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from kohort.wire.message import is_present
-from kohort.wire.notation import Field
-from kohort.wire.notation import Struct as Shape
+from kohort.wire.message_schemas import Field
+from kohort.wire.message_schemas import Struct as Shape
 
 Path = tuple[str, ...]
 

@@ -12,8 +12,8 @@ from kohort.assign.claims import Claims, Owned
 from kohort.assign.layout import Layout, Slots
 from kohort.assign.shares import Hop, Shares, bits
 from kohort.member import classic_round
-from kohort.member.standing import Standing
-from kohort.member.strategy import Cooperative
+from kohort.member.classic_state import Standing
+from kohort.member.rebalance_strategy import Cooperative
 
 Mutation = AbstractContextManager[None]
 Topics = Callable[[int], Sequence[str]]

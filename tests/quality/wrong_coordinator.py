@@ -10,10 +10,10 @@ from typing import Any
 from tests.quality.replacing import replaced, replaced_in
 
 from kohort.group import offset_rules
-from kohort.group.classic import causes as classic_causes
 from kohort.group.classic import exit as classic_exit
-from kohort.group.classic import join as classic_join
+from kohort.group.classic import join_group as classic_join
 from kohort.group.classic import machine as classic_machine
+from kohort.group.classic import rejoin_causes as classic_causes
 from kohort.group.classic import static as classic_static
 from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.commands import CommitOffsets, Heartbeat, Join, OpenRound
@@ -25,10 +25,10 @@ from kohort.group.consumer.commands import ConsumerHeartbeat
 from kohort.group.consumer.events import Held
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.consumer.request import refused
+from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Effects, Reply, Then
 from kohort.group.offset_rules import Group
 from kohort.group.results import ConsumerHeartbeatResult, HeartbeatResult
-from kohort.group.settings import GroupSettings
 from kohort.model.cause import Cause
 from kohort.model.errors import ErrorCode
 from kohort.node.parking import Parking

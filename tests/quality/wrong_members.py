@@ -7,11 +7,11 @@ from contextlib import AbstractContextManager
 from tests.quality.replacing import replaced
 
 from kohort.member import classic_exit, classic_triggers, inputs
-from kohort.member.classic import ClassicMember
+from kohort.member.classic_member import ClassicMember
+from kohort.member.classic_state import Standing
 from kohort.member.effects import Callback
 from kohort.member.identity import Identity
-from kohort.member.standing import Standing
-from kohort.member.state import State
+from kohort.member.member_state import State
 from kohort.model.errors import ErrorCode
 
 Mutation = AbstractContextManager[None]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.hard_state import hard_state
 from kohort.group.invariants import violations
-from kohort.group.settings import GroupSettings
 from kohort.group.shard import Shard
-from kohort.log import replaying
-from kohort.wire.records import Record
+from kohort.log import group_replay
+from kohort.wire.record_batches import Record
 
 Row = tuple[bytes, bytes | None]
 """Key and value of a record; a value of None is a tombstone."""
@@ -22,12 +22,12 @@ def records(rows: Sequence[Row]) -> list[Record]:
 
 def compacted(rows: Sequence[Row], clean: int, horizon: int) -> list[Row]:
     """Return a log whose first `clean` records were cleaned, with tombstones gone among the first `horizon`."""
-    return _rows(replaying.compacted(records(rows), clean, horizon))
+    return _rows(group_replay.compacted(records(rows), clean, horizon))
 
 
 def raced(rows: Sequence[Row], read: int) -> list[Row]:
     """Return a log as a loader sees it that had read the first `read` records when the rest was cleaned."""
-    return _rows(replaying.raced(records(rows), read))
+    return _rows(group_replay.raced(records(rows), read))
 
 
 def _rows(found: Sequence[Record]) -> list[Row]:
@@ -36,7 +36,7 @@ def _rows(found: Sequence[Record]) -> list[Row]:
 
 def replayed(rows: Sequence[Row], settings: GroupSettings, *, checked: bool = True) -> Shard:
     """Return the shard that a log gives; it keeps every rule that a live one does."""
-    shard = replaying.folded(records(rows), settings)
+    shard = group_replay.folded(records(rows), settings)
     if checked:
         assert not violations(shard), violations(shard)
     return shard

@@ -12,16 +12,16 @@ from tests.replay.test_consumer_group_log import SCENARIOS, Recorded
 from tests.replay.test_group_log import SCENARIOS as CLASSIC_SCENARIOS
 from tests.unit.group.world import World
 
+from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.events import HardEvent, OffsetCommitted
 from kohort.group.hard_state import differences
-from kohort.group.settings import GroupSettings
-from kohort.log.config import LogConfig
+from kohort.log.group_replay import folded, loaded, records_of, replay_differences
+from kohort.log.log_config import LogConfig
 from kohort.log.memory_disk import MemoryDisk
 from kohort.log.offsets_topic import encode_events
 from kohort.log.partition_log import PartitionLog
-from kohort.log.replaying import folded, loaded, records_of, replay_differences
 from kohort.model.ids import NO_TOPIC_ID
-from kohort.wire.records import Record, encode_batch
+from kohort.wire.record_batches import Record, encode_batch
 
 DIRECTORY = "__consumer_offsets-0"
 

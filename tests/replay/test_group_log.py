@@ -13,7 +13,7 @@ from kohort.group.invariants import violations
 from kohort.group.shard import Shard, apply
 from kohort.log.offsets_topic import Replay, record_of
 from kohort.model.errors import ErrorCode
-from kohort.wire.records import Record, encode_batch
+from kohort.wire.record_batches import Record, encode_batch
 
 ID = b"i" * 16
 RETENTION_MS = 7 * 24 * 3_600_000

@@ -14,12 +14,12 @@ from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.consumer.events import ConsumerGroupStored, MemberTargetStored
 from kohort.group.consumer.group import ConsumerGroup, GroupState
 from kohort.group.consumer.topics import metadata_hash
+from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.image import FixedTopics, ImageTopic
 from kohort.group.invariants import violations
-from kohort.group.settings import GroupSettings
 from kohort.group.shard import Shard, apply
 from kohort.log.offsets_topic import Replay, encode_events
-from kohort.wire.records import decode_batch, iter_batches
+from kohort.wire.record_batches import decode_batch, iter_batches
 
 SEGMENTS = Path(__file__).parent / "written_by_kafka"
 

@@ -26,7 +26,7 @@ from kohort import (
 )
 from kohort.model.assignment import Partitions
 from kohort.sim import Instance, World
-from kohort.sim.draw import Draw
+from kohort.sim.kernel.rng import Draw
 
 CLASSIC: dict[str, tuple[type[Any], ...]] = {
     "range": (RangeAssignor,),

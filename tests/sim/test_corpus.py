@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kohort.sim.swarm.batch import run_seed
-from kohort.sim.swarm.drawing import draw_plan
-from kohort.sim.swarm.run import run
+from kohort.sim.swarm.seed_batch import run_seed
+from kohort.sim.swarm.seed_plan import draw_plan
+from kohort.sim.swarm.world_run import run
 
 CORPUS: list[dict[str, Any]] = tomllib.loads((Path(__file__).parent / "corpus.toml").read_text()).get("seed", [])
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from kohort.sim.swarm.batch import run_seed
+from kohort.sim.swarm.seed_batch import run_seed
 
 SEEDS = (3, 14, 15)
 

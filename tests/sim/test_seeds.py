@@ -10,8 +10,8 @@ from secrets import randbelow
 
 import pytest
 
-from kohort.sim.swarm.batch import Tally, run_seeds
-from kohort.sim.swarm.menu import MENU
+from kohort.sim.scenario.fault_menu import MENU
+from kohort.sim.swarm.seed_batch import Tally, run_seeds
 
 FIRST = "9000000"
 

@@ -21,7 +21,7 @@ import kohort.sim
 from kohort import KafkaError, TopicPartition
 from kohort.model.errors import ErrorCode
 from kohort.sim import World, WorldFailed
-from kohort.sim.host import WALL_MS
+from kohort.sim.kernel.host import WALL_MS
 
 T0 = TopicPartition("orders", 0)
 

@@ -13,7 +13,7 @@ from tests.sim.client_programs import FAMILIES, start
 import kohort.sim
 from kohort.sim import World
 from kohort.sim.trace import Trace
-from kohort.sim.users.plan import Wishes, draw_world
+from kohort.sim.users.world_options import Wishes, draw_world
 
 SEEDS = 7
 """Of each family of programs."""

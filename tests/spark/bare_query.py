@@ -9,7 +9,7 @@ from tests.spark.cluster import Topic
 
 from kohort.spark.membership.stream_member import StreamMember
 from kohort.spark.membership.stream_offset import StreamOffset
-from kohort.spark.options.format import SourceOptions
+from kohort.spark.options.source_options import SourceOptions
 
 
 class Job:

@@ -9,13 +9,13 @@ from typing import Any
 
 from kohort.assign import RangeAssignor
 from kohort.client import Admin, Cluster, Membership
-from kohort.client.offsets import fetch_committed
+from kohort.client.cluster.committed_offsets import fetch_committed
 from kohort.model.ids import TopicPartition
-from kohort.net.blocking import BlockingConnection
+from kohort.net.blocking_connection import BlockingConnection
 from kohort.spark.loop_thread import LoopThread
 from kohort.wire.compression import Compression
 from kohort.wire.messages import LeaveGroupRequest, ProduceRequest
-from kohort.wire.records import Record, encode_batch
+from kohort.wire.record_batches import Record, encode_batch
 
 _numbers = itertools.count()
 

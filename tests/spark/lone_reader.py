@@ -13,8 +13,8 @@ import sys
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from kohort.spark.options.format import SourceOptions
-from kohort.spark.source.group_reader import GroupReader
+from kohort.spark.options.source_options import SourceOptions
+from kohort.spark.source.stream_reader import GroupReader
 
 
 def main(options: str, *is_reader: str) -> None:

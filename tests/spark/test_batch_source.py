@@ -11,7 +11,7 @@ from tests.spark.cluster import Topic
 
 from kohort.spark.source.data_source import register
 from kohort.wire.compression import Compression
-from kohort.wire.records import Record
+from kohort.wire.record_batches import Record
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

@@ -12,7 +12,7 @@ from tests.spark.cluster import Topic
 from kohort.client import Admin
 from kohort.model.errors import KafkaError
 from kohort.spark.membership.stream_offset import StreamOffset
-from kohort.spark.source.group_reader import GroupReader
+from kohort.spark.source.stream_reader import GroupReader
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
 

@@ -23,11 +23,11 @@ def test_spark_finds_the_format_where_kohort_is_installed() -> None:
 @pytest.mark.parametrize(
     ("module", "foreign"),
     [
-        ("pyspark_kohort", {"asyncio", "kohort.client", "kohort.spark.options.format", "numpy", "pyarrow"}),
-        ("kohort.spark.options.format", {"asyncio", "kohort.client.cluster", "numpy", "pyarrow"}),
-        ("kohort.spark.source.group_reader", {"asyncio", "kohort.client.cluster", "numpy", "pyarrow"}),
+        ("pyspark_kohort", {"asyncio", "kohort.client", "kohort.spark.options.source_options", "numpy", "pyarrow"}),
+        ("kohort.spark.options.source_options", {"asyncio", "kohort.client.cluster.cluster", "numpy", "pyarrow"}),
+        ("kohort.spark.source.stream_reader", {"asyncio", "kohort.client.cluster.cluster", "numpy", "pyarrow"}),
         ("kohort.spark.membership.stream_member", {"numpy", "pyarrow"}),
-        ("kohort.spark.rows.read_rows", {"kohort.client.membership", "numba"}),
+        ("kohort.spark.rows.read_rows", {"kohort.client.membership.membership", "numba"}),
     ],
 )
 def test_a_process_of_the_source_imports_only_what_it_answers_with(module: str, foreign: set[str]) -> None:

@@ -14,9 +14,9 @@ from tests.unit.fleet.test_tally import tally_of
 from tests.unit.fleet.written_log import COMMIT_VALUE, batch_of, commit_key
 
 from kohort.fleet import bronze, silver
-from kohort.fleet.bronze.tally import tally_by_spark
+from kohort.fleet.bronze.record_tally import tally_by_spark
 from kohort.fleet.inputs import parse_inputs
-from kohort.fleet.inputs.exports import export_lines
+from kohort.fleet.inputs.export_lines import export_lines
 from kohort.fleet.schema import QUARANTINE, RECORDS
 from kohort.model.ids import TopicPartition
 from kohort.sync import Admin
@@ -111,7 +111,7 @@ def write(folder: Path, partition: int, content: bytes, first_offset: int = 0) -
 def test_a_transaction_that_ends_in_a_later_segment_is_settled(spark, tmp_path):
     from tests.unit.fleet.test_decode_rows import marker, transactional
 
-    from kohort.wire.records import ControlType
+    from kohort.wire.record_batches import ControlType
 
     write(tmp_path, 0, transactional(0, producer=5) + transactional(1, producer=6))
     write(tmp_path, 0, marker(2, ControlType.ABORT, producer=5) + transactional(3, producer=5), first_offset=2)

@@ -17,7 +17,7 @@ from tests.unit.fleet.facts_of_a_fleet import findings_of
 from kohort.broker.embedded import EmbeddedBroker
 from kohort.fleet import pipeline
 from kohort.fleet.findings import DEFAULTS, find_all
-from kohort.fleet.findings.find import about_logs
+from kohort.fleet.findings.find_all import about_logs
 from kohort.fleet.generator import Truth, generate
 from kohort.fleet.inputs import parse_inputs
 from kohort.fleet.schema import EVENTS, FINDINGS, GROUP_HOURS, GROUPS, OWNERSHIP, RECORDS, Table

@@ -15,7 +15,7 @@ from tests.spark.uncompiled import uncompiled
 from tests.unit.fleet.written_group import START, TOPIC, Written
 
 from kohort.fleet import pipeline
-from kohort.fleet.bronze.storing import Read
+from kohort.fleet.bronze.bronze_writer import Read
 from kohort.fleet.decode.columns import schema
 from kohort.fleet.schema import (
     COUNTS,

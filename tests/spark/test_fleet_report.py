@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.spark.uncompiled import uncompiled
 
-from kohort.fleet.report.document import document
-from kohort.fleet.report.gather import Frames, gather
-from kohort.fleet.report.model import HOUR_MS, FleetReport, GroupKey, Limits, Span
+from kohort.fleet.report.fleet_report import HOUR_MS, FleetReport, GroupKey, Limits, Span
 from kohort.fleet.report.page import page
+from kohort.fleet.report.report_json import document
+from kohort.fleet.report.report_queries import Frames, gather
 from kohort.fleet.report.summary import headline, points
 from kohort.fleet.schema import COUNTS, EVENTS, FINDINGS, GROUP_HOURS, GROUPS, OWNERSHIP, QUARANTINE, Table
 

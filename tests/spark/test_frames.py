@@ -6,9 +6,9 @@ import pytest
 
 from kohort.spark.rows.read_settings import ReadSettings
 from kohort.spark.rows.rounds import OffsetRange
-from kohort.spark.source.frames import frame_on_driver, frame_on_executors
+from kohort.spark.source.round_frames import frame_on_driver, frame_on_executors
 from kohort.wire.compression import Compression
-from kohort.wire.records import Record
+from kohort.wire.record_batches import Record
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 

@@ -8,10 +8,10 @@ from collections import Counter
 import pytest
 from tests.spark.cluster import Topic, wait_until_assigned
 
-from kohort.client.listener import RebalanceListener
+from kohort.client.rebalance_listener import RebalanceListener
 from kohort.model.errors import KafkaError
 from kohort.spark import GroupStream
-from kohort.wire.records import Record
+from kohort.wire.record_batches import Record
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 

@@ -11,9 +11,9 @@ from tests.spark.bare_query import Job
 from tests.spark.cluster import Topic
 
 from kohort.model.errors import KafkaError
-from kohort.spark.membership.calls import Calls
-from kohort.spark.membership.door import Door, directory, make_private, place, tell_ended
-from kohort.spark.membership.siblings import Siblings
+from kohort.spark.membership.control_socket import Door, directory, make_private, place, tell_ended
+from kohort.spark.membership.reader_calls import Calls
+from kohort.spark.membership.sibling_readers import Siblings
 from kohort.spark.membership.stream_member import StreamMember
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]

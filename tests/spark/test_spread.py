@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from kohort.sim.swarm.batch import run_seeds
-from kohort.sim.swarm.spread import spread
+from kohort.sim.swarm.seed_batch import run_seeds
+from kohort.sim.swarm.spark_spread import spread
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 

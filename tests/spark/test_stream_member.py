@@ -12,14 +12,14 @@ from tests.spark.bare_query import Job, committed
 from tests.spark.cluster import Topic
 
 from kohort.client import Admin, UnknownTopic
-from kohort.client.list_offsets import list_ends
+from kohort.client.cluster.list_offsets import list_ends
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.spark.membership.commit_mark import CommitMark
-from kohort.spark.membership.door import place, tell_done, tell_ended, wait_until_left
+from kohort.spark.membership.control_socket import place, tell_done, tell_ended, wait_until_left
 from kohort.spark.membership.stream_offset import StreamOffset
-from kohort.spark.options.format import TriggerLimits
-from kohort.wire.records import Record
+from kohort.spark.options.source_options import TriggerLimits
+from kohort.wire.record_batches import Record
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
 
@@ -472,7 +472,7 @@ def test_records_that_come_while_the_latest_offsets_are_looked_up_are_no_loss(
                 topic.fill(3)
                 return found
 
-            busy.setattr("kohort.spark.membership.starting_points.list_ends", look_and_write)
+            busy.setattr("kohort.spark.membership.starting_offsets.list_ends", look_and_write)
             async with Job(topic, startingOffsets="latest", failOnDataLoss=fails) as job:
                 assert not await job.look()
                 topic.fill(3)

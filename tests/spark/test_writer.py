@@ -45,7 +45,7 @@ def test_the_producers_settings_are_kafkas(spark: SparkSession, topic: Topic, co
 
 
 def test_a_key_chooses_the_partition_that_java_would_choose(spark: SparkSession, topic: Topic) -> None:
-    from kohort.client.partitioner import partition_for_key
+    from kohort.client.producer.partitioner import partition_for_key
 
     write(spark.range(50).selectExpr("cast(id as string) as key", "'v' as value"), topic)
     found = read(spark, topic).collect()

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from kohort.assign.engine import Engine
 from kohort.assign.spec import GroupSpec, RebalanceProtocol, member_order
+from kohort.assign.sticky_engine import Engine
 from kohort.assign.user_data import decode_weight, encode_weight, marked
 from kohort.model.assignment import Assignment, Partitions
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
-from kohort.assign.server import ServerGroup
-from kohort.assign.server_adapter import group_spec
+from kohort.assign.server.adapter import group_spec
+from kohort.assign.server.spec import ServerGroup
 from kohort.assign.spec import GroupSpec
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.id_partitions import IdPartitions, each

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kohort.assign.classes import has_near_and_far, member_classes, racks_of, subscriber_masks
+from kohort.assign.member_classes import has_near_and_far, member_classes, racks_of, subscriber_masks
 from kohort.assign.spec import GroupSpec, RebalanceProtocol, TopicSpec, member_order, subscribers
 from kohort.model.assignment import Assignment, DeferredAssignment, Partitions
 from kohort.model.ids import TopicPartition

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from kohort.broker.descriptors import budget
-from kohort.broker.disk import OsDisk
+from kohort.broker.os_disk import OsDisk
 from kohort.broker.server_assignors import load_assignors
 from kohort.net.clock import Clock
 from kohort.net.server import Server
-from kohort.node.config import Config, ConfigError
+from kohort.node.configuration.config import Config, ConfigError
 from kohort.node.node import Node
 
 log = logging.getLogger("kohort.broker")

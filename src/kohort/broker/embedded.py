@@ -17,9 +17,9 @@ from types import TracebackType
 from typing import Any
 
 from kohort.broker.broker import Broker
-from kohort.net.loop import new_event_loop
-from kohort.node.config import ConfigError, find
-from kohort.node.settings import BROKER
+from kohort.net.event_loop import new_event_loop
+from kohort.node.configuration.broker_settings import BROKER
+from kohort.node.configuration.config import ConfigError, find
 
 
 class EmbeddedBroker:

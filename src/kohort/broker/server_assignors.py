@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kohort.assign.server import ServerAssignor
-from kohort.assign.server_catalog import BUILT_IN, KAFKAS_CLASSES, as_server_assignor, server_assignors
-from kohort.node.config import ConfigError
+from kohort.assign.server.catalog import BUILT_IN, KAFKAS_CLASSES, as_server_assignor, server_assignors
+from kohort.assign.server.spec import ServerAssignor
+from kohort.node.configuration.config import ConfigError
 
 ENTRY_POINTS = "kohort.server_assignors"
 

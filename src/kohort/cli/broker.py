@@ -62,8 +62,8 @@ def run(args: argparse.Namespace) -> int:
     from kohort.broker.broker import Broker
     from kohort.broker.descriptors import raise_limit
     from kohort.log.disk import StorageError
-    from kohort.net.loop import run as run_loop
-    from kohort.node.config import ConfigError
+    from kohort.net.event_loop import run as run_loop
+    from kohort.node.configuration.config import ConfigError
 
     level = logging.ERROR if args.quiet else logging.INFO
     logging.basicConfig(stream=sys.stderr, level=level, format="%(asctime)s %(levelname)s %(message)s")
@@ -100,7 +100,7 @@ async def _serve(broker: Broker, is_json: bool) -> None:
     import asyncio
     import json
 
-    from kohort.cli.interruption import first_signal
+    from kohort.cli.terminal.interruption import first_signal
 
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from kohort.cli import output
-from kohort.cli.failure import USAGE, CommandFailed
-from kohort.cli.options import verb
+from kohort.cli.terminal import output
+from kohort.cli.terminal.failure import USAGE, CommandFailed
+from kohort.cli.terminal.options import verb
 from kohort.extras import install_command
 
 SHELLS = ("bash", "zsh", "fish")

@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kohort.cli import output
-from kohort.cli.failure import USAGE, CommandFailed, run_against
-from kohort.cli.lines import Incoming, as_format, as_json, as_value
-from kohort.cli.options import add_cluster, moment_ms, number, verb
+from kohort.cli.terminal import output
+from kohort.cli.terminal.failure import USAGE, CommandFailed, run_against
+from kohort.cli.terminal.options import add_cluster, moment_ms, number, verb
+from kohort.cli.terminal.record_lines import Incoming, as_format, as_json, as_value
 from kohort.cli.topics import START_TIMEOUT_MS, ends_of, require_topics
 from kohort.model.ids import TopicPartition
 from kohort.wire.record_body import CorruptBatch

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kohort.cli import interruption, output
-from kohort.cli.failure import FAILED, INTERRUPTED, USAGE, CommandFailed
-from kohort.cli.options import add_json, number, verb
+from kohort.cli.terminal import interruption, output
+from kohort.cli.terminal.failure import FAILED, INTERRUPTED, USAGE, CommandFailed
+from kohort.cli.terminal.options import add_json, number, verb
 from kohort.extras import install_command
 from kohort.model.errors import KafkaError
 
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         from kohort.demo.report import page
         from kohort.demo.story import ChildFailed, Play, Script, Stalled
         from kohort.demo.summary import summarize
-        from kohort.spark.session import require_spark
+        from kohort.spark.spark_session import require_spark
 
         require_spark()
     except ImportError as missing:

@@ -16,8 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kohort.cli import output
-from kohort.cli.event_log import (
+from kohort.cli.group_events import (
     EVENT_TOPIC,
     GroupFilter,
     filed_events,
@@ -25,13 +24,14 @@ from kohort.cli.event_log import (
     now_ms,
     stored_events,
 )
-from kohort.cli.failure import USAGE, CommandFailed, run_against, unknown
-from kohort.cli.lines import iso_time
-from kohort.cli.options import add_cluster, add_json, moment_ms, number, verb
+from kohort.cli.terminal import output
+from kohort.cli.terminal.failure import USAGE, CommandFailed, run_against, unknown
+from kohort.cli.terminal.options import add_cluster, add_json, moment_ms, number, verb
+from kohort.cli.terminal.record_lines import iso_time
 from kohort.cli.topics import START_TIMEOUT_MS
 from kohort.group.explain.explain import JOIN_REFUSED, Explanation
-from kohort.group.explain.explained import Rebalance, Refused, Told
-from kohort.group.explain.sentences import Names, chain, partition_seconds, refusal, sentence, told
+from kohort.group.explain.explain_text import Names, chain, partition_seconds, refusal, sentence, told
+from kohort.group.explain.rebalance_report import Rebalance, Refused, Told
 
 if TYPE_CHECKING:
     from kohort.client import Admin, Consumer

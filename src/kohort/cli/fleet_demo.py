@@ -9,16 +9,16 @@ from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING, Any
 
-from kohort.cli import output
-from kohort.cli.failure import USAGE, CommandFailed
 from kohort.cli.fleet_session import are_short, guarded, opened, require_packages, started, writable
 from kohort.cli.fleet_tables import findings_of
 from kohort.cli.fleet_work import inputs_of, piped, summary_json, told_report, write_report
+from kohort.cli.terminal import output
+from kohort.cli.terminal.failure import USAGE, CommandFailed
 from kohort.fleet.report.wording import counted
 
 if TYPE_CHECKING:
     from kohort.fleet.generator import Score, Truth
-    from kohort.fleet.report.model import FleetReport
+    from kohort.fleet.report.fleet_report import FleetReport
 
 
 @guarded

@@ -13,9 +13,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kohort.cli import output
-from kohort.cli.failure import INTERRUPTED, USAGE, CommandFailed, sentence_of, silent
 from kohort.cli.main import TRACEBACK_VARIABLE
+from kohort.cli.terminal import output
+from kohort.cli.terminal.failure import INTERRUPTED, USAGE, CommandFailed, sentence_of, silent
 from kohort.extras import install_command
 from kohort.model.errors import ErrorCode, KafkaError
 
@@ -88,7 +88,7 @@ def require_packages() -> None:
         import numpy  # noqa: F401
 
         from kohort.spark.java import JavaMissing, java_home
-        from kohort.spark.session import require_spark
+        from kohort.spark.spark_session import require_spark
 
         require_spark()
         java_home()
@@ -104,7 +104,7 @@ def require_packages() -> None:
 def started(args: argparse.Namespace, *, is_short: bool = False) -> Iterator[SparkSession]:
     """Hold a Spark session, of a run that is short or not; what Spark or Java cannot do is one sentence."""
     require_packages()
-    from kohort.spark.session import build
+    from kohort.spark.spark_session import build
 
     try:
         java_options = QUICK_JAVA if is_short and args.master.startswith("local") else ""
@@ -123,7 +123,7 @@ def started(args: argparse.Namespace, *, is_short: bool = False) -> Iterator[Spa
 
 def are_short(inputs: Iterable[Input]) -> bool:
     """Whether so little is to be read that Java need not be tuned for a long run; of a cluster nobody knows."""
-    from kohort.fleet.inputs.pieces import OFFSETS_TOPIC
+    from kohort.fleet.inputs.input_splits import OFFSETS_TOPIC
 
     size = 0
     for given in inputs:

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kohort.cli import output
-from kohort.cli.failure import unknown
 from kohort.cli.fleet_session import guarded, opened
-from kohort.cli.lines import iso_time
+from kohort.cli.terminal import output
+from kohort.cli.terminal.failure import unknown
+from kohort.cli.terminal.record_lines import iso_time
 
 if TYPE_CHECKING:
     from kohort.fleet.schema import Table

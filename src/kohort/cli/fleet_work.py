@@ -10,18 +10,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kohort.cli import output
-from kohort.cli.failure import USAGE, CommandFailed
 from kohort.cli.fleet_progress import Stages
 from kohort.cli.fleet_session import are_short, guarded, have_little, opened, started, writable
-from kohort.cli.options import CONFIG_VARIABLE
+from kohort.cli.terminal import output
+from kohort.cli.terminal.failure import USAGE, CommandFailed
+from kohort.cli.terminal.options import CONFIG_VARIABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kohort.fleet.inputs import Input
     from kohort.fleet.pipeline import RunSummary
-    from kohort.fleet.report.model import FleetReport
+    from kohort.fleet.report.fleet_report import FleetReport
     from kohort.fleet.tables import Tables
 
 
@@ -115,7 +115,7 @@ def run_report(args: argparse.Namespace) -> int:
     if out is not None:
         write_report(out, report, is_shown=args.open)
     if args.json:
-        from kohort.fleet.report.document import document
+        from kohort.fleet.report.report_json import document
 
         output.put_json(document(report))
         return 0
@@ -128,7 +128,7 @@ def run_report(args: argparse.Namespace) -> int:
 
 def told_report(session: SparkSession, tables: Tables) -> FleetReport:
     """Gather a report, and tell how long it took."""
-    from kohort.fleet.report.gather import Frames, gather
+    from kohort.fleet.report.report_queries import Frames, gather
 
     with Stages(session) as stages:
         stages("report")
@@ -138,7 +138,7 @@ def told_report(session: SparkSession, tables: Tables) -> FleetReport:
 def write_report(path: Path, report: FleetReport, *, is_shown: bool) -> None:
     """Write a report as what its name says, whole or not at all."""
     if path.suffix.lower() == ".json":
-        from kohort.fleet.report.document import document
+        from kohort.fleet.report.report_json import document
 
         text = json.dumps(document(report), ensure_ascii=False, indent=1) + "\n"
     else:

@@ -6,22 +6,31 @@ import argparse
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kohort.cli import output
-from kohort.cli.event_log import EVENT_TOPIC, lately_told, now_ms
-from kohort.cli.failure import USAGE, CommandFailed, unknown
+from kohort.cli.group_events import EVENT_TOPIC, lately_told, now_ms
 from kohort.cli.group_reset import Move, NothingToShift, Reach, Rule, changes, plan
-from kohort.cli.lines import iso_time
-from kohort.cli.options import Named, add_cluster, add_json, chosen, moment_ms, number, topic_or_partitions, verb
+from kohort.cli.terminal import output
+from kohort.cli.terminal.failure import USAGE, CommandFailed, unknown
+from kohort.cli.terminal.options import (
+    Named,
+    add_cluster,
+    add_json,
+    chosen,
+    moment_ms,
+    number,
+    topic_or_partitions,
+    verb,
+)
+from kohort.cli.terminal.record_lines import iso_time
 from kohort.cli.topics import ends_of, with_admin
-from kohort.group.explain.explained import cause_json
-from kohort.group.explain.sentences import Names, refusal, sentence, title
+from kohort.group.explain.explain_text import Names, refusal, sentence, title
+from kohort.group.explain.rebalance_report import cause_json
 from kohort.model.assignment import by_topic
 from kohort.model.ids import TopicPartition
 
 if TYPE_CHECKING:
     from kohort.client import Admin
-    from kohort.client.group_views import GroupDescription, MemberDescription
-    from kohort.group.explain.explained import Told
+    from kohort.client.admin.group_descriptions import GroupDescription, MemberDescription
+    from kohort.group.explain.rebalance_report import Told
 
 RESET_EXAMPLES = """
 kohort groups reset-offsets readers --topic flights --to-earliest

@@ -12,14 +12,15 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kohort.cli import log_export, output
-from kohort.cli.failure import FAILED, USAGE, CommandFailed
-from kohort.cli.lines import iso_time
-from kohort.cli.options import add_json, verb
+from kohort.cli import log_export
+from kohort.cli.terminal import output
+from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed
+from kohort.cli.terminal.options import add_json, verb
+from kohort.cli.terminal.record_lines import iso_time
 
 if TYPE_CHECKING:
-    from kohort.fleet.log_check.check import Violation
-    from kohort.fleet.log_check.files import Checked
+    from kohort.fleet.log_check.checked_files import Checked
+    from kohort.fleet.log_check.load_check import Violation
 
 Version = tuple[int, int, int]
 EXAMPLES = """
@@ -53,7 +54,7 @@ def version(text: str) -> Version:
 
 def run_check(args: argparse.Namespace) -> int:
     """Check, and return the exit status."""
-    from kohort.fleet.log_check.files import NothingToCheck, check_partition, segments_of
+    from kohort.fleet.log_check.checked_files import NothingToCheck, check_partition, segments_of
 
     try:
         segments = segments_of(args.paths)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from kohort.cli import output
-from kohort.cli.failure import FAILED, USAGE, CommandFailed
+from kohort.cli.terminal import output
+from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed
 
 EXAMPLES = """
 kohort log export /var/lib/kafka/data | gzip > prod.jsonl.gz
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_export(args: argparse.Namespace) -> int:
     """Print the lines, and return the exit status: 1 where a file could not be read to its end."""
-    from kohort.fleet.log_check.files import NothingToCheck, segments_of
+    from kohort.fleet.log_check.checked_files import NothingToCheck, segments_of
 
     try:
         segments = segments_of(args.paths)
@@ -42,8 +42,8 @@ def run_export(args: argparse.Namespace) -> int:
 
 def _put_file(file: Path, partition: int) -> bool:
     """Print the lines of a file; return whether it could be read to its end."""
-    from kohort.fleet.inputs.exports import export_lines
-    from kohort.wire.records import CorruptBatch
+    from kohort.fleet.inputs.export_lines import export_lines
+    from kohort.wire.record_batches import CorruptBatch
 
     try:
         for line in export_lines(file.read_bytes(), partition):

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
 
-from kohort.cli.options import Parser
+from kohort.cli.terminal.options import Parser
 
 VERBS = (
     "broker",
@@ -60,8 +60,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run_verb(parsed: argparse.Namespace) -> int:
     """Run the verb of a parsed command line; whatever ends it is a sentence on stderr and an exit status."""
-    from kohort.cli import interruption, output
-    from kohort.cli.failure import FAILED, INTERRUPTED, CommandFailed
+    from kohort.cli.terminal import interruption, output
+    from kohort.cli.terminal.failure import FAILED, INTERRUPTED, CommandFailed
 
     try:
         with interruption.first_signal(interruption.raise_keyboard_interrupt):

@@ -12,15 +12,24 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from kohort.cli import output
-from kohort.cli.failure import FAILED
-from kohort.cli.lines import iso_time
-from kohort.cli.options import add_cluster, add_json, number, verb
+from kohort.cli.terminal import output
+from kohort.cli.terminal.failure import FAILED
+from kohort.cli.terminal.options import add_cluster, add_json, number, verb
+from kohort.cli.terminal.record_lines import iso_time
 from kohort.cli.topics import with_admin
-from kohort.group.explain.explained import Told
-from kohort.group.explain.sentences import Names, refusal
-from kohort.group.migration.kinds import Cost
-from kohort.group.migration.plan import REFUSED_WITH, Goal, Limits, LiveGroup, LiveMember, Plan, Restart, make_plan
+from kohort.group.explain.explain_text import Names, refusal
+from kohort.group.explain.rebalance_report import Told
+from kohort.group.migration.member_kinds import Cost
+from kohort.group.migration.migration_plan import (
+    REFUSED_WITH,
+    Goal,
+    Limits,
+    LiveGroup,
+    LiveMember,
+    Plan,
+    Restart,
+    make_plan,
+)
 
 if TYPE_CHECKING:
     from kohort.client import Admin
@@ -117,7 +126,7 @@ def run_watch(args: argparse.Namespace) -> int:
 
 async def show_plan(args: argparse.Namespace, admin: Admin) -> int:
     """Read the group, make the plan, print it."""
-    from kohort.cli.migrate_facts import coordinator_settings, read_facts
+    from kohort.cli.live_group import coordinator_settings, read_facts
 
     group, limits, doubts, told = await read_facts(args, admin)
     settings = await coordinator_settings(admin, args.group)
@@ -145,7 +154,7 @@ def planned(
     advanced: Callable[[int], object],
 ) -> Plan:
     """Make the plan; what its restarts cost is played on a copy of the group."""
-    from kohort.what_if.facts import Facts, Times
+    from kohort.what_if.group_facts import Facts, Times
     from kohort.what_if.rolling import costs_of
 
     times = Times(away_ms=args.bounce, revoked_ms=args.callback, assigned_ms=args.callback)

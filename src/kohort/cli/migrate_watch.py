@@ -10,19 +10,19 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kohort.cli import output
-from kohort.cli.event_log import now_ms
-from kohort.cli.failure import unknown
-from kohort.cli.lines import iso_time
-from kohort.group.explain.explained import Identity
-from kohort.group.explain.sentences import Names
-from kohort.group.migration.kinds import COOPERATIVE
-from kohort.group.migration.plan import Goal
+from kohort.cli.group_events import now_ms
+from kohort.cli.terminal import output
+from kohort.cli.terminal.failure import unknown
+from kohort.cli.terminal.record_lines import iso_time
+from kohort.group.explain.explain_text import Names
+from kohort.group.explain.rebalance_report import Identity
+from kohort.group.migration.member_kinds import COOPERATIVE
+from kohort.group.migration.migration_plan import Goal
 from kohort.model.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from kohort.client import Admin
-    from kohort.client.group_views import GroupDescription, MemberDescription
+    from kohort.client.admin.group_descriptions import GroupDescription, MemberDescription
 
 
 @dataclass(slots=True)

@@ -17,16 +17,24 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
-from kohort.cli import output
-from kohort.cli.failure import FAILED, USAGE, CommandFailed, run_against
-from kohort.cli.lines import NotARecord, Outgoing, header, json_line, keyed_line, raw_line, with_defaults
-from kohort.cli.options import add_cluster, number, verb
+from kohort.cli.terminal import output
+from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed, run_against
+from kohort.cli.terminal.options import add_cluster, number, verb
+from kohort.cli.terminal.record_lines import (
+    NotARecord,
+    Outgoing,
+    header,
+    json_line,
+    keyed_line,
+    raw_line,
+    with_defaults,
+)
 from kohort.cli.topics import START_TIMEOUT_MS, require_topics
 from kohort.model.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from kohort.client import Producer
-    from kohort.client.accumulator import Delivery
+    from kohort.client.producer.accumulator import Delivery
 
 CHUNK_BYTES = 1 << 16
 

@@ -15,14 +15,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kohort.cli import output
-from kohort.cli.failure import FAILED, INTERRUPTED, USAGE, CommandFailed
-from kohort.cli.options import add_json, number, verb
+from kohort.cli.terminal import output
+from kohort.cli.terminal.failure import FAILED, INTERRUPTED, USAGE, CommandFailed
+from kohort.cli.terminal.options import add_json, number, verb
 
 if TYPE_CHECKING:
-    from kohort.sim.swarm.batch import Tally
-    from kohort.sim.swarm.plan import Plan
-    from kohort.sim.swarm.run import Outcome
+    from kohort.sim.scenario.world_plan import Plan
+    from kohort.sim.swarm.seed_batch import Tally
+    from kohort.sim.swarm.world_run import Outcome
 
 EXAMPLES = """
 kohort sim --seed 7
@@ -99,9 +99,9 @@ def run(args: argparse.Namespace) -> int:
 def run_one(args: argparse.Namespace) -> int:
     """Tell one world."""
     from kohort.sim import picture, trace
-    from kohort.sim.observer import Observer
-    from kohort.sim.swarm.plan import show
-    from kohort.sim.swarm.run import run as run_plan
+    from kohort.sim.kernel.world_observer import Observer
+    from kohort.sim.scenario.world_plan import show
+    from kohort.sim.swarm.world_run import run as run_plan
 
     whole, plan = cut(args)
     if args.plan:
@@ -125,7 +125,7 @@ def run_one(args: argparse.Namespace) -> int:
 def tell_one(args: argparse.Namespace, outcome: Outcome, smaller: str) -> int:
     """Tell what became of a world, and return the exit status."""
     if args.json:
-        from kohort.sim.swarm.batch import outcome_as_json
+        from kohort.sim.swarm.seed_batch import outcome_as_json
 
         output.put_json(outcome_as_json(outcome) | ({"shrunk": smaller} if smaller else {}))
     else:
@@ -135,7 +135,7 @@ def tell_one(args: argparse.Namespace, outcome: Outcome, smaller: str) -> int:
 
 def cut(args: argparse.Namespace) -> tuple[Plan, Plan]:
     """Return the plan of a seed, whole and as the options want it."""
-    from kohort.sim.swarm.drawing import draw_plan
+    from kohort.sim.swarm.seed_plan import draw_plan
 
     whole = plan = draw_plan(args.seed)
     if args.only is not None:
@@ -160,8 +160,8 @@ def told(outcome: Outcome) -> Iterator[str]:
 
 def smallest(whole: Plan, plan: Plan, outcome: Outcome) -> str:
     """Return the command line of the smallest plan that fails as this one does."""
-    from kohort.sim.swarm.run import run as run_plan
-    from kohort.sim.swarm.shrink import TRIES, replay, shrink
+    from kohort.sim.scenario.shrinking import TRIES, replay, shrink
+    from kohort.sim.swarm.world_run import run as run_plan
 
     with output.Meter("making it smaller", total=TRIES, unit="worlds") as meter:
 
@@ -190,7 +190,7 @@ def run_many(args: argparse.Namespace) -> int:
 
 def tell_many(args: argparse.Namespace, worlds: Generator[Outcome]) -> int:
     """Tell what worlds amount to as they end, and return the exit status; Ctrl-C tells what there is so far."""
-    from kohort.sim.swarm.batch import Tally
+    from kohort.sim.swarm.seed_batch import Tally
 
     tally = Tally()
     started = time.perf_counter()
@@ -224,17 +224,17 @@ def tell_many(args: argparse.Namespace, worlds: Generator[Outcome]) -> int:
 def outcomes(args: argparse.Namespace, seeds: range) -> Generator[Outcome]:
     """Yield what becomes of the seeds, here or on a Spark cluster."""
     if args.spark is None:
-        from kohort.sim.swarm.batch import run_seeds
+        from kohort.sim.swarm.seed_batch import run_seeds
 
         yield from run_seeds(seeds, args.jobs or os.cpu_count() or 1)
         return
-    from kohort.spark.session import SparkMissing, build
+    from kohort.spark.spark_session import SparkMissing, build
 
     try:
         session = build("kohort sim", master=args.spark)
     except SparkMissing as error:
         raise CommandFailed(str(error)) from None
-    from kohort.sim.swarm.spread import spread
+    from kohort.sim.swarm.spark_spread import spread
 
     try:
         yield from spread(session, seeds)
@@ -244,7 +244,7 @@ def outcomes(args: argparse.Namespace, seeds: range) -> Generator[Outcome]:
 
 def smaller_of(tally: Tally) -> dict[int, str]:
     """Return the command lines of the first failures of each invariant, made smaller, by seed."""
-    from kohort.sim.swarm.drawing import draw_plan
+    from kohort.sim.swarm.seed_plan import draw_plan
 
     seen: dict[str, int] = {}
     for outcome in sorted(tally.broken):

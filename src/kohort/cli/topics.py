@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kohort.cli import output
-from kohort.cli.failure import USAGE, CommandFailed, run_against, unknown
-from kohort.cli.options import add_cluster, add_json, number, setting, verb
+from kohort.cli.terminal import output
+from kohort.cli.terminal.failure import USAGE, CommandFailed, run_against, unknown
+from kohort.cli.terminal.options import add_cluster, add_json, number, setting, verb
 from kohort.model.ids import TopicPartition, topic_id_text
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ async def ends_of(admin: Admin, partitions: Iterable[TopicPartition], which: str
 
 async def own_configs(admin: Admin, name: str) -> dict[str, str | None]:
     """Return the settings that were given to this topic, not its defaults."""
-    from kohort.client.admin import ConfigSource, ResourceType
+    from kohort.client.admin.admin import ConfigSource, ResourceType
 
     configs = await admin.describe_configs(ResourceType.TOPIC, name)
     return {key: configs[key].value for key in sorted(configs) if configs[key].source is ConfigSource.DYNAMIC_TOPIC}
@@ -192,7 +192,7 @@ async def own_configs(admin: Admin, name: str) -> dict[str, str | None]:
 
 async def alter(args: argparse.Namespace, admin: Admin) -> None:
     """Add partitions and change settings; say how the topic is then."""
-    from kohort.client.admin import ResourceType
+    from kohort.client.admin.admin import ResourceType
 
     before = (await require_topics(admin, [args.name]))[args.name]
     changes: dict[str, str | None] = {**dict(args.config), **dict.fromkeys(args.reset)}

@@ -10,12 +10,12 @@ from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kohort.cli import output
-from kohort.cli.failure import FAILED, USAGE, CommandFailed, run_against
 from kohort.cli.migrate import duration_ms, goal
-from kohort.cli.options import add_cluster, add_json, number, setting, verb
+from kohort.cli.terminal import output
+from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed, run_against
+from kohort.cli.terminal.options import add_cluster, add_json, number, setting, verb
 from kohort.cli.topics import with_admin
-from kohort.group.migration.plan import Goal, LiveGroup
+from kohort.group.migration.migration_plan import Goal, LiveGroup
 
 if TYPE_CHECKING:
     from kohort.cli.what_if_facts import Found
@@ -236,9 +236,9 @@ def refuse_contradictions(args: argparse.Namespace) -> None:
 
 def forecast(args: argparse.Namespace, found: Found) -> int:
     """Play the change, and print what comes of it."""
-    from kohort.what_if.comparing import compare
-    from kohort.what_if.facts import cast_of
-    from kohort.what_if.play import play
+    from kohort.what_if.group_facts import cast_of
+    from kohort.what_if.simulation import play
+    from kohort.what_if.variants import compare
 
     group = found.facts.group
     require_readable(group, found)
@@ -285,7 +285,7 @@ def complain(forecasts: list[Forecast]) -> int:
 
 def require_readable(group: LiveGroup, found: Found) -> None:
     """Raise CommandFailed for a group that no copy can be made of."""
-    from kohort.what_if.facts import CLIENT_SIDE
+    from kohort.what_if.group_facts import CLIENT_SIDE
 
     if group.group_type == "classic" and group.protocol_type not in ("consumer", ""):
         raise CommandFailed(f"{group.group_id} is a group of {group.protocol_type}: what its members do is not known")
@@ -326,7 +326,7 @@ def change_of(args: argparse.Namespace, group: LiveGroup) -> Change:
 
 def member_id_of(name: str, group: LiveGroup) -> str:
     """Return the id of a member by its name, its instance id or its id. Raises CommandFailed."""
-    from kohort.cli.failure import unknown
+    from kohort.cli.terminal.failure import unknown
 
     if any(each.member_id == name for each in group.members):
         return name
@@ -344,7 +344,7 @@ def require_safe(args: argparse.Namespace, found: Found) -> None:
     """Raise CommandFailed where a plan of the migration would be refused."""
     if args.goal is None:
         return
-    from kohort.group.migration.plan import refusals
+    from kohort.group.migration.migration_plan import refusals
 
     default = "cooperative-sticky" if args.goal is Goal.COOPERATIVE else "range"
     stands = refusals(found.facts.group, found.limits, args.goal, args.assignor or default)

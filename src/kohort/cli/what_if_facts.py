@@ -13,16 +13,16 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from kohort.cli import output
-from kohort.cli.event_log import EVENT_TOPIC, LATELY, GroupFilter, live_events, now_ms, stored_events
-from kohort.cli.failure import FAILED, USAGE, CommandFailed, unknown
-from kohort.cli.migrate_facts import EMBEDDED, coordinator_settings, read_facts
+from kohort.cli.group_events import EVENT_TOPIC, LATELY, GroupFilter, live_events, now_ms, stored_events
+from kohort.cli.live_group import EMBEDDED, coordinator_settings, read_facts
+from kohort.cli.terminal import output
+from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed, unknown
 from kohort.cli.topics import ends_of
-from kohort.group.migration.plan import Limits, LiveGroup
+from kohort.group.migration.migration_plan import Limits, LiveGroup
 from kohort.log.disk import StorageError
 from kohort.model.ids import TopicPartition
-from kohort.what_if.facts import Facts, Times
-from kohort.what_if.measuring import Measuring
+from kohort.what_if.callback_times import Measuring
+from kohort.what_if.group_facts import Facts, Times
 
 if TYPE_CHECKING:
     from kohort.client import Admin
@@ -66,7 +66,7 @@ async def read_live(args: argparse.Namespace, admin: Admin) -> Found:
 
 async def own_settings(admin: Admin, group_id: str) -> dict[str, str]:
     """Return what the group has set for itself, under the names of the broker's settings."""
-    from kohort.client.admin import ResourceType
+    from kohort.client.admin.admin import ResourceType
     from kohort.model.errors import KafkaError
 
     try:
@@ -136,7 +136,7 @@ def partitions_of(group: LiveGroup) -> list[TopicPartition]:
 
 def read_stored(args: argparse.Namespace) -> Found:
     """Read a group from a broker's data directory, which stays as it is. Raises CommandFailed."""
-    from kohort.what_if.replaying import Replayed
+    from kohort.what_if.data_directory import Replayed
 
     directory: Path = args.data_dir
     if not directory.is_dir():
@@ -165,9 +165,9 @@ def read_stored(args: argparse.Namespace) -> Found:
 
 def copy_of(directory: Path, group_id: str) -> MemoryDisk:
     """Return what a broker needs to know of one group, in memory."""
-    from kohort.broker.disk import OsDisk
+    from kohort.broker.os_disk import OsDisk
     from kohort.log.memory_disk import MemoryDisk
-    from kohort.what_if.replaying import METADATA_DIRECTORY, offsets_directory
+    from kohort.what_if.data_directory import METADATA_DIRECTORY, offsets_directory
 
     source, copy = OsDisk(directory, is_read_only=True), MemoryDisk()
     try:
@@ -186,7 +186,7 @@ def copy_of(directory: Path, group_id: str) -> MemoryDisk:
 
 def copy_directory(source: object, copy: MemoryDisk, name: str) -> None:
     """Copy the files of one directory."""
-    from kohort.broker.disk import OsDisk
+    from kohort.broker.os_disk import OsDisk
     from kohort.log.disk import read_file
 
     assert isinstance(source, OsDisk), "what is copied lies on a real disk"

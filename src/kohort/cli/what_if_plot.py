@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kohort.cli.failure import FAILED, CommandFailed
+from kohort.cli.terminal.failure import FAILED, CommandFailed
 from kohort.extras import install_command
 from kohort.what_if.forecast import Forecast
 

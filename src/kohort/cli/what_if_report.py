@@ -6,12 +6,12 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kohort.cli import output
-from kohort.group.migration.plan import LiveGroup
+from kohort.cli.terminal import output
+from kohort.group.migration.migration_plan import LiveGroup
 from kohort.model.assignment import by_topic
 from kohort.what_if.change import Change, Pace
-from kohort.what_if.comparing import NOW, name_of_now
 from kohort.what_if.forecast import Forecast
+from kohort.what_if.variants import NOW, name_of_now
 
 if TYPE_CHECKING:
     from kohort.cli.what_if_facts import Found

@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING
 from kohort.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from kohort.client.accumulator import Delivery, RecordMetadata
-    from kohort.client.admin import Admin, ConfigEntry, ConfigSource, ResourceType
-    from kohort.client.batch import Batch
-    from kohort.client.cluster import Cluster
-    from kohort.client.committing import GroupMetadata
-    from kohort.client.consumer import Consumer
+    from kohort.client.admin.admin import Admin, ConfigEntry, ConfigSource, ResourceType
+    from kohort.client.admin.group_descriptions import GroupDescription, GroupListing, MemberDescription
+    from kohort.client.cluster.cluster import Cluster
+    from kohort.client.cluster.committed_offsets import OffsetAndMetadata
+    from kohort.client.cluster.list_offsets import OffsetAndTimestamp
+    from kohort.client.cluster.metadata import Broker, ClusterView, PartitionView, TopicView
+    from kohort.client.consumer.batch import Batch
+    from kohort.client.consumer.consumer import Consumer
+    from kohort.client.consumer.offset_commits import GroupMetadata
+    from kohort.client.consumer.range_reader import read_ranges
+    from kohort.client.consumer.topic_subscription import SubscriptionPattern
     from kohort.client.errors import (
         AssignmentFailed,
         BrokerUnreachable,
@@ -24,53 +29,48 @@ if TYPE_CHECKING:
         UnknownPartition,
         UnknownTopic,
     )
-    from kohort.client.group_views import GroupDescription, GroupListing, MemberDescription
-    from kohort.client.list_offsets import OffsetAndTimestamp
-    from kohort.client.listener import RebalanceListener
-    from kohort.client.membership import Membership
-    from kohort.client.offsets import OffsetAndMetadata
-    from kohort.client.producer import Producer
-    from kohort.client.range_reader import read_ranges
-    from kohort.client.view import Broker, ClusterView, PartitionView, TopicView
-    from kohort.client.wanted import SubscriptionPattern
+    from kohort.client.membership.membership import Membership
+    from kohort.client.producer.accumulator import Delivery, RecordMetadata
+    from kohort.client.producer.producer import Producer
+    from kohort.client.rebalance_listener import RebalanceListener
     from kohort.net.sasl import Sasl
 
 # Imported when first asked for: a program that only produces pays for nothing else.
 _HOME_OF = {
-    "Admin": "kohort.client.admin",
+    "Admin": "kohort.client.admin.admin",
     "AssignmentFailed": "kohort.client.errors",
-    "Batch": "kohort.client.batch",
-    "Broker": "kohort.client.view",
+    "Batch": "kohort.client.consumer.batch",
+    "Broker": "kohort.client.cluster.metadata",
     "BrokerUnreachable": "kohort.client.errors",
     "ClientStopped": "kohort.client.errors",
-    "Cluster": "kohort.client.cluster",
-    "ClusterView": "kohort.client.view",
+    "Cluster": "kohort.client.cluster.cluster",
+    "ClusterView": "kohort.client.cluster.metadata",
     "CommitFailed": "kohort.client.errors",
-    "ConfigEntry": "kohort.client.admin",
-    "ConfigSource": "kohort.client.admin",
-    "Consumer": "kohort.client.consumer",
-    "Delivery": "kohort.client.accumulator",
+    "ConfigEntry": "kohort.client.admin.admin",
+    "ConfigSource": "kohort.client.admin.admin",
+    "Consumer": "kohort.client.consumer.consumer",
+    "Delivery": "kohort.client.producer.accumulator",
     "DeserializationFailed": "kohort.client.errors",
-    "GroupDescription": "kohort.client.group_views",
-    "GroupListing": "kohort.client.group_views",
-    "GroupMetadata": "kohort.client.committing",
-    "MemberDescription": "kohort.client.group_views",
-    "Membership": "kohort.client.membership",
-    "OffsetAndMetadata": "kohort.client.offsets",
-    "OffsetAndTimestamp": "kohort.client.list_offsets",
+    "GroupDescription": "kohort.client.admin.group_descriptions",
+    "GroupListing": "kohort.client.admin.group_descriptions",
+    "GroupMetadata": "kohort.client.consumer.offset_commits",
+    "MemberDescription": "kohort.client.admin.group_descriptions",
+    "Membership": "kohort.client.membership.membership",
+    "OffsetAndMetadata": "kohort.client.cluster.committed_offsets",
+    "OffsetAndTimestamp": "kohort.client.cluster.list_offsets",
     "PartitionErrors": "kohort.client.errors",
-    "PartitionView": "kohort.client.view",
-    "Producer": "kohort.client.producer",
+    "PartitionView": "kohort.client.cluster.metadata",
+    "Producer": "kohort.client.producer.producer",
     "RebalanceInProgress": "kohort.client.errors",
-    "RebalanceListener": "kohort.client.listener",
-    "RecordMetadata": "kohort.client.accumulator",
-    "ResourceType": "kohort.client.admin",
+    "RebalanceListener": "kohort.client.rebalance_listener",
+    "RecordMetadata": "kohort.client.producer.accumulator",
+    "ResourceType": "kohort.client.admin.admin",
     "Sasl": "kohort.net.sasl",
-    "SubscriptionPattern": "kohort.client.wanted",
-    "TopicView": "kohort.client.view",
+    "SubscriptionPattern": "kohort.client.consumer.topic_subscription",
+    "TopicView": "kohort.client.cluster.metadata",
     "UnknownPartition": "kohort.client.errors",
     "UnknownTopic": "kohort.client.errors",
-    "read_ranges": "kohort.client.range_reader",
+    "read_ranges": "kohort.client.consumer.range_reader",
 }
 
 __all__ = [

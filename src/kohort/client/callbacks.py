@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from kohort.client.listener import RebalanceListener
+from kohort.client.rebalance_listener import RebalanceListener
 from kohort.model.assignment import Partitions
 
 Callback = Callable[[Partitions], Awaitable[None] | None]

@@ -18,7 +18,7 @@ from typing import Any, Literal, ParamSpec, TypedDict
 
 from kohort.client.arguments import MOST, check_text, of_type, whole_number
 from kohort.client.config_file import reach
-from kohort.client.listener import RebalanceListener
+from kohort.client.rebalance_listener import RebalanceListener
 from kohort.net.sasl import Sasl
 
 P = ParamSpec("P")

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-from kohort.client.accumulator import Delivery
-from kohort.client.producer import Producer
+from kohort.client.producer.accumulator import Delivery
+from kohort.client.producer.producer import Producer
 from kohort.demo.flights import Flight, encode
 
 _CHUNK = 500

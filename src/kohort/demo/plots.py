@@ -15,7 +15,7 @@ from matplotlib.patches import Patch
 
 from kohort.demo.rebalances import Gap, Tenure, WorkerRun
 from kohort.demo.story import Story
-from kohort.group.explain.explained import Rebalance
+from kohort.group.explain.rebalance_report import Rebalance
 
 COLOURS = {("a", 1): "#2f6db3", ("b", 1): "#d98324", ("a", 2): "#6fa8dc"}
 UNOWNED, KILL, REBALANCE, INK = "#c0392b", "#c0392b", "#7a7a7a", "#2b2b2b"

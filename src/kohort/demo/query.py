@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 from kohort.demo.journal import Journal, Notes
 from kohort.demo.task import Task
-from kohort.spark.membership.door import wait_until_left
+from kohort.spark.membership.control_socket import wait_until_left
 from kohort.spark.membership.stream_offset import StreamOffset
-from kohort.spark.options.format import SourceOptions
+from kohort.spark.options.source_options import SourceOptions
 from kohort.spark.rows.rounds import Round
 from kohort.spark.source.data_source import KohortSource
-from kohort.spark.source.group_reader import GroupReader
+from kohort.spark.source.stream_reader import GroupReader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from kohort.client.admin import Admin
-from kohort.client.cluster import Cluster
-from kohort.client.list_offsets import LATEST, list_ends
-from kohort.client.offsets import fetch_committed
-from kohort.client.producer import Producer
+from kohort.client.admin.admin import Admin
+from kohort.client.cluster.cluster import Cluster
+from kohort.client.cluster.committed_offsets import fetch_committed
+from kohort.client.cluster.list_offsets import LATEST, list_ends
+from kohort.client.producer.producer import Producer
 from kohort.demo.children import Child, ChildFailed
 from kohort.demo.feed import Feed
 from kohort.demo.flights import ALL_FLIGHTS, read_flights
@@ -360,8 +360,8 @@ def read_events(bootstrap_servers: str) -> list[dict[str, object]]:
     """Return the records of the broker's topic of group events."""
     import json
 
-    from kohort.client.decode_arrow import to_arrow
-    from kohort.client.range_reader import read_ranges
+    from kohort.client.consumer.range_reader import read_ranges
+    from kohort.client.decode.arrow_decoder import to_arrow
 
     partition = TopicPartition("__kohort_group_events", 0)
     end = asyncio.run(_end_of(bootstrap_servers, partition))

@@ -14,8 +14,8 @@ from kohort.demo.rebalances import Gap, Tenure, gaps, tenures
 from kohort.demo.result import Result, list_parts, read_result, resolve
 from kohort.demo.story import GROUP, VICTIM, Story
 from kohort.group.explain.explain import explain
-from kohort.group.explain.explained import Told
-from kohort.group.explain.sentences import Names, sentence
+from kohort.group.explain.explain_text import Names, sentence
+from kohort.group.explain.rebalance_report import Told
 
 
 @dataclass(frozen=True, slots=True)

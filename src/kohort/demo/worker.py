@@ -21,10 +21,10 @@ from kohort.demo.query import run_query
 from kohort.demo.result import GROUP_COLUMNS, Part, write_part
 from kohort.demo.task import Task
 from kohort.spark.group_stream import GroupStream
-from kohort.spark.rows.columns import ARROW_SCHEMA
+from kohort.spark.rows.arrow_columns import ARROW_SCHEMA
 from kohort.spark.rows.rounds import Round
 from kohort.spark.rows.spark_columns import spark_schema
-from kohort.spark.session import build
+from kohort.spark.spark_session import build
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kohort.fleet import gold, silver
-from kohort.fleet.bronze.storing import READ, Bronze, Positions, Read, names_of_topics, read_inputs, write_bronze
+from kohort.fleet.bronze.bronze_writer import READ, Bronze, Positions, Read, names_of_topics, read_inputs, write_bronze
 from kohort.fleet.schema import EVENTS, FINDINGS, GROUP_HOURS, GROUPS, OWNERSHIP, RECORDS, TOPICS, Table
 from kohort.fleet.silver.rows import PARTS, struct_ddl
 from kohort.fleet.state_tables import STATE_COMMITS, STATE_GROUPS, STATE_OPEN, STATE_PENDING

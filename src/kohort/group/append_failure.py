@@ -6,7 +6,7 @@ Whoever waits for it is answered with an error that its client can act upon; wha
 from __future__ import annotations
 
 from kohort.group.classic import round as classic_round
-from kohort.group.classic import sync as classic_sync
+from kohort.group.classic import sync_group as classic_sync
 from kohort.group.classic.group import ClassicGroup
 from kohort.group.commands import (
     AppendFailed,

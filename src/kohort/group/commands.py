@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kohort.group.consumer.commands import ConsumerCommand
-from kohort.group.timers import Timer
+from kohort.group.group_timers import Timer
 from kohort.model.cause import Cause
 from kohort.model.errors import ErrorCode
 

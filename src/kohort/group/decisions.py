@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kohort.group import append_failure, offsets
+from kohort.group import append_failure, committed_offsets
 from kohort.group.classic import exit as classic_exit
-from kohort.group.classic import join as classic_join
+from kohort.group.classic import join_group as classic_join
 from kohort.group.classic import machine as classic
 from kohort.group.classic import round as classic_round
-from kohort.group.classic import sync as classic_sync
+from kohort.group.classic import sync_group as classic_sync
 from kohort.group.classic.group import ClassicGroup
 from kohort.group.commands import (
     AppendFailed,
@@ -54,9 +54,10 @@ from kohort.group.consumer.commands import (
     TopicChanged,
 )
 from kohort.group.consumer.group import ConsumerGroup
+from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Append, Effects, Reply
-from kohort.group.migration import migrate
-from kohort.group.refusals import with_refusals
+from kohort.group.join_refusals import with_refusals
+from kohort.group.migration import conversion
 from kohort.group.results import (
     HeartbeatResult,
     JoinResult,
@@ -64,7 +65,6 @@ from kohort.group.results import (
     LeftMember,
     SyncResult,
 )
-from kohort.group.settings import GroupSettings
 from kohort.group.shard import Shard
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
@@ -199,7 +199,7 @@ _Decision = Callable[[Shard, Any, int], Effects]
 _DECISIONS: dict[type, _Decision] = {
     Heartbeat: _heartbeat,
     ConsumerHeartbeat: _consumer_heartbeat,
-    CommitOffsets: offsets.decide_commit,
+    CommitOffsets: committed_offsets.decide_commit,
     Join: _join,
     Sync: _sync,
     Leave: _leave,
@@ -207,10 +207,10 @@ _DECISIONS: dict[type, _Decision] = {
     OpenRound: _open_round,
     CheckJoin: _check_join,
     FormGeneration: _form_generation,
-    DeleteOffsets: offsets.decide_delete_offsets,
-    DeleteGroup: offsets.decide_delete_group,
-    ExpireOffsets: offsets.decide_expiry,
-    ForgetTopic: offsets.decide_forget_topic,
+    DeleteOffsets: committed_offsets.decide_delete_offsets,
+    DeleteGroup: committed_offsets.decide_delete_group,
+    ExpireOffsets: committed_offsets.decide_expiry,
+    ForgetTopic: committed_offsets.decide_forget_topic,
     Loaded: _loaded,
     Unload: _unload,
     AppendFailed: append_failure.decide_append_failed,
@@ -220,5 +220,5 @@ _DECISIONS: dict[type, _Decision] = {
     TopicChanged: _in_consumer_group(consumer.decide_topic_changed),
     ReconcileJoin: _in_consumer_group(consumer_classic_join.decide_reconcile),
     PrepareClassic: _prepare_classic,
-    DowngradeIfDue: _in_consumer_group(migrate.decide_downgrade),
+    DowngradeIfDue: _in_consumer_group(conversion.decide_downgrade),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kohort.assign.server import StandbyLags
+from kohort.assign.server.spec import StandbyLags
 from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.consumer.events import ClassicPhase
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember, GroupState

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from kohort.group.commands import Command
 from kohort.group.events import HardEvent, SoftEvent
+from kohort.group.group_timers import Timer
 from kohort.group.results import Result
-from kohort.group.timers import Timer
 
 
 class ParkedKind(StrEnum):

@@ -15,8 +15,8 @@ from kohort.group.classic.group import ClassicGroup
 from kohort.group.consumer import invariants as consumer
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.effects import Parked
+from kohort.group.group_timers import Timer
 from kohort.group.shard import Shard
-from kohort.group.timers import Timer
 
 
 class Moment(StrEnum):

@@ -10,8 +10,8 @@ from __future__ import annotations
 from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Phase
 from kohort.group.commands import CommitOffsets
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
+from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.identity import identity_error
-from kohort.group.settings import GroupSettings
 from kohort.model.errors import ErrorCode
 
 Group = ClassicGroup | ConsumerGroup

@@ -22,6 +22,7 @@ from kohort.group.consumer.events import (
     TargetDeleted,
 )
 from kohort.group.consumer.group import ConsumerGroup
+from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.events import (
     Event,
     GroupDeleted,
@@ -31,7 +32,6 @@ from kohort.group.events import (
     OffsetDeleted,
     RoundAnnounced,
 )
-from kohort.group.settings import GroupSettings
 
 Offsets = dict[tuple[str, int], OffsetCommitted]
 """The committed offsets of one group, by topic and partition."""

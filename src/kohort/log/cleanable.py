@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from kohort.log.config import LogConfig
+from kohort.log.log_config import LogConfig
 from kohort.log.segment import Segment
 
 

@@ -16,11 +16,11 @@ from kohort.log import checkpoints, swapping
 from kohort.log.cleanable import Cleanable, cleanable, groups
 from kohort.log.compaction import Filter, LastOffsets
 from kohort.log.disk import Disk, StorageError
-from kohort.log.producers import ProducerSnapshots
+from kohort.log.producer_state import ProducerSnapshots
 from kohort.log.segment import LARGEST_RELATIVE, Segment
 from kohort.log.segments import Segments
 from kohort.log.swapping import Draft
-from kohort.wire.records import BatchHeader, Buffer, CorruptBatch, iter_batches, read_header
+from kohort.wire.record_batches import BatchHeader, Buffer, CorruptBatch, iter_batches, read_header
 
 if TYPE_CHECKING:
     from kohort.log.partition_log import PartitionLog

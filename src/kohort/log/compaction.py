@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kohort.wire.records import (
+from kohort.wire.record_batches import (
     BatchHeader,
     Buffer,
     ControlType,

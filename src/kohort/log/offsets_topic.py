@@ -15,7 +15,7 @@ from typing import Any
 
 from kohort.group.events import GroupDeleted, GroupStored, HardEvent, OffsetCommitted, OffsetDeleted
 from kohort.log import consumer_records
-from kohort.log.classic_records import GROUP_METADATA, group_key, group_value, read_group
+from kohort.log.group_records import GROUP_METADATA, group_key, group_value, read_group
 from kohort.log.offset_records import (
     LEGACY_OFFSET_COMMIT,
     OFFSET_COMMIT,
@@ -30,7 +30,7 @@ from kohort.model.errors import ErrorCode, KafkaError
 from kohort.wire.codec import Buffer, MalformedMessage
 from kohort.wire.crc32c import crc32c
 from kohort.wire.primitives import UnencodableMessage
-from kohort.wire.records import (
+from kohort.wire.record_batches import (
     BatchHeader,
     ControlType,
     CorruptBatch,

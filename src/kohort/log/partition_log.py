@@ -16,19 +16,19 @@ from typing import NamedTuple
 from kohort.log import checkpoints
 from kohort.log.checkpoints import CleanShutdown, LeaderEpochs
 from kohort.log.cleaner import Cleaned, Cleaner
-from kohort.log.config import LogConfig
 from kohort.log.disk import Buffer, Disk, DiskFull, StorageError
+from kohort.log.log_config import LogConfig
+from kohort.log.offsets_by_time import Search, first_at_or_after, largest
 from kohort.log.placing import place
-from kohort.log.producers import Producers, ProducerSnapshots
+from kohort.log.producer_state import Producers, ProducerSnapshots
 from kohort.log.recovery import DamagedLog, Recovery, recover, restore_producers
 from kohort.log.retention import segments_to_delete
 from kohort.log.segment import LARGEST_RELATIVE, Segment, base_offsets, segment_name
 from kohort.log.segments import SegmentLeftBehind, Segments
 from kohort.log.swapping import recover_swaps
-from kohort.log.times import Search, first_at_or_after, largest
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import NO_TOPIC_ID, topic_id_text
-from kohort.wire.records import HEADER_SIZE, BatchHeader, CorruptBatch, check_batch, read_header
+from kohort.wire.record_batches import HEADER_SIZE, BatchHeader, CorruptBatch, check_batch, read_header
 
 
 class OffsetOutOfRange(KafkaError):

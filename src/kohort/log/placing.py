@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from struct import Struct
 
-from kohort.log.config import LogConfig
+from kohort.log.log_config import LogConfig
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.wire.records import BatchHeader, Buffer, read_header, stamp_append_time
+from kohort.wire.record_batches import BatchHeader, Buffer, read_header, stamp_append_time
 
 _PATCHED = Struct(">qii")  # base offset, batch length, leader epoch: none is under the CRC
 _PATCHED_BYTES = 16

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kohort.log.config import LogConfig
+from kohort.log.log_config import LogConfig
 from kohort.log.segment import Segment
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kohort.log.disk import Buffer, Disk, File, StorageError, read_file
 from kohort.log.index import OffsetIndex, TimeIndex
-from kohort.wire.records import HEADER_SIZE, BatchHeader, CorruptBatch, read_header
+from kohort.wire.record_batches import HEADER_SIZE, BatchHeader, CorruptBatch, read_header
 
 LARGEST_RELATIVE = (1 << 31) - 1
 """Relative offsets and positions are int32 in the indexes."""

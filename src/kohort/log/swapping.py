@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from kohort.log.disk import Buffer, Disk
 from kohort.log.segment import Segment, base_offsets, segment_name
-from kohort.wire.records import HEADER_SIZE, CorruptBatch, read_header
+from kohort.wire.record_batches import HEADER_SIZE, CorruptBatch, read_header
 
 CLEANED, SWAP = ".log.cleaned", ".log.swap"
 _INDEXES = (".index", ".timeindex")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from kohort.member import effects, inputs
+from kohort.member.classic_state import Standing
 from kohort.member.effects import Callback
 from kohort.member.identity import NOBODY
-from kohort.member.standing import Standing
-from kohort.member.state import ENDING, POLL_EXPIRED, State
+from kohort.member.member_state import ENDING, POLL_EXPIRED, State
 from kohort.model.errors import ErrorCode
 
 

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from kohort.assign.spec import TopicSpec
 from kohort.assign.user_data import assignment_error, without_error
 from kohort.member import effects, inputs
+from kohort.member.classic_state import Standing
 from kohort.member.classic_triggers import SUBSCRIPTION_CHANGED, lost_to_deletion, watch_metadata
 from kohort.member.effects import Callback
 from kohort.member.identity import NO_GENERATION, NOBODY, Identity
-from kohort.member.standing import Standing
-from kohort.member.state import MOVED, State
-from kohort.member.strategy import offer
+from kohort.member.member_state import MOVED, State
+from kohort.member.rebalance_strategy import offer
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.reason import JoinReason

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 from kohort.assign.spec import TopicSpec
 from kohort.member import effects, inputs
+from kohort.member.classic_state import Standing
 from kohort.member.effects import Callback
-from kohort.member.standing import Standing
-from kohort.member.state import ENDING, MOVED, State
+from kohort.member.member_state import ENDING, MOVED, State
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.reason import JoinReason

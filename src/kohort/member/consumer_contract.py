@@ -8,7 +8,7 @@ Until a reconciliation has ended, heartbeats go on claiming what is being given 
 
 from __future__ import annotations
 
-from kohort.member.contract import Act, Contract, Phase
+from kohort.member.callback_contract import Act, Contract, Phase
 from kohort.model.assignment import Partitions
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kohort.member import effects, inputs
 from kohort.member.consumer_standing import LEAVE_EPOCH, LEAVE_STATIC_EPOCH, ConsumerStanding
 from kohort.member.effects import Callback
-from kohort.member.state import POLL_EXPIRED, ConsumerState
+from kohort.member.member_state import POLL_EXPIRED, ConsumerState
 from kohort.model.errors import ErrorCode
 
 ACTIVE = frozenset(

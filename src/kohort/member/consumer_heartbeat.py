@@ -13,7 +13,7 @@ from kohort.member.consumer_effects import ConsumerHeartbeat, HurryHeartbeat
 from kohort.member.consumer_exit import ACTIVE, fence, free_instance
 from kohort.member.consumer_inputs import ConsumerHeartbeatAnswered
 from kohort.member.consumer_standing import ConsumerStanding, Numbered, Said
-from kohort.member.state import MOVED, ConsumerState
+from kohort.member.member_state import MOVED, ConsumerState
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import NOTHING, IdPartitions, id_partitions
 

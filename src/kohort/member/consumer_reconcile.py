@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from kohort.member.consumer_effects import NameTopics
 from kohort.member.consumer_standing import ConsumerStanding, Numbered
 from kohort.member.effects import Callback
-from kohort.member.state import ConsumerState
+from kohort.member.member_state import ConsumerState
 from kohort.model.assignment import Partitions
 from kohort.model.id_partitions import IdPartitions, each
 from kohort.model.ids import TopicPartition

@@ -12,11 +12,11 @@ from typing import NamedTuple
 from kohort.member import effects
 from kohort.member.consumer_effects import ConsumerHeartbeat, NameTopics
 from kohort.member.effects import Callback
-from kohort.member.failures import consumer_failure_text
+from kohort.member.failure_text import consumer_failure_text
 from kohort.member.identity import NO_GENERATION, Identity
 from kohort.member.lag_watch import LagWatch
-from kohort.member.seat import Seat
-from kohort.member.state import ConsumerState, MemberConfig
+from kohort.member.member_base import Seat
+from kohort.member.member_state import ConsumerState, MemberConfig
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import IdPartitions, id_partitions

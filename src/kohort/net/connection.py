@@ -12,10 +12,10 @@ import ssl
 from typing import Any, TypeVar, cast
 
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.net.receiver import FrameReceiver
+from kohort.net.api_versions import FIRST_TRY, Spoken, opening, second_try
+from kohort.net.frame_receiver import FrameReceiver
 from kohort.net.sasl import Sasl, authenticate
 from kohort.net.tls import tls_failure
-from kohort.net.versions import FIRST_TRY, Spoken, opening, second_try
 from kohort.net.writing import write
 from kohort.wire.apis import Api, response_class
 from kohort.wire.codec import Buffer, MalformedMessage

@@ -13,7 +13,7 @@ from typing import Any
 
 from kohort.net.clock import Clock
 from kohort.net.writing import write
-from kohort.node.connection import Buffer, Connection
+from kohort.node.client_connection import Buffer, Connection
 from kohort.node.node import Node
 
 log = logging.getLogger("kohort.net")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from kohort.log.offsets_by_time import PIECE_RECORDS, PIECE_STEPS
 from kohort.log.partition_log import Appended
-from kohort.log.times import PIECE_RECORDS, PIECE_STEPS
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.node.connection import Buffer
-from kohort.node.partition import Partition
-from kohort.node.steps import Steps
+from kohort.node.client_connection import Buffer
+from kohort.node.step_scheduler import Steps
+from kohort.node.topics.partition import Partition
 from kohort.wire.compression import Compression
-from kohort.wire.records import BatchHeader, TimestampType, check_batch, read_header, sound_pieces
+from kohort.wire.record_batches import BatchHeader, TimestampType, check_batch, read_header, sound_pieces
 
 MOST_KEYED = 100_000
 """Records in one batch of a compacted topic: the cleaner decodes a batch at once."""

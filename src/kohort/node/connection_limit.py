@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 
-from kohort.node.config import Config
+from kohort.node.configuration.config import Config
 
 log = logging.getLogger("kohort.node")
 

@@ -15,7 +15,7 @@ from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from kohort.node.partition import Partition
+    from kohort.node.topics.partition import Partition
 
 log = logging.getLogger("kohort.node")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.node.partition import Partition
+from kohort.node.topics.partition import Partition
 
 
 def check_leader_epoch(partition: Partition, current_leader_epoch: int) -> None:

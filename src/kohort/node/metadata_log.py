@@ -12,11 +12,11 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kohort.log.config import LogConfig
 from kohort.log.disk import Disk, StorageError
+from kohort.log.log_config import LogConfig
 from kohort.log.partition_log import PartitionLog
 from kohort.log.recovery import DamagedLog
-from kohort.wire.records import Record, decode_batch, encode_batch
+from kohort.wire.record_batches import Record, decode_batch, encode_batch
 
 DIRECTORY = "__kohort_metadata-0"
 

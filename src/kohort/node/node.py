@@ -16,21 +16,21 @@ from struct import Struct
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
-from kohort.assign.server import ServerAssignor
-from kohort.assign.server_catalog import server_assignors
+from kohort.assign.server.catalog import server_assignors
+from kohort.assign.server.spec import ServerAssignor
 from kohort.log.disk import Disk, DiskFull, StorageError
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.node.catalog import Catalog
-from kohort.node.cleaning import LogCleaner
-from kohort.node.config import Config
-from kohort.node.connection import NO_REPLY, Buffer, Connection, Request
+from kohort.node.apis.routes import Route, Routes
+from kohort.node.broker_state import Catalog
+from kohort.node.client_connection import NO_REPLY, Buffer, Connection, Request
+from kohort.node.configuration.config import Config
 from kohort.node.connection_limit import ConnectionLimit
 from kohort.node.durability import Durability
-from kohort.node.fetch_sessions import FetchSessions
-from kohort.node.garbage import describe_garbage
-from kohort.node.routes import Route, Routes
-from kohort.node.steps import SHORT_FRAME, TURN_STEPS, UNFINISHED, Steps
+from kohort.node.fetch.fetch_sessions import FetchSessions
+from kohort.node.foreign_protocols import describe_garbage
+from kohort.node.step_scheduler import SHORT_FRAME, TURN_STEPS, UNFINISHED, Steps
 from kohort.node.timers import Timers
+from kohort.node.topics.log_cleaner import LogCleaner
 from kohort.wire.apis import Api
 from kohort.wire.codec import MalformedMessage, TooManyEntries
 from kohort.wire.frames import FrameTooLarge, decode_request_header, join_small
@@ -38,8 +38,8 @@ from kohort.wire.frames import FrameTooLarge, decode_request_header, join_small
 if TYPE_CHECKING:
     from kohort.group.events import Event
     from kohort.group.shard import Shard
-    from kohort.node.coordinator import Coordinator
-    from kohort.node.offsets_partition import OffsetsPartition
+    from kohort.node.groups.coordinator import Coordinator
+    from kohort.node.groups.offsets_partition import OffsetsPartition
 
 log = logging.getLogger("kohort.node")
 
@@ -122,7 +122,7 @@ class Node:
     @cached_property
     def coordinator(self) -> Coordinator:
         """The groups of this node; taken up at start where there are any, else when first asked for."""
-        from kohort.node.coordinator import Coordinator
+        from kohort.node.groups.coordinator import Coordinator
 
         coordinator = Coordinator(self)
         coordinator.start(self.now_ms)

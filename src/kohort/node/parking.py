@@ -16,7 +16,7 @@ from kohort.group.commands import Heartbeat
 from kohort.group.results import HeartbeatResult
 from kohort.model.errors import ErrorCode
 from kohort.node.announcement import Announcement
-from kohort.node.offsets_partition import Ticket
+from kohort.node.groups.offsets_partition import Ticket
 from kohort.node.pace import MARGIN_MS, SLACK_MS, Pace
 from kohort.node.timers import Timers
 

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 from kohort.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from kohort.sim.programs.refusals import NotSimulated
-    from kohort.sim.users.driving import WorldBroken
+    from kohort.sim.programs.not_simulated import NotSimulated
     from kohort.sim.users.instance import Instance
-    from kohort.sim.users.runs import WorldFailed
-    from kohort.sim.users.seeded import world
+    from kohort.sim.users.seed_runs import WorldFailed
     from kohort.sim.users.world import World
+    from kohort.sim.users.world_decorator import world
+    from kohort.sim.users.world_driver import WorldBroken
 
 # Imported when first asked for: a world brings a broker and a client with it.
 _HOME_OF = {
     "Instance": "kohort.sim.users.instance",
-    "NotSimulated": "kohort.sim.programs.refusals",
+    "NotSimulated": "kohort.sim.programs.not_simulated",
     "World": "kohort.sim.users.world",
-    "WorldBroken": "kohort.sim.users.driving",
-    "WorldFailed": "kohort.sim.users.runs",
-    "world": "kohort.sim.users.seeded",
+    "WorldBroken": "kohort.sim.users.world_driver",
+    "WorldFailed": "kohort.sim.users.seed_runs",
+    "world": "kohort.sim.users.world_decorator",
 }
 
 __all__ = ["Instance", "NotSimulated", "World", "WorldBroken", "WorldFailed", "world"]

@@ -15,8 +15,8 @@ from kohort.group.events import Event, GroupStored
 from kohort.group.shard import Shard
 from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition
-from kohort.sim.observer import Observer, SeenMember, SeenNode
-from kohort.sim.scheduler import Scheduler
+from kohort.sim.kernel.scheduler import Scheduler
+from kohort.sim.kernel.world_observer import Observer, SeenMember, SeenNode
 
 COLOURS = ("#4269d0", "#efb118", "#ff725c", "#3ca951", "#a463f2", "#6cc5b0", "#97bbf5", "#9c6b4e", "#ff8ab7", "#6e7787")
 GREY = "#d8dce2"

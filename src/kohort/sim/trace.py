@@ -16,9 +16,9 @@ from kohort.model.assignment import Partitions
 from kohort.model.cause import Cause
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
-from kohort.node.offsets_partition import OffsetsPartition
-from kohort.sim.observer import Observer, SeenMember, SeenNode
-from kohort.sim.scheduler import Scheduler
+from kohort.node.groups.offsets_partition import OffsetsPartition
+from kohort.sim.kernel.scheduler import Scheduler
+from kohort.sim.kernel.world_observer import Observer, SeenMember, SeenNode
 
 HEADINGS = f"{'TIME':>11} {'EVENT':>7}  {'WHO':<5} {'WHAT':<10} REST"
 CHANGES = frozenset({

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from kohort.spark.into_table import exactly_once, for_each_batch
     from kohort.spark.java import JavaMissing
     from kohort.spark.rows.rounds import OffsetRange, Round
-    from kohort.spark.session import SparkMissing, build
     from kohort.spark.source.data_source import register
+    from kohort.spark.spark_session import SparkMissing, build
 
 __all__ = [
     "GroupStream",
@@ -34,8 +34,8 @@ _HOMES = {
     "JavaMissing": "kohort.spark.java",
     "OffsetRange": "kohort.spark.rows.rounds",
     "Round": "kohort.spark.rows.rounds",
-    "SparkMissing": "kohort.spark.session",
-    "build": "kohort.spark.session",
+    "SparkMissing": "kohort.spark.spark_session",
+    "build": "kohort.spark.spark_session",
     "exactly_once": "kohort.spark.into_table",
     "for_each_batch": "kohort.spark.into_table",
     "register": "kohort.spark.source.data_source",

@@ -16,18 +16,18 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kohort.client.decode_arrow import warm
+from kohort.client.decode.arrow_decoder import warm
 from kohort.client.errors import CommitFailed
-from kohort.client.listener import RebalanceListener
+from kohort.client.rebalance_listener import RebalanceListener
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.spark.loop_thread import LoopThread
-from kohort.spark.membership.keeper import OffsetKeeper
+from kohort.spark.membership.offset_store import OffsetKeeper
 from kohort.spark.membership.round_gate import GroupSettings, RoundGate
 from kohort.spark.rows.rounds import Round, StreamMetrics
-from kohort.spark.source.frames import frame_on_driver, frame_on_executors
-from kohort.spark.tables.claims import Fenced
+from kohort.spark.source.round_frames import frame_on_driver, frame_on_executors
+from kohort.spark.tables.fencing import Fenced
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from kohort.model.ids import TopicPartition
 from kohort.spark.rows.rounds import Round
-from kohort.spark.tables.claims import Claim, Fenced, Held, Step
-from kohort.spark.tables.contract import Table
+from kohort.spark.tables.fencing import Claim, Fenced, Held, Step
+from kohort.spark.tables.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

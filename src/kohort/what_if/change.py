@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from kohort.assign.server_catalog import BUILT_IN
-from kohort.group.migration.kinds import COOPERATIVE, Kind
-from kohort.group.migration.plan import Goal, LiveGroup
-from kohort.what_if.facts import CLIENT_SIDE, Role, kind_of
+from kohort.assign.server.catalog import BUILT_IN
+from kohort.group.migration.member_kinds import COOPERATIVE, Kind
+from kohort.group.migration.migration_plan import Goal, LiveGroup
+from kohort.what_if.group_facts import CLIENT_SIDE, Role, kind_of
 
 
 class Pace(StrEnum):

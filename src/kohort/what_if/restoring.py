@@ -12,8 +12,8 @@ from kohort.member.consumer_inputs import ConsumerHeartbeatAnswered
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.subscription import Subscription
-from kohort.what_if.actor import Actor
-from kohort.what_if.facts import Cast
+from kohort.what_if.copied_member import Actor
+from kohort.what_if.group_facts import Cast
 from kohort.what_if.seeding import GENERATION, with_ids
 
 _STEPS = 20

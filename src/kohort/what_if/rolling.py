@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kohort.group.explain.explained import Rebalance
-from kohort.group.migration.kinds import Cost
-from kohort.group.migration.plan import Restart
+from kohort.group.explain.rebalance_report import Rebalance
+from kohort.group.migration.member_kinds import Cost
+from kohort.group.migration.migration_plan import Restart
 from kohort.what_if.change import Change, Restarts
-from kohort.what_if.facts import Facts, Times, cast_of
-from kohort.what_if.play import Advanced, Play
+from kohort.what_if.group_facts import Facts, Times, cast_of
+from kohort.what_if.simulation import Advanced, Play
 
 
 def costs_of(

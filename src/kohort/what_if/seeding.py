@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 
-from kohort.assign.server import StandbyLags
+from kohort.assign.server.spec import StandbyLags
 from kohort.group.consumer.events import (
     ClassicMemberMetadata,
     ConsumerGroupStored,
@@ -17,13 +17,13 @@ from kohort.group.consumer.events import (
     TargetStored,
 )
 from kohort.group.events import GroupStored, HardEvent, StoredMember
-from kohort.group.migration.kinds import Kind
+from kohort.group.migration.member_kinds import Kind
 from kohort.model.assignment import Assignment, Partitions, by_topic
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.id_partitions import IdPartitions, id_partitions
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
-from kohort.what_if.facts import Cast, Role, Times
+from kohort.what_if.group_facts import Cast, Role, Times
 from kohort.wire.consumer_protocol import encode_assignment, encode_subscription
 
 GENERATION = 10

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kohort.assign.server import ServerAssignor, ServerGroup, ServerMember, ServerTopic
+from kohort.assign.server.spec import ServerAssignor, ServerGroup, ServerMember, ServerTopic
 from kohort.assign.spec import GroupSpec, MemberSpec, TopicSpec
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.id_partitions import each
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
-from kohort.what_if.facts import CLIENT_SIDE, Role
+from kohort.what_if.group_facts import CLIENT_SIDE, Role
 from kohort.what_if.seeding import lags_with_ids, with_ids
 
 Owned = Mapping[str, Partitions]

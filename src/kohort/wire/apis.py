@@ -10,7 +10,7 @@ from typing import Any
 
 from kohort.wire import messages
 from kohort.wire.message import Request, Response
-from kohort.wire.notation import Versions
+from kohort.wire.message_schemas import Versions
 from kohort.wire.schemas import headlines
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Generator
 from typing import TypeVar
 
 from kohort.wire.decoder_source import DecoderSource
+from kohort.wire.encode_errors import find_fault
 from kohort.wire.encoder_source import EncoderSource
-from kohort.wire.faults import find_fault
 from kohort.wire.message import Message, execute
 from kohort.wire.primitives import MalformedMessage, TooManyEntries, UnencodableMessage, UnsupportedVersion
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from kohort.wire import primitives
 from kohort.wire.message import default_of, is_present
-from kohort.wire.notation import FIXED, Field, MessageSchema, Struct
+from kohort.wire.message_schemas import FIXED, Field, MessageSchema, Struct
 
 _INDENT = "    "
 _NULL = "b'\\0'"

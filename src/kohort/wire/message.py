@@ -10,7 +10,7 @@ import linecache
 from collections.abc import Callable
 from typing import Any, ClassVar, Generic, TypeVar, dataclass_transform
 
-from kohort.wire.notation import NONE, Field, MessageSchema, Struct, Versions
+from kohort.wire.message_schemas import NONE, Field, MessageSchema, Struct, Versions
 
 ResponseT = TypeVar("ResponseT", covariant=True)
 

@@ -6,7 +6,14 @@ from functools import cache
 from typing import Any
 
 from kohort import wire
-from kohort.wire.notation import Headline, MessageSchema, SchemaError, parse_headline, parse_message, split_messages
+from kohort.wire.message_schemas import (
+    Headline,
+    MessageSchema,
+    SchemaError,
+    parse_headline,
+    parse_message,
+    split_messages,
+)
 
 FILES = (
     "admin.txt",

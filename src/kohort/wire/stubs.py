@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kohort.wire.message import default_of, nested_structs
-from kohort.wire.notation import Field, MessageSchema, Struct
+from kohort.wire.message_schemas import Field, MessageSchema, Struct
 from kohort.wire.schemas import schema, schema_texts
 
 _HEAD = '''"""Kafka's messages. Made from wire/schema by `python -m kohort.wire.stubs`; do not edit.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tests.unit.assign.groups import partitions
 
-from kohort.assign.server import NO_METADATA, ServerGroup, ServerMember, ServerTopic, StandbyLags
+from kohort.assign.server.spec import NO_METADATA, ServerGroup, ServerMember, ServerTopic, StandbyLags
 from kohort.model.id_partitions import IdPartitions, each, id_partitions
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from tests.unit.assign.groups import group, member, rejoined, texts
 
 from kohort.assign import CooperativeStickyAssignor, GroupSpec
-from kohort.assign.engine import Engine
 from kohort.assign.quality import measure
 from kohort.assign.spec import member_order
+from kohort.assign.sticky_engine import Engine
 from kohort.model.assignment import Assignment
 
 

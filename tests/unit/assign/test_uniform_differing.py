@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tests.unit.assign.server.test_uniform import uniform
 from tests.unit.assign.server_groups import again, group, member, texts
-from tests.unit.assign.test_uniform import uniform
 
 from kohort.assign.quality import measure_target
 

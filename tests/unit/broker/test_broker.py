@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kohort.broker.broker import Broker, parse_address
-from kohort.node.config import ConfigError
+from kohort.node.configuration.config import ConfigError
 
 
 @pytest.mark.parametrize(

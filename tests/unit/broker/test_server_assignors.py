@@ -10,11 +10,11 @@ import pytest
 from tests.unit.assign.server_groups import group, member, texts
 
 from kohort.assign import CapacityAssignor, GroupSpec
-from kohort.assign.uniform import UniformAssignor
+from kohort.assign.server.uniform import UniformAssignor
 from kohort.broker.broker import Broker
 from kohort.broker.server_assignors import ENTRY_POINTS, load_assignors
 from kohort.model.ids import TopicPartition
-from kohort.node.config import ConfigError
+from kohort.node.configuration.config import ConfigError
 
 OWN = """
 from kohort import TopicPartition, assignor

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from kohort.cli.event_log import GroupFilter, filed_events, parsed, stored_events
 from kohort.cli.explain import LAST, chosen, since_ms
-from kohort.cli.failure import CommandFailed
-from kohort.group.explain.explained import UNTOLD, Rebalance
+from kohort.cli.group_events import GroupFilter, filed_events, parsed, stored_events
+from kohort.cli.terminal.failure import CommandFailed
+from kohort.group.explain.rebalance_report import UNTOLD, Rebalance
 
 
 def test_since_is_a_moment_or_how_long_ago() -> None:

@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 from tests.unit.node.group_desk import GroupMember, group_desk
 
-from kohort.assign.server_catalog import server_assignors
+from kohort.assign.server.catalog import server_assignors
+from kohort.cli.live_group import as_number, has_state, live_member
 from kohort.cli.migrate import duration_ms, goal
-from kohort.cli.migrate_facts import as_number, has_state, live_member
 from kohort.cli.migrate_watch import Progress
-from kohort.client.group_views import GroupDescription, MemberDescription, read_classic
+from kohort.client.admin.group_descriptions import GroupDescription, MemberDescription, read_classic
 from kohort.group.classic.group import ClassicGroup
-from kohort.group.migration.plan import Goal, Limits, LiveGroup, make_plan
-from kohort.group.migration.rules import upgrade_obstacles
+from kohort.group.migration.conversion_rules import upgrade_obstacles
+from kohort.group.migration.migration_plan import Goal, Limits, LiveGroup, make_plan
 from kohort.model.assignment import Assignment
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription

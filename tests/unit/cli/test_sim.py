@@ -12,10 +12,10 @@ import pytest
 
 from kohort.cli import sim
 from kohort.cli.main import main, parser_for
-from kohort.cli.output import table
-from kohort.sim.swarm.drawing import draw_plan
-from kohort.sim.swarm.menu import MENU
-from kohort.sim.swarm.run import Broken, Outcome
+from kohort.cli.terminal.output import table
+from kohort.sim.scenario.fault_menu import MENU
+from kohort.sim.swarm.seed_plan import draw_plan
+from kohort.sim.swarm.world_run import Broken, Outcome
 
 NOTHING = ["--only", "none", "--until", "2"]
 """A world in which nobody starts: it is over at once."""

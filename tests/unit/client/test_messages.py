@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from kohort.assign import CooperativeStickyAssignor, GroupSpec, MemberSpec, RangeAssignor, TopicSpec
-from kohort.client.assigning import assign_group
-from kohort.client.classic_messages import heartbeat_ms, held_back_ms, join_answered, join_request
-from kohort.client.consumer_messages import heartbeat_request
-from kohort.client.offset_messages import commit_errors, commit_request, fetched
-from kohort.client.offsets import OffsetAndMetadata
-from kohort.client.seen import metadata_seen, topics_seen
-from kohort.client.view import ClusterView, PartitionView, TopicView
+from kohort.client.cluster.committed_offsets import OffsetAndMetadata
+from kohort.client.cluster.metadata import ClusterView, PartitionView, TopicView
+from kohort.client.cluster.offset_messages import commit_errors, commit_request, fetched
+from kohort.client.membership.classic_messages import heartbeat_ms, held_back_ms, join_answered, join_request
+from kohort.client.membership.consumer_messages import heartbeat_request
+from kohort.client.membership.leader_assignment import assign_group
+from kohort.client.membership.topic_metadata import metadata_seen, topics_seen
 from kohort.member import Identity, MemberConfig, effects
 from kohort.member.consumer_effects import ConsumerHeartbeat
 from kohort.model.errors import ErrorCode

@@ -10,21 +10,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kohort.fleet.decode.fields import fields_of
+from kohort.fleet.decode.value_json import fields_of
 from kohort.fleet.findings.facts import CommitOf, EventOf, Facts, Finding, HourOf
-from kohort.fleet.findings.find import facts_from
+from kohort.fleet.findings.find_all import facts_from
 from kohort.fleet.findings.rules import EVENTS, judge
 from kohort.fleet.findings.thresholds import DEFAULTS, HOUR_MS, Thresholds
 from kohort.fleet.findings.unloadable_log import Row, find
 from kohort.fleet.fold.fold import COMMITS, fold
-from kohort.fleet.fold.group import Group
-from kohort.fleet.fold.group import Record as Folded
-from kohort.fleet.log_check.files import segments_of
+from kohort.fleet.fold.folded_group import Group
+from kohort.fleet.fold.folded_group import Record as Folded
+from kohort.fleet.log_check.checked_files import segments_of
 from kohort.fleet.log_check.steps import step_of
 from kohort.fleet.silver.rows import Found
 from kohort.group.events import OffsetCommitted
 from kohort.log.offsets_topic import Replay
-from kohort.wire.records import ControlType, Record, control_type, decode_batch, iter_batches
+from kohort.wire.record_batches import ControlType, Record, control_type, decode_batch, iter_batches
 
 SOURCE = "fleet"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from kohort.fleet.report.model import (
+from kohort.fleet.report.fleet_report import (
     HOUR_MS,
     Evidence,
     Finding,

@@ -25,8 +25,8 @@ from tests.unit.fleet.written_log import (
     value_of,
 )
 
-from kohort.fleet.decode.fields import kinds, value_class
 from kohort.fleet.decode.quarantine import MOST_OF_A_REASON, MOST_REASONS, Fault, Quarantine
+from kohort.fleet.decode.value_json import kinds, value_class
 from kohort.fleet.inputs.dump_values import value_bytes
 from kohort.model.assignment import Assignment
 from kohort.model.ids import TopicPartition
@@ -39,7 +39,7 @@ from kohort.wire.messages import (
     GroupMetadataValue,
     OffsetCommitValue,
 )
-from kohort.wire.records import (
+from kohort.wire.record_batches import (
     Compression,
     ControlType,
     Record,

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.fleet.written_group import Written
 
 from kohort.fleet.fold.fold import fold
-from kohort.fleet.fold.group import LOG_BEGINS, Group, Record
+from kohort.fleet.fold.folded_group import LOG_BEGINS, Group, Record
 
 COUNT = 8
 

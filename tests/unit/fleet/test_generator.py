@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 
 from kohort.fleet.generator import generate, read_truth
-from kohort.fleet.generator.healthy import grown
-from kohort.fleet.generator.scene import Scene, topic_token
-from kohort.fleet.generator.truth import Known, Truth
-from kohort.fleet.log_check.check import KAFKA_17306
-from kohort.fleet.log_check.files import check_partition, segments_of
+from kohort.fleet.generator.ground_truth import Known, Truth
+from kohort.fleet.generator.healthy_groups import grown
+from kohort.fleet.generator.simulated_group import Scene, topic_token
+from kohort.fleet.log_check.checked_files import check_partition, segments_of
+from kohort.fleet.log_check.load_check import KAFKA_17306
 from kohort.group.consumer.events import ConsumerGroupStored
+from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.events import GroupStored, OffsetCommitted
-from kohort.group.settings import GroupSettings
-from kohort.log.config import LogConfig
+from kohort.log.group_replay import loaded, records_of
+from kohort.log.log_config import LogConfig
 from kohort.log.memory_disk import MemoryDisk
 from kohort.log.offsets_topic import Replay
 from kohort.log.partition_log import PartitionLog
-from kohort.log.replaying import loaded, records_of
 from kohort.model.ids import group_partition
 from kohort.wire.consumer_protocol import subscribed_topics
 

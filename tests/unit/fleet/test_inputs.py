@@ -10,17 +10,17 @@ import pyarrow as pa
 import pytest
 from tests.unit.fleet.written_log import COMMIT_VALUE, batch_of, commit_key, name, short
 
+from kohort.client.cluster.list_offsets import OffsetAndTimestamp
+from kohort.client.cluster.metadata import PartitionView, TopicView
 from kohort.client.errors import PartitionErrors, UnknownPartition, UnknownTopic
-from kohort.client.list_offsets import OffsetAndTimestamp
-from kohort.client.view import PartitionView, TopicView
 from kohort.fleet import bronze
 from kohort.fleet.bronze.tasks import rows_of
 from kohort.fleet.inputs import WrongInput, parse_inputs, text_files
-from kohort.fleet.inputs import cluster as cluster_input
+from kohort.fleet.inputs import cluster_input as cluster_input
 from kohort.fleet.inputs.broker_log import state_change
-from kohort.fleet.inputs.exports import export_lines
+from kohort.fleet.inputs.export_lines import export_lines
+from kohort.fleet.inputs.input_splits import Piece, from_json, packed, to_json
 from kohort.fleet.inputs.member_metrics import measurements
-from kohort.fleet.inputs.pieces import Piece, from_json, packed, to_json
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from kohort.cli import main
-from kohort.fleet.log_check.check import (
+from kohort.fleet.log_check.checked_files import NothingToCheck, check_partition, segments_of
+from kohort.fleet.log_check.load_check import (
     DEMANDS,
     KAFKA_17306,
     KAFKA_19862,
@@ -20,11 +21,10 @@ from kohort.fleet.log_check.check import (
     LogCheck,
     Step,
 )
-from kohort.fleet.log_check.files import NothingToCheck, check_partition, segments_of
-from kohort.log.config import LogConfig
+from kohort.log.log_config import LogConfig
 from kohort.log.memory_disk import MemoryDisk
 from kohort.log.partition_log import PartitionLog
-from kohort.wire.records import Record, encode_batch
+from kohort.wire.record_batches import Record, encode_batch
 
 
 def step(record_type: int, member: str = "", *, gone: bool = False, **more: Any) -> Step:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kohort.fleet.findings.facts import CommitOf, EventOf, HourOf
-from kohort.fleet.fold.group import Told
+from kohort.fleet.fold.folded_group import Told
 from kohort.fleet.schema import EVENTS, GROUP_HOURS, GROUPS, RECORDS
 from kohort.fleet.tables import MANIFEST, Run, Tables, TablesBroken, TablesBusy
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import parquet
 
-from kohort.fleet.bronze.tally import Tally, tally
+from kohort.fleet.bronze.record_tally import Tally, tally
 from kohort.fleet.schema import RECORDS
 
 

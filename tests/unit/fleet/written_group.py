@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kohort.fleet.decode.fields import fields_of
+from kohort.fleet.decode.value_json import fields_of
 from kohort.fleet.fold.fold import COMMITS, fold
-from kohort.fleet.fold.group import Group, Record, Told
+from kohort.fleet.fold.folded_group import Group, Record, Told
 from kohort.fleet.fold.hours import Hour
-from kohort.fleet.fold.ownership import Interval
+from kohort.fleet.fold.ownership_intervals import Interval
 from kohort.group.consumer.events import (
     ConsumerGroupStored,
     ConsumerMemberDeleted,
@@ -22,8 +22,8 @@ from kohort.group.consumer.events import (
     TargetStored,
 )
 from kohort.group.events import GroupDeleted, GroupStored, StoredMember
-from kohort.log.classic_records import group_key, group_value
 from kohort.log.consumer_records import WRITERS
+from kohort.log.group_records import group_key, group_value
 from kohort.log.record_parts import LOADED
 from kohort.model.assignment import Assignment
 from kohort.model.ids import TopicPartition, topic_id_text

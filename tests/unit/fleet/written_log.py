@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from kohort.fleet.decode.rows import Place, Reader
+from kohort.fleet.decode.decoded_rows import Place, Reader
 from kohort.wire.codec import encode
 from kohort.wire.message import Message
 from kohort.wire.messages import OffsetCommitValue
-from kohort.wire.records import Record, encode_batch
+from kohort.wire.record_batches import Record, encode_batch
 
 NOW_MS = 1_790_000_000_000
 COMMIT_VALUE = b"\x00\x04" + encode(OffsetCommitValue(offset=5, commit_timestamp=NOW_MS), 4)

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.unit.group.world import Answer, World, fold, hard_state
 
-from kohort.assign.server import ServerGroup
+from kohort.assign.server.spec import ServerGroup
 from kohort.group.commands import CommitOffsets, OffsetToCommit
 from kohort.group.consumer.commands import ConsumerHeartbeat, TopicChanged
 from kohort.group.consumer.events import (

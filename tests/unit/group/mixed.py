@@ -13,7 +13,7 @@ from tests.unit.group.consumer_world import read_as_kafka
 from tests.unit.group.world import REBALANCE_MS, Answer, World
 
 from kohort.assign import CooperativeStickyAssignor, GroupSpec, MemberSpec, RangeAssignor, TopicSpec
-from kohort.assign.server_catalog import server_assignors
+from kohort.assign.server.catalog import server_assignors
 from kohort.group.classic.group import ClassicGroup
 from kohort.group.commands import Heartbeat, Leaving, Protocols
 from kohort.group.consumer.commands import ConsumerHeartbeat
@@ -26,8 +26,8 @@ from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import IdPartitions, each, id_partitions
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
-from kohort.node.config import Config
-from kohort.node.group_settings import group_settings
+from kohort.node.configuration.config import Config
+from kohort.node.groups.settings_from_config import group_settings
 from kohort.wire.consumer_protocol import decode_assignment, decode_subscription, encode_assignment, encode_subscription
 
 T, U = b"T" * 16, b"U" * 16

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from kohort.group.explain.explain import explain
-from kohort.group.explain.explained import Rebalance, Told
+from kohort.group.explain.rebalance_report import Rebalance, Told
 
 START = 1_000_000
 

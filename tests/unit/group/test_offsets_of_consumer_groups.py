@@ -26,12 +26,12 @@ from kohort.group.consumer.events import (
     TargetDeleted,
     TargetStored,
 )
+from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.decisions import decide
 from kohort.group.effects import Append, Arm, Effect, Reply
 from kohort.group.events import HardEvent, OffsetCommitted, OffsetDeleted
 from kohort.group.offset_rules import fetch_error
 from kohort.group.results import CommitResult, DeleteGroupResult, DeleteOffsetsResult
-from kohort.group.settings import GroupSettings
 from kohort.group.shard import Shard, apply
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode

@@ -26,14 +26,14 @@ from kohort.group.commands import (
     TimerFired,
 )
 from kohort.group.consumer.group import ConsumerGroup
+from kohort.group.coordinator_settings import GroupSettings, Want
 from kohort.group.decisions import decide
 from kohort.group.effects import Append, Arm, Disarm, Effect, Note, Park, Parked, Reply, Rouse, Then
 from kohort.group.events import Event, HardEvent, OffsetCommitted, OffsetDeleted
+from kohort.group.group_timers import Timer, join_timer
 from kohort.group.invariants import missing_timers, violations, waiting
 from kohort.group.results import JoinResult, Result, SyncResult
-from kohort.group.settings import GroupSettings, Want
 from kohort.group.shard import Shard, apply
-from kohort.group.timers import Timer, join_timer
 from kohort.model.cause import Cause
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import NO_TOPIC_ID

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kohort.broker.disk import OsDisk
+from kohort.broker.os_disk import OsDisk
 from kohort.log.disk import Disk
 from kohort.log.memory_disk import MemoryDisk
 

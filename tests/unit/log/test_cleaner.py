@@ -8,12 +8,12 @@ import pytest
 from tests.unit.log.workbench import DIRECTORY, everything, names, open_log
 
 from kohort.log import cleaner
-from kohort.log.config import LogConfig
 from kohort.log.disk import Disk, StorageError
+from kohort.log.log_config import LogConfig
 from kohort.log.memory_disk import MemoryDisk
 from kohort.log.partition_log import PartitionLog
-from kohort.node.steps import result_of
-from kohort.wire.records import CorruptBatch, Record, check_batch, encode_batch, iter_batches, read_header
+from kohort.node.step_scheduler import result_of
+from kohort.wire.record_batches import CorruptBatch, Record, check_batch, encode_batch, iter_batches, read_header
 
 COMPACT = LogConfig(
     segment_bytes=1000, index_interval_bytes=200, cleanup_policy="compact", retention_ms=-1, delete_retention_ms=100

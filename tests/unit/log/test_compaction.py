@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from kohort.log.compaction import Filter, LastOffsets
-from kohort.wire.records import (
+from kohort.wire.record_batches import (
     Buffer,
     Compression,
     ControlType,

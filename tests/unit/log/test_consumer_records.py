@@ -39,7 +39,7 @@ from kohort.wire.messages import (
     ConsumerGroupPartitionMetadataValue,
     ConsumerGroupTargetAssignmentMemberValue,
 )
-from kohort.wire.records import Record, encode_batch
+from kohort.wire.record_batches import Record, encode_batch
 
 LOADED = Cause(CauseKind.COORDINATOR_LOADED, -1)
 NOW = 1_700_000_000_000

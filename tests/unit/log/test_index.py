@@ -8,10 +8,10 @@ from itertools import pairwise
 import pytest
 from tests.unit.log.workbench import DIRECTORY, append, batch, fill, names, open_log
 
-from kohort.log.config import LogConfig
 from kohort.log.disk import Disk, read_file
 from kohort.log.index import OffsetIndex, TimeIndex
-from kohort.wire.records import iter_batches
+from kohort.log.log_config import LogConfig
+from kohort.wire.record_batches import iter_batches
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.wire.codec import encode
 from kohort.wire.messages import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
-from kohort.wire.records import ControlType, Record, check_batch, control_record, encode_batch, read_header
+from kohort.wire.record_batches import ControlType, Record, check_batch, control_record, encode_batch, read_header
 
 LOADED = Cause(CauseKind.COORDINATOR_LOADED, -1)
 ID = bytes(range(16))

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 from tests.unit.log.workbench import DIRECTORY, SMALL, append, batch, everything, fill, names, open_log, rows
 
-from kohort.log.config import LogConfig
 from kohort.log.disk import Disk, StorageError, read_file
+from kohort.log.log_config import LogConfig
 from kohort.log.memory_disk import MemoryDisk
 from kohort.log.partition_log import Appended, OffsetOutOfRange, PartitionLog
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.node.steps import result_of
-from kohort.wire.records import Record, TimestampType, encode_batch, read_header
+from kohort.node.step_scheduler import result_of
+from kohort.wire.record_batches import Record, TimestampType, encode_batch, read_header
 
 
 def test_a_log_that_nobody_wrote_to_costs_no_file(disk: Disk) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from tests.unit.log.workbench import SMALL, append, batch, everything, fill, open_log, rows
 
-from kohort.log.config import LogConfig
 from kohort.log.disk import Disk
+from kohort.log.log_config import LogConfig
 from kohort.log.partition_log import OffsetOutOfRange, PartitionLog
 from kohort.model.errors import ErrorCode
-from kohort.wire.records import iter_batches
+from kohort.wire.record_batches import iter_batches
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 from tests.unit.log.workbench import DIRECTORY, SMALL, append, batch, everything, fill, names, open_log, rows
 
-from kohort.log.config import LogConfig
 from kohort.log.disk import Disk, DiskFull, StorageError, read_file
+from kohort.log.log_config import LogConfig
 from kohort.log.memory_disk import MemoryDisk
-from kohort.node.steps import result_of
-from kohort.wire.records import CorruptBatch, check_batch, iter_batches
+from kohort.node.step_scheduler import result_of
+from kohort.wire.record_batches import CorruptBatch, check_batch, iter_batches
 
 DURABLE = replace(SMALL, flush_policy="fsync")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kohort.log.config import LogConfig
 from kohort.log.disk import Disk
+from kohort.log.log_config import LogConfig
 from kohort.log.partition_log import Appended, PartitionLog
-from kohort.wire.records import Record, check_batch, decode_batch, encode_batch, iter_batches
+from kohort.wire.record_batches import Record, check_batch, decode_batch, encode_batch, iter_batches
 
 DIRECTORY = "orders-0"
 SMALL = LogConfig(segment_bytes=2000, index_interval_bytes=200)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from kohort.assign import RangeAssignor, TopicSpec
 from kohort.assign.spec import Assignor, MemberSpec, RebalanceProtocol
 from kohort.member import ClassicMember, Identity, MemberConfig, State, inputs
+from kohort.member.contract_checker import Witness
 from kohort.member.effects import Callback, Effect, Join, RunCallback
-from kohort.member.witness import Witness
 from kohort.model.assignment import Assignment
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition

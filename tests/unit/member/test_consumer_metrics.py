@@ -6,7 +6,7 @@ from tests.unit.member.consumer_script import ASSIGNED, LOST, REVOKED, Script, i
 
 from kohort.member import MemberConfig, inputs
 from kohort.member.effects import Effect
-from kohort.member.metrics import RebalanceMetrics
+from kohort.member.rebalance_metrics import RebalanceMetrics
 from kohort.model.errors import ErrorCode
 
 

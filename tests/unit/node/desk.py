@@ -6,13 +6,13 @@ from random import Random
 from typing import Any
 
 from kohort.log.memory_disk import MemoryDisk
-from kohort.node.config import Config
+from kohort.node.configuration.config import Config
 from kohort.node.node import Node
 from kohort.testing.clock import ManualClock
 from kohort.wire.apis import Api, response_class
 from kohort.wire.frames import FrameSplitter, decode_response, encode_request
 from kohort.wire.messages import CreateTopicsRequest, FetchRequest, ProduceRequest
-from kohort.wire.records import Record, encode_batch
+from kohort.wire.record_batches import Record, encode_batch
 
 
 class Desk:

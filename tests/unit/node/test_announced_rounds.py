@@ -7,7 +7,7 @@ from typing import Any
 from tests.unit.node.consumer_desk import NativeMember
 from tests.unit.node.desk import Desk
 from tests.unit.node.group_desk import GroupMember, committed, group_desk, stable_group
-from tests.unit.node.test_coordinator import events
+from tests.unit.node.groups.test_coordinator import events
 
 from kohort.wire.messages import LeaveGroupRequest, MetadataRequest
 

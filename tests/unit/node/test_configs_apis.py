@@ -6,7 +6,7 @@ import pytest
 from tests.unit.node.desk import Desk, Peer, batch, only, produce
 
 from kohort.model.errors import ErrorCode
-from kohort.node.settings import BROKER, TOPIC
+from kohort.node.configuration.broker_settings import BROKER, TOPIC
 from kohort.wire.messages import (
     AlterConfigsRequest,
     DescribeConfigsRequest,

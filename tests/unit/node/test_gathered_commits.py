@@ -11,7 +11,7 @@ from tests.unit.node.group_desk import GroupMember, committed, group_desk, stabl
 
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode
-from kohort.node.runtime import GATHERED
+from kohort.node.groups.runtime import GATHERED
 from kohort.wire.messages import (
     DeleteGroupsRequest,
     HeartbeatRequest,
@@ -20,7 +20,7 @@ from kohort.wire.messages import (
     OffsetCommitRequest,
     OffsetFetchRequest,
 )
-from kohort.wire.records import BatchHeader, iter_batches
+from kohort.wire.record_batches import BatchHeader, iter_batches
 
 
 def batches(desk: Desk, group_id: str = "g") -> list[BatchHeader]:

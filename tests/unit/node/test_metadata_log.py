@@ -7,7 +7,7 @@ import re
 
 import pytest
 from tests.unit.node.desk import Desk
-from tests.unit.node.test_catalog import state
+from tests.unit.node.test_broker_state import state
 
 from kohort.log.disk import StorageError
 from kohort.node.metadata_log import DIRECTORY

@@ -9,8 +9,8 @@ import pytest
 from tests.unit.node.desk import Desk, batch, fetch, only, produce
 
 from kohort.model.errors import ErrorCode
-from kohort.node.connection import BACKLOG_FRAMES
-from kohort.node.routes import served
+from kohort.node.apis.routes import served
+from kohort.node.client_connection import BACKLOG_FRAMES
 from kohort.wire.apis import VERSIONS, Api
 from kohort.wire.frames import decode_response
 from kohort.wire.messages import (

@@ -16,7 +16,7 @@ from kohort.wire.messages import (
     OffsetForLeaderEpochRequest,
     ProduceRequest,
 )
-from kohort.wire.records import decode_batch, iter_batches
+from kohort.wire.record_batches import decode_batch, iter_batches
 
 
 def values(partition: object) -> list[bytes | None]:

@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 
 from kohort.member.identity import NOBODY, Identity
 from kohort.model.ids import TopicPartition
+from kohort.sim.kernel.scheduler import Scheduler
 from kohort.sim.picture import Picture
-from kohort.sim.scheduler import Scheduler
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 SVG = "{http://www.w3.org/2000/svg}"

@@ -9,15 +9,15 @@ from kohort.member.effects import Callback
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
-from kohort.sim.draw import Draw
-from kohort.sim.feeder import Feeder
-from kohort.sim.host import Host
-from kohort.sim.network import Network
-from kohort.sim.node_host import NodeHost
-from kohort.sim.observer import Observer, Observers, SeenMember
-from kohort.sim.peers.kinds import KINDS, Kind, PeerConfig
+from kohort.sim.kernel.broker_host import NodeHost
+from kohort.sim.kernel.host import Host
+from kohort.sim.kernel.network import Network
+from kohort.sim.kernel.rng import Draw
+from kohort.sim.kernel.scheduler import Scheduler
+from kohort.sim.kernel.world_observer import Observer, Observers, SeenMember
+from kohort.sim.peers.client_kinds import KINDS, Kind, PeerConfig
 from kohort.sim.peers.peer import Peer
-from kohort.sim.scheduler import Scheduler
+from kohort.sim.peers.peer_producer import Feeder
 
 SECOND_US = 1_000_000
 SETTINGS = {

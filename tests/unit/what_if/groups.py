@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from kohort.group.migration.plan import LiveGroup, LiveMember
+from kohort.group.migration.migration_plan import LiveGroup, LiveMember
 from kohort.model.ids import TopicPartition
 from kohort.what_if.change import Change
-from kohort.what_if.facts import Facts, Times, cast_of
 from kohort.what_if.forecast import Forecast
-from kohort.what_if.play import play
+from kohort.what_if.group_facts import Facts, Times, cast_of
+from kohort.what_if.simulation import play
 
 TOPIC_ID = b"o" * 16
 

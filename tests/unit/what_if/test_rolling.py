@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.unit.what_if.groups import group
 
-from kohort.assign.server_catalog import server_assignors
-from kohort.group.migration.kinds import Cost
-from kohort.group.migration.plan import Goal, Limits, LiveGroup, Restart, make_plan
-from kohort.what_if.facts import Facts, Times
+from kohort.assign.server.catalog import server_assignors
+from kohort.group.migration.member_kinds import Cost
+from kohort.group.migration.migration_plan import Goal, Limits, LiveGroup, Restart, make_plan
+from kohort.what_if.group_facts import Facts, Times
 from kohort.what_if.rolling import costs_of
 
 LIMITS = Limits(True, server_assignors(["uniform"])["uniform"], "bidirectional", 3, 100, 100)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kohort.wire.apis import VERSIONS, Api, flexible_from, request_class, response_class
-from kohort.wire.notation import Versions
+from kohort.wire.message_schemas import Versions
 from kohort.wire.schemas import headlines
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from kohort.wire import messages
 from kohort.wire.message import nested_structs
+from kohort.wire.message_schemas import Struct
 from kohort.wire.messages import (
     FetchResponse,
     HeartbeatRequest,
@@ -19,7 +20,6 @@ from kohort.wire.messages import (
     OffsetCommitKey,
     ProduceRequest,
 )
-from kohort.wire.notation import Struct
 from kohort.wire.schemas import schema, schema_texts
 
 

@@ -1,6 +1,6 @@
 """Bronze: `__consumer_offsets` as decoded by Spark's executors, and how a run stores it."""
 
-from kohort.fleet.bronze.frames import (
+from kohort.fleet.bronze.bronze_reader import (
     Bronze,
     ends,
     metrics,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from kohort.fleet.inputs.pieces import Piece, from_json, to_json
+from kohort.fleet.inputs.input_splits import Piece, from_json, to_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 def rows_of(piece: Piece) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a piece: of `decode.columns.DDL`, or of the table that its kind fills."""
-    from kohort.fleet.inputs import broker_log, cluster, exports, kafka_dump, member_metrics, segment_files
+    from kohort.fleet.inputs import broker_log, cluster_input, export_lines, kafka_dump, member_metrics, segment_files
 
     read: dict[str, Callable[[Piece], Iterator[pa.RecordBatch]]] = {
         "segment": segment_files.read,
-        "cluster": cluster.read,
+        "cluster": cluster_input.read,
         "dump": kafka_dump.read,
-        "export": exports.read,
+        "export": export_lines.read,
         "metrics": member_metrics.read,
         "broker_log": broker_log.read,
     }

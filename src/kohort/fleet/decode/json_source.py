@@ -11,7 +11,7 @@ from typing import Any
 
 from kohort.wire.decoder_source import DecoderSource
 from kohort.wire.message import Message, default_of, execute, is_present
-from kohort.wire.notation import Field, Struct
+from kohort.wire.message_schemas import Field, Struct
 
 JsonWriter = Callable[[bytes, int], tuple[str, int]]
 """From bytes and a position in them to JSON and the position behind it. Raises MalformedMessage."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kohort.assign.server_catalog import server_assignors
-from kohort.fleet.findings.estimate import live_group
+from kohort.assign.server.catalog import server_assignors
 from kohort.fleet.findings.facts import Facts, Finding
+from kohort.fleet.findings.rebalance_cost import live_group
 from kohort.fleet.findings.thresholds import Thresholds
 from kohort.fleet.report.wording import counted
-from kohort.group.migration.plan import Goal, Limits, refusals
+from kohort.group.migration.migration_plan import Goal, Limits, refusals
 
 READY, NOT_READY = "ready_for_consumer", "not_ready_for_consumer"
 NAMES = (READY, NOT_READY)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from kohort.fleet.findings.facts import Evidence, Finding
 from kohort.fleet.findings.thresholds import Thresholds
-from kohort.fleet.log_check.check import KAFKA_17306, LogCheck, Step, Violation
+from kohort.fleet.log_check.load_check import KAFKA_17306, LogCheck, Step, Violation
 from kohort.log.consumer_records import MEMBER_ASSIGNMENT
 
 NAME = "unloadable_log"

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from kohort.fleet.fold.classic import CLASSIC, fold_group_metadata
-from kohort.fleet.fold.epochs import EPOCH_FOLDS, enter, flush_departed
-from kohort.fleet.fold.group import Group, Record, Told
+from kohort.fleet.fold.classic_fold import CLASSIC, fold_group_metadata
+from kohort.fleet.fold.epoch_fold import EPOCH_FOLDS, enter, flush_departed
+from kohort.fleet.fold.folded_group import Group, Record, Told
 from kohort.fleet.fold.hours import Hour
-from kohort.fleet.fold.ownership import Interval
-from kohort.log.classic_records import GROUP_METADATA
+from kohort.fleet.fold.ownership_intervals import Interval
+from kohort.log.group_records import GROUP_METADATA
 
 COMMITS = -1
 """The type of what is no record: the commits of an hour, counted."""

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 from kohort.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from kohort.fleet.inputs.naming import parse_inputs
-    from kohort.fleet.inputs.pieces import Input, Since, WrongInput
+    from kohort.fleet.inputs.input_kinds import parse_inputs
+    from kohort.fleet.inputs.input_splits import Input, Since, WrongInput
 
 __all__ = ["Input", "Since", "WrongInput", "parse_inputs"]
 
 _HOMES = {
-    "Input": "kohort.fleet.inputs.pieces",
-    "Since": "kohort.fleet.inputs.pieces",
-    "WrongInput": "kohort.fleet.inputs.pieces",
-    "parse_inputs": "kohort.fleet.inputs.naming",
+    "Input": "kohort.fleet.inputs.input_splits",
+    "Since": "kohort.fleet.inputs.input_splits",
+    "WrongInput": "kohort.fleet.inputs.input_splits",
+    "parse_inputs": "kohort.fleet.inputs.input_kinds",
 }
 
 __getattr__ = lazy_exports(__name__, _HOMES)

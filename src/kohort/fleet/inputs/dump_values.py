@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from struct import Struct as Packing
 from typing import Any
 
-from kohort.fleet.decode.fields import kinds, value_class
+from kohort.fleet.decode.value_json import kinds, value_class
 from kohort.wire import messages
 from kohort.wire.codec import encode
 from kohort.wire.message import is_present
+from kohort.wire.message_schemas import Field, Struct
 from kohort.wire.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from kohort.wire.notation import Field, Struct
 
 _SHORT = Packing(">h")
 _ASSIGNMENT_VERSION = 0

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 from kohort.fleet.decode.quarantine import Fault
 from kohort.fleet.inputs.dump_values import key_bytes, value_bytes
-from kohort.fleet.inputs.exports import lines_of
-from kohort.fleet.inputs.pieces import Piece
-from kohort.fleet.inputs.told_records import Partitions, Told
+from kohort.fleet.inputs.export_lines import lines_of
+from kohort.fleet.inputs.input_splits import Piece
+from kohort.fleet.inputs.rebuilt_batches import Partitions, Told
 from kohort.wire.primitives import UnencodableMessage
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kohort.fleet.decode.quarantine import Fault
-from kohort.fleet.inputs.exports import lines_of
-from kohort.fleet.inputs.pieces import Piece
+from kohort.fleet.inputs.export_lines import lines_of
+from kohort.fleet.inputs.input_splits import Piece
 from kohort.fleet.schema import METRICS
 
 if TYPE_CHECKING:

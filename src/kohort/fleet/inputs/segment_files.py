@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kohort.fleet.decode.decoded_rows import Place, Reader
 from kohort.fleet.decode.quarantine import Fault
-from kohort.fleet.decode.rows import Place, Reader
-from kohort.fleet.inputs.pieces import NO_END, OFFSETS_TOPIC, Input, Piece, Since
+from kohort.fleet.inputs.input_splits import NO_END, OFFSETS_TOPIC, Input, Piece, Since
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kohort.fleet.inputs.pieces import NO_END, Input, Piece, Since
+from kohort.fleet.inputs.input_splits import NO_END, Input, Piece, Since
 
 
 def plan(given: Input, since: Since) -> list[Piece]:

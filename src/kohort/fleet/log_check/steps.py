@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from kohort.fleet.log_check.check import Step
+from kohort.fleet.log_check.load_check import Step
 from kohort.group.consumer.events import MemberAssignmentStored
 from kohort.log.consumer_records import MEMBER_ASSIGNMENT, read_member_assignment
 from kohort.log.record_parts import read_text

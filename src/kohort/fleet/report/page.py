@@ -12,8 +12,8 @@ from hashlib import sha256
 from importlib.resources import files
 
 from kohort.fleet.report import plots, sections
+from kohort.fleet.report.fleet_report import FleetReport
 from kohort.fleet.report.markup import Content, Markup, script_json, tag
-from kohort.fleet.report.model import FleetReport
 from kohort.fleet.report.summary import WORDS, Point, headline, lead, points
 from kohort.fleet.report.wording import counted, duration, hour, listed, moment, shown_name, visible
 

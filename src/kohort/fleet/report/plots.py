@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from kohort.fleet.report.markup import Content, Markup, joined, tag
-from kohort.fleet.report.model import (
+from kohort.fleet.report.fleet_report import (
     Columns,
     FleetReport,
     GroupKey,
@@ -21,6 +20,7 @@ from kohort.fleet.report.model import (
     Timeline,
     TimelineRow,
 )
+from kohort.fleet.report.markup import Content, Markup, joined, tag
 from kohort.fleet.report.wording import counted, day, duration, hour, moment, shown_name
 
 STEPS = (1, 2, 5, 10, 30)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kohort.fleet.report.model import NOT_READY, GroupKey, Limits, Readiness, Reason
-from kohort.fleet.report.standing import KEY, Standing
+from kohort.fleet.report.fleet_report import NOT_READY, GroupKey, Limits, Readiness, Reason
+from kohort.fleet.report.group_queries import KEY, Standing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kohort.fleet.report import plots
+from kohort.fleet.report.fleet_report import Evidence, Finding, FleetReport, GroupKey, GroupLine, RuleFindings
 from kohort.fleet.report.markup import Content, Markup, tag
-from kohort.fleet.report.model import Evidence, Finding, FleetReport, GroupKey, GroupLine, RuleFindings
 from kohort.fleet.report.wording import (
     counted,
     duration,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kohort.fleet.report.model import NOT_READY, READY, FleetReport, GroupKey, RuleFindings, severity_rank
+from kohort.fleet.report.fleet_report import NOT_READY, READY, FleetReport, GroupKey, RuleFindings, severity_rank
 from kohort.fleet.report.wording import counted, duration, rule_title, shown_sentence
 
 POINTS = 7

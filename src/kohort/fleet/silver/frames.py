@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kohort.fleet.fold.fold import COMMITS, fold
-from kohort.fleet.fold.group import Group, Record
-from kohort.fleet.fold.state import group_from_json
+from kohort.fleet.fold.folded_group import Group, Record
+from kohort.fleet.fold.group_json import group_from_json
 from kohort.fleet.schema import Table
 from kohort.fleet.silver.rows import FOLDED_DDL, Found
 

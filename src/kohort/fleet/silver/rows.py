@@ -13,10 +13,10 @@ from typing import Any
 import pyarrow as pa
 
 from kohort.fleet.fold.fold import Folded, state_of
-from kohort.fleet.fold.group import Group, Record
+from kohort.fleet.fold.folded_group import Group, Record
+from kohort.fleet.fold.group_json import group_to_json
 from kohort.fleet.fold.hours import Hour, Standing
-from kohort.fleet.fold.ownership import Interval
-from kohort.fleet.fold.state import group_to_json
+from kohort.fleet.fold.ownership_intervals import Interval
 from kohort.fleet.schema import EVENTS, GROUP_HOURS, OWNERSHIP, Table, bucket_of
 from kohort.fleet.state_tables import STATE_GROUPS, STATE_OPEN
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from enum import StrEnum
 
 from kohort.group.commands import Protocols
+from kohort.group.group_timers import Timer, session_timer
 from kohort.group.results import JoinedMember
-from kohort.group.timers import Timer, session_timer
 from kohort.model.cause import Cause, CauseKind
 
 CONSUMER_PROTOCOL_TYPE = "consumer"

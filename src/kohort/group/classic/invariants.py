@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.effects import Parked, parked_join, parked_sync
-from kohort.group.timers import Timer, hold_timer, join_timer, session_timer, sync_timer
+from kohort.group.group_timers import Timer, hold_timer, join_timer, session_timer, sync_timer
 
 
 def misfits(group: ClassicGroup) -> Iterator[str]:

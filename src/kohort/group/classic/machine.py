@@ -65,14 +65,14 @@ from __future__ import annotations
 from kohort.group.classic.exit import expire_session
 from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.classic.round import end_gathering, end_initial_delay, expire_syncs
-from kohort.group.classic.sync import release_syncs
+from kohort.group.classic.sync_group import release_syncs
 from kohort.group.commands import Heartbeat, OpenRound
+from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Arm, Disarm, Effects, Note, Reply, Then, parked_join, parked_sync
 from kohort.group.events import GroupLoaded, GroupUnloaded
+from kohort.group.group_timers import Timer, TimerKind, hold_timer, join_timer, quiet_timer, session_timer, sync_timer
 from kohort.group.identity import identity_error
 from kohort.group.results import HeartbeatResult, JoinResult, SyncResult
-from kohort.group.settings import GroupSettings
-from kohort.group.timers import Timer, TimerKind, hold_timer, join_timer, quiet_timer, session_timer, sync_timer
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 

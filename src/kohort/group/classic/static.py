@@ -11,11 +11,11 @@ from dataclasses import replace
 from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Member, Phase, vote
 from kohort.group.classic.record import stored_member
 from kohort.group.commands import CheckJoin, Join, OpenRound
+from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Park, Reply, Then, parked_join, parked_sync
 from kohort.group.events import GroupStored, StaticMemberReplaced
+from kohort.group.group_timers import session_timer
 from kohort.group.results import JoinedMember, JoinResult, SyncResult
-from kohort.group.settings import GroupSettings
-from kohort.group.timers import session_timer
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.model.subscription import topic_difference

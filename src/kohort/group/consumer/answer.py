@@ -9,10 +9,10 @@ from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.consumer.reconcile import Step, epochs_of, held_of, ids_of, is_unknown, reconcile
 from kohort.group.consumer.request import is_full, refused
 from kohort.group.consumer.topics import topic_ids_of
+from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Append, Arm, Disarm, Effects, Reply
+from kohort.group.group_timers import revocation_timer
 from kohort.group.results import ConsumerHeartbeatResult
-from kohort.group.settings import GroupSettings
-from kohort.group.timers import revocation_timer
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 

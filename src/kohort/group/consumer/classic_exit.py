@@ -7,10 +7,10 @@ from kohort.group.consumer.commands import ReconcileJoin
 from kohort.group.consumer.events import ClassicPhase
 from kohort.group.consumer.exit import out_effects
 from kohort.group.consumer.group import ConsumerGroup
+from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Effects, Reply, Then
+from kohort.group.group_timers import Timer, TimerKind
 from kohort.group.results import LeaveResult, LeftMember
-from kohort.group.settings import GroupSettings
-from kohort.group.timers import Timer, TimerKind
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 

@@ -32,10 +32,10 @@ from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.consumer.join import change_of, hash_after, regex_effects
 from kohort.group.consumer.reconcile import Step, reconcile
 from kohort.group.consumer.topics import topic_ids_of
+from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Park, Reply, Then, parked_join
+from kohort.group.group_timers import member_join_timer, member_sync_timer, session_timer
 from kohort.group.results import JoinResult
-from kohort.group.settings import GroupSettings
-from kohort.group.timers import member_join_timer, member_sync_timer, session_timer
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import IdPartitions, id_partitions

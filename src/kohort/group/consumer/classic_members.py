@@ -45,8 +45,8 @@ from kohort.group.consumer.commands import DowngradeIfDue, PrepareClassic, Recon
 from kohort.group.consumer.events import ClassicJoinAnswered, ClassicPhase, MemberAssignmentStored, MemberState
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Reply, Rouse, Then, parked_join
+from kohort.group.group_timers import member_join_timer, member_sync_timer
 from kohort.group.results import HeartbeatResult, JoinResult
-from kohort.group.timers import member_join_timer, member_sync_timer
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import each

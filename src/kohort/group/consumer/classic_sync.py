@@ -12,10 +12,10 @@ from kohort.group.consumer.classic_members import await_join, call, identity_err
 from kohort.group.consumer.events import ClassicPhase, MemberState
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.consumer.reconcile import ids_of
+from kohort.group.coordinator_settings import GroupSettings, NamedPartitions
 from kohort.group.effects import Append, Arm, Disarm, Effects, Reply
+from kohort.group.group_timers import member_sync_timer
 from kohort.group.results import SyncResult
-from kohort.group.settings import GroupSettings, NamedPartitions
-from kohort.group.timers import member_sync_timer
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import IdPartitions, each, id_partitions

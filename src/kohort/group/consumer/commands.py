@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kohort.assign.server import StandbyLags
+from kohort.assign.server.spec import StandbyLags
 from kohort.model.cause import Cause
 from kohort.model.id_partitions import IdPartitions
 

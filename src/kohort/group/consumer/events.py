@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
-from kohort.assign.server import StandbyLags
+from kohort.assign.server.spec import StandbyLags
 from kohort.group.commands import Protocols
 from kohort.model.cause import Cause
 from kohort.model.id_partitions import IdPartitions

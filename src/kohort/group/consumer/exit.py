@@ -36,10 +36,10 @@ from kohort.group.consumer.events import (
 )
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.consumer.topics import metadata_hash, regex_topics
+from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Append, Disarm, Effect, Effects, Note, Reply, Rouse, Then
+from kohort.group.group_timers import revocation_timer, target_timer
 from kohort.group.results import ConsumerHeartbeatResult
-from kohort.group.settings import GroupSettings
-from kohort.group.timers import revocation_timer, target_timer
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import each

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from enum import StrEnum
 
-from kohort.assign.server import StandbyLags
+from kohort.assign.server.spec import StandbyLags
 from kohort.group.consumer.events import ClassicMemberMetadata, ClassicPhase, Held, MemberState, RegexStored
-from kohort.group.timers import Timer, session_timer
+from kohort.group.group_timers import Timer, session_timer
 from kohort.model.cause import Cause
 from kohort.model.id_partitions import NOTHING, IdPartitions
 

@@ -9,8 +9,8 @@ from kohort.group.consumer.events import ClassicPhase, MemberState
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.consumer.reconcile import ids_of
 from kohort.group.effects import Parked, parked_join
+from kohort.group.group_timers import Timer, member_join_timer, member_sync_timer, revocation_timer, target_timer
 from kohort.group.shard import Shard
-from kohort.group.timers import Timer, member_join_timer, member_sync_timer, revocation_timer, target_timer
 from kohort.model.id_partitions import IdPartitions, each
 
 

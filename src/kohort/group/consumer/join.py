@@ -16,10 +16,10 @@ from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.consumer.request import is_full, refused
 from kohort.group.consumer.target import assignor_of
 from kohort.group.consumer.topics import metadata_hash, regex_topics
+from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Append, Arm, Effects, Reply, Then
+from kohort.group.group_timers import session_timer
 from kohort.group.results import ConsumerHeartbeatResult
-from kohort.group.settings import GroupSettings
-from kohort.group.timers import session_timer
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.model.reason import HeartbeatReason

@@ -89,12 +89,12 @@ from kohort.group.consumer.join import decide_join, regex_refusal, subscribe
 from kohort.group.consumer.request import epoch_refusal, is_full, is_leaving, refused, request_refusal
 from kohort.group.consumer.static import decide_static_join, static_refusal
 from kohort.group.consumer.topics import metadata_hash
+from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Reply, Then
 from kohort.group.events import GroupDeleted, GroupLoaded, GroupUnloaded
-from kohort.group.migration import migrate
+from kohort.group.group_timers import Timer, TimerKind, revocation_timer, session_timer, target_timer
+from kohort.group.migration import conversion
 from kohort.group.results import ConsumerHeartbeatResult
-from kohort.group.settings import GroupSettings
-from kohort.group.timers import Timer, TimerKind, revocation_timer, session_timer, target_timer
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 
@@ -153,7 +153,7 @@ def decide_first_heartbeat(
     elif group.phase is Phase.DEAD:
         yield Reply(refused(ErrorCode.NOT_COORDINATOR, "the coordinator of the group is another one now"))
     elif group.members or group.phase is not Phase.EMPTY:
-        yield from migrate.decide_upgrade(group, command, now_ms, settings)
+        yield from conversion.decide_upgrade(group, command, now_ms, settings)
     else:
         member_id = command.member_id or command.new_member_id
         for pending_id in sorted(group.pending):

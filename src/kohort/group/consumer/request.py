@@ -5,8 +5,8 @@ from __future__ import annotations
 from kohort.group.consumer.commands import LEAVE_EPOCH, LEAVE_STATIC_EPOCH, ConsumerHeartbeat
 from kohort.group.consumer.group import ConsumerMember
 from kohort.group.consumer.reconcile import is_within
+from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.results import ConsumerHeartbeatResult
-from kohort.group.settings import GroupSettings
 from kohort.model.errors import ErrorCode
 
 

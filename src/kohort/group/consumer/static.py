@@ -22,8 +22,8 @@ from kohort.group.consumer.exit import disarm, rouse_waiting
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.consumer.join import subscribe, too_large
 from kohort.group.consumer.request import refused
+from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Append, Effects, Reply
-from kohort.group.settings import GroupSettings
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 

@@ -1,8 +1,9 @@
 """Why a group rebalanced, who waited for whom, and what it cost: one more function of the group's log.
 
 WHAT IS READ. The events of one group in the order in which its coordinator wrote them, as the JSON of
-`node/event_fields.py` says them. They are best effort: after a crash some are missing, a clock may step back. So this
-fold refuses nothing, marks what it cannot know (`is_partial`), passes over copies, and lets no time run backwards.
+`node/groups/event_fields.py` writes them. They are best effort: after a crash some are missing, a clock may step
+back. So this fold refuses nothing, marks what it cannot know (`is_partial`), passes over copies, and lets no time run
+backwards.
 
 WHAT A REBALANCE IS. The whole move from one stable assignment to the next. It begins with the first event that
 disturbs a stable or empty group: a member joins, rejoins, leaves, is evicted, is replaced. It ends when no round
@@ -27,9 +28,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from kohort.group.explain.because import CONVERTED
-from kohort.group.explain.consumer import CONSUMER_FOLDS, stored_by_conversion
-from kohort.group.explain.course import REFUSED, Course
-from kohort.group.explain.explained import (
+from kohort.group.explain.consumer_events import CONSUMER_FOLDS, stored_by_conversion
+from kohort.group.explain.group import group_created, group_deleted, group_emptied, group_loaded
+from kohort.group.explain.observed_group import REFUSED, Course
+from kohort.group.explain.rebalance_report import (
     UNTOLD,
     Departure,
     EventFields,
@@ -43,7 +45,6 @@ from kohort.group.explain.explained import (
     partitions_of,
     targets_of,
 )
-from kohort.group.explain.group import group_created, group_deleted, group_emptied, group_loaded
 
 JOIN_REFUSED = "join_refused"
 

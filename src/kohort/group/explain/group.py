@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kohort.group.explain.consumer import group_to_convert
-from kohort.group.explain.course import Course
-from kohort.group.explain.explained import EventFields, Identity, Outcome, Rebalance, because, targets_of
+from kohort.group.explain.consumer_events import group_to_convert
+from kohort.group.explain.observed_group import Course
+from kohort.group.explain.rebalance_report import EventFields, Identity, Outcome, Rebalance, because, targets_of
 
 
 def group_created(course: Course, event: EventFields) -> Rebalance | None:

@@ -11,10 +11,10 @@ from functools import partial
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.appends import append_produced
-from kohort.node.connection import NO_REPLY, Request, Silence
+from kohort.node.client_connection import NO_REPLY, Request, Silence
 from kohort.node.node import Node
-from kohort.node.partition import Partition
-from kohort.node.steps import Steps
+from kohort.node.step_scheduler import Steps
+from kohort.node.topics.partition import Partition
 from kohort.wire.apis import Api
 from kohort.wire.messages import ProduceRequest, ProduceResponse
 

@@ -7,11 +7,11 @@ v7 adds sessions (KIP-227); v9 fences by leader epoch (KIP-320); v12 finds diver
 from __future__ import annotations
 
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.node.connection import Request
-from kohort.node.fetch_sessions import FINAL_EPOCH, FIRST_EPOCH, Fetched
-from kohort.node.fetching import Fetch
+from kohort.node.client_connection import Request
+from kohort.node.fetch.fetch_sessions import FINAL_EPOCH, FIRST_EPOCH, Fetched
+from kohort.node.fetch.long_poll import Fetch
 from kohort.node.node import Node
-from kohort.node.steps import Steps
+from kohort.node.step_scheduler import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import FetchRequest, FetchResponse
 

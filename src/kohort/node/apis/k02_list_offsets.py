@@ -10,11 +10,11 @@ from collections import Counter
 
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.node.connection import Request
+from kohort.node.client_connection import Request
 from kohort.node.epochs import check_leader_epoch
 from kohort.node.node import Node
-from kohort.node.partition import Partition
-from kohort.node.steps import Steps
+from kohort.node.step_scheduler import Steps
+from kohort.node.topics.partition import Partition
 from kohort.wire.apis import Api
 from kohort.wire.messages import ListOffsetsRequest, ListOffsetsResponse
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import NO_TOPIC_ID
-from kohort.node.connection import Request
+from kohort.node.apis.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from kohort.node.client_connection import Request
 from kohort.node.node import Node
-from kohort.node.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from kohort.node.steps import Steps
-from kohort.node.topics import CREATION_STEPS, INTERNAL, Topic
+from kohort.node.step_scheduler import Steps
+from kohort.node.topics.topics import CREATION_STEPS, INTERNAL, Topic
 from kohort.wire.apis import Api
 from kohort.wire.messages import MetadataRequest, MetadataResponse
 

@@ -13,9 +13,9 @@ from functools import partial
 from kohort.group.commands import CommitOffsets, OffsetToCommit
 from kohort.group.results import CommitResult, Result
 from kohort.model.errors import ErrorCode
-from kohort.node.connection import Request
+from kohort.node.client_connection import Request
 from kohort.node.node import Node
-from kohort.node.steps import TURN_STEPS, Steps, result_of
+from kohort.node.step_scheduler import TURN_STEPS, Steps, result_of
 from kohort.wire.apis import Api
 from kohort.wire.messages import JoinGroupRequest, OffsetCommitRequest, OffsetCommitResponse, SyncGroupRequest
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from kohort.group.events import OffsetCommitted
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import NO_TOPIC_ID
-from kohort.node.connection import Request
+from kohort.node.client_connection import Request
 from kohort.node.node import Node
-from kohort.node.steps import Steps
+from kohort.node.step_scheduler import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import OffsetFetchRequest, OffsetFetchResponse
 

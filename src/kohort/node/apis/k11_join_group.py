@@ -11,7 +11,7 @@ from kohort.group.commands import Join
 from kohort.group.results import JoinResult, Result
 from kohort.model.errors import ErrorCode
 from kohort.model.reason import MAX_REASON_LENGTH
-from kohort.node.connection import Request
+from kohort.node.client_connection import Request
 from kohort.node.node import Node
 from kohort.wire.apis import Api
 from kohort.wire.messages import JoinGroupRequest, JoinGroupResponse

@@ -8,7 +8,7 @@ from __future__ import annotations
 from kohort.group.commands import Heartbeat
 from kohort.group.results import Result
 from kohort.model.errors import ErrorCode
-from kohort.node.connection import Request
+from kohort.node.client_connection import Request
 from kohort.node.node import Node
 from kohort.node.parking import Follower
 from kohort.wire.apis import Api

@@ -9,9 +9,9 @@ from kohort.group.commands import Leave, Leaving
 from kohort.group.results import LeaveResult, Result
 from kohort.model.errors import ErrorCode
 from kohort.model.reason import MAX_REASON_LENGTH
-from kohort.node.connection import Request
+from kohort.node.client_connection import Request
 from kohort.node.node import Node
-from kohort.node.steps import TURN_STEPS, Steps
+from kohort.node.step_scheduler import TURN_STEPS, Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import JoinGroupRequest, LeaveGroupRequest, LeaveGroupResponse, SyncGroupRequest
 

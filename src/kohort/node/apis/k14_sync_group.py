@@ -9,7 +9,7 @@ from __future__ import annotations
 from kohort.group.commands import Sync
 from kohort.group.results import Result, SyncResult
 from kohort.model.errors import ErrorCode
-from kohort.node.connection import Request
+from kohort.node.client_connection import Request
 from kohort.node.node import Node
 from kohort.wire.apis import Api
 from kohort.wire.messages import SyncGroupRequest, SyncGroupResponse

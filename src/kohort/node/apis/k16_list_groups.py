@@ -6,9 +6,9 @@ v3 is flexible, v4 filters by state (KIP-518), v5 by type (KIP-848).
 from __future__ import annotations
 
 from kohort.model.errors import ErrorCode
-from kohort.node.connection import Request
+from kohort.node.client_connection import Request
 from kohort.node.node import Node
-from kohort.node.steps import Steps
+from kohort.node.step_scheduler import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import ListGroupsRequest, ListGroupsResponse
 

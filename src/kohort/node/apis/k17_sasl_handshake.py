@@ -6,7 +6,7 @@ v0 would be followed by raw tokens; like every broker that speaks v1, we expect 
 from __future__ import annotations
 
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.node.connection import Request
+from kohort.node.client_connection import Request
 from kohort.node.node import Node
 from kohort.wire.apis import Api
 from kohort.wire.messages import SaslHandshakeRequest, SaslHandshakeResponse

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from functools import cache
 
 from kohort.model.errors import ErrorCode
-from kohort.node.connection import Request
+from kohort.node.apis.routes import served
+from kohort.node.client_connection import Request
 from kohort.node.node import Node
-from kohort.node.routes import served
 from kohort.wire.apis import VERSIONS, Api
 from kohort.wire.messages import ApiVersionsRequest, ApiVersionsResponse
 

@@ -10,12 +10,12 @@ from collections import Counter
 
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.node.config import value_text
-from kohort.node.connection import Request
+from kohort.node.client_connection import Request
+from kohort.node.configuration.broker_settings import TOPIC
+from kohort.node.configuration.config import value_text
 from kohort.node.node import Node
-from kohort.node.settings import TOPIC
-from kohort.node.steps import Steps
-from kohort.node.topics import CREATION_STEPS, INTERNAL
+from kohort.node.step_scheduler import Steps
+from kohort.node.topics.topics import CREATION_STEPS, INTERNAL
 from kohort.wire.apis import Api
 from kohort.wire.messages import CreateTopicsRequest, CreateTopicsResponse
 

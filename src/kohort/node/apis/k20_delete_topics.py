@@ -8,10 +8,10 @@ from __future__ import annotations
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import NO_TOPIC_ID
-from kohort.node.connection import Request
+from kohort.node.client_connection import Request
 from kohort.node.node import Node
-from kohort.node.steps import Steps
-from kohort.node.topics import CREATION_STEPS
+from kohort.node.step_scheduler import Steps
+from kohort.node.topics.topics import CREATION_STEPS
 from kohort.wire.apis import Api
 from kohort.wire.messages import DeleteTopicsRequest, DeleteTopicsResponse
 

@@ -7,7 +7,7 @@ refused: there are no transactions here.
 from __future__ import annotations
 
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.node.connection import Request
+from kohort.node.client_connection import Request
 from kohort.node.node import Node
 from kohort.wire.apis import Api
 from kohort.wire.messages import InitProducerIdRequest, InitProducerIdResponse

@@ -6,12 +6,12 @@ v1 adds where a value comes from and its synonyms (KIP-226); v3 its type and its
 from __future__ import annotations
 
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.node.config import OwnConfig, Source, value_text
-from kohort.node.connection import Request
+from kohort.node.apis.config_resources import Resource, find_resource
+from kohort.node.client_connection import Request
+from kohort.node.configuration.broker_settings import BROKER, Kind, Setting
+from kohort.node.configuration.config import OwnConfig, Source, value_text
 from kohort.node.node import Node
-from kohort.node.resources import Resource, find_resource
-from kohort.node.settings import BROKER, Kind, Setting
-from kohort.node.steps import Steps
+from kohort.node.step_scheduler import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import DescribeConfigsRequest, DescribeConfigsResponse
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis import k44_incremental_alter_configs as incremental
-from kohort.node.connection import Request
+from kohort.node.apis.config_resources import find_resource
+from kohort.node.client_connection import Request
 from kohort.node.node import Node
-from kohort.node.resources import find_resource
-from kohort.node.steps import Steps
+from kohort.node.step_scheduler import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import AlterConfigsRequest, AlterConfigsResponse, IncrementalAlterConfigsRequest
 

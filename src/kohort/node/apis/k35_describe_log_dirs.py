@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode
-from kohort.node.connection import Request
+from kohort.node.client_connection import Request
 from kohort.node.node import Node
-from kohort.node.topics import Topic
+from kohort.node.topics.topics import Topic
 from kohort.wire.apis import Api
 from kohort.wire.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
 

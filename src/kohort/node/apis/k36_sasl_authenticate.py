@@ -8,7 +8,7 @@ from __future__ import annotations
 from hmac import compare_digest
 
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.node.connection import NO_REPLY, Request, Silence
+from kohort.node.client_connection import NO_REPLY, Request, Silence
 from kohort.node.node import Node
 from kohort.wire.apis import Api
 from kohort.wire.messages import SaslAuthenticateRequest, SaslAuthenticateResponse

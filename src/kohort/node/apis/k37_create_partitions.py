@@ -6,10 +6,10 @@ from collections import Counter
 
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.node.connection import Request
+from kohort.node.client_connection import Request
 from kohort.node.node import Node
-from kohort.node.steps import Steps
-from kohort.node.topics import CREATION_STEPS, MAX_PARTITIONS
+from kohort.node.step_scheduler import Steps
+from kohort.node.topics.topics import CREATION_STEPS, MAX_PARTITIONS
 from kohort.wire.apis import Api
 from kohort.wire.messages import CreatePartitionsRequest, CreatePartitionsResponse
 

@@ -10,9 +10,9 @@ from functools import partial
 from kohort.group.commands import DeleteGroup
 from kohort.group.results import Result
 from kohort.model.errors import ErrorCode
-from kohort.node.connection import Request
+from kohort.node.client_connection import Request
 from kohort.node.node import Node
-from kohort.node.steps import Steps
+from kohort.node.step_scheduler import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import DeleteGroupsRequest, DeleteGroupsResponse
 

@@ -6,12 +6,12 @@ from collections import Counter
 
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.node.config import ConfigError, find, parse_value
-from kohort.node.connection import Request
+from kohort.node.apis.config_resources import Resource, find_resource
+from kohort.node.client_connection import Request
+from kohort.node.configuration.broker_settings import Kind
+from kohort.node.configuration.config import ConfigError, find, parse_value
 from kohort.node.node import Node
-from kohort.node.resources import Resource, find_resource
-from kohort.node.settings import Kind
-from kohort.node.steps import Steps
+from kohort.node.step_scheduler import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 

@@ -6,9 +6,9 @@ v1 adds the endpoint type (KIP-919): brokers only here. v2 adds fenced brokers, 
 from __future__ import annotations
 
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.node.connection import Request
+from kohort.node.apis.authorized_operations import CLUSTER_OPERATIONS
+from kohort.node.client_connection import Request
 from kohort.node.node import Node
-from kohort.node.operations import CLUSTER_OPERATIONS
 from kohort.wire.apis import Api
 from kohort.wire.messages import DescribeClusterRequest, DescribeClusterResponse
 

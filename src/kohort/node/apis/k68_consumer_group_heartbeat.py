@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 
-from kohort.assign.server import StandbyLags
+from kohort.assign.server.spec import StandbyLags
 from kohort.group.consumer.commands import ConsumerHeartbeat
 from kohort.group.results import ConsumerHeartbeatResult, Result
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import IdPartitions, id_partitions
 from kohort.model.reason import MAX_REASON_LENGTH
-from kohort.node.connection import Request
+from kohort.node.client_connection import Request
 from kohort.node.node import Node
 from kohort.wire.apis import Api
 from kohort.wire.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse

@@ -9,10 +9,10 @@ from kohort.group.consumer.events import ClassicPhase
 from kohort.group.describe import DescribedConsumerGroup, DescribedConsumerMember
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import IdPartitions
-from kohort.node.connection import Request
+from kohort.node.apis.authorized_operations import GROUP_OPERATIONS
+from kohort.node.client_connection import Request
 from kohort.node.node import Node
-from kohort.node.operations import GROUP_OPERATIONS
-from kohort.node.steps import Steps
+from kohort.node.step_scheduler import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.node.connection import Request
+from kohort.node.apis.config_resources import BROKER, GROUP, TOPIC
+from kohort.node.client_connection import Request
 from kohort.node.node import Node
-from kohort.node.resources import BROKER, GROUP, TOPIC
 from kohort.wire.apis import Api
 from kohort.wire.messages import ListConfigResourcesRequest, ListConfigResourcesResponse
 

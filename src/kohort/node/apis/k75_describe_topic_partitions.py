@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.node.connection import Request
+from kohort.node.apis.authorized_operations import TOPIC_OPERATIONS
+from kohort.node.client_connection import Request
 from kohort.node.node import Node
-from kohort.node.operations import TOPIC_OPERATIONS
-from kohort.node.steps import Steps
-from kohort.node.topics import INTERNAL, Topic
+from kohort.node.step_scheduler import Steps
+from kohort.node.topics.topics import INTERNAL, Topic
 from kohort.wire.apis import Api
 from kohort.wire.messages import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
 

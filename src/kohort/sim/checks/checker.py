@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import ClassVar, NoReturn
 
 from kohort.group.invariants import Invariant
-from kohort.sim.observer import Observer
-from kohort.sim.scheduler import Scheduler
+from kohort.sim.kernel.scheduler import Scheduler
+from kohort.sim.kernel.world_observer import Observer
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,22 +16,22 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from random import Random
 
-from kohort.client.consumer_messages import REGEX_VERSION
+from kohort.client.membership.consumer_messages import REGEX_VERSION
 from kohort.member import ClassicMember, ConsumerMember, Identity, effects, inputs
-from kohort.member.contract import ContractBroken
+from kohort.member.callback_contract import ContractBroken
+from kohort.member.contract_checker import ConsumerWitness, Witness
 from kohort.member.identity import NOBODY
-from kohort.member.witness import ConsumerWitness, Witness
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
-from kohort.sim.host import Alarm, Host
-from kohort.sim.network import Address, Network
-from kohort.sim.observer import Observer
-from kohort.sim.peers.application import Application
-from kohort.sim.peers.kinds import Kind, PeerConfig
-from kohort.sim.peers.link import PeerLink
-from kohort.sim.peers.pace import LONGEST_GAPS
-from kohort.sim.peers.speech import ClassicSpeech, ConsumerSpeech
-from kohort.sim.peers.topics import PeerTopics
+from kohort.sim.kernel.host import Alarm, Host
+from kohort.sim.kernel.network import Address, Network
+from kohort.sim.kernel.world_observer import Observer
+from kohort.sim.peers.client_kinds import Kind, PeerConfig
+from kohort.sim.peers.group_requests import ClassicSpeech, ConsumerSpeech
+from kohort.sim.peers.heartbeat_pace import LONGEST_GAPS
+from kohort.sim.peers.peer_application import Application
+from kohort.sim.peers.peer_link import PeerLink
+from kohort.sim.peers.peer_metadata import PeerTopics
 from kohort.wire.apis import Api
 
 NOTHING: Partitions = frozenset()

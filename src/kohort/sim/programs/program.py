@@ -14,11 +14,11 @@ from contextvars import ContextVar, copy_context
 from random import Random
 from typing import Any
 
-from kohort.sim.host import Host
-from kohort.sim.network import Network
-from kohort.sim.observer import Observer
-from kohort.sim.programs.loop import VirtualLoop
-from kohort.sim.programs.watched import Watching
+from kohort.sim.kernel.host import Host
+from kohort.sim.kernel.network import Network
+from kohort.sim.kernel.world_observer import Observer
+from kohort.sim.programs.observed_members import Watching
+from kohort.sim.programs.virtual_loop import VirtualLoop
 
 GRACE_US = 30_000_000
 """How long a process that is told to stop may take."""

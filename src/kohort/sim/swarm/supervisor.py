@@ -5,9 +5,9 @@ It takes part in the world as an observer that acts later, never from inside wha
 
 from __future__ import annotations
 
-from kohort.sim.observer import Observer, SeenMember
-from kohort.sim.swarm.plan import SECOND_US
-from kohort.sim.swarm.stage import Seat, Stage
+from kohort.sim.kernel.world_observer import Observer, SeenMember
+from kohort.sim.scenario.simulated_cluster import Seat, Stage
+from kohort.sim.scenario.world_plan import SECOND_US
 
 PASSING = frozenset({"UNRELEASED_INSTANCE_ID", "FENCED_INSTANCE_ID", "GROUP_MAX_SIZE_REACHED"})
 """Why a member may be refused now and taken later."""

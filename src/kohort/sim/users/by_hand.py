@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable
 from kohort.group.invariants import CONVERGES_AFTER_HEALING
 from kohort.member.effects import Callback
 from kohort.model.assignment import Partitions
-from kohort.sim.observer import Observer, SeenMember
-from kohort.sim.programs.watched import WatchedMember
-from kohort.sim.swarm.plan import SECOND_US, Plan
-from kohort.sim.users.driving import Driven
+from kohort.sim.kernel.world_observer import Observer, SeenMember
+from kohort.sim.programs.observed_members import WatchedMember
+from kohort.sim.scenario.world_plan import SECOND_US, Plan
 from kohort.sim.users.instance import Instance
-from kohort.sim.users.plan import Wishes
-from kohort.sim.users.rest import members_of
+from kohort.sim.users.program_convergence import members_of
+from kohort.sim.users.world_driver import Driven
+from kohort.sim.users.world_options import Wishes
 
 
 class _Losses(Observer):

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from kohort.model.errors import KafkaError
 from kohort.sim.programs.program import Program
-from kohort.sim.swarm.plan import SECOND_US, MemberPlan
-from kohort.sim.swarm.stage import Seat
+from kohort.sim.scenario.simulated_cluster import Seat
+from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan
 
 if TYPE_CHECKING:
-    from kohort.sim.users.stage import UserStage
+    from kohort.sim.users.program_cluster import UserStage
 
 Main = Callable[["Instance"], Coroutine[Any, Any, object]]
 

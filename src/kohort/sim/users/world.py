@@ -10,23 +10,23 @@ import inspect
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
-from kohort.client.batch import Batch
-from kohort.client.consumer import Consumer
+from kohort.client.consumer.batch import Batch
+from kohort.client.consumer.consumer import Consumer
 from kohort.group.invariants import AT_LEAST_ONCE, CONVERGES_AFTER_HEALING
 from kohort.model.ids import TopicPartition
 from kohort.sim.checks import InvariantBroken
-from kohort.sim.observer import Observer
-from kohort.sim.programs.loop import VirtualLoop
+from kohort.sim.kernel.world_observer import Observer
 from kohort.sim.programs.program import CURRENT
-from kohort.sim.swarm.faults import Faults
-from kohort.sim.swarm.plan import SECOND_US, Plan
-from kohort.sim.swarm.stage import PORT
+from kohort.sim.programs.virtual_loop import VirtualLoop
+from kohort.sim.scenario.fault_injector import Faults
+from kohort.sim.scenario.simulated_cluster import PORT
+from kohort.sim.scenario.world_plan import SECOND_US, Plan
 from kohort.sim.users.by_hand import ByHand
-from kohort.sim.users.driving import WorldBroken
 from kohort.sim.users.instance import Instance
-from kohort.sim.users.plan import GROUP, Wishes
-from kohort.sim.users.rest import members_of
-from kohort.wire.records import Record
+from kohort.sim.users.program_convergence import members_of
+from kohort.sim.users.world_driver import WorldBroken
+from kohort.sim.users.world_options import GROUP, Wishes
+from kohort.wire.record_batches import Record
 
 App = Callable[..., Coroutine[Any, Any, object]]
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from kohort.client.offsets import OffsetAndMetadata
+from kohort.client.cluster.committed_offsets import OffsetAndMetadata
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.spark.membership.commit_mark import CommitMark
 from kohort.spark.membership.stream_offset import StreamOffset
-from kohort.spark.options.member import Mismatch
+from kohort.spark.options.member_options import Mismatch
 from kohort.spark.rows.rounds import OffsetRange
 
 

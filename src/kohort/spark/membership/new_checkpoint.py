@@ -11,11 +11,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from kohort.client.offsets import OffsetAndMetadata
+from kohort.client.cluster.committed_offsets import OffsetAndMetadata
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.spark.membership.commit_mark import CommitMark
-from kohort.spark.options.member import OnNewCheckpoint
+from kohort.spark.options.member_options import OnNewCheckpoint
 
 log = logging.getLogger(__name__)
 

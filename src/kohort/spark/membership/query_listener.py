@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from kohort.spark.membership.door import tell_done, tell_ended
+from kohort.spark.membership.control_socket import tell_done, tell_ended
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,19 +14,19 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
+from kohort.client.cluster.committed_offsets import OffsetAndMetadata
+from kohort.client.cluster.list_offsets import EARLIEST, LATEST, READ_UNCOMMITTED, list_ends
 from kohort.client.errors import CommitFailed, PartitionErrors, RebalanceInProgress, UnknownTopic
-from kohort.client.held import Hold
-from kohort.client.list_offsets import EARLIEST, LATEST, READ_UNCOMMITTED, list_ends
-from kohort.client.listener import RebalanceListener, finished
-from kohort.client.membership import Membership
-from kohort.client.offsets import OffsetAndMetadata
+from kohort.client.membership.continuous_ownership import Hold
+from kohort.client.membership.membership import Membership
+from kohort.client.rebalance_listener import RebalanceListener, finished
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import NO_TOPIC_ID, TopicPartition
 from kohort.spark.membership.commit_mark import JOB, CommitMark
-from kohort.spark.membership.group_settings import GroupSettings
-from kohort.spark.membership.keeper import OffsetKeeper
-from kohort.spark.membership.starting_points import Policy, ResetPolicy, StartingPoints
+from kohort.spark.membership.member_settings import GroupSettings
+from kohort.spark.membership.offset_store import OffsetKeeper
+from kohort.spark.membership.starting_offsets import Policy, ResetPolicy, StartingPoints
 from kohort.spark.rows.rounds import OffsetRange, Round, plan
 
 log = logging.getLogger(__name__)

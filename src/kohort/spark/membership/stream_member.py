@@ -19,22 +19,22 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from kohort.client.consumer.consumer_settings import ISOLATION
 from kohort.client.errors import CommitFailed, UnknownTopic
-from kohort.client.listener import RebalanceListener
-from kohort.client.protocol_settings import ISOLATION
+from kohort.client.rebalance_listener import RebalanceListener
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import topic_id_text
-from kohort.spark.membership.calls import Calls
 from kohort.spark.membership.checkpoint import Checkpoint
 from kohort.spark.membership.commit_mark import CommitMark
-from kohort.spark.membership.door import Door
-from kohort.spark.membership.group_settings import GroupSettings
+from kohort.spark.membership.control_socket import Door
+from kohort.spark.membership.member_settings import GroupSettings
+from kohort.spark.membership.reader_calls import Calls
 from kohort.spark.membership.round_gate import Available, RoundGate
-from kohort.spark.membership.siblings import Reader, Siblings
-from kohort.spark.membership.starting_points import ChoicePolicy
+from kohort.spark.membership.sibling_readers import Reader, Siblings
+from kohort.spark.membership.starting_offsets import ChoicePolicy
 from kohort.spark.membership.stream_offset import StreamOffset
-from kohort.spark.options.format import NO_LIMITS, SourceOptions, TriggerLimits
-from kohort.spark.options.member import MemberOptions
+from kohort.spark.options.member_options import MemberOptions
+from kohort.spark.options.source_options import NO_LIMITS, SourceOptions, TriggerLimits
 from kohort.spark.rows.rounds import OffsetRange, Round, plan
 
 log = logging.getLogger(__name__)

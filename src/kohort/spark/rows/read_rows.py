@@ -14,13 +14,13 @@ from contextlib import closing
 
 import pyarrow as pa
 
+from kohort.client.cluster.list_offsets import READ_COMMITTED, READ_UNCOMMITTED
 from kohort.client.config_file import reach
-from kohort.client.decode_arrow import Decoder, default_decoder, iter_arrow
-from kohort.client.list_offsets import READ_COMMITTED, READ_UNCOMMITTED
-from kohort.client.range_reader import read_ranges
+from kohort.client.consumer.range_reader import read_ranges
+from kohort.client.decode.arrow_decoder import Decoder, default_decoder, iter_arrow
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
-from kohort.spark.rows.columns import with_place
+from kohort.spark.rows.arrow_columns import with_place
 from kohort.spark.rows.read_settings import ReadSettings
 from kohort.spark.rows.rounds import OffsetRange
 
@@ -43,9 +43,9 @@ class Decoders:
     def for_rows(self, rows: int) -> Decoder:
         """Return the decoder of so many rows more."""
         self._rows += rows
-        if self._rows > _PLAIN_ROWS or "kohort.client.decode_numba" in sys.modules:
+        if self._rows > _PLAIN_ROWS or "kohort.client.decode.numba_decoder" in sys.modules:
             return default_decoder()
-        from kohort.client.decode_plain import decode
+        from kohort.client.decode.plain_decoder import decode
 
         return decode
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import closing
 
 from kohort.client.config_file import reach
-from kohort.client.range_reader import read_ranges
+from kohort.client.consumer.range_reader import read_ranges
 from kohort.spark.rows.read_settings import ReadSettings
 from kohort.spark.rows.rounds import OffsetRange
-from kohort.wire.records import iter_batches
+from kohort.wire.record_batches import iter_batches
 
 SAMPLE_BYTES = 64 << 10
 

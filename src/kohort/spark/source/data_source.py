@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 from pyspark.sql.datasource import DataSource
 
-from kohort.spark.session import is_remote, parallelism, use_this_python
+from kohort.spark.spark_session import is_remote, parallelism, use_this_python
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from kohort.spark.rows.read_settings import ReadSettings
     from kohort.spark.rows.rounds import OffsetRange
-    from kohort.spark.source.batch_source import RangeReader
-    from kohort.spark.source.group_reader import GroupReader
-    from kohort.spark.source.writer import StreamWriter, Writer
+    from kohort.spark.source.batch_reader import RangeReader
+    from kohort.spark.source.sink import StreamWriter, Writer
+    from kohort.spark.source.stream_reader import GroupReader
 
 _registered: WeakSet[SparkSession] = WeakSet()
 
@@ -39,8 +39,8 @@ class KohortSource(DataSource):  # type: ignore[misc]
 
     def schema(self) -> str:
         """Return the columns of Spark's own Kafka source; wrong options are refused here, before anything starts."""
-        from kohort.spark.options.format import check
-        from kohort.spark.options.values import Given
+        from kohort.spark.options.option_values import Given
+        from kohort.spark.options.source_options import check
         from kohort.spark.rows.spark_columns import spark_columns
 
         check(self.options)
@@ -48,14 +48,14 @@ class KohortSource(DataSource):  # type: ignore[misc]
 
     def reader(self, schema: StructType) -> RangeReader:  # noqa: ARG002
         """Return the batch reader."""
-        from kohort.spark.options.format import SourceOptions
-        from kohort.spark.source.batch_source import RangeReader
+        from kohort.spark.options.source_options import SourceOptions
+        from kohort.spark.source.batch_reader import RangeReader
 
         return RangeReader(SourceOptions.parse(self.options, "batch"))
 
     def writer(self, schema: StructType, overwrite: bool) -> Writer:
         """Return the writer of a batch query, which appends."""
-        from kohort.spark.source.writer import SinkSettings, Writer
+        from kohort.spark.source.sink import SinkSettings, Writer
 
         if overwrite:
             raise ValueError('mode is overwrite: a topic is appended to, so it takes mode("append")')
@@ -63,14 +63,14 @@ class KohortSource(DataSource):  # type: ignore[misc]
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: ARG002, N802
         """Return the writer of a streaming query."""
-        from kohort.spark.source.writer import SinkSettings, StreamWriter
+        from kohort.spark.source.sink import SinkSettings, StreamWriter
 
         return StreamWriter(SinkSettings.parse(self.options, schema))
 
     def streamReader(self, schema: StructType) -> GroupReader:  # noqa: ARG002, N802
         """Return the stream reader, which becomes a member of the group when Spark asks it for a batch."""
-        from kohort.spark.options.format import SourceOptions
-        from kohort.spark.source.group_reader import GroupReader
+        from kohort.spark.options.source_options import SourceOptions
+        from kohort.spark.source.stream_reader import GroupReader
 
         return GroupReader(SourceOptions.parse(self.options, "stream"), self.cores)
 

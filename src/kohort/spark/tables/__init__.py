@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from kohort.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from kohort.spark.tables.claims import Claim, Fenced, Held, Step
-    from kohort.spark.tables.contract import SchemaMismatch, Table, TableBroken
+    from kohort.spark.tables.fencing import Claim, Fenced, Held, Step
     from kohort.spark.tables.manifest import ManifestTable
     from kohort.spark.tables.postgres import PostgresTable
+    from kohort.spark.tables.table import SchemaMismatch, Table, TableBroken
 
 __all__ = [
     "Claim",
@@ -28,15 +28,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Claim": "kohort.spark.tables.claims",
-    "Fenced": "kohort.spark.tables.claims",
-    "Held": "kohort.spark.tables.claims",
+    "Claim": "kohort.spark.tables.fencing",
+    "Fenced": "kohort.spark.tables.fencing",
+    "Held": "kohort.spark.tables.fencing",
     "ManifestTable": "kohort.spark.tables.manifest",
     "PostgresTable": "kohort.spark.tables.postgres",
-    "SchemaMismatch": "kohort.spark.tables.contract",
-    "Step": "kohort.spark.tables.claims",
-    "Table": "kohort.spark.tables.contract",
-    "TableBroken": "kohort.spark.tables.contract",
+    "SchemaMismatch": "kohort.spark.tables.table",
+    "Step": "kohort.spark.tables.fencing",
+    "Table": "kohort.spark.tables.table",
+    "TableBroken": "kohort.spark.tables.table",
 }
 
 __getattr__ = lazy_exports(__name__, _HOMES)

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow.parquet as pq
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.tables import claims
-from kohort.spark.tables.claims import Claim, Held, Step
-from kohort.spark.tables.contract import TableBroken
+from kohort.spark.tables import fencing
+from kohort.spark.tables.fencing import Claim, Held, Step
 from kohort.spark.tables.manifest_log import ManifestLog, new_entry_id, now_ms, sync_directory
 from kohort.spark.tables.manifest_state import Entry, Holdings, RowsFile, TableState
-from kohort.spark.tables.schemas import require_same_columns, schema_from_json, schema_to_json
+from kohort.spark.tables.table import TableBroken
+from kohort.spark.tables.table_schema import require_same_columns, schema_from_json, schema_to_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,7 +80,7 @@ class ManifestTable:
         asked = tuple(partitions)
 
         def decide(partition: TopicPartition, held: Held) -> Held:
-            return claims.claim(partition, held, wanted, is_renewed=is_renewed)
+            return fencing.claim(partition, held, wanted, is_renewed=is_renewed)
 
         self._change("claim", group, dict.fromkeys(asked, decide))
         now = self._log.state.groups.get(group, {})
@@ -90,7 +90,7 @@ class ManifestTable:
         """Move claimed partitions to offsets without adding rows, all or none. Raises Fenced."""
 
         def decide(partition: TopicPartition, held: Held) -> Held:
-            return claims.place(partition, held, owner, offsets[partition])
+            return fencing.place(partition, held, owner, offsets[partition])
 
         self._change("place", group, dict.fromkeys(offsets, decide))
 
@@ -260,7 +260,7 @@ def _in_spark(path: Path) -> str:
 
 def _advanced(state: TableState, group: str, steps: Mapping[TopicPartition, Step]) -> Holdings:
     held = state.groups.get(group, {})
-    return {each: claims.advance(each, held.get(each, Held()), step) for each, step in steps.items()}
+    return {each: fencing.advance(each, held.get(each, Held()), step) for each, step in steps.items()}
 
 
 def _ages_ms(folder: Path) -> Iterator[tuple[str, int]]:

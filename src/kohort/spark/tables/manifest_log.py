@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from kohort.spark.tables.contract import TableBroken
 from kohort.spark.tables.manifest_state import Entry, TableState
+from kohort.spark.tables.table import TableBroken
 
 ENTRIES_PER_CHECKPOINT = 100
 """Entries after which the whole state is written down, so that a newcomer need not read them all."""

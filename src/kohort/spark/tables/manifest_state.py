@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.tables.claims import Claim, Held
-from kohort.spark.tables.contract import TableBroken
+from kohort.spark.tables.fencing import Claim, Held
+from kohort.spark.tables.table import TableBroken
 
 FORMAT = 1
 """The format of entries and checkpoints; one of another number is refused."""

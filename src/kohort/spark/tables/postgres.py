@@ -17,9 +17,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.tables import claims
-from kohort.spark.tables.claims import Claim, Held, Step
-from kohort.spark.tables.contract import TableBroken
+from kohort.spark.tables import fencing
+from kohort.spark.tables.fencing import Claim, Held, Step
 from kohort.spark.tables.manifest_state import Holdings
 from kohort.spark.tables.postgres_columns import Column, columns_of, ddl_of, require_room, to_csv
 from kohort.spark.tables.postgres_connection import (
@@ -34,6 +33,7 @@ from kohort.spark.tables.postgres_connection import (
     require_psycopg,
 )
 from kohort.spark.tables.postgres_staging import ATTEMPT, REPORT, Attempts, reader, writer
+from kohort.spark.tables.table import TableBroken
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -102,7 +102,7 @@ class PostgresTable:
         """Take partitions over, all or none, and return them as they are from now on. Raises Superseded."""
 
         def decide(partition: TopicPartition, held: Held) -> Held:
-            return claims.claim(partition, held, wanted, is_renewed=is_renewed)
+            return fencing.claim(partition, held, wanted, is_renewed=is_renewed)
 
         return self._change(group, dict.fromkeys(partitions, decide))
 
@@ -110,7 +110,7 @@ class PostgresTable:
         """Move claimed partitions to offsets without adding rows, all or none. Raises Fenced."""
 
         def decide(partition: TopicPartition, held: Held) -> Held:
-            return claims.place(partition, held, owner, offsets[partition])
+            return fencing.place(partition, held, owner, offsets[partition])
 
         self._change(group, dict.fromkeys(offsets, decide))
 
@@ -335,7 +335,7 @@ class PostgresTable:
 
     def _step(self, connection: Connection, group: str, steps: Mapping[TopicPartition, Step]) -> None:
         def decide(partition: TopicPartition, held: Held) -> Held:
-            return claims.advance(partition, held, steps[partition])
+            return fencing.advance(partition, held, steps[partition])
 
         self._changed(connection, group, dict.fromkeys(steps, decide))
 
@@ -369,7 +369,7 @@ class _StagingLost(Exception):
 
 
 def _advanced(held: Holdings, steps: Mapping[TopicPartition, Step]) -> Holdings:
-    return {each: claims.advance(each, held.get(each, Held()), step) for each, step in steps.items()}
+    return {each: fencing.advance(each, held.get(each, Held()), step) for each, step in steps.items()}
 
 
 def _listed(names: Sequence[str]) -> str:

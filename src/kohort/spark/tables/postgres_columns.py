@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
-from kohort.spark.tables.contract import SchemaMismatch
+from kohort.spark.tables.table import SchemaMismatch
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.unit.group.world import World, joined, synced
 
 from kohort.group.classic.group import Phase
-from kohort.group.classic.sync import LONGEST_FAILURE
+from kohort.group.classic.sync_group import LONGEST_FAILURE
 from kohort.group.events import AssignmentFailed, GroupStored
 from kohort.group.results import SyncResult
 from kohort.model.cause import Cause, CauseKind

@@ -12,7 +12,7 @@ from tests.unit.group.world import REBALANCE_MS, SESSION_MS, World, joined, says
 from kohort.group.classic.group import Phase
 from kohort.group.commands import Leaving
 from kohort.group.events import GatheringFailed, GroupStored, MemberRecognized
-from kohort.group.timers import session_timer, sync_timer
+from kohort.group.group_timers import session_timer, sync_timer
 from kohort.model.cause import CauseKind
 from kohort.model.errors import ErrorCode
 

@@ -8,7 +8,7 @@ from tests.unit.group.world import REBALANCE_MS, SESSION_MS, Answer, World, join
 from kohort.group.classic.group import Phase
 from kohort.group.commands import Leaving, Unload
 from kohort.group.events import RevocationsAwaited, SyncsReleased
-from kohort.group.timers import hold_timer
+from kohort.group.group_timers import hold_timer
 from kohort.model.cause import CauseKind
 from kohort.model.errors import ErrorCode
 

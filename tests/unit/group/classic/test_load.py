@@ -10,7 +10,7 @@ from kohort.group.commands import Leaving, Loaded, Unload
 from kohort.group.describe import describe, list_groups
 from kohort.group.effects import Arm, Note
 from kohort.group.events import GroupLoaded
-from kohort.group.timers import session_timer
+from kohort.group.group_timers import session_timer
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 

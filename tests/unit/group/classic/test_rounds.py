@@ -7,9 +7,9 @@ from tests.unit.group.world import REBALANCE_MS, SESSION_MS, World, joined, sync
 
 from kohort.group.classic.group import Phase
 from kohort.group.commands import Leaving, TimerFired, Unload
+from kohort.group.coordinator_settings import NEW_MEMBER_JOIN_TIMEOUT_MS
 from kohort.group.events import GroupStored, MemberRemoved
-from kohort.group.settings import NEW_MEMBER_JOIN_TIMEOUT_MS
-from kohort.group.timers import join_timer
+from kohort.group.group_timers import join_timer
 from kohort.model.cause import CauseKind
 from kohort.model.errors import ErrorCode
 

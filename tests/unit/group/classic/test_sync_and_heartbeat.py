@@ -9,8 +9,8 @@ from kohort.group.classic.group import Phase
 from kohort.group.commands import Heartbeat, Sync
 from kohort.group.effects import Arm, Reply
 from kohort.group.events import GroupStored, MemberRemoved, StoredMember
+from kohort.group.group_timers import session_timer, sync_timer
 from kohort.group.results import HeartbeatResult, SyncResult
-from kohort.group.timers import session_timer, sync_timer
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 

@@ -27,9 +27,9 @@ from kohort.group.consumer.events import (
     TargetStored,
 )
 from kohort.group.consumer.group import ConsumerGroup
+from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.events import GroupDeleted, GroupStored, HardEvent, OffsetCommitted
 from kohort.group.invariants import violations
-from kohort.group.settings import GroupSettings
 from kohort.group.shard import Shard, apply
 from kohort.model.cause import Cause, CauseKind
 

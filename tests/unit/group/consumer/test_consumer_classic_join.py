@@ -21,7 +21,7 @@ from kohort.group.consumer.commands import TargetMeasured
 from kohort.group.consumer.events import ClassicPhase, MemberState
 from kohort.group.consumer.reconcile import ids_of
 from kohort.group.consumer.target import server_group
-from kohort.group.timers import member_join_timer, session_timer
+from kohort.group.group_timers import member_join_timer, session_timer
 from kohort.model.errors import ErrorCode
 from kohort.wire.consumer_protocol import decode_assignment
 

@@ -11,8 +11,8 @@ from kohort.group.consumer.classic_members import decide_heartbeat
 from kohort.group.consumer.commands import TargetMeasured
 from kohort.group.consumer.events import ClassicPhase, ConsumerGroupStored, ConsumerMemberOut, MemberState, TargetStored
 from kohort.group.effects import Arm, Reply
+from kohort.group.group_timers import member_join_timer, member_sync_timer, session_timer
 from kohort.group.results import HeartbeatResult
-from kohort.group.timers import member_join_timer, member_sync_timer, session_timer
 from kohort.model.cause import CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.wire.consumer_protocol import decode_assignment

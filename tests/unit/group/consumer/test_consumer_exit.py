@@ -13,7 +13,7 @@ from kohort.group.consumer.events import (
     MemberTargetDeleted,
     TargetStored,
 )
-from kohort.group.timers import revocation_timer, session_timer
+from kohort.group.group_timers import revocation_timer, session_timer
 from kohort.model.cause import CauseKind
 from kohort.model.errors import ErrorCode
 

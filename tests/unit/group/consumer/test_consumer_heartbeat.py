@@ -13,7 +13,7 @@ from kohort.group.consumer.commands import ConsumerHeartbeat
 from kohort.group.consumer.events import MemberState
 from kohort.group.decisions import decide
 from kohort.group.effects import Arm, Reply
-from kohort.group.timers import session_timer
+from kohort.group.group_timers import session_timer
 from kohort.model.errors import ErrorCode
 
 STABLE, UNREVOKED, UNRELEASED = (

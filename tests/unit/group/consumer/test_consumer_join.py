@@ -12,7 +12,7 @@ from kohort.group.consumer.events import (
     MemberTargetStored,
     TargetStored,
 )
-from kohort.group.timers import session_timer
+from kohort.group.group_timers import session_timer
 from kohort.model.cause import CauseKind
 from kohort.model.errors import ErrorCode
 

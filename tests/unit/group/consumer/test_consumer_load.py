@@ -15,8 +15,8 @@ from kohort.group.consumer.events import (
     PartitionMetadataStored,
 )
 from kohort.group.events import GroupLoaded
+from kohort.group.group_timers import revocation_timer, session_timer, target_timer
 from kohort.group.image import ImageTopic
-from kohort.group.timers import revocation_timer, session_timer, target_timer
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 

@@ -14,7 +14,7 @@ from kohort.group.consumer.events import (
     MemberTargetDeleted,
     MemberTargetStored,
 )
-from kohort.group.timers import session_timer
+from kohort.group.group_timers import session_timer
 from kohort.model.errors import ErrorCode
 
 ALL = "foo-0,1,2,3,4,5 bar-0,1,2"

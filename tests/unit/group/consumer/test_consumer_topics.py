@@ -7,9 +7,9 @@ from tests.unit.group.consumer_world import ConsumerWorld, parts, topic_id
 
 from kohort.group.consumer.events import ConsumerGroupStored, MemberState
 from kohort.group.consumer.topics import metadata_hash
+from kohort.group.group_timers import target_timer
 from kohort.group.image import FixedTopics, ImageTopic
 from kohort.group.shard import followers_of
-from kohort.group.timers import target_timer
 from kohort.model.cause import CauseKind
 from kohort.model.errors import ErrorCode
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.unit.group.consumer_world import ConsumerWorld, Scripted, parts, topic_id
 
-from kohort.assign.server import ServerGroup
+from kohort.assign.server.spec import ServerGroup
 from kohort.group.consumer.commands import TargetMeasured
 from kohort.group.consumer.events import (
     ClassicMemberMetadata,
@@ -18,9 +18,9 @@ from kohort.group.consumer.events import (
     TargetStored,
 )
 from kohort.group.consumer.target import assignor_of, server_group
-from kohort.group.settings import GroupConfig
+from kohort.group.coordinator_settings import GroupConfig
+from kohort.group.group_timers import target_timer
 from kohort.group.shard import apply
-from kohort.group.timers import target_timer
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import IdPartitions

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.unit.group.story import START, Story
 
 from kohort.group.explain.explain import Explanation
-from kohort.group.explain.explained import Because, Outcome
-from kohort.group.explain.sentences import Names, chain, sentence
+from kohort.group.explain.explain_text import Names, chain, sentence
+from kohort.group.explain.rebalance_report import Because, Outcome
 
 NINE = {"a": {0, 1, 2}, "b": {3, 4, 5}, "c": {6, 7, 8}}
 

@@ -6,8 +6,8 @@ import pytest
 from tests.unit.group.consumer_story import ConsumerStory
 from tests.unit.group.story import START, Story
 
-from kohort.group.explain.explained import Outcome
-from kohort.group.explain.sentences import Names, chain, sentence
+from kohort.group.explain.explain_text import Names, chain, sentence
+from kohort.group.explain.rebalance_report import Outcome
 
 
 def said(story: Story) -> str:

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from kohort.assign.server_catalog import server_assignors
-from kohort.group.migration.kinds import Cost, Kind
-from kohort.group.migration.plan import Goal, Limits, LiveGroup, LiveMember, Plan, Restart, make_plan
+from kohort.assign.server.catalog import server_assignors
+from kohort.group.migration.member_kinds import Cost, Kind
+from kohort.group.migration.migration_plan import Goal, Limits, LiveGroup, LiveMember, Plan, Restart, make_plan
 from kohort.model.ids import TopicPartition
 
 UNIFORM = server_assignors(["uniform"])["uniform"]

@@ -11,12 +11,12 @@ from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.results import Result
 from kohort.group.shard import Shard
 from kohort.sim.checks.checker import Checker
-from kohort.sim.checks.ledgers import Ledgers
-from kohort.sim.host import Host
-from kohort.sim.network import Network
-from kohort.sim.node_host import NodeHost
-from kohort.sim.observer import Observers
-from kohort.sim.scheduler import Scheduler
+from kohort.sim.checks.world_ledgers import Ledgers
+from kohort.sim.kernel.broker_host import NodeHost
+from kohort.sim.kernel.host import Host
+from kohort.sim.kernel.network import Network
+from kohort.sim.kernel.scheduler import Scheduler
+from kohort.sim.kernel.world_observer import Observers
 
 SETTINGS = {
     "offsets.topic.num.partitions": "1",

@@ -44,12 +44,12 @@ from kohort.model.assignment import Assignment, Partitions
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.id_partitions import IdPartitions, id_partitions
 from kohort.model.ids import TopicPartition
-from kohort.node.config import Config
-from kohort.node.group_settings import group_settings
+from kohort.node.configuration.config import Config
+from kohort.node.groups.settings_from_config import group_settings
 from kohort.sim.checks.checker import Checker, InvariantBroken
-from kohort.sim.checks.ledgers import Ledgers
-from kohort.sim.observer import Observers
-from kohort.sim.scheduler import Scheduler
+from kohort.sim.checks.world_ledgers import Ledgers
+from kohort.sim.kernel.scheduler import Scheduler
+from kohort.sim.kernel.world_observer import Observers
 from kohort.wire.consumer_protocol import encode_assignment
 
 T, U = b"T" * 16, b"U" * 16

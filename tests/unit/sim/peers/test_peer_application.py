@@ -6,7 +6,7 @@ import pytest
 from tests.unit.sim.world_of_peers import SECOND_US, PeerWorld, text
 
 from kohort.model.ids import TopicPartition
-from kohort.sim.peers.kinds import Kind
+from kohort.sim.peers.client_kinds import Kind
 
 T = [TopicPartition("t", index) for index in range(4)]
 

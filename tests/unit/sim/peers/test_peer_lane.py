@@ -6,10 +6,10 @@ from random import Random
 from typing import Any
 
 from kohort.model.errors import ErrorCode
-from kohort.sim.host import Host
-from kohort.sim.network import End, Network
-from kohort.sim.peers.lane import CONNECT_US, Lane
-from kohort.sim.scheduler import Scheduler
+from kohort.sim.kernel.host import Host
+from kohort.sim.kernel.network import End, Network
+from kohort.sim.kernel.scheduler import Scheduler
+from kohort.sim.peers.peer_connection import CONNECT_US, Lane
 
 ADDRESS = ("n1", 9092)
 SECOND_US = 1_000_000

@@ -9,10 +9,10 @@ from random import Random
 
 import pytest
 
-from kohort.sim.host import Host
-from kohort.sim.network import End, Network
-from kohort.sim.programs.loop import NotSimulated, VirtualLoop
-from kohort.sim.scheduler import Scheduler
+from kohort.sim.kernel.host import Host
+from kohort.sim.kernel.network import End, Network
+from kohort.sim.kernel.scheduler import Scheduler
+from kohort.sim.programs.virtual_loop import NotSimulated, VirtualLoop
 
 ADDRESS = ("n1", 9092)
 

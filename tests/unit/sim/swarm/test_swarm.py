@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kohort.node.config import Config
-from kohort.sim.peers.kinds import KINDS
-from kohort.sim.swarm.drawing import FAMILIES, MIXES, draw_plan
-from kohort.sim.swarm.menu import MENU
-from kohort.sim.swarm.plan import show
+from kohort.node.configuration.config import Config
+from kohort.sim.peers.client_kinds import KINDS
+from kohort.sim.scenario.fault_menu import MENU
+from kohort.sim.scenario.world_plan import show
+from kohort.sim.swarm.seed_plan import FAMILIES, MIXES, draw_plan
 
 SEEDS = range(300)
 

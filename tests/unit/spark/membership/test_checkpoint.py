@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.client.offsets import OffsetAndMetadata
+from kohort.client.cluster.committed_offsets import OffsetAndMetadata
 from kohort.model.ids import TopicPartition
 from kohort.spark.membership.checkpoint import Checkpoint, OffsetMismatch
 from kohort.spark.membership.commit_mark import JOB
 from kohort.spark.membership.stream_offset import StreamOffset
-from kohort.spark.options.member import Mismatch
+from kohort.spark.options.member_options import Mismatch
 from kohort.spark.rows.rounds import OffsetRange
 
 HERE, ELSEWHERE = TopicPartition("flights", 0), TopicPartition("flights", 1)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.client.offsets import OffsetAndMetadata
+from kohort.client.cluster.committed_offsets import OffsetAndMetadata
 from kohort.model.ids import TopicPartition
 from kohort.spark.membership.commit_mark import JOB, CommitMark
 from kohort.spark.membership.new_checkpoint import CheckpointGone, NewCheckpoint
-from kohort.spark.options.member import ON_NEW_CHECKPOINT, OnNewCheckpoint
+from kohort.spark.options.member_options import ON_NEW_CHECKPOINT, OnNewCheckpoint
 
 P = TopicPartition("flights", 0)
 FINISHED, BEGUN = CommitMark("ab", 7).text, CommitMark("ab", -1).text

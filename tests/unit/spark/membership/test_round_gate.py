@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from kohort.client.cluster import Cluster
+from kohort.client.cluster.cluster import Cluster
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.tables.claims import Claim, Held
-from kohort.spark.tables.contract import TableBroken
+from kohort.spark.tables.fencing import Claim, Held
 from kohort.spark.tables.manifest_log import ENTRIES_PER_CHECKPOINT, ManifestLog, new_entry_id, now_ms
 from kohort.spark.tables.manifest_state import Entry, RowsFile, TableState
+from kohort.spark.tables.table import TableBroken
 
 P = TopicPartition("flights", 0)
 FUTURE_MS = 1 << 50

@@ -11,8 +11,8 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql.types import IntegerType, MapType, StringType, StructType
 
-from kohort.spark.tables.contract import SchemaMismatch
 from kohort.spark.tables.postgres_columns import Column, columns_of, ddl_of, from_csv, require_room, to_csv
+from kohort.spark.tables.table import SchemaMismatch
 
 AT = datetime(2020, 1, 2, 3, 4, 5, 678, UTC)
 

@@ -1,0 +1,4 @@
+"""Assignors that a coordinator runs for consumer groups (KIP-848).
+
+They take members and topics by id and return the target assignment.
+"""

@@ -1,0 +1,143 @@
+"""One assignor for both sides: what a leader runs in a classic group, run by the coordinator of a consumer group.
+
+A client-side assignor, or any function of a `GroupSpec`, is given the group by names: each member's topics, its
+previous target as what it owns, its rack, the user data of a classic member, its lags and reason. What it returns is
+checked (`server_checks`). It returns what members shall own in the end: a coordinator gives nothing away before its
+owner has let go, so nothing is withheld here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from operator import index
+
+from kohort.assign.custom import FunctionAssignor
+from kohort.assign.server.checked_assignor import TargetRefused, checked
+from kohort.assign.server.spec import ServerGroup, ServerMember
+from kohort.assign.spec import Assignor, GroupSpec, MemberSpec, RebalanceProtocol, TopicSpec
+from kohort.assign.user_data import unmarked
+from kohort.model.assignment import Assignment
+from kohort.model.id_partitions import IdPartitions
+from kohort.model.ids import TopicPartition
+from kohort.model.subscription import Subscription
+
+Given = Mapping[str, Iterable[TopicPartition] | Assignment]
+
+OWNED_IN = 1
+"""The generation of what members own by their previous targets: there is one truth, so all have the same."""
+
+
+class AdaptedAssignor:
+    """A client-side assignor as a server-side one."""
+
+    def __init__(self, name: str, intend: Callable[[GroupSpec], Given], *, is_withholding: bool = False) -> None:
+        self.name = name
+        self._intend = intend
+        self._is_withholding = is_withholding
+
+    def assign(self, group: ServerGroup) -> dict[str, IdPartitions]:
+        """Return the target of every member. Raises TargetRefused, and whatever the assignor raises."""
+        spec = group_spec(group, self.name)
+        given = _partitions(self._intend(spec), self.name)
+        if self._is_withholding and _withheld(spec, given):
+            # What was withheld is free once its owners have let go: that is the second round.
+            given = _partitions(self._intend(_after(spec, given)), self.name)
+        by_id = _by_id(group, given, self.name)
+        return checked(group, {member: mine.items() for member, mine in by_id.items()}, self.name)
+
+
+def adapted(assignor: Assignor) -> AdaptedAssignor:
+    """Return a client-side assignor as a server-side one of the same name.
+
+    Functions and ours say what they intend; of others that are cooperative, two rounds are run where one withholds.
+    """
+    intend = assignor if isinstance(assignor, FunctionAssignor) else getattr(assignor, "intended", None)
+    if intend is not None:
+        return AdaptedAssignor(assignor.name, intend)
+    is_withholding = RebalanceProtocol.COOPERATIVE in assignor.protocols
+    return AdaptedAssignor(assignor.name, assignor.assign, is_withholding=is_withholding)
+
+
+def group_spec(group: ServerGroup, name: str) -> GroupSpec:
+    """Return the group by names, as the assignor `name` shall see it."""
+    topics = group.topics
+    names: dict[frozenset[bytes], tuple[str, ...]] = {}
+    members = {}
+    for member_id, member in group.members.items():
+        subscribed = names.get(member.topics)
+        if subscribed is None:
+            known = member.topics.intersection(topics)
+            subscribed = names[member.topics] = tuple(sorted([topics[topic_id].name for topic_id in known]))
+        members[member_id] = _member_spec(group, member, subscribed, name)
+    return GroupSpec(members, {topic.name: TopicSpec(topic.partitions, topic.racks) for topic in topics.values()})
+
+
+def _member_spec(group: ServerGroup, member: ServerMember, subscribed: tuple[str, ...], name: str) -> MemberSpec:
+    owned = tuple(
+        TopicPartition(group.topics[topic_id].name, number)
+        for topic_id, numbers in member.previous
+        if topic_id in group.topics
+        for number in numbers
+    )
+    lags = {
+        TopicPartition(group.topics[topic_id].name, number): lag
+        for topic_id, each in member.lags
+        if topic_id in group.topics
+        for number, lag in each
+    }
+    said = member.metadata.get(name)
+    subscription = Subscription(
+        subscribed, said and unmarked(said[1] or None), owned, OWNED_IN if owned else -1, member.rack
+    )
+    return MemberSpec(subscription, member.instance_id, lags, member.reason, member.metadata)
+
+
+def _partitions(given: object, name: str) -> dict[str, frozenset[TopicPartition]]:
+    if not isinstance(given, Mapping):
+        raise TargetRefused(f"the assignor {name} returned {type(given).__name__}, not the partitions of each member")
+    found = {}
+    for member, each in given.items():
+        if isinstance(each, Assignment):
+            found[member] = each.partitions
+            continue
+        try:
+            found[member] = frozenset(TopicPartition(topic, index(number)) for topic, number in each)
+        except (TypeError, ValueError) as error:
+            raise TargetRefused(f"the assignor {name} gave {member} what are no partitions: {error}") from error
+    return found
+
+
+def _withheld(spec: GroupSpec, given: Mapping[str, frozenset[TopicPartition]]) -> bool:
+    """Return whether partitions that a member owned, and that exist, went to nobody."""
+    assigned = frozenset[TopicPartition]().union(*given.values())
+    owned = {each for member in spec.members.values() for each in member.subscription.owned}
+    return any(each.partition < spec.topics[each.topic].partitions for each in owned - assigned)
+
+
+def _after(spec: GroupSpec, given: Mapping[str, frozenset[TopicPartition]]) -> GroupSpec:
+    """Return the group as it joins again, each member owning what it was given."""
+    members = {}
+    for name, member in spec.members.items():
+        owned = tuple(sorted(given.get(name, ())))
+        subscription = replace(member.subscription, owned=owned, generation=OWNED_IN + 1 if owned else -1)
+        members[name] = replace(member, subscription=subscription)
+    return GroupSpec(members, spec.topics)
+
+
+def _by_id(
+    group: ServerGroup, given: Mapping[str, Iterable[TopicPartition]], name: str
+) -> dict[str, dict[bytes, list[int]]]:
+    ids = {topic.name: topic_id for topic_id, topic in group.topics.items()}
+    found: dict[str, dict[bytes, list[int]]] = {}
+    for member, partitions in given.items():
+        mine: dict[bytes, list[int]] = {}
+        for topic, number in partitions:
+            topic_id = ids.get(topic)
+            if topic_id is None:
+                raise TargetRefused(
+                    f"the assignor {name} gave {topic}-{number} to {member}: no such topic in the group"
+                )
+            mine.setdefault(topic_id, []).append(number)
+        found[member] = mine
+    return found

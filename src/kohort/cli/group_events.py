@@ -1,0 +1,180 @@
+"""Where `kohort explain` finds a group's events: in a cluster, in a broker's data directory, in a file.
+
+The law: whoever explains changes nothing. A cluster is read without a group; a directory is read without a broker, as
+it lies there, up to the last whole batch.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed
+from kohort.group.explain.explain import Explanation
+from kohort.group.explain.rebalance_report import EventFields, Told
+from kohort.model.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from kohort.client import Consumer
+
+EVENT_TOPIC = "__kohort_group_events"
+EVENTS = TopicPartition(EVENT_TOPIC, 0)
+POLL_RECORDS = 10_000
+IDLE_MS = 500
+LATELY = 50_000
+"""How many events of all groups are looked at where only the last rebalance is asked for."""
+
+
+Counted = Callable[[int], object]
+"""Hears how many more events were looked at."""
+
+
+class GroupFilter:
+    """Picks one group's events out of all; remembers which other groups there are."""
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.others: set[str] = set()
+        self._key = group_id.encode()
+
+    def read(self, key: bytes | None, value: bytes | None) -> EventFields | None:
+        """Return the event of a record, or None when it is not the group's, or none of ours."""
+        if key != self._key or value is None:
+            if key is not None and key != self._key:
+                self.others.add(key.decode("utf-8", "replace"))
+            return None
+        return parsed(value)
+
+
+def parsed(line: bytes) -> EventFields | None:
+    """Return an event written as JSON; None for what is not one."""
+    try:
+        fields: Any = json.loads(line)
+    except ValueError:
+        return None
+    return fields if isinstance(fields, dict) and isinstance(fields.get("at_ms"), int) else None
+
+
+# -- a cluster
+
+
+async def live_events(
+    consumer: Consumer, picked: GroupFilter, counted: Counted, *, following: bool = False, last: int | None = None
+) -> AsyncIterator[EventFields | None]:
+    """Yield the group's events; then end, or go on as they come, with a None for each idle wait.
+
+    They begin with the first one, or with the first of the `last` ones of all groups.
+    """
+    end = (await consumer.end_offsets([EVENTS]))[EVENTS]
+    position = (await consumer.beginning_offsets([EVENTS]))[EVENTS]
+    if last is not None:
+        position = max(position, end - last)
+    consumer.assign([EVENTS])
+    consumer.seek(EVENTS, position)
+    while following or position < end:
+        batches = await consumer.poll(timeout_ms=IDLE_MS, max_records=POLL_RECORDS)
+        for batch in batches:
+            for record in batch:
+                event = picked.read(record.key, record.value)
+                if event is not None:
+                    yield event
+            counted(batch.next_offset - position)
+            position = batch.next_offset
+        if following and position >= end:
+            yield None
+
+
+async def lately_told(bootstrap_servers: str, security: dict[str, Any], group_id: str) -> Told:
+    """Return what a cluster that has events says of a group, as far as its latest ones reach back."""
+    from kohort.client import Consumer
+
+    explanation = Explanation(group_id, last=1, keeps_events=False)
+    async with Consumer(bootstrap_servers=bootstrap_servers, auto_offset_reset="earliest", **security) as consumer:
+        async for event in live_events(consumer, GroupFilter(group_id), lambda _: None, last=LATELY):
+            if event is not None:
+                explanation.fold(event)
+    return explanation.told(now_ms())
+
+
+# -- a directory
+
+
+def stored_events(directory: Path, picked: GroupFilter, counted: Counted) -> Iterator[EventFields]:
+    """Yield the group's events from the segments of a broker that need not run. Raises CommandFailed."""
+    from kohort.broker.os_disk import OsDisk
+    from kohort.log.disk import StorageError
+    from kohort.log.segment import base_offsets, segment_name
+
+    if not directory.is_dir():
+        raise CommandFailed(f"there is no directory {directory}: give the --data directory of a kohort broker", USAGE)
+    disk = OsDisk(directory, is_read_only=True)
+    where = str(EVENTS)
+    try:
+        bases = base_offsets(disk.list(where), ".log")
+        if not bases:
+            raise CommandFailed(
+                f"{directory} holds no group events (no {where}): it is not the --data directory of a kohort broker, "
+                "or no group ever had a member there",
+                USAGE,
+            )
+        for base in bases:
+            file = disk.open(f"{where}/{segment_name(base, '.log')}")
+            yield from _events_in(file.read(0, file.size), picked, counted)
+            file.close()
+    except StorageError as error:
+        raise CommandFailed(f"{directory} cannot be read: {error}", FAILED) from None
+    finally:
+        disk.close()
+
+
+def _events_in(content: memoryview, picked: GroupFilter, counted: Counted) -> Iterator[EventFields]:
+    """Yield the group's events in a segment; what a crash left of its last batch is no whole one and is passed over."""
+    from kohort.wire.record_batches import CorruptBatch, check_batch, decode_batch, iter_batches
+
+    batches = iter_batches(content)
+    while True:
+        try:
+            found = next(batches, None)
+        except CorruptBatch:
+            return
+        if found is None:
+            return
+        header, batch = found
+        try:
+            check_batch(batch)
+            records = decode_batch(batch)
+        except CorruptBatch:
+            continue
+        for record in records:
+            event = picked.read(record.key, record.value)
+            if event is not None:
+                yield event
+        counted(header.record_count)
+
+
+# -- a file
+
+
+def filed_events(path: Path, picked: GroupFilter, counted: Counted) -> Iterator[EventFields]:
+    """Yield the group's events from lines of JSON, as `kohort consume __kohort_group_events` prints them."""
+    try:
+        with path.open("rb") as lines:
+            for line in lines:
+                event = parsed(line)
+                counted(1)
+                if event is None:
+                    continue
+                if event.get("group") == picked.group_id:
+                    yield event
+                else:
+                    picked.others.add(str(event.get("group")))
+    except OSError as error:
+        raise CommandFailed(f"{path} cannot be read: {error.strerror or error}", USAGE) from None
+
+
+def now_ms() -> int:
+    """Return the time of this machine, as milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,155 @@
+"""What a plan of a migration needs to know of a live group, and where it is read: descriptions, settings, events."""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from kohort.assign.server.catalog import UnknownAssignor, server_assignors
+from kohort.assign.server.spec import ServerAssignor
+from kohort.cli.group_events import EVENT_TOPIC, lately_told
+from kohort.cli.terminal.failure import USAGE, CommandFailed, unknown
+from kohort.group.explain.explain_text import Names
+from kohort.group.explain.rebalance_report import Identity, Told
+from kohort.group.migration.conversion_rules import is_state
+from kohort.group.migration.migration_plan import Goal, Limits, LiveGroup, LiveMember
+from kohort.model.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kohort.client import Admin
+    from kohort.client.admin.group_descriptions import GroupDescription, MemberDescription
+
+ECHOED = "kohort.group.migration.ignore.echoed.data"
+POLICY = "group.consumer.migration.policy"
+EMBEDDED = "kohort.group.migration.min.embedded.version"
+CONSUMER_SIZE = "group.consumer.max.size"
+CLASSIC_SIZE = "group.max.size"
+ASSIGNORS = "group.consumer.assignors"
+
+_UNREADABLE = (
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.UNSUPPORTED_VERSION,
+    ErrorCode.INVALID_REQUEST,
+)
+
+
+class GroupFacts(NamedTuple):
+    """A group, what its coordinator allows, what else is only assumed, and its events where there are any."""
+
+    group: LiveGroup
+    limits: Limits
+    doubts: list[str]
+    told: Told | None
+
+
+async def read_facts(args: argparse.Namespace, admin: Admin) -> GroupFacts:
+    """Return what a plan needs to know of a group. Raises CommandFailed."""
+    listed = {group.group_id: group for group in await admin.list_groups()}
+    if args.group not in listed:
+        raise unknown("group", args.group, listed, "a group begins when its first member joins")
+    kind = listed[args.group].group_type
+    if kind not in ("", "classic", "consumer"):
+        raise CommandFailed(f"{args.group} is a {kind} group: only classic and consumer groups become one another")
+    described = (await admin.describe_groups([args.group]))[args.group]
+    topics = {topic.name: (topic.topic_id, len(topic.partitions)) for topic in await admin.list_topics()}
+    told = await lately_told(args.bootstrap_server, args.security, args.group) if EVENT_TOPIC in topics else None
+    offers: Mapping[str, tuple[str, ...]] = {} if told is None else told.protocols
+    settings = await coordinator_settings(admin, args.group)
+    doubts: list[str] = []
+    limits = Limits(
+        has_consumer_protocol=await admin.has_consumer_protocol(args.group),
+        server_assignor=server_side(args, described, settings, doubts),
+        policy=(settings.get(POLICY) or "").lower() or None,
+        min_embedded_version=as_number(settings.get(EMBEDDED)),
+        max_consumer_size=as_number(settings.get(CONSUMER_SIZE)),
+        max_classic_size=as_number(settings.get(CLASSIC_SIZE)),
+        is_ours=EMBEDDED in settings,
+        ignores_echoed_data=settings.get(ECHOED) == "true",
+    )
+    names = names_of(described)
+    live = LiveGroup(
+        described.group_id,
+        described.group_type,
+        described.state,
+        described.protocol_type,
+        described.protocol,
+        tuple(
+            live_member(each, names(each.member_id), offers.get(each.member_id), has_state(each, described, limits))
+            for each in described.members
+        ),
+        topics,
+    )
+    return GroupFacts(live, limits, doubts, told)
+
+
+def names_of(group: GroupDescription) -> Names:
+    """Return what to call the members of a group."""
+    return Names({each.member_id: Identity(each.client_id, each.instance_id) for each in group.members})
+
+
+def has_state(member: MemberDescription, group: GroupDescription, limits: Limits) -> bool:
+    """Return whether a conversion would lose what an assignor sent along; Apache Kafka takes any bytes for that."""
+    if not limits.is_ours:
+        return bool(member.assignor_data)
+    said = [member.subscription]
+    return is_state(group.protocol, member.assignor_data, said, ignores_echoed=limits.ignores_echoed_data)
+
+
+def live_member(
+    member: MemberDescription, name: str, offers: tuple[str, ...] | None, has_assignor_data: bool
+) -> LiveMember:
+    """Return a member as plans see it."""
+    topics = frozenset(member.topics) | {partition.topic for partition in member.assignment | member.target}
+    return LiveMember(
+        member.member_id,
+        name,
+        member.is_native,
+        topics,
+        member.assignment,
+        member.instance_id,
+        member.rack,
+        None if member.subscription is None else member.subscription.version,
+        member.is_readable,
+        has_assignor_data,
+        None if member.is_native else offers,
+        member.regex,
+    )
+
+
+async def coordinator_settings(admin: Admin, group_id: str) -> dict[str, str]:
+    """Return the settings of the broker that coordinates a group, as far as they may be read."""
+    from kohort.client.admin.admin import ResourceType
+
+    coordinator = await admin.group_coordinator(group_id)
+    try:
+        found = await admin.describe_configs(ResourceType.BROKER, str(coordinator.node_id))
+    except KafkaError as error:
+        if error.code not in _UNREADABLE:
+            raise
+        return {}
+    return {name: entry.value for name, entry in found.items() if entry.value is not None}
+
+
+def server_side(
+    args: argparse.Namespace, group: GroupDescription, settings: Mapping[str, str], doubts: list[str]
+) -> ServerAssignor:
+    """Return the assignor that the coordinator will run."""
+    if args.goal is Goal.CONSUMER and args.assignor is not None:
+        try:
+            return next(iter(server_assignors([args.assignor]).values()))
+        except UnknownAssignor as error:
+            raise CommandFailed(f"{error}; of others it cannot be predicted what they move", USAGE) from None
+    name = group.protocol if group.group_type == "consumer" and group.protocol else ""
+    name = name or settings.get(ASSIGNORS, "uniform").split(",")[0].strip()
+    with suppress(UnknownAssignor):
+        return next(iter(server_assignors([name]).values()))
+    doubts.append(f"the server-side assignor {name} is not one that kohort knows: uniform stands in for it")
+    return server_assignors(["uniform"])["uniform"]
+
+
+def as_number(text: str | None) -> int | None:
+    """Return a setting's number, or None."""
+    return int(text) if text is not None and text.lstrip("-").isdigit() else None

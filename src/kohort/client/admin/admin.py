@@ -1,0 +1,348 @@
+"""Topics, settings, groups and their offsets: what an operator asks of a cluster, one coroutine for each.
+
+Every method raises a `KafkaError` whose text says what is wrong: a topic that exists or does not, a group that has
+members, a broker that cannot be reached. Nothing is changed unless the method's name says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, TypeVar, Unpack
+
+from kohort.client.admin.group_admin import GroupAdmin
+from kohort.client.arguments import by_partition, check_text, check_topic, of_type, texts, whole_number
+from kohort.client.cluster.cluster import Cluster
+from kohort.client.cluster.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP, OffsetAndTimestamp, list_offsets
+from kohort.client.cluster.metadata import Broker, ClusterView, TopicView
+from kohort.client.cluster.retry import retry
+from kohort.client.errors import PartitionErrors, UnknownTopic
+from kohort.client.settings import SecuritySettings, understood
+from kohort.model.errors import ErrorCode, KafkaError, error_for
+from kohort.model.ids import TopicPartition
+from kohort.net.sasl import Sasl
+from kohort.wire.message import Request
+from kohort.wire.messages import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteRecordsRequest,
+    DeleteTopicsRequest,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    MetadataRequest,
+)
+
+ResponseT = TypeVar("ResponseT")
+
+_TIMES = {"earliest": EARLIEST, "latest": LATEST, "max-timestamp": MAX_TIMESTAMP}
+_SET, _DELETE = 0, 1
+
+
+class ResourceType(IntEnum):
+    """What a setting belongs to."""
+
+    TOPIC = 2
+    BROKER = 4
+    GROUP = 32
+
+
+class ConfigSource(IntEnum):
+    """Where a setting's value comes from."""
+
+    UNKNOWN = -1
+    DYNAMIC_TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One setting. `value` is None where it is not set, or too secret to show."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    is_read_only: bool
+    is_sensitive: bool
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nobody has set it for this resource."""
+        return self.source in (ConfigSource.DEFAULT, ConfigSource.STATIC_BROKER, ConfigSource.DYNAMIC_DEFAULT_BROKER)
+
+
+class Admin(GroupAdmin):
+    """An operator's view of one cluster. Use it as `async with Admin(…) as admin`, or `start` and `stop` it."""
+
+    @understood()
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str],
+        *,
+        client_id: str = "kohort",
+        request_timeout_ms: int = 30_000,
+        start_timeout_ms: int = 10_000,
+        tls: ssl.SSLContext | None = None,
+        sasl: Sasl | None = None,
+        **security: Unpack[SecuritySettings],
+    ) -> None:
+        del security  # They have become `tls` and `sasl`.
+        cluster = Cluster(
+            bootstrap_servers,
+            client_id=client_id,
+            request_timeout_ms=request_timeout_ms,
+            start_timeout_ms=start_timeout_ms,
+            tls=tls,
+            sasl=sasl,
+        )
+        super().__init__(cluster)
+        self._timeout_ms = request_timeout_ms
+
+    async def __aenter__(self) -> Admin:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Connect; a second time does nothing. Raises `BrokerUnreachable`, RuntimeError after `stop`."""
+        await self._cluster.start()
+
+    async def stop(self) -> None:
+        """End every connection."""
+        await self._cluster.close()
+
+    # The cluster and its topics
+
+    async def describe_cluster(self) -> ClusterView:
+        """Return the cluster's id, controller and brokers."""
+        await self._cluster.refresh()
+        return self._cluster.view
+
+    async def list_topics(self) -> list[TopicView]:
+        """Return every topic, internal ones too, by name."""
+        answer = await self._retry(MetadataRequest(topics=None, allow_auto_topic_creation=False))
+        return sorted(ClusterView.read(answer).topics.values(), key=lambda topic: topic.name)
+
+    async def describe_topics(self, names: Iterable[str]) -> dict[str, TopicView]:
+        """Return these topics by name. Raises `UnknownTopic`."""
+        wanted = texts("names", names)
+        topics = [MetadataRequest.Topic(name=name) for name in wanted]
+        answer = await self._retry(MetadataRequest(topics=topics, allow_auto_topic_creation=False))
+        found = ClusterView.read(answer).topics
+        for name in wanted:
+            topic = found.get(name)
+            if topic is None or topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise UnknownTopic(name)
+            if topic.error is not ErrorCode.NONE and not topic.partitions:
+                raise KafkaError(topic.error, f"topic {name!r}: {topic.error.text}")
+        return {name: found[name] for name in wanted}
+
+    async def create_topic(
+        self,
+        name: str,
+        partitions: int | None = None,
+        replication_factor: int = -1,
+        configs: Mapping[str, str] | None = None,
+    ) -> None:
+        """Create a topic and wait until it can be used. None and -1 take the cluster's defaults.
+
+        Raises TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_CONFIG, INVALID_REPLICATION_FACTOR.
+        """
+        check_topic(name)
+        if partitions is not None:
+            partitions = whole_number("partitions", partitions, 1)
+        topic = CreateTopicsRequest.Topic(
+            name=name,
+            num_partitions=-1 if partitions is None else partitions,
+            replication_factor=whole_number("replication_factor", replication_factor, -1, 2**15 - 1),
+            configs=[
+                CreateTopicsRequest.Topic.Config(name=key, value=value)
+                for key, value in _settings("configs", {} if configs is None else configs).items()
+            ],
+        )
+        answer = await self._controller(CreateTopicsRequest(topics=[topic], timeout_ms=self._timeout_ms))
+        for result in answer.topics:
+            _check(result.error_code, f"topic {name!r} was not created", result.error_message)
+        await self._settled(name, lambda found: bool(found.partitions) and _has_leaders(found))
+
+    async def delete_topic(self, name: str) -> None:
+        """Delete a topic and its records, and wait until it is gone. Raises `UnknownTopic`."""
+        check_topic(name)
+        request = DeleteTopicsRequest(
+            topics=[DeleteTopicsRequest.Topic(name=name)], topic_names=[name], timeout_ms=self._timeout_ms
+        )
+        for result in (await self._controller(request)).responses:
+            if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise UnknownTopic(name)
+            _check(result.error_code, f"topic {name!r} was not deleted", result.error_message)
+        await self._settled(name, lambda found: found.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    async def create_partitions(self, name: str, count: int) -> None:
+        """Grow a topic to `count` partitions in all. Raises `UnknownTopic`, INVALID_PARTITIONS."""
+        check_topic(name)
+        count = whole_number("count", count, 1)
+        request = CreatePartitionsRequest(
+            topics=[CreatePartitionsRequest.Topic(name=name, count=count, assignments=None)],
+            timeout_ms=self._timeout_ms,
+        )
+        for result in (await self._controller(request)).results:
+            if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise UnknownTopic(name)
+            _check(result.error_code, f"topic {name!r} was not grown", result.error_message)
+        await self._settled(name, lambda found: len(found.partitions) >= count and _has_leaders(found))
+
+    async def list_offsets(
+        self, wanted: Mapping[TopicPartition, str | int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """Return the offset of each partition at "earliest", "latest", "max-timestamp" or a time in milliseconds.
+
+        None stands for a time after the last record. Raises `UnknownTopic`, `UnknownPartition`.
+        """
+        times = {partition: _time(at) for partition, at in by_partition("wanted", wanted).items()}
+        return await list_offsets(self._cluster, times)
+
+    async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Delete the records before these offsets (-1: all); return the new first offsets. Raises `PartitionErrors`."""
+        by_leader: dict[Broker, dict[str, DeleteRecordsRequest.Topic]] = {}
+        for partition, offset in by_partition("before", before).items():
+            offset = whole_number("offset", offset, -1, 2**63 - 1)
+            topics = by_leader.setdefault(await self._cluster.leader(partition), {})
+            topic = topics.setdefault(partition.topic, DeleteRecordsRequest.Topic(name=partition.topic))
+            topic.partitions.append(
+                DeleteRecordsRequest.Topic.Partition(partition_index=partition.partition, offset=offset)
+            )
+        first: dict[TopicPartition, int] = {}
+        failed: dict[TopicPartition, ErrorCode] = {}
+        for leader, topics in by_leader.items():
+            request = DeleteRecordsRequest(topics=list(topics.values()), timeout_ms=self._timeout_ms)
+            for result in (await self._cluster.call(leader, request)).topics:
+                for entry in result.partitions:
+                    partition = TopicPartition(result.name, entry.partition_index)
+                    if entry.error_code:
+                        failed[partition] = error_for(entry.error_code)
+                    else:
+                        first[partition] = entry.low_watermark
+        if failed:
+            raise PartitionErrors("records were not deleted", failed)
+        return first
+
+    # Settings
+
+    async def describe_configs(self, kind: ResourceType, name: str) -> dict[str, ConfigEntry]:
+        """Return the settings of a topic, a broker (by its id as text) or a group, by name."""
+        kind = _kind(kind, name)
+        resource = DescribeConfigsRequest.Resource(resource_type=kind, resource_name=name, configuration_keys=None)
+        request = DescribeConfigsRequest(resources=[resource])
+        answer: DescribeConfigsResponse
+        if kind is ResourceType.BROKER and (broker := self._cluster.view.brokers.get(int(name))) is not None:
+            answer = await self._cluster.call(broker, request)
+        else:
+            answer = await self._retry(request)
+        result = answer.results[0]
+        _check(result.error_code, f"{kind.name.lower()} {name!r}", result.error_message)
+        return {
+            entry.name: ConfigEntry(
+                entry.name, entry.value, _source(entry.config_source), entry.read_only, entry.is_sensitive
+            )
+            for entry in result.configs
+        }
+
+    async def alter_configs(self, kind: ResourceType, name: str, changes: Mapping[str, str | None]) -> None:
+        """Set settings of a topic, broker or group; None takes a setting back to its default. Raises INVALID_CONFIG."""
+        kind = _kind(kind, name)
+        resource = IncrementalAlterConfigsRequest.Resource(
+            resource_type=kind,
+            resource_name=name,
+            configs=[
+                IncrementalAlterConfigsRequest.Resource.Config(
+                    name=key, config_operation=_DELETE if value is None else _SET, value=value
+                )
+                for key, value in _settings("changes", changes).items()
+            ],
+        )
+        answer = await self._controller(IncrementalAlterConfigsRequest(resources=[resource]))
+        for result in answer.responses:
+            _check(result.error_code, f"{kind.name.lower()} {name!r} was not changed", result.error_message)
+
+    # The inside
+
+    async def _retry(self, request: Request[ResponseT]) -> ResponseT:
+        cluster = self._cluster
+        return await retry(lambda: cluster.call_any(request), waits=cluster.waits(), timeout_ms=self._timeout_ms)
+
+    async def _controller(self, request: Request[ResponseT]) -> ResponseT:
+        cluster = self._cluster
+        # Not tried again: a change whose answer was lost may have been made.
+        return await cluster.call_controller(request, timeout_ms=self._timeout_ms + 5000)
+
+    async def _settled(self, name: str, is_settled: Callable[[TopicView], bool]) -> None:
+        """Wait until every broker that is asked agrees, for a while: metadata spreads a moment after the answer."""
+        waits = self._cluster.waits(initial_ms=5)
+        deadline_s = asyncio.get_running_loop().time() + self._timeout_ms / 1000
+        gone = TopicView(name, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        while asyncio.get_running_loop().time() < deadline_s:
+            topics = [MetadataRequest.Topic(name=name)]
+            answer = await self._retry(MetadataRequest(topics=topics, allow_auto_topic_creation=False))
+            if is_settled(ClusterView.read(answer).topics.get(name, gone)):
+                return
+            await asyncio.sleep(waits.next_s())
+
+
+def _time(at: object) -> int:
+    if isinstance(at, str):
+        if at not in _TIMES:
+            raise ValueError(f"{at!r} is not {', '.join(map(repr, _TIMES))}, or a time in milliseconds")
+        return _TIMES[at]
+    return whole_number("a time in milliseconds", at, min(_TIMES.values()), 2**63 - 1)
+
+
+def _kind(kind: int, name: str) -> ResourceType:
+    check_text("name", name)
+    try:
+        found = ResourceType(kind)
+    except ValueError:
+        raise ValueError(f"kind={kind!r} is no ResourceType: {', '.join(each.name for each in ResourceType)}") from None
+    if found is ResourceType.BROKER and not name.isdecimal():
+        raise ValueError(f"name={name!r} is no broker's id: expected a number as a str")
+    return found
+
+
+def _settings(name: str, values: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return settings as the wire has them: numbers and truth as text, None as it is."""
+    if not isinstance(values, Mapping):
+        raise of_type(name, values, "a dict of names and values")
+    found: dict[str, str | None] = {}
+    for key, value in values.items():
+        check_text(f"a name in {name}", key)
+        if not isinstance(value, str | int | float | None):
+            raise of_type(key, value, "a str")
+        found[key] = str(value).lower() if isinstance(value, bool) else None if value is None else str(value)
+    return found
+
+
+def _has_leaders(topic: TopicView) -> bool:
+    return all(partition.leader >= 0 for partition in topic.partitions.values())
+
+
+def _check(code: int, what: str, message: str | None) -> None:
+    if code:
+        found = error_for(code)
+        raise KafkaError(found, f"{what}: {message or found.text}")
+
+
+def _source(number: int) -> ConfigSource:
+    try:
+        return ConfigSource(number)
+    except ValueError:
+        return ConfigSource.UNKNOWN

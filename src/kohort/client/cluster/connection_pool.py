@@ -1,0 +1,112 @@
+"""The open connections of a client, one for each address, opened when first needed and again after they broke.
+
+An address that failed is not tried again before its wait is over (`reconnect.backoff.ms`), so that a broker that is
+down costs neither it nor us a storm of attempts. Whoever asks meanwhile waits with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+
+from kohort.client.cluster.retry import Waits
+from kohort.model.errors import KafkaError
+from kohort.net.connection import Connection
+from kohort.net.sasl import Sasl
+
+
+class _Peer:
+    def __init__(self, waits: Waits) -> None:
+        self.connection: Connection | None = None
+        self.lock = asyncio.Lock()
+        self.waiting = 0
+        self.waits = waits
+        self.not_before_s = 0.0
+
+
+class Pool:
+    """Connections by address and lane. Brokers answer each connection in order, so what waits has a lane of its own."""
+
+    def __init__(
+        self,
+        client_id: str,
+        *,
+        random: Callable[[], float],
+        connect_timeout_ms: int,
+        tls: ssl.SSLContext | None,
+        sasl: Sasl | None,
+    ) -> None:
+        self._client_id = client_id
+        self._random = random
+        self._connect_timeout_ms = connect_timeout_ms
+        self._tls = tls
+        self._sasl = sasl
+        self._peers: dict[tuple[str, int, str], _Peer] = {}
+        self._apart: dict[Connection, None] = {}
+        self._is_closed = False
+
+    async def connection(self, host: str, port: int, lane: str = "") -> Connection:
+        """Return the open connection to an address. Raises `KafkaError` where it cannot be opened."""
+        peer = self._peers.get((host, port, lane))
+        if peer is None:
+            peer = self._peers[host, port, lane] = _Peer(Waits(self._random, initial_ms=50))
+        # Whoever comes while others wait for the connection waits behind them: requests keep the order of their calls.
+        if not peer.waiting and peer.connection is not None and not peer.connection.is_closed:
+            return peer.connection
+        peer.waiting += 1
+        try:
+            return await self._connect(peer, host, port)
+        finally:
+            peer.waiting -= 1
+
+    async def _connect(self, peer: _Peer, host: str, port: int) -> Connection:
+        async with peer.lock:
+            if peer.connection is not None and not peer.connection.is_closed:
+                return peer.connection
+            now_s = asyncio.get_running_loop().time()
+            if now_s < peer.not_before_s:
+                await asyncio.sleep(peer.not_before_s - now_s)
+            try:
+                peer.connection = await self._open(host, port)
+            except KafkaError:
+                peer.not_before_s = asyncio.get_running_loop().time() + peer.waits.next_s()
+                raise
+            peer.waits.reset()
+            return peer.connection
+
+    def connected(self, host: str, port: int, lane: str = "") -> Connection | None:
+        """Return the connection to an address if it is open and nobody waits for it."""
+        peer = self._peers.get((host, port, lane))
+        if peer is None or peer.waiting or peer.connection is None or peer.connection.is_closed:
+            return None
+        return peer.connection
+
+    async def open_apart(self, host: str, port: int) -> Connection:
+        """Open a connection of the caller's own, for requests that others must not queue behind."""
+        connection = await self._open(host, port)
+        self._apart = {other: None for other in self._apart if not other.is_closed} | {connection: None}
+        return connection
+
+    def drop(self) -> None:
+        """Close every connection; others may be opened."""
+        for peer in self._peers.values():
+            if peer.connection is not None:
+                peer.connection.close()
+        for connection in self._apart:
+            connection.close()
+        self._peers.clear()
+        self._apart.clear()
+
+    def close(self) -> None:
+        """Close every connection, for good."""
+        self._is_closed = True
+        self.drop()
+
+    async def _open(self, host: str, port: int) -> Connection:
+        connection = await Connection.open(
+            host, port, self._client_id, tls=self._tls, sasl=self._sasl, timeout_ms=self._connect_timeout_ms
+        )
+        if self._is_closed:
+            connection.close()
+        return connection

@@ -1,0 +1,145 @@
+"""Offsets by time: the first, the next to be written, the first at or after a timestamp (ListOffsets).
+
+Asked at each partition's leader; a leader that moved is looked up and asked again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from kohort.client.cluster.cluster import Cluster
+from kohort.client.cluster.metadata import Broker
+from kohort.client.cluster.offset_specs import EARLIEST, LATEST, MAX_TIMESTAMP, READ_COMMITTED, READ_UNCOMMITTED
+from kohort.client.cluster.retry import is_worth_a_retry, remaining_ms
+from kohort.client.errors import PartitionErrors, UnknownPartition, UnknownTopic
+from kohort.model.errors import ErrorCode, KafkaError, error_for
+from kohort.model.ids import TopicPartition
+from kohort.wire.messages import ListOffsetsRequest
+
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "MAX_TIMESTAMP",
+    "READ_COMMITTED",
+    "READ_UNCOMMITTED",
+    "OffsetAndTimestamp",
+    "list_ends",
+    "list_offsets",
+]
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """An offset found; `timestamp_ms` is -1 for the first and last offsets, `leader_epoch` -1 where not known."""
+
+    offset: int
+    timestamp_ms: int = -1
+    leader_epoch: int = -1
+
+
+async def list_offsets(
+    cluster: Cluster,
+    wanted: Mapping[TopicPartition, int],
+    *,
+    isolation: int = READ_UNCOMMITTED,
+    timeout_ms: int | None = None,
+    gone: set[TopicPartition] | None = None,
+) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+    """Return the offset of each partition for a timestamp in milliseconds, or EARLIEST, LATEST, MAX_TIMESTAMP.
+
+    None stands for a timestamp after the last record. With `gone`, partitions that the cluster does not have are put
+    there and left out. Raises `UnknownTopic`, `UnknownPartition`, `PartitionErrors`, or the `KafkaError` that lasted
+    until the time was up.
+    """
+    deleted: set[TopicPartition] = set() if gone is None else gone
+    deadline_s = asyncio.get_running_loop().time() + (timeout_ms or 2 * cluster.request_timeout_ms) / 1000
+    waits = cluster.waits()
+    found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
+    while left := {each: time_ms for each, time_ms in wanted.items() if each not in found and each not in deleted}:
+        failed: dict[TopicPartition, ErrorCode] = {}
+        by_leader: dict[Broker, dict[TopicPartition, int]] = {}
+        for partition, timestamp in left.items():
+            if gone is not None and await _is_gone(cluster, partition.topic):
+                deleted.add(partition)
+                continue
+            try:
+                leader = await cluster.leader(partition)
+            except KafkaError as error:
+                if gone is not None and isinstance(error, UnknownTopic | UnknownPartition):
+                    deleted.add(partition)
+                    continue
+                if not _may_pass(error.code, deadline_s):
+                    raise
+                failed[partition] = error.code
+            else:
+                by_leader.setdefault(leader, {})[partition] = timestamp
+        asked = [_ask(cluster, leader, part, isolation, deadline_s) for leader, part in by_leader.items()]
+        for answer in await asyncio.gather(*asked):
+            for partition, outcome in answer.items():
+                if isinstance(outcome, ErrorCode):
+                    failed[partition] = outcome
+                else:
+                    found[partition] = outcome
+        if failed:
+            if not all(_may_pass(code, deadline_s) for code in failed.values()):
+                raise PartitionErrors("offsets could not be listed", failed)
+            cluster.want_refresh()
+            await asyncio.sleep(waits.next_s())
+    return found
+
+
+async def list_ends(
+    cluster: Cluster,
+    partitions: Iterable[TopicPartition],
+    which: int,
+    isolation: int = 0,
+    gone: set[TopicPartition] | None = None,
+) -> dict[TopicPartition, int]:
+    """Return the first (EARLIEST) or next (LATEST) offset of each partition. Raises as `list_offsets` does."""
+    found = await list_offsets(cluster, dict.fromkeys(partitions, which), isolation=isolation, gone=gone)
+    return {partition: entry.offset for partition, entry in found.items() if entry is not None}
+
+
+async def _is_gone(cluster: Cluster, topic: str) -> bool:
+    """Return whether the cluster says twice that it has no such topic: a view may be older than the topic."""
+    if not cluster.view.is_gone(topic):
+        return False
+    await cluster.refresh()
+    return cluster.view.is_gone(topic)
+
+
+def _may_pass(code: ErrorCode, deadline_s: float) -> bool:
+    return is_worth_a_retry(KafkaError(code)) and asyncio.get_running_loop().time() < deadline_s
+
+
+async def _ask(
+    cluster: Cluster, leader: Broker, wanted: Mapping[TopicPartition, int], isolation: int, deadline_s: float
+) -> dict[TopicPartition, OffsetAndTimestamp | ErrorCode | None]:
+    topics: dict[str, ListOffsetsRequest.Topic] = {}
+    for partition, timestamp in sorted(wanted.items()):
+        topic = topics.setdefault(partition.topic, ListOffsetsRequest.Topic(name=partition.topic))
+        topic.partitions.append(
+            ListOffsetsRequest.Topic.Partition(partition_index=partition.partition, timestamp=timestamp)
+        )
+    timeout_ms = min(cluster.request_timeout_ms, remaining_ms(deadline_s))
+    request = ListOffsetsRequest(
+        replica_id=-1, isolation_level=isolation, topics=list(topics.values()), timeout_ms=timeout_ms
+    )
+    try:
+        answer = await cluster.call(leader, request)
+    except KafkaError as error:
+        if not is_worth_a_retry(error):
+            raise
+        return dict.fromkeys(wanted, error.code)
+    outcomes: dict[TopicPartition, OffsetAndTimestamp | ErrorCode | None] = {}
+    for found in answer.topics:
+        for entry in found.partitions:
+            partition = TopicPartition(found.name, entry.partition_index)
+            if entry.error_code:
+                outcomes[partition] = error_for(entry.error_code)
+            elif entry.offset < 0:
+                outcomes[partition] = None
+            else:
+                outcomes[partition] = OffsetAndTimestamp(entry.offset, entry.timestamp, entry.leader_epoch)
+    return {partition: outcomes.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR) for partition in wanted}

@@ -1,0 +1,4 @@
+"""The consumer: subscription, positions, fetching, delivery of records, commits.
+
+Ranges of offsets without a group, for Spark's executors.
+"""

@@ -1,0 +1,273 @@
+"""What a consumer yields: a run of one partition's records, with the bytes that came.
+
+Raw record batches are kept as views of the answer they came in. The law: iterating yields the records with
+`first_offset` ≤ offset < `next_offset` that a reader of the isolation level may see, in order, each once. A consumer
+decodes a batch before it hands it out (`readable`), so iterating what it returned raises nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from operator import itemgetter, lt
+from typing import TYPE_CHECKING, NamedTuple
+
+from kohort.client.consumer.deserializers import Deserializers
+from kohort.client.errors import DeserializationFailed
+from kohort.model.ids import TopicPartition
+from kohort.wire.record_batches import (
+    BatchHeader,
+    CompressionUnavailable,
+    ControlType,
+    CorruptBatch,
+    Record,
+    check_batch,
+    control_type,
+    decode_batch,
+    iter_batches,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Unreadable = CorruptBatch | CompressionUnavailable | DeserializationFailed
+"""Why a record batch, or a record of it, cannot be read."""
+
+CORRUPT_ANSWERS = 5
+"""How many answers of a broker without a readable batch a reader takes before it raises."""
+
+_OFFSET = itemgetter(0)
+
+
+class Raw(NamedTuple):
+    """One record batch as it came."""
+
+    header: BatchHeader
+    view: memoryview
+
+
+class Batch:
+    """Records of one partition. `high_watermark` is the partition's when they were fetched, for the lag."""
+
+    __slots__ = (
+        "_check_crcs",
+        "_deserializers",
+        "_raw",
+        "_records",
+        "_whole",
+        "first_offset",
+        "high_watermark",
+        "leader_epoch",
+        "next_offset",
+        "partition",
+    )
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        raw: Sequence[Raw],
+        *,
+        first_offset: int,
+        next_offset: int,
+        high_watermark: int,
+        whole: memoryview | None = None,
+        check_crcs: bool = True,
+        records: list[Record] | None = None,
+        deserializers: Deserializers | None = None,
+    ) -> None:
+        self.partition = partition
+        self.first_offset = first_offset
+        self.next_offset = next_offset
+        self.high_watermark = high_watermark
+        self.leader_epoch = raw[-1].header.partition_leader_epoch if raw else -1
+        self._raw = raw
+        self._whole = whole
+        self._check_crcs = check_crcs
+        self._records = records
+        self._deserializers = deserializers
+
+    @property
+    def records(self) -> list[Record]:
+        """The records, decoded on first use. Raises `CorruptBatch`, CompressionUnavailable, `DeserializationFailed`."""
+        if self._records is None:
+            _, error = self.readable()
+            if error is not None:
+                raise error
+        assert self._records is not None, "a batch that can be read has its records"
+        return self._records
+
+    def readable(self) -> tuple[Batch, Unreadable | None]:
+        """Decode the records; return the part before the first that cannot be read, and why it cannot."""
+        if self._records is not None:
+            return self, None
+        first, stop = self.first_offset, self.next_offset
+        records: list[Record] = []
+        error: Unreadable | None = None
+        for header, view in self._raw:
+            try:
+                decoded = self._decoded(header, view)
+            except (CorruptBatch, CompressionUnavailable) as raised:
+                stop = max(first, header.base_offset)
+                error = _placed(raised, self.partition, stop, header.last_offset + 1)
+                break
+            if header.base_offset < first or header.last_offset >= stop:
+                decoded = [record for record in decoded if first <= record.offset < stop]
+            records += decoded
+        if self._deserializers is not None:
+            records, failed = self._deserializers.apply(self.partition, records)
+            if failed is not None:
+                stop, error = failed.offset, failed
+        if error is not None:
+            return self._part(first, stop, records), error
+        self._records = records
+        return self, None
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self.records)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __repr__(self) -> str:
+        return f"Batch({self.partition}, offsets {self.first_offset} to {self.next_offset})"
+
+    @property
+    def size(self) -> int:
+        """Bytes of the raw record batches, compressed as they came."""
+        return sum(len(raw.view) for raw in self._raw)
+
+    @property
+    def most_records(self) -> int:
+        """How many records there may be at most; known without decoding any."""
+        return len(self._records) if self._records is not None else sum(raw.header.record_count for raw in self._raw)
+
+    @property
+    def buffer(self) -> memoryview:
+        """The raw record batches in one piece; the first and last may hold records outside of this batch's offsets."""
+        if self._whole is None:
+            self._whole = memoryview(b"".join([raw.view for raw in self._raw]))
+        return self._whole
+
+    def split(self, count: int) -> tuple[Batch, Batch]:
+        """Return the first `count` records and the rest, as two batches."""
+        records = self.records
+        cut = records[count].offset if count < len(records) else self.next_offset
+        return self._part(self.first_offset, cut, records[:count]), self._part(cut, self.next_offset, records[count:])
+
+    def to_arrow(self) -> pa.RecordBatch:
+        """Return the records as one Arrow record batch: offset, timestamp, key, value as bytes. Needs pyarrow."""
+        from kohort.client.decode.arrow_decoder import to_arrow
+
+        return to_arrow(
+            self.buffer,
+            self.partition.topic,
+            self.partition.partition,
+            first_offset=self.first_offset,
+            stop_offset=self.next_offset,
+            check_crcs=self._check_crcs,
+        )
+
+    def _decoded(self, header: BatchHeader, view: memoryview) -> list[Record]:
+        if self._check_crcs:
+            check_batch(view)
+        decoded = decode_batch(view)
+        offsets = list(map(_OFFSET, decoded))
+        is_ascending = all(map(lt, offsets, islice(offsets, 1, None)))
+        if offsets and not (is_ascending and header.base_offset <= offsets[0] and offsets[-1] <= header.last_offset):
+            raise CorruptBatch(f"the offsets of the records in the batch at offset {header.base_offset} are impossible")
+        return decoded
+
+    def _part(self, first_offset: int, next_offset: int, records: list[Record]) -> Batch:
+        raw = [
+            one for one in self._raw if one.header.base_offset < next_offset and one.header.last_offset >= first_offset
+        ]
+        return Batch(
+            self.partition,
+            raw,
+            first_offset=first_offset,
+            next_offset=next_offset,
+            high_watermark=self.high_watermark,
+            check_crcs=self._check_crcs,
+            records=records,
+        )
+
+
+class Visible(NamedTuple):
+    """What a reader may see of a fetched buffer. `whole` spans `raw` where nothing between them is hidden.
+
+    `next_offset` is the first offset that is still to be read; `fault` says why the bytes behind it cannot be.
+    """
+
+    raw: list[Raw]
+    whole: memoryview | None
+    next_offset: int
+    fault: CorruptBatch | None = None
+
+
+def visible_batches(
+    records: memoryview,
+    fetch_offset: int,
+    aborted: Sequence[tuple[int, int]] | None,
+    *,
+    stop: int | None = None,
+    check_crcs: bool = True,
+) -> Visible:
+    """Return the record batches of a fetched buffer that a reader may see.
+
+    `aborted` are the (producer id, first offset) of aborted transactions, None for a reader that sees uncommitted
+    records. Control batches are never seen (KIP-98). What comes before a fault is returned with it; `stop` is the
+    offset that no record reaches. The CRCs of batches that are not shown are checked here.
+    """
+    raw: list[Raw] = []
+    next_offset = fetch_offset
+    upcoming = sorted(aborted or (), key=lambda entry: entry[1])
+    aborting: set[int] = set()
+    at = position = start = end = 0
+    fault: CorruptBatch | None = None
+    try:
+        for header, view in iter_batches(records):
+            begin, position = position, position + len(view)
+            base_offset, last_offset = header.base_offset, header.last_offset
+            if last_offset < fetch_offset and next_offset == fetch_offset:
+                continue
+            if base_offset > last_offset or last_offset < next_offset or (stop is not None and last_offset >= stop):
+                raise CorruptBatch(f"a batch says that it holds the offsets {base_offset} to {last_offset}")
+            while at < len(upcoming) and upcoming[at][1] <= last_offset:
+                aborting.add(upcoming[at][0])
+                at += 1
+            if header.is_control or (header.is_transactional and header.producer_id in aborting):
+                if check_crcs:
+                    check_batch(view)
+                if header.is_control and header.producer_id in aborting and _ends_by_abort(view):
+                    aborting.discard(header.producer_id)
+            else:
+                start = begin if not raw else start
+                end = position
+                raw.append(Raw(header, view))
+            next_offset = last_offset + 1
+    except (CorruptBatch, CompressionUnavailable) as error:
+        fault = CorruptBatch(error.text)
+    is_whole = raw and sum(len(view) for _, view in raw) == end - start
+    return Visible(raw, records[start:end] if is_whole else None, next_offset, fault)
+
+
+def _ends_by_abort(view: memoryview) -> bool:
+    """Return whether a control batch aborts a transaction; a cleaner may have left it without its record."""
+    return any(control_type(record) is ControlType.ABORT for record in decode_batch(view))
+
+
+def unreadable(partition: TopicPartition, offset: int, next_offset: int | None, why: str) -> CorruptBatch:
+    """Return what `poll` raises at a record batch that cannot be read."""
+    further = "a later offset" if next_offset is None else str(next_offset)
+    text = f"{partition} cannot be read at offset {offset}: {why}; seek to {further} to leave it out"
+    return CorruptBatch(text, partition, offset, next_offset)
+
+
+def _placed(
+    error: CorruptBatch | CompressionUnavailable, partition: TopicPartition, offset: int, next_offset: int
+) -> Unreadable:
+    if isinstance(error, CorruptBatch):
+        return unreadable(partition, offset, next_offset, error.text)
+    error.text = f"{partition} at offset {offset}: {error.text}"
+    error.args = (f"{error.code.name}: {error.text}",)
+    return error

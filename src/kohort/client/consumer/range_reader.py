@@ -1,0 +1,327 @@
+"""Reads ranges of offsets with a plain blocking socket: what a Spark executor needs, without a loop or a group.
+
+One Fetch is always under way while the caller works on the answer before it, and nothing more is held. Record batches
+come as views of the memory they were received into: nothing is decoded here. Leaders are followed when they move.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from random import random
+from typing import TypeVar
+
+from kohort.client.cluster.bootstrap_addresses import parse_addresses
+from kohort.client.cluster.list_offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from kohort.client.cluster.metadata import Broker, ClusterView, read_view
+from kohort.client.cluster.retry import Waits, is_worth_a_retry
+from kohort.client.consumer.batch import CORRUPT_ANSWERS, unreadable, visible_batches
+from kohort.client.errors import BrokerUnreachable, UnknownPartition, UnknownTopic
+from kohort.model.errors import ErrorCode, KafkaError, error_for
+from kohort.model.ids import NO_TOPIC_ID, TopicPartition, topic_id_text
+from kohort.net.blocking_connection import BlockingConnection
+from kohort.net.sasl import Sasl
+from kohort.wire.messages import FetchRequest, FetchResponse, ListOffsetsRequest, MetadataRequest
+from kohort.wire.record_batches import CorruptBatch, iter_batches
+
+T = TypeVar("T")
+
+_NEWEST_BY_NAME = 12
+_MAX_WAIT_MS = 500
+
+Lost = Callable[[TopicPartition, int, int, str], None]
+"""Told of offsets that are gone: partition, first, the one after the last, and why."""
+
+
+def read_ranges(
+    bootstrap_servers: str | Sequence[str],
+    ranges: Iterable[tuple[TopicPartition, int, int]],
+    max_bytes: int = 1 << 20,
+    *,
+    client_id: str = "kohort",
+    timeout_ms: int = 60_000,
+    tls: ssl.SSLContext | None = None,
+    sasl: Sasl | None = None,
+    isolation: int = READ_UNCOMMITTED,
+    rack: str = "",
+    topic_ids: Mapping[str, str] | None = None,
+    lost: Lost | None = None,
+) -> Generator[tuple[TopicPartition, memoryview, int]]:
+    """Yield (partition, whole record batches, the offset asked for) until every range (partition, start, stop) is read.
+
+    The first batch may begin before the offset asked for and the last one end after `stop`: the records outside are
+    the caller's to skip. `max_bytes` bounds one answer, but one batch always comes. `timeout_ms` is how long the
+    cluster may take to get any further. With `isolation` READ_COMMITTED, batches of aborted transactions are left out.
+    `rack` lets brokers send the reader to a replica nearby (KIP-392). `topic_ids` are those of topics, in Kafka's text,
+    that must not be others under the same names.
+
+    Raises `KafkaError`: OFFSET_OUT_OF_RANGE where retention was faster or the topic is not the one it was,
+    `UnknownTopic`, `BrokerUnreachable`, or whatever kept failing until the time was up. With `lost`, offsets and
+    topics that are gone are told to it and left out instead.
+    """
+    wanted = [_Range(partition, start, stop) for partition, start, stop in ranges if start < stop]
+    reader = _Reader(
+        bootstrap_servers, max_bytes, client_id, timeout_ms, tls, sasl, isolation, rack, topic_ids or {}, lost
+    )
+    try:
+        yield from reader.read(wanted)
+    finally:
+        reader.close()
+
+
+class _Range:
+    __slots__ = ("partition", "position", "replica", "stop")
+
+    def __init__(self, partition: TopicPartition, start: int, stop: int) -> None:
+        self.partition = partition
+        self.position = start
+        self.stop = stop
+        self.replica = -1
+
+
+class _Reader:
+    """One reading of some ranges: connections, what is known of leaders, and the one request sent ahead."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str],
+        max_bytes: int,
+        client_id: str,
+        timeout_ms: int,
+        tls: ssl.SSLContext | None,
+        sasl: Sasl | None,
+        isolation: int,
+        rack: str,
+        topic_ids: Mapping[str, str],
+        lost: Lost | None,
+    ) -> None:
+        self._bootstrap = parse_addresses(bootstrap_servers)
+        self._max_bytes = max_bytes
+        self._client_id = client_id
+        self._timeout_ms = timeout_ms
+        self._tls = tls
+        self._sasl = sasl
+        self._isolation = isolation
+        self._rack = rack
+        self._topic_ids = topic_ids
+        self._lost = lost
+        self._view = ClusterView()
+        self._connections: dict[tuple[str, int], BlockingConnection] = {}
+        self._waits = Waits(random)
+        self._deadline_s = 0.0
+        self._corrupt_answers = 0
+
+    def read(self, wanted: list[_Range]) -> Iterator[tuple[TopicPartition, memoryview, int]]:
+        """Read the ranges one after another, always one request ahead."""
+        ahead: BlockingConnection | None = None
+        at = 0
+        self._progressed()
+        while at < len(wanted):
+            now = wanted[at]
+            if now.position >= now.stop:
+                at += 1
+                continue
+            asked_for = now.position
+            try:
+                connection = ahead or self._ask(now)
+                ahead = None
+                records, next_offset = self._take(connection, now)
+            except KafkaError as error:
+                ahead = None
+                if not self._skipped(error, now):
+                    self._wait_or_raise(error, now)
+                continue
+            now.position = next_offset
+            if next_offset > asked_for:
+                self._progressed()
+            elif time.monotonic() > self._deadline_s:
+                text = (
+                    f"{now.partition} has no record from offset {asked_for} on, though it was said to end at {now.stop}"
+                )
+                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text)
+            if now.position >= now.stop:
+                at += 1
+            if at < len(wanted):
+                try:
+                    ahead = self._ask(wanted[at])
+                except KafkaError as error:
+                    if not self._skipped(error, wanted[at]):
+                        self._wait_or_raise(error, wanted[at])
+            if records is not None:
+                yield now.partition, records, asked_for
+                # However long the caller took: that is no time in which the cluster got no further.
+                self._progressed()
+
+    def close(self) -> None:
+        """Close every connection."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def _ask(self, wanted: _Range) -> BlockingConnection:
+        """Send a Fetch to the leader, or to the replica that it named."""
+        topic, partition = wanted.partition
+        leader = self._leader(wanted.partition)
+        connection = self._connection(self._view.brokers.get(wanted.replica, leader))
+        fetch = FetchRequest.Topic.Partition(
+            partition=partition, fetch_offset=wanted.position, partition_max_bytes=self._max_bytes
+        )
+        connection.send(
+            FetchRequest(
+                max_wait_ms=_MAX_WAIT_MS,
+                min_bytes=1,
+                max_bytes=self._max_bytes,
+                isolation_level=self._isolation,
+                topics=[FetchRequest.Topic(topic=topic, partitions=[fetch])],
+                rack_id=self._rack,
+            ),
+            highest=_NEWEST_BY_NAME,
+        )
+        return connection
+
+    def _take(self, connection: BlockingConnection, wanted: _Range) -> tuple[memoryview | None, int]:
+        """Receive a Fetch's answer; return its whole batches, if any, and the offset after them."""
+        answer: FetchResponse = connection.receive()
+        if answer.error_code:
+            raise KafkaError(error_for(answer.error_code))
+        found = answer.responses[0].partitions[0]
+        code = error_for(found.error_code)
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE and wanted.replica < 0:
+            raise _OutOfRange(wanted, *self._held(connection, wanted.partition))
+        if code is not ErrorCode.NONE:
+            # A replica that is behind does not know the offset yet; the leader does.
+            is_behind = code is ErrorCode.OFFSET_OUT_OF_RANGE
+            raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE if is_behind else code, f"{wanted.partition}: {code.text}")
+        if found.preferred_read_replica >= 0:
+            wanted.replica = found.preferred_read_replica
+            return None, wanted.position
+        records = memoryview(found.records if found.records is not None else b"")
+        if self._isolation == READ_COMMITTED and found.aborted_transactions:
+            return _committed(records, wanted, found.aborted_transactions)
+        size, next_offset = 0, wanted.position
+        try:
+            for header, batch in iter_batches(records):
+                size += len(batch)
+                next_offset = max(next_offset, header.last_offset + 1)
+        except CorruptBatch as error:
+            if next_offset == wanted.position:
+                raise unreadable(wanted.partition, next_offset, None, error.text) from None
+        return (records[:size] if size else None), next_offset
+
+    def _skipped(self, error: KafkaError, wanted: _Range) -> bool:
+        """Move on behind offsets that are gone, where that is asked for, and return whether they were."""
+        if self._lost is None or not isinstance(error, _OutOfRange | _MadeAnew | UnknownTopic | UnknownPartition):
+            return False
+        first = wanted.stop
+        if isinstance(error, _OutOfRange) and error.start > wanted.position:
+            first = min(error.start, wanted.stop)
+        self._lost(wanted.partition, wanted.position, first, error.text)
+        wanted.position = first
+        self._progressed()
+        return True
+
+    def _held(self, connection: BlockingConnection, partition: TopicPartition) -> tuple[int, int]:
+        """Return the first offset that the leader holds and the next one it will give out."""
+        ends = []
+        for timestamp in (EARLIEST, LATEST):
+            asked = ListOffsetsRequest.Topic.Partition(partition_index=partition.partition, timestamp=timestamp)
+            topic = ListOffsetsRequest.Topic(name=partition.topic, partitions=[asked])
+            answer = connection.call(ListOffsetsRequest(replica_id=-1, topics=[topic]))
+            ends.append(answer.topics[0].partitions[0].offset)
+        return ends[0], ends[1]
+
+    def _wait_or_raise(self, error: KafkaError, wanted: _Range) -> None:
+        """Before another try: drop what may be stale, and wait. Raises the error where that is pointless."""
+        self._corrupt_answers += error.code is ErrorCode.CORRUPT_MESSAGE
+        is_final = not is_worth_a_retry(error) or isinstance(error, _MadeAnew | UnknownTopic | UnknownPartition)
+        is_final = is_final or self._corrupt_answers >= CORRUPT_ANSWERS
+        wait_s = self._waits.next_s()
+        if is_final or time.monotonic() + wait_s > self._deadline_s:
+            raise error
+        self.close()
+        wanted.replica = -1
+        self._view = self._view.without(wanted.partition.topic)
+        time.sleep(wait_s)
+
+    def _progressed(self) -> None:
+        self._waits.reset()
+        self._corrupt_answers = 0
+        self._deadline_s = time.monotonic() + self._timeout_ms / 1000
+
+    def _leader(self, partition: TopicPartition) -> Broker:
+        if (found := self._view.leader(partition)) is not None:
+            return found
+        request = MetadataRequest(topics=[MetadataRequest.Topic(name=partition.topic)], allow_auto_topic_creation=False)
+        answer = self._any_connection().call(request)
+        self._view = read_view(answer, self._view)
+        topic = self._view.topics.get(partition.topic)
+        if topic is None or topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise UnknownTopic(partition.topic)
+        if topic.error is not ErrorCode.NONE:
+            raise KafkaError(topic.error, f"topic {partition.topic!r}: {topic.error.text}")
+        known = self._topic_ids.get(partition.topic)
+        if known is not None and topic.topic_id != NO_TOPIC_ID and topic_id_text(topic.topic_id) != known:
+            self._view = self._view.without(partition.topic)
+            raise _MadeAnew(partition.topic)
+        if partition.partition not in topic.partitions:
+            raise UnknownPartition(partition, len(topic.partitions))
+        if (found := self._view.leader(partition)) is None:
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader at the moment")
+        return found
+
+    def _any_connection(self) -> BlockingConnection:
+        attempts: list[tuple[str, str]] = []
+        for host, port in self._bootstrap:
+            try:
+                return self._connection(Broker(-1, host, port))
+            except KafkaError as error:
+                if error.code is not ErrorCode.NETWORK_EXCEPTION:
+                    raise
+                attempts.append((f"{host}:{port}", error.text))
+        raise BrokerUnreachable(attempts)
+
+    def _connection(self, broker: Broker) -> BlockingConnection:
+        key = broker.host, broker.port
+        if key not in self._connections:
+            self._connections[key] = BlockingConnection(
+                *key, self._client_id, tls=self._tls, sasl=self._sasl, timeout_ms=min(30_000, self._timeout_ms)
+            )
+        return self._connections[key]
+
+
+class _MadeAnew(KafkaError):
+    """A topic is another one than the ranges were planned for, under the same name."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(
+            ErrorCode.UNKNOWN_TOPIC_ID,
+            f"topic {topic!r} was deleted and created again: the records that were to be read are gone",
+        )
+
+
+class _OutOfRange(KafkaError):
+    """The broker does not hold the offset asked for, only those from `start` up to `end`."""
+
+    def __init__(self, wanted: _Range, start: int, end: int) -> None:
+        super().__init__(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"offset {wanted.position} of {wanted.partition} is out of range, the broker holds {start} to {end}:"
+            " retention deleted the records, or the topic was deleted and created again; start from an offset that"
+            " exists, or keep records longer (retention.ms)",
+        )
+        self.start = start
+        self.end = end
+
+
+def _committed(
+    records: memoryview, wanted: _Range, aborted: Sequence[FetchResponse.Response.Partition.AbortedTransaction]
+) -> tuple[memoryview | None, int]:
+    """Return the batches that no transaction took back, in one piece, and the offset after all of them."""
+    visible = visible_batches(records, wanted.position, [(entry.producer_id, entry.first_offset) for entry in aborted])
+    if visible.fault is not None and visible.next_offset == wanted.position:
+        raise unreadable(wanted.partition, wanted.position, None, visible.fault.text)
+    if not visible.raw:
+        return None, visible.next_offset
+    whole = visible.whole
+    return (memoryview(b"".join([raw.view for raw in visible.raw])) if whole is None else whole), visible.next_offset

@@ -1,0 +1,102 @@
+"""What a member does for its whole group while it leads: fresh metadata, the assignor, the two-step rule.
+
+It also follows the metadata of the topics that concern the member, whether it leads or not. An assignor that fails, or
+breaks the rule of cooperative rebalancing, makes no assignment at all: the group is told where the broker can.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from kohort.assign.spec import Assignor, GroupSpec
+from kohort.client.cluster.cluster import Cluster
+from kohort.client.cluster.retry import is_worth_a_retry, retry
+from kohort.client.membership.classic_requests import GroupRequests
+from kohort.client.membership.leader_assignment import assign_group
+from kohort.client.membership.topic_metadata import metadata_seen, specs
+from kohort.member import effects, inputs
+from kohort.model.errors import KafkaError
+
+log = logging.getLogger(__name__)
+
+OLD_MEMBERS = (
+    "group %s is cooperative and these members write an embedded protocol that cannot say what they own: %s."
+    " They are given nothing: upgrade them, or take them out of the group"
+)
+
+
+class Leading:
+    """One member's view of the group's topics, and the assignments it makes."""
+
+    def __init__(
+        self, cluster: Cluster, group_id: str, assignors: Mapping[str, Assignor], requests: GroupRequests
+    ) -> None:
+        self._cluster = cluster
+        self._group_id = group_id
+        self._assignors = assignors
+        self._requests = requests
+        self._followed: frozenset[str] = frozenset()
+
+    def follow(self, topics: Iterable[str]) -> None:
+        """Follow these topics' metadata too."""
+        topics = frozenset(topics)
+        self._followed |= topics
+        if self._cluster.track(topics):
+            # A follower never computes an assignment, and still has to find the leaders of what it is given.
+            self._cluster.want_refresh()
+
+    def seen(self) -> inputs.MetadataChanged:
+        """Return the topics as the cluster shows them now."""
+        return metadata_seen(self._cluster.view, self._followed)
+
+    async def compute(self, effect: effects.Compute, is_wanted: Callable[[], bool] = lambda: True) -> inputs.Input:
+        """Run the assignor over the members, with metadata of now that covers all their topics.
+
+        Where `is_wanted` says no by the time the metadata is there, the round is over and no assignor is called.
+        """
+        topics = sorted({topic for member in effect.members.values() for topic in member.subscription.topics})
+        try:
+            await self._refresh(topics, is_wanted)
+            if not is_wanted():
+                return inputs.ComputeFailed(effect.identity, "the round is over")
+            snapshot = specs(self._cluster.view, topics)
+            if missing := [topic for topic in topics if topic not in snapshot]:
+                log.warning("group %s wants topics that do not exist: %s", self._group_id, ", ".join(missing))
+            spec = GroupSpec(effect.members, snapshot)
+            name = effect.protocol_name
+            assignments = {} if effect.skip else assign_group(self._assignors, name, spec, self._warn)
+        except Exception as error:
+            log.exception("group %s: no assignment by %s", self._group_id, effect.protocol_name)
+            text = error.text if isinstance(error, KafkaError) else f"{type(error).__name__}: {error}"
+            return inputs.ComputeFailed(effect.identity, text, is_told=self._requests.is_failure_passed_on)
+        return inputs.Computed(effect.identity, assignments, snapshot)
+
+    def _warn(self, old: tuple[str, ...]) -> None:
+        log.warning(OLD_MEMBERS, self._group_id, ", ".join(old))
+
+    async def _refresh(self, topics: Iterable[str], is_wanted: Callable[[], bool]) -> None:
+        """Ask for metadata now: a round may have begun because another member saw what this one has not.
+
+        A cluster that cannot be asked is no reason to end: the coordinator ends a round that takes too long.
+        """
+        self._followed |= frozenset(topics)
+        self._cluster.track(topics)
+        try:
+            await self._cluster.refresh_anew()
+        except KafkaError as error:
+            if all(self._cluster.view.spec(topic) is not None for topic in topics):
+                log.warning("group %s: assigning with metadata of before: %s", self._group_id, error.text)
+                return
+            waits = self._cluster.waits()
+            while is_wanted():
+                try:
+                    await retry(self._cluster.refresh_anew, waits=waits, timeout_ms=self._cluster.request_timeout_ms)
+                except KafkaError as again:
+                    if not is_worth_a_retry(again):
+                        raise
+                    log.warning(
+                        "group %s: no assignment yet, the topics cannot be seen: %s", self._group_id, again.text
+                    )
+                else:
+                    return

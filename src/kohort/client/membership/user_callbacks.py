@@ -1,0 +1,80 @@
+"""Calls into the user's code around a rebalance: the listener's callbacks, the assignor's `on_assignment`.
+
+The law (KIP-429): an exception of one call stops no other; the first one of a round is raised from the user's own next
+call, once all calls of the round have had their turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+from kohort.assign.spec import Assignor
+from kohort.client.errors import AssignmentFailed
+from kohort.client.rebalance_listener import CallbackAbandoned, RebalanceListener, finished
+from kohort.member import effects, inputs
+from kohort.member.effects import Callback
+from kohort.model.assignment import in_order
+
+log = logging.getLogger(__name__)
+
+
+class UserCalls:
+    """One member's calls, and what is still to be raised."""
+
+    def __init__(
+        self, group_id: str, listener: RebalanceListener, assignors: Mapping[str, Assignor], timeout_ms: int
+    ) -> None:
+        self._group_id = group_id
+        self._listener = listener
+        self._assignors = assignors
+        self._timeout_ms = timeout_ms
+        self._error: Exception | None = None
+        self._failure: AssignmentFailed | None = None
+
+    def tell_user(self, effect: effects.TellUser) -> None:
+        """Raise it from the user's next call, unless a round succeeds before that."""
+        log.warning("group %s: %s", self._group_id, effect.text)
+        self._failure = AssignmentFailed(effect.text)
+
+    def tell_assignor(self, effect: effects.OnAssignment) -> None:
+        """Call the assignor's `on_assignment`, if it has one: assignors of before KIP-429 have none."""
+        self._failure = None
+        on_assignment = getattr(self._assignors[effect.protocol_name], "on_assignment", None)
+        if on_assignment is None:
+            return
+        try:
+            on_assignment(effect.assignment, effect.generation)
+        except Exception as error:
+            log.exception("group %s: on_assignment of %s failed", self._group_id, effect.protocol_name)
+            self._error = self._error or error
+
+    async def run(self, effect: effects.RunCallback) -> inputs.CallbackFinished:
+        """Run a callback of the listener, for as long as the group waits at most."""
+        callback, partitions = effect.callback, in_order(effect.partitions)
+        names = ", ".join(map(str, sorted(partitions))) or "nothing"
+        log.info("group %s: %s %s: %s", self._group_id, callback, names, effect.cause)
+        call = {
+            Callback.REVOKED: self._listener.on_partitions_revoked,
+            Callback.ASSIGNED: self._listener.on_partitions_assigned,
+            Callback.LOST: self._listener.on_partitions_lost,
+        }[callback]
+        try:
+            async with asyncio.timeout(self._timeout_ms / 1000):
+                await finished(call(partitions))
+        except CallbackAbandoned:
+            return inputs.CallbackFinished(callback, is_abandoned=True)
+        except Exception as error:
+            log.exception("group %s: on_partitions_%s failed", self._group_id, callback)
+            self._error = self._error or error
+        return inputs.CallbackFinished(callback)
+
+    def check(self, *, is_between: bool) -> None:
+        """Raise what is to be raised, once; a callback's exception not while others of its rebalance are to come."""
+        if self._error is not None and not is_between:
+            error, self._error = self._error, None
+            raise error
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure

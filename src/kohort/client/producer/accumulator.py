@@ -1,0 +1,200 @@
+"""Records on their way out, batch by batch and partition by partition.
+
+The law of order: a partition's batches leave in the order of their records, and a batch that failed and may be tried
+again goes back before all that follow it. With idempotence, sequence numbers say that order to the broker; the
+numbers given to a batch stay with it for as long as its producer id does (KIP-98).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import NamedTuple
+
+from kohort.model.errors import KafkaError
+from kohort.model.ids import TopicPartition
+from kohort.wire.record_batches import Record
+
+NO_SEQUENCE = -1
+_OVERHEAD_BYTES = 16
+_SEQUENCES = 1 << 31
+
+
+class RecordMetadata(NamedTuple):
+    """Where a record was written. `offset` is -1 where the broker did not say (acks=0, or a repeated batch)."""
+
+    partition: TopicPartition
+    offset: int
+    timestamp_ms: int
+
+
+class ProducerId(NamedTuple):
+    """Who a producer is to the broker; `NOBODY` writes without idempotence."""
+
+    producer_id: int = -1
+    epoch: int = -1
+
+
+NOBODY = ProducerId()
+
+
+class OutgoingBatch:
+    """Records of one partition that travel together."""
+
+    __slots__ = (
+        "attempts",
+        "base_offset",
+        "created_s",
+        "encoded",
+        "error",
+        "identity",
+        "is_done",
+        "log_append_time_ms",
+        "number",
+        "partition",
+        "records",
+        "sequence",
+        "size",
+        "waiter",
+    )
+
+    def __init__(self, partition: TopicPartition, number: int, created_s: float) -> None:
+        self.partition = partition
+        self.number = number
+        self.created_s = created_s
+        self.records: list[Record] = []
+        self.size = 0
+        self.attempts = 0
+        self.identity = NOBODY
+        self.sequence = NO_SEQUENCE
+        self.encoded: bytes | None = None
+        self.is_done = False
+        self.error: KafkaError | None = None
+        self.base_offset = -1
+        self.log_append_time_ms = -1
+        self.waiter: asyncio.Future[None] | None = None
+
+    def finish(self, *, base_offset: int = -1, log_append_time_ms: int = -1, error: KafkaError | None = None) -> None:
+        """End the batch, and wake everybody who waits for one of its records."""
+        self.is_done = True
+        self.base_offset = base_offset
+        self.log_append_time_ms = log_append_time_ms
+        self.error = error
+        self.encoded = None
+        if self.waiter is not None and not self.waiter.done():
+            self.waiter.set_result(None)
+
+
+class Delivery:
+    """One record's fate. Await it for its `RecordMetadata`; a record that was not written raises its `KafkaError`.
+
+    It may be left unawaited: `flush` waits for it, and a failure is logged.
+    """
+
+    __slots__ = ("_batch", "_index", "_timestamp_ms")
+
+    def __init__(self, batch: OutgoingBatch, index: int, timestamp_ms: int) -> None:
+        self._batch = batch
+        self._index = index
+        self._timestamp_ms = timestamp_ms
+
+    def done(self) -> bool:
+        """Return whether the record's fate is known."""
+        return self._batch.is_done
+
+    def result(self) -> RecordMetadata:
+        """Return where the record was written, once `done`. Raises `KafkaError`."""
+        batch = self._batch
+        if not batch.is_done:
+            raise asyncio.InvalidStateError("the record has not been written yet")
+        if batch.error is not None:
+            raise batch.error
+        offset = batch.base_offset + self._index if batch.base_offset >= 0 else -1
+        timestamp_ms = self._timestamp_ms if batch.log_append_time_ms < 0 else batch.log_append_time_ms
+        return RecordMetadata(batch.partition, offset, timestamp_ms)
+
+    def __await__(self) -> Generator[object, None, RecordMetadata]:
+        batch = self._batch
+        if not batch.is_done:
+            if batch.waiter is None:
+                batch.waiter = asyncio.get_running_loop().create_future()
+            # Shielded, so that one waiter who gives up does not take the others along.
+            yield from asyncio.shield(batch.waiter).__await__()
+        return self.result()
+
+
+class OutgoingPartition:
+    """One partition's batches: those that wait, oldest first, and those on their way, in the order sent."""
+
+    __slots__ = (
+        "identity",
+        "in_flight",
+        "is_recovering",
+        "is_reset_due",
+        "made",
+        "next_sequence",
+        "not_before_s",
+        "partition",
+        "queue",
+    )
+
+    def __init__(self, partition: TopicPartition) -> None:
+        self.partition = partition
+        self.queue: deque[OutgoingBatch] = deque()
+        self.in_flight: list[OutgoingBatch] = []
+        self.identity = NOBODY
+        self.next_sequence = 0
+        self.is_recovering = False
+        self.is_reset_due = False
+        self.made = 0
+        self.not_before_s = 0.0
+
+    def append(self, record: Record, size: int, clock_s: Callable[[], float], batch_bytes: int) -> OutgoingBatch:
+        """Add a record of `size` bytes to the newest batch, or to a new one made now; return the batch."""
+        batch = self.queue[-1] if self.queue else None
+        if batch is None or batch.attempts or batch.size + size > batch_bytes:
+            self.made += 1
+            batch = OutgoingBatch(self.partition, self.made, clock_s())
+            self.queue.append(batch)
+        batch.records.append(record)
+        batch.size += size
+        return batch
+
+    def ready_at(self, linger_s: float, batch_bytes: int) -> float:
+        """Return when the oldest waiting batch may leave, on the clock of `append`."""
+        oldest = self.queue[0]
+        is_full = len(self.queue) > 1 or oldest.size >= batch_bytes or oldest.attempts > 0
+        return max(self.not_before_s, oldest.created_s if is_full else oldest.created_s + linger_s)
+
+    def take(self) -> OutgoingBatch:
+        """Move the oldest waiting batch to those on their way, numbering it if it has no number under this identity."""
+        batch = self.queue.popleft()
+        batch.attempts += 1
+        if self.identity != NOBODY and (batch.identity != self.identity or batch.sequence == NO_SEQUENCE):
+            batch.identity = self.identity
+            batch.sequence = self.next_sequence
+            batch.encoded = None
+            self.next_sequence = (self.next_sequence + len(batch.records)) % _SEQUENCES
+        self.in_flight.append(batch)
+        return batch
+
+    def put_back(self, batch: OutgoingBatch) -> None:
+        """Return a batch that failed to the queue, before all that were made after it."""
+        self.in_flight.remove(batch)
+        self.queue.insert(sum(other.number < batch.number for other in self.queue), batch)
+        self.is_recovering = True
+
+    def reset(self, identity: ProducerId) -> None:
+        """Begin a new series of sequence numbers; what waits is numbered again when it leaves."""
+        self.identity = identity
+        self.next_sequence = 0
+        self.is_reset_due = False
+
+
+def record_size(record: Record) -> int:
+    """Return about how many bytes a record takes in an uncompressed batch."""
+    size = _OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
+    for name, value in record.headers:
+        size += 6 + len(name) + len(value or b"")
+    return size

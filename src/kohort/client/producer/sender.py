@@ -1,0 +1,415 @@
+"""Sends what the accumulator holds: to leaders, in order, again where that can help, and never beyond its time.
+
+At most `max_in_flight` requests are on their way to a broker. Without idempotence a partition has one batch on its
+way, because nothing else would keep the order when it fails. With it there may be as many, and after a failure the
+partition sends nothing until all of them are answered, then starts again with the oldest (KIP-98, KIP-360).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from math import inf
+
+from kohort.client.cluster.cluster import Cluster
+from kohort.client.cluster.metadata import Broker
+from kohort.client.cluster.retry import Waits, is_worth_a_retry
+from kohort.client.producer.accumulator import NOBODY, OutgoingBatch, OutgoingPartition, ProducerId
+from kohort.model.errors import ErrorCode, KafkaError, error_for
+from kohort.model.ids import NO_TOPIC_ID, TopicPartition
+from kohort.net.connection import Connection
+from kohort.wire.compression import Compression
+from kohort.wire.messages import InitProducerIdRequest, ProduceRequest, ProduceResponse
+from kohort.wire.record_batches import Record, encode_batch
+
+log = logging.getLogger(__name__)
+
+_NEWEST_BY_NAME = 12
+_LANE = "produce"
+_NO_LEADER_WAIT_S = 0.1
+_RESULT_MISSING = KafkaError(ErrorCode.NETWORK_EXCEPTION, "the broker's answer leaves a batch out")
+
+# The broker no longer follows this producer's numbers: a new identity, and numbers from 0, put that right.
+_LOST_COUNT = frozenset(
+    {
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.PRODUCER_FENCED,
+    }
+)
+
+
+_CONDITION_OF_THE_BROKER = frozenset(
+    {
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    }
+)
+"""Refusals that last until an operator acts."""
+
+
+@dataclass(frozen=True, slots=True)
+class SenderConfig:
+    """How to send: times in seconds, sizes in bytes, `acks` as on the wire."""
+
+    acks: int
+    is_idempotent: bool
+    linger_s: float
+    batch_bytes: int
+    max_request_bytes: int
+    compression: Compression
+    delivery_timeout_s: float
+    request_timeout_ms: int
+    max_in_flight: int
+
+
+class Sender:
+    """The producer's background task. `released` is called with the bytes of every batch that is done with."""
+
+    def __init__(self, cluster: Cluster, config: SenderConfig, released: Callable[[int], None]) -> None:
+        self._partitions: dict[TopicPartition, OutgoingPartition] = {}
+        self._active: dict[TopicPartition, OutgoingPartition] = {}
+        self._flushing = 0
+        self._cluster = cluster
+        self._config = config
+        self._released = released
+        self._loop = asyncio.get_running_loop()
+        self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._requests: dict[Broker, int] = {}
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._identity = NOBODY
+        self._identifying: asyncio.Task[None] | None = None
+        self._connecting: set[Broker] = set()
+        self._waits: dict[TopicPartition, Waits] = {}
+        self._ended: KafkaError | None = None
+
+    def append(self, partition: TopicPartition, record: Record, size: int) -> tuple[OutgoingBatch, bool]:
+        """Put a record of `size` bytes into a batch; return it, and whether it is new and the one before it full.
+
+        Raises the `KafkaError` that ended this sender.
+        """
+        if self._ended is not None:
+            raise self._ended
+        target = self._active.get(partition)
+        if target is None:
+            target = self._partitions.get(partition)
+            if target is None:
+                target = self._partitions[partition] = OutgoingPartition(partition)
+            self._active[partition] = target
+            self._idle.clear()
+        batch = target.append(record, size, self._loop.time, self._config.batch_bytes)
+        if len(batch.records) > 1:
+            return batch, False
+        self._wake.set()
+        return batch, len(target.queue) > 1
+
+    async def run(self) -> None:
+        """Send until cancelled."""
+        try:
+            await self._run()
+        except Exception as defect:
+            log.exception("the producer's sender ended")
+            self.fail(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the producer's sender ended: {defect!r}"))
+
+    async def _run(self) -> None:
+        while True:
+            self._wake.clear()
+            next_s = self._send_ready(self._loop.time())
+            if not self._active:
+                self._idle.set()
+            try:
+                async with asyncio.timeout_at(None if next_s == inf else next_s):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+
+    async def drained(self) -> None:
+        """Wait until every batch is done with; nothing lingers meanwhile."""
+        self._flushing += 1
+        self._wake.set()
+        try:
+            await self._idle.wait()
+        finally:
+            self._flushing -= 1
+
+    def fail(self, reason: KafkaError) -> None:
+        """Fail what was not written, and every record that comes later: nothing is left without an end."""
+        self._ended = reason
+        for task in self._spawned():
+            task.cancel()
+        for partition in self._active.values():
+            for batch in [*partition.in_flight, *partition.queue]:
+                self._finish(batch, error=reason)
+        self._active.clear()
+        self._idle.set()
+
+    async def stop(self) -> None:
+        """Wait for the end of the requests on their way."""
+        await asyncio.gather(*self._spawned(), return_exceptions=True)
+
+    def _spawned(self) -> list[asyncio.Task[None]]:
+        return [*self._tasks, *([self._identifying] if self._identifying else [])]
+
+    def _send_ready(self, now_s: float) -> float:
+        """Start every request that may start now; return when to look again."""
+        config = self._config
+        next_s = inf
+        ready: dict[Broker, list[OutgoingPartition]] = {}
+        for partition in list(self._active.values()):
+            next_s = min(next_s, self._expire(partition, now_s))
+            if not partition.queue:
+                if not partition.in_flight:
+                    del self._active[partition.partition]
+                continue
+            if not self._may_send(partition):
+                continue
+            linger_s = 0.0 if self._flushing else config.linger_s
+            at_s = partition.ready_at(linger_s, config.batch_bytes)
+            if at_s > now_s:
+                next_s = min(next_s, at_s)
+                continue
+            leader = self._cluster.view.leader(partition.partition)
+            if leader is None:
+                self._cluster.want_refresh()
+                partition.not_before_s = now_s + _NO_LEADER_WAIT_S
+                next_s = min(next_s, partition.not_before_s)
+                continue
+            ready.setdefault(leader, []).append(partition)
+        for leader, partitions in ready.items():
+            # Batches leave the queue for an open connection only: if each opened its own, one could overtake another.
+            connection = self._cluster.connected(leader, lane=_LANE)
+            if connection is None:
+                self._connect(leader)
+                continue
+            while partitions and self._requests.get(leader, 0) < config.max_in_flight:
+                partitions = self._start(leader, connection, partitions)
+        return next_s
+
+    def _connect(self, leader: Broker) -> None:
+        if leader not in self._connecting:
+            self._connecting.add(leader)
+            self._spawn(self._open(leader))
+
+    async def _open(self, leader: Broker) -> None:
+        """Open the connection to a leader; until that worked its batches wait where they are."""
+        try:
+            await self._cluster.connection(leader, lane=_LANE)
+        except KafkaError as error:
+            log.info("producing to %s: %s", leader.address, error)
+            self._cluster.want_refresh()
+            for partition in self._active.values():
+                if partition.queue and self._cluster.view.leader(partition.partition) == leader:
+                    partition.queue[0].error = error
+                    partition.not_before_s = self._loop.time() + _NO_LEADER_WAIT_S
+        finally:
+            self._connecting.discard(leader)
+            self._wake.set()
+
+    def _spawn(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.create_task(work, name="kohort produce")
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
+
+    def _may_send(self, partition: OutgoingPartition) -> bool:
+        config = self._config
+        if partition.is_recovering or partition.is_reset_due:
+            if partition.in_flight:
+                return False
+            partition.is_recovering = False
+        if config.is_idempotent and (partition.identity == NOBODY or partition.is_reset_due):
+            if self._identity != NOBODY and self._identity != partition.identity:
+                partition.reset(self._identity)
+            else:
+                self._identify()
+                return False
+        return len(partition.in_flight) < (config.max_in_flight if config.is_idempotent else 1)
+
+    def _expire(self, partition: OutgoingPartition, now_s: float) -> float:
+        """Fail the batches whose time is up; return when the next one's will be."""
+        timeout_s = self._config.delivery_timeout_s
+        while partition.queue and partition.queue[0].created_s + timeout_s <= now_s:
+            batch = partition.queue.popleft()
+            text = f"a batch for {partition.partition} was not written within {timeout_s:g} s (delivery_timeout_ms)"
+            why = f": {batch.error.text}" if batch.error else ": its leader could not be reached"
+            partition.is_reset_due |= batch.attempts > 0 and self._config.is_idempotent
+            self._finish(batch, error=KafkaError(ErrorCode.REQUEST_TIMED_OUT, text + why))
+        return partition.queue[0].created_s + timeout_s if partition.queue else inf
+
+    def _start(
+        self, leader: Broker, connection: Connection, partitions: list[OutgoingPartition]
+    ) -> list[OutgoingPartition]:
+        """Put a batch of each partition into one request, as many as fit, and send it; return the others."""
+        batches: list[OutgoingBatch] = []
+        size = 0
+        while partitions and (not batches or size + partitions[0].queue[0].size <= self._config.max_request_bytes):
+            batch = partitions.pop(0).take()
+            size += batch.size
+            batches.append(batch)
+        self._requests[leader] = self._requests.get(leader, 0) + 1
+        self._spawn(self._deliver(leader, connection, batches))
+        return partitions
+
+    async def _deliver(self, leader: Broker, connection: Connection, batches: list[OutgoingBatch]) -> None:
+        try:
+            results = await self._produce(connection, batches)
+        except KafkaError as error:
+            results = {batch.partition: (error, -1, -1) for batch in batches}
+        except Exception as defect:
+            log.exception("a batch could not be made")
+            failed = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"a batch could not be made: {defect!r}")
+            results = {batch.partition: (failed, -1, -1) for batch in batches}
+        finally:
+            self._requests[leader] -= 1
+            self._wake.set()
+        for batch in batches:
+            failure, base_offset, append_time_ms = results.get(batch.partition, (_RESULT_MISSING, -1, -1))
+            partition = self._partitions[batch.partition]
+            if failure is None:
+                partition.in_flight.remove(batch)
+                self._waits.pop(batch.partition, None)
+                self._finish(batch, base_offset=base_offset, log_append_time_ms=append_time_ms)
+            else:
+                self._take_failure(partition, batch, failure)
+
+    async def _produce(
+        self, connection: Connection, batches: list[OutgoingBatch]
+    ) -> dict[TopicPartition, tuple[KafkaError | None, int, int]]:
+        """Send one Produce request; return for each partition its error or None, base offset and append time."""
+        config = self._config
+        topics: dict[str, ProduceRequest.TopicData] = {}
+        names: dict[bytes, str] = {}
+        for batch in batches:
+            name = batch.partition.topic
+            if name not in topics:
+                view = self._cluster.view.topics.get(name)
+                topic_id = view.topic_id if view else NO_TOPIC_ID
+                names[topic_id] = name
+                topics[name] = ProduceRequest.TopicData(name=name, topic_id=topic_id)
+            topics[name].partition_data.append(
+                ProduceRequest.TopicData.PartitionData(index=batch.partition.partition, records=self._encode(batch))
+            )
+        data = list(topics.values())
+        request = ProduceRequest(acks=config.acks, timeout_ms=config.request_timeout_ms, topic_data=data)
+        highest = _NEWEST_BY_NAME if NO_TOPIC_ID in names else None
+        if config.acks == 0:
+            await connection.send(request, highest=highest)
+            return {batch.partition: (None, -1, -1) for batch in batches}
+        answer = await connection.call(request, highest=highest, timeout_ms=config.request_timeout_ms)
+        return _read_results(answer, names)
+
+    def _encode(self, batch: OutgoingBatch) -> bytes:
+        if batch.encoded is None:
+            batch.encoded = encode_batch(
+                batch.records,
+                compression=self._config.compression,
+                producer_id=batch.identity.producer_id,
+                producer_epoch=batch.identity.epoch,
+                base_sequence=batch.sequence,
+            )
+        return batch.encoded
+
+    def _take_failure(self, partition: OutgoingPartition, batch: OutgoingBatch, error: KafkaError) -> None:
+        is_first = partition.in_flight[0] is batch
+        if error.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            # It was written by an attempt whose answer got lost; the broker no longer knows where.
+            partition.in_flight.remove(batch)
+            self._finish(batch)
+            return
+        is_lost_count = error.code in _LOST_COUNT and self._config.is_idempotent
+        if is_lost_count and is_first and not partition.is_recovering:
+            partition.is_reset_due = True
+        if is_lost_count or is_worth_a_retry(error):
+            batch.error = error
+            partition.put_back(batch)
+            if error.code in _CONDITION_OF_THE_BROKER and batch.partition not in self._waits:
+                log.warning(
+                    "%s refuses records: %s; they are sent again for %g s (delivery_timeout_ms)",
+                    batch.partition, error, self._config.delivery_timeout_s,
+                )  # fmt: skip
+            waits = self._waits.setdefault(batch.partition, self._cluster.waits())
+            partition.not_before_s = self._loop.time() + waits.next_s()
+            self._cluster.want_refresh()
+            log.info("a batch for %s is tried again: %s", batch.partition, error)
+            return
+        partition.in_flight.remove(batch)
+        partition.is_reset_due |= self._config.is_idempotent
+        self._finish(batch, error=_explain(error, batch))
+
+    def _finish(
+        self,
+        batch: OutgoingBatch,
+        *,
+        base_offset: int = -1,
+        log_append_time_ms: int = -1,
+        error: KafkaError | None = None,
+    ) -> None:
+        if error is not None:
+            log.error("%d records for %s were not written: %s", len(batch.records), batch.partition, error)
+        batch.finish(base_offset=base_offset, log_append_time_ms=log_append_time_ms, error=error)
+        self._released(batch.size)
+        self._wake.set()
+
+    def _identify(self) -> None:
+        """Get an identity in the background; the partitions that wait for it are looked at again then."""
+        if self._identifying is None or self._identifying.done():
+            self._identifying = asyncio.create_task(self._init_producer_id(), name="kohort producer id")
+
+    async def _init_producer_id(self) -> None:
+        waits = self._cluster.waits()
+        while True:
+            try:
+                answer = await self._cluster.call_any(
+                    InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0x7FFFFFFF)
+                )
+                if (code := error_for(answer.error_code)) is not ErrorCode.NONE:
+                    raise KafkaError(code, f"no producer id: {code.text}")
+                self._identity = ProducerId(answer.producer_id, answer.producer_epoch)
+                self._wake.set()
+                return
+            except KafkaError as error:
+                if not is_worth_a_retry(error):
+                    self._fail_all(error)
+                    return
+                log.info("a producer id is asked for again: %s", error)
+            await asyncio.sleep(waits.next_s())
+
+    def _fail_all(self, error: KafkaError) -> None:
+        for partition in self._active.values():
+            while partition.queue:
+                self._finish(partition.queue.popleft(), error=error)
+
+
+def _read_results(
+    answer: ProduceResponse, names: dict[bytes, str]
+) -> dict[TopicPartition, tuple[KafkaError | None, int, int]]:
+    results: dict[TopicPartition, tuple[KafkaError | None, int, int]] = {}
+    for topic in answer.responses:
+        for found in topic.partition_responses:
+            partition = TopicPartition(topic.name or names.get(topic.topic_id, ""), found.index)
+            code = error_for(found.error_code)
+            text = found.error_message or code.text
+            for record in found.record_errors:
+                text += f" (record {record.batch_index}: {record.batch_index_error_message or 'invalid'})"
+            error = None if code is ErrorCode.NONE else KafkaError(code, text)
+            results[partition] = (error, found.base_offset, found.log_append_time_ms)
+    return results
+
+
+def _explain(error: KafkaError, batch: OutgoingBatch) -> KafkaError:
+    match error.code:
+        case ErrorCode.MESSAGE_TOO_LARGE | ErrorCode.RECORD_LIST_TOO_LARGE:
+            text = (
+                f"a batch of about {batch.size} bytes is larger than {batch.partition.topic!r} takes: raise the topic's"
+                " max.message.bytes, or send smaller records or batches (batch_size)"
+            )
+            return KafkaError(error.code, text)
+        case ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            return KafkaError(error.code, f"this user may not write to {batch.partition.topic!r}")
+        case _:
+            return KafkaError(error.code, f"{batch.partition}: {error.text}")

@@ -1,0 +1,210 @@
+"""Bronze as a run stores it: rows as they were read, what could not be read, and how far each partition was.
+
+Inputs are read once, into one frame that holds all three (`frames.py`); it is written once, and its records are moved
+to their place. What stands in quarantine already does not come there again, however often its file is read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from kohort.fleet.bronze.record_tally import Tally, tally, tally_by_spark
+from kohort.fleet.schema import COUNTS, METRICS, QUARANTINE, RECORDS, STATE_CHANGES, TOPICS, Table
+from kohort.fleet.tables import Run, small_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Positions = Mapping[str, Mapping[int, int]]
+
+TALLIED_HERE: Final = 128 << 20
+"""Up to how many bytes of stored records are counted in this process, which takes some seconds."""
+
+READ = Table(
+    "state",
+    "read",
+    (
+        *RECORDS.columns,
+        "file string",
+        "position bigint",
+        "reason string",
+        "sample string",
+        "next_offset bigint",
+        "what string",
+    ),
+    ("what", "day", "bucket"),
+)
+"""What a run read, until it is in its tables."""
+
+
+class Read(NamedTuple):
+    """What inputs yield: the rows of `bronze.read`, and what else is known of topics once the records are there."""
+
+    rows: DataFrame
+    topics: Callable[[], Iterable[Mapping[str, Any]]] | None = None
+    told: tuple[tuple[Table, DataFrame], ...] = ()
+    """What others say of the groups: tables whose rows stand at a position of a file, and are taken up once."""
+
+
+class Bronze(NamedTuple):
+    """What a run stored of bronze."""
+
+    records: int
+    quarantined: int
+    told: int
+    """Rows of metrics and of brokers' logs."""
+    positions: dict[str, dict[int, int]]
+    dense: frozenset[tuple[str, int]]
+    """Partitions of which every offset from the last run's end to this one's is there: nothing has vanished."""
+    has_open: bool
+    """Whether there are commits of a transaction whose end was not read."""
+
+
+def read_inputs(spark: SparkSession, inputs: Sequence[Any], positions: Positions) -> Read:
+    """Return what is new in files and clusters. Raises KafkaError when a cluster cannot say what it has."""
+    from kohort.fleet import bronze
+
+    kinds = {given.kind for given in inputs}
+    told = []
+    if "metrics" in kinds:
+        told.append((METRICS, bronze.metrics(spark, inputs)))
+    if "broker_log" in kinds:
+        told.append((STATE_CHANGES, bronze.state_changes(spark, inputs)))
+    rows = bronze.read(spark, inputs, positions).rows
+    return Read(rows, lambda: bronze.topics(inputs, int(time.time() * 1000)), tuple(told))
+
+
+def write_bronze(spark: SparkSession, run: Run, read: Read) -> Bronze:
+    """Store what was read, and return how much it was."""
+    from pyspark.sql import functions as f
+
+    what = f.when(f.col("reason").isNotNull(), "quarantine").when(f.col("next_offset").isNotNull(), "position")
+    run.store(READ, read.rows.withColumn("what", what.otherwise("records")))
+    positions = _positions(run)
+    refused = _put_into_quarantine(run)
+    told = sum(_take_up(spark, run, table, rows) for table, rows in read.told)
+    if not _move_records(run):
+        return Bronze(0, refused, told, positions, frozenset(), False)
+    files = sorted(run.directory(RECORDS).rglob("*.parquet"))
+    is_small = sum(file.stat().st_size for file in files) <= TALLIED_HERE
+    found = tally(files) if is_small else tally_by_spark(run.written(spark, RECORDS))
+    counts = _count(found, run)
+    _put_topics(run, [*found.topic_rows(), *(() if read.topics is None else read.topics())])
+    dense = _dense(counts, run, positions)
+    return Bronze(sum(counts.values()), refused, told, positions, dense, found.has_open)
+
+
+def _read(run: Run, what: str, *columns: str) -> list[tuple[Any, ...]]:
+    """Return the few rows of what was read that are not records."""
+    rows = small_rows(run.directory(READ) / f"what={what}", READ)
+    return [tuple(row[name] for name in columns) for row in rows]
+
+
+def _positions(run: Run) -> dict[str, dict[int, int]]:
+    found: dict[str, dict[int, int]] = {}
+    for source, partition, offset in sorted(_read(run, "position", "source", "partition", "next_offset")):
+        found.setdefault(source, {})[partition] = offset
+    return found
+
+
+def _put_into_quarantine(run: Run) -> int:
+    names = [name for name in QUARANTINE.names if name != "day"]
+    place = ("source", "file", "partition", "position", "offset", "reason")
+    known = {tuple(row[name] for name in place) for row in run.small_rows(QUARANTINE)}
+    today = datetime.now(UTC).date()
+    new = []
+    for row in _read(run, "quarantine", *names):
+        said = dict(zip(names, row, strict=True))
+        at = tuple(said[name] for name in place)
+        if at not in known:
+            known.add(at)
+            new.append((*row, today))
+    if new:
+        run.store_small(QUARANTINE, new)
+        run.adopt(QUARANTINE)
+    return len(new)
+
+
+def _take_up(spark: SparkSession, run: Run, table: Table, rows: DataFrame) -> int:
+    """Add those rows to a table that are not in it; return how many they are.
+
+    A file that was rotated, or written anew, says something else at the same position. When a file of metrics was
+    written is no part of what it says.
+    """
+    from pyspark.sql import functions as f
+
+    place = ["source", "file", "position", "said"]
+    said = f.xxhash64(*(name for name in table.names if table is not METRICS or name != "at_ms"))
+    known = run.frame(spark, table).withColumn("said", said).select(*place)
+    run.store(table, rows.withColumn("said", said).join(known, place, "left_anti"))
+    count: int = run.written(spark, table).count()
+    if count:
+        run.adopt(table)
+    else:
+        run.discard(table)
+    return count
+
+
+def _move_records(run: Run) -> bool:
+    """Move the records to their table; return whether there are any."""
+    stored = run.directory(READ) / "what=records"
+    if not stored.exists():
+        return False
+    place = run.directory(RECORDS)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    stored.rename(place)
+    run.adopt(RECORDS)
+    return True
+
+
+def _count(new: Tally, run: Run) -> dict[tuple[str, int], int]:
+    """Add the new records to what is counted; return how many there are of each partition."""
+    found: dict[tuple[str, int], int] = {}
+    counts = {_key_of_count(row): row for row in run.small_rows(COUNTS)}
+    for row in new.count_rows():
+        place = row["source"], row["partition"]
+        found[place] = found.get(place, 0) + row["records"]
+        known = counts.get(_key_of_count(row))
+        if known is not None:
+            row["records"] += known["records"]
+            row["tombstones"] += known["tombstones"]
+            row["last_offset"] = max(row["last_offset"], known["last_offset"])
+        counts[_key_of_count(row)] = row
+    run.store_small(COUNTS, [tuple(row[name] for name in COUNTS.names) for _, row in sorted(counts.items())])
+    run.put(COUNTS)
+    return found
+
+
+def _key_of_count(row: Mapping[str, Any]) -> tuple[str, int, int]:
+    return row["source"], row["partition"], -1 if row["record_type"] is None else row["record_type"]
+
+
+def _put_topics(run: Run, told: Iterable[Mapping[str, Any]]) -> None:
+    """Keep one row for each topic, with the latest that anybody said of it."""
+    topics: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for row in (*run.small_rows(TOPICS), *told):
+        key = row["source"], row["topic_id"] or "", row["topic"] or ""
+        known = topics.setdefault(key, dict(row))
+        if (row["read_at_ms"] or 0) >= (known["read_at_ms"] or 0):
+            known.update({name: value for name, value in row.items() if value is not None})
+    run.store_small(TOPICS, [tuple(row[name] for name in TOPICS.names) for _, row in sorted(topics.items())])
+    run.put(TOPICS)
+
+
+def names_of_topics(run: Run) -> dict[tuple[str, str], str]:
+    """Return the names of topic ids, by source and id."""
+    rows = run.small_rows(TOPICS)
+    return {(row["source"], row["topic_id"]): row["topic"] for row in rows if row["topic_id"] and row["topic"]}
+
+
+def _dense(counts: Mapping[tuple[str, int], int], run: Run, positions: Positions) -> frozenset[tuple[str, int]]:
+    known = run.tables.positions
+    return frozenset(
+        (source, partition)
+        for source, ends in positions.items()
+        for partition, end in ends.items()
+        if counts.get((source, partition), 0) == end - known.get(source, {}).get(partition, -1)
+    )

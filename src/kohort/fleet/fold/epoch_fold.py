@@ -1,0 +1,328 @@
+"""The records of consumer, share and streams groups: a group epoch, a target for it, and each member's way to it.
+
+The three kinds write the same five records under types of their own; share groups have no exclusive owners, a streams
+group's partitions are its active tasks. A rebalance begins when the group epoch goes on, or a member pauses (-2); it
+ends when every member is stable at the target of the newest epoch. All of that is in the log, so nothing is estimated
+but why a member went: its tombstones say only that it is gone. It was **evicted** if it had been asked to give
+partitions up for longer than its rebalance timeout, or if it is static and had not said that it pauses; else it left.
+
+Whether tombstones are a departure, or the whole group becomes a classic one, the record after them says: a departure
+bumps the epoch. Until then the members are `departed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kohort.fleet.fold.classic_fold import CLASSIC, partitions_of
+from kohort.fleet.fold.folded_group import LOG_BEGINS, NOTHING, STREAMS, Group, Member, Partitions, Record
+from kohort.group.consumer.commands import LEAVE_STATIC_EPOCH
+from kohort.group.consumer.events import MemberState
+from kohort.model.ids import TopicPartition
+
+CONSUMER, SHARE = "consumer", "share"
+Fields = dict[str, Any]
+
+FIRST_EPOCHS = 2
+"""A group's first epoch is 1, of Kafka 4.3 and newer 2: with a greater one first seen, the log's beginning is gone."""
+
+
+def fold_epoch(group: Group, value: Fields | None, _: Record) -> None:
+    """Take the group epoch (types 3, 11 and 17)."""
+    at_ms = group.clock_ms
+    if value is None:
+        _delete(group)
+        return
+    epoch = int(value.get("epoch") or 0)
+    is_fresh = group.epoch == 0
+    is_new = epoch <= FIRST_EPOCHS or not is_fresh
+    if epoch == group.epoch:
+        return
+    departed = _settle_departed(group)
+    was_there = bool(group.members) or departed
+    if is_new and was_there:
+        group.begin(at_ms)
+    group.epoch = epoch
+    newcomers = [group.members[each] for each in group.newcomers if each in group.members]
+    group.newcomers.clear()
+    # Whoever has something already was there, though its record was written anew after the epoch that let it in.
+    group.welcome((each for each in newcomers if each.state_ms), at_ms, is_new=False)
+    newcomers = [each for each in newcomers if not each.state_ms]
+    group.welcome(newcomers, at_ms, is_new=is_new)
+    if is_new:
+        cause = "members_gone" if departed else "members_came" if newcomers else None
+        group.tell("epoch_bumped", epoch=epoch, cause=cause)
+    if not group.members and departed:
+        group.empty(at_ms)
+
+
+def fold_member(group: Group, value: Fields | None, record: Record) -> None:
+    """Take a member's metadata (types 5, 10 and 19)."""
+    member_id = str(record.member)
+    if value is None:
+        member = group.drop_member(member_id)
+        if member is not None:
+            group.departed[member_id] = member
+            group.departed_ms = group.clock_ms
+        return
+    known = group.members.get(member_id) or group.departed.pop(member_id, None)
+    member = _member(member_id, value, known)
+    group.add_member(member)
+    if known is None or not known.is_told:
+        old = _departed_instance(group, member)
+        if old is not None:
+            _replace(group, old, member)
+        else:
+            group.unsettled.add(member_id)
+            group.newcomers.append(member_id)
+    elif known.topics != member.topics or known.regex != member.regex:
+        topics = list(member.topics)[:100]
+        group.tell("subscription_changed", epoch=group.epoch, member=member, topics=topics, regex=member.regex)
+
+
+def _member(member_id: str, value: Fields, known: Member | None) -> Member:
+    classic = value.get("classicMemberMetadata") or {}
+    offered = classic.get("supportedProtocols") or ()
+    versions = [each["metadata"].get("version") for each in offered if isinstance(each.get("metadata"), dict)]
+    member = Member(
+        member_id=member_id,
+        instance=value.get("instanceId"),
+        client_id=str(value.get("clientId") or ""),
+        host=str(value.get("clientHost") or ""),
+        topics=tuple(sorted(value.get("subscribedTopicNames") or ())),
+        regex=value.get("subscribedTopicRegex") or None,
+        protocols=tuple(str(each.get("name")) for each in offered)
+        or ((str(value["serverAssignor"]),) if value.get("serverAssignor") else ()),
+        version=next((version for version in versions if version is not None), None),
+        rebalance_timeout_ms=int(value.get("rebalanceTimeoutMs") or -1),
+    )
+    if known is not None:
+        member.epoch, member.state, member.state_ms = known.epoch, known.state, known.state_ms
+        member.target, member.pending = known.target, known.pending
+    return member
+
+
+def _departed_instance(group: Group, member: Member) -> Member | None:
+    """Return the member whose place this one takes: one with its instance, gone or about to be."""
+    if member.instance is None:
+        return None
+    for each in (*group.departed.values(), *group.members.values()):
+        if each.instance == member.instance and each.member_id != member.member_id:
+            return each
+    return None
+
+
+def _replace(group: Group, old: Member, member: Member) -> None:
+    group.departed.pop(old.member_id, None)
+    group.drop_member(old.member_id)
+    group.replace(old.member_id, member.member_id, group.clock_ms)
+    member.target = old.target
+    group.unsettled.add(member.member_id)
+    group.tell("rejoined", epoch=group.epoch, member=member, replaced=old.member_id)
+
+
+def fold_target(group: Group, value: Fields | None, _: Record) -> None:
+    """Take the epoch of the target assignment (types 6, 12 and 20)."""
+    if value is None:
+        group.target_epoch = 0
+        return
+    epoch = int(value.get("assignmentEpoch") or 0)
+    if epoch == group.target_epoch:
+        return
+    group.target_epoch = epoch
+    if not group.members:
+        return
+    group.unsettled = set(group.members)
+    if group.running is not None:
+        group.running.target_ms = group.clock_ms
+    if group.epoch:
+        group.tell("target", epoch=epoch, members=len(group.members))
+
+
+def fold_member_target(group: Group, value: Fields | None, record: Record) -> None:
+    """Take what a member should have (types 7, 13 and 21)."""
+    member = _whose(group, value, record)
+    if member is not None:
+        member.target = NOTHING if value is None else held_in(group, value, "topicPartitions", "activeTasks")
+
+
+def _whose(group: Group, value: Fields | None, record: Record) -> Member | None:
+    """Return the member that a record is about; in a cleaned log it may be the first that is read of it."""
+    member_id = str(record.member)
+    member = group.members.get(member_id)
+    if member is None and value is not None and member_id not in group.departed:
+        member = Member(member_id, is_told=False)
+        group.add_member(member)
+    elif member is not None and value is None and not member.is_told:
+        group.disown(member_id, sorted(group.ownership.owned_by(member_id)), group.clock_ms)
+        group.drop_member(member_id)
+    return member
+
+
+def fold_assignment(group: Group, value: Fields | None, record: Record) -> None:
+    """Take what a member was granted and was asked to give up (types 8, 14 and 22)."""
+    member = _whose(group, value, record)
+    if member is None or value is None:
+        return
+    at_ms = group.clock_ms
+    assigned = held_in(group, value, "assignedPartitions", "activeTasks")
+    pending = held_in(group, value, "partitionsPendingRevocation", "activeTasksPendingRevocation")
+    was_paused = member.epoch == LEAVE_STATIC_EPOCH
+    was_pending = member.pending
+    member.epoch = int(value.get("memberEpoch") or 0)
+    state = int(value.get("state") or 0)
+    if state != member.state or not member.state_ms:
+        member.state, member.state_ms = state, at_ms
+    member.pending = pending
+    if member.epoch == LEAVE_STATIC_EPOCH:
+        if not was_paused:
+            _pause(group, member, at_ms)
+        return
+    if group.kind == SHARE:
+        _tell_shared(group, member, assigned)
+    else:
+        _own(group, member, assigned, was_pending)
+    _note_way(group, member)
+
+
+def held_in(group: Group, value: Fields, *names: str) -> Partitions:
+    """Return the partitions, or the tasks, of the first of these fields that is there."""
+    for name in names:
+        topics = value.get(name)
+        if topics is None:
+            continue
+        if group.kind == STREAMS:
+            return frozenset(
+                TopicPartition(str(task["subtopologyId"]), int(number))
+                for task in topics
+                for number in task["partitions"]
+            )
+        return partitions_of(topics, group.name_of)
+    return NOTHING
+
+
+def _own(group: Group, member: Member, assigned: Partitions, was_pending: Partitions) -> None:
+    at_ms = group.clock_ms
+    owned = group.ownership.owned_by(member.member_id)
+    given = owned - assigned - member.pending
+    taken = assigned - owned
+    asked = member.pending - was_pending
+    is_old = not group.epoch or not member.is_told or group.knew_nothing_of(member.member_id)
+    if (given or taken or asked) and not is_old:
+        group.begin(at_ms)
+    group.disown(member.member_id, sorted(given), at_ms)
+    group.own(member.member_id, sorted(taken), at_ms)
+    for event, partitions in (("revoking", asked), ("revoked", given), ("assigned", taken)):
+        if partitions and group.epoch and member.is_told:
+            cause = LOG_BEGINS if is_old else None
+            group.tell(event, epoch=member.epoch, member=member, partitions=partitions, cause=cause)
+
+
+def _tell_shared(group: Group, member: Member, assigned: Partitions) -> None:
+    """Members of a share group share partitions: nobody owns one, and none is ever without an owner."""
+    # A share group has no use for `pending`, which therefore keeps what its member had.
+    had = member.target
+    for event, partitions in (("revoked", had - assigned), ("assigned", assigned - had)):
+        if partitions:
+            group.tell(event, epoch=member.epoch, member=member, partitions=partitions)
+    member.target = assigned
+
+
+def _note_way(group: Group, member: Member) -> None:
+    """A member is where it should be, or on its way; the last one to arrive ends the rebalance."""
+    is_there = member.epoch == group.target_epoch == group.epoch and member.state == MemberState.STABLE
+    if not is_there:
+        group.unsettled.add(member.member_id)
+        return
+    group.unsettled.discard(member.member_id)
+    running = group.running
+    if running is None or group.unsettled:
+        return
+    if running.target_ms and group.clock_ms > running.target_ms:
+        running.slowest = member.client_id or member.member_id
+    group.settle()
+
+
+def _pause(group: Group, member: Member, at_ms: int) -> None:
+    """A static member is away for a while: it keeps its place and reads nothing."""
+    group.begin(at_ms)
+    owned = group.ownership.owned_by(member.member_id)
+    group.disown(member.member_id, sorted(owned), at_ms)
+    group.unsettled.add(member.member_id)
+    group.tell("paused", epoch=group.epoch, member=member, partitions=owned or None)
+
+
+def _settle_departed(group: Group) -> bool:
+    """Say of members whose tombstones were read that they are gone, and why; return whether there were any."""
+    departed, group.departed = group.departed, {}
+    if departed and group.epoch:
+        group.begin(group.departed_ms)
+    for _, member in sorted(departed.items()):
+        event, cause = _why_gone(member, group.departed_ms)
+        if event == "evicted" and cause == "rebalance_timeout" and group.running is not None:
+            group.running.failed += 1
+        group.part(member, event, cause, at_ms=group.departed_ms)
+    return bool(departed)
+
+
+def _why_gone(member: Member, at_ms: int) -> tuple[str, str | None]:
+    timeout_ms = member.rebalance_timeout_ms
+    if member.state == MemberState.UNREVOKED_PARTITIONS and 0 < timeout_ms <= at_ms - member.state_ms:
+        return "evicted", "rebalance_timeout"
+    if member.instance is not None:
+        return "evicted", "session_timeout"
+    return "left", None
+
+
+def flush_departed(group: Group) -> None:
+    """Time has gone on and nothing else came: those whose tombstones were read are gone."""
+    if group.departed and group.clock_ms > group.departed_ms:
+        _settle_departed(group)
+        if not group.members:
+            group.empty(group.departed_ms)
+
+
+def enter(group: Group, kind: str) -> None:
+    """A record of another kind than the group has been: it was converted, or its name is used again."""
+    if group.kind == CLASSIC and group.members:
+        group.tell("converted", to=kind, before=CLASSIC, epoch=group.epoch)
+        group.awaits_sync, group.leader = False, None
+        group.strategy = None
+        group.unsettled = set(group.members)
+        # They are told anew, one by one, and keep what they have.
+        group.target_epoch = 0
+        group.begin(group.clock_ms)
+    elif group.kind != kind:
+        group.forget(group.clock_ms)
+    group.kind, group.is_deleted = kind, False
+
+
+def _delete(group: Group) -> None:
+    if group.departed:
+        return  # a conversion: the classic group comes next
+    if not group.is_deleted:
+        group.settle()
+        group.tell("deleted", epoch=group.epoch)
+    group.is_deleted = True
+    group.epoch = group.target_epoch = 0
+
+
+def ignore(_group: Group, _value: Fields | None, _record: Record) -> None:
+    """What says nothing of members or ownership: metadata of partitions, expressions, a topology."""
+
+
+EpochFold = Callable[[Group, Fields | None, Record], None]
+
+_FOLDS = (fold_epoch, fold_member, fold_target, fold_member_target, fold_assignment)
+EPOCH_FOLDS: dict[int, tuple[str, EpochFold]] = {
+    record_type: (kind, step)
+    for kind, record_types in (
+        (CONSUMER, (3, 5, 6, 7, 8)),
+        (SHARE, (11, 10, 12, 13, 14)),
+        (STREAMS, (17, 19, 20, 21, 22)),
+    )
+    for record_type, step in zip(record_types, _FOLDS, strict=True)
+}
+EPOCH_FOLDS[13] = SHARE, ignore
+"""By record type, the kind of group that writes it and what folds it. Types 4, 15, 16 and 23 change nothing here."""

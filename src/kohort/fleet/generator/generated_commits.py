@@ -1,0 +1,132 @@
+"""The offsets that a generated group commits while it rests: when, how far, and in what way.
+
+Commits are most of any real log. They are written straight as Kafka writes them, one batch for each request of a
+member; rates follow the time of day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from math import cos, pi
+from random import Random
+from typing import NamedTuple
+
+from kohort.fleet.generator.group_scenario import Commits
+from kohort.group.events import OffsetCommitted
+from kohort.log.offset_records import offset_key_head, offset_value, partition_bytes
+from kohort.wire.record_batches import ControlType, Record, control_record, encode_batch
+
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
+OPENS_HOUR, CLOSES_HOUR = 8, 18
+HALT_MS = 34 * HOUR_MS
+"""How long before the end a group that halts has committed for the last time."""
+OVERLAP_MS = HOUR_MS
+"""How long two commit for the same partitions."""
+EXPIRES_AFTER_MS = 10 * HOUR_MS
+OFTEN_MS = 4 * 60_000
+"""How often they do then."""
+SOON_MS = 60_000
+"""Whoever has come commits this soon, and everything; then by turns one half of its partitions or the other."""
+
+
+class Batch(NamedTuple):
+    """What is appended at once."""
+
+    at_ms: int
+    content: bytes
+
+
+class Span(NamedTuple):
+    """A time in which members are there."""
+
+    from_ms: int
+    until_ms: int
+
+
+class Committer:
+    """What one group commits. `topics` are ids and partitions by name."""
+
+    def __init__(
+        self, group: str, topics: dict[str, tuple[bytes, int]], style: Commits, interval_ms: int, random: Random
+    ) -> None:
+        self._style, self._interval_ms, self._random = style, interval_ms, random
+        self._parts = [
+            (offset_key_head(group, name) + partition_bytes(index), name, index, topic_id)
+            for name, (topic_id, count) in sorted(topics.items())
+            for index in range(count)
+        ]
+        self._group = group
+        self._rate = random.choice((0.02, 0.5, 4.0, 40.0))
+        """Records per second and partition."""
+        self._offsets = [random.randrange(1_000_000) for _ in self._parts]
+        self._producer_id = random.randrange(1000, 1_000_000)
+
+    def batches(self, spans: Sequence[Span], end_ms: int) -> Iterator[Batch]:
+        """Yield all that it commits."""
+        style = self._style
+        if style is Commits.NONE:
+            return
+        if style is Commits.FIRST:
+            yield self._batch(spans[0].from_ms - HOUR_MS, range(len(self._parts)), end_ms)
+        zombie_from_ms = end_ms
+        if style is Commits.ZOMBIE:
+            longest = max(spans, key=lambda span: span.until_ms - span.from_ms)
+            zombie_from_ms = (longest.from_ms + longest.until_ms) // 2
+        turn = 0
+        for number, span in enumerate(spans):
+            if style is Commits.RESET and number:
+                for place in range(len(self._parts)):
+                    self._offsets[place] = max(0, self._offsets[place] - 5_000)
+                yield self._batch(span.from_ms - 60_000, range(len(self._parts)), end_ms)
+            at_ms = last_ms = span.from_ms
+            is_first = True
+            while True:
+                wait_ms = min(self._interval_ms, SOON_MS) if is_first else self._interval_ms
+                at_ms += int(wait_ms / self._activity(at_ms) * (0.5 + self._random.random()))
+                if last_ms < zombie_from_ms + OVERLAP_MS and at_ms > zombie_from_ms:
+                    at_ms = max(last_ms, zombie_from_ms) + int(OFTEN_MS * (0.5 + self._random.random()))
+                if at_ms >= span.until_ms or (style is Commits.HALTED and at_ms > end_ms - HALT_MS):
+                    break
+                if style is Commits.OFFICE and not OPENS_HOUR <= at_ms % DAY_MS // HOUR_MS < CLOSES_HOUR:
+                    continue
+                self._advance(at_ms - last_ms)
+                last_ms = at_ms
+                half = [place for place in range(len(self._parts)) if is_first or place % 2 == turn % 2] or [0]
+                turn, is_first = turn + 1, False
+                if style is Commits.TRANSACTIONAL:
+                    yield from self._transaction(at_ms, half)
+                    continue
+                yield self._batch(at_ms, half, end_ms)
+                if zombie_from_ms <= at_ms < zombie_from_ms + OVERLAP_MS:
+                    behind = 2_000 + (at_ms - zombie_from_ms) // 1000
+                    yield self._batch(at_ms + OFTEN_MS // 4, half[:1], end_ms, behind)
+
+    def _activity(self, at_ms: int) -> float:
+        """Return how busy it is at a time of day, around 1: most in the afternoon, least in the small hours."""
+        return 1.0 + 0.7 * cos((at_ms % DAY_MS / DAY_MS - 0.6) * 2 * pi)
+
+    def _advance(self, elapsed_ms: int) -> None:
+        for place in range(len(self._parts)):
+            self._offsets[place] += 1 + int(self._rate * elapsed_ms / 1000 * self._random.random())
+
+    def _records(self, at_ms: int, places: Sequence[int], end_ms: int, behind: int = 0) -> list[Record]:
+        expire_ms = end_ms + EXPIRES_AFTER_MS if self._style is Commits.EXPIRING else -1
+        records = []
+        for place in places:
+            key, topic, index, topic_id = self._parts[place]
+            offset = max(0, self._offsets[place] - behind)
+            event = OffsetCommitted(self._group, topic, index, offset, 0, "", at_ms, expire_ms, topic_id)
+            records.append(Record(0, at_ms, key, offset_value(event)))
+        return records
+
+    def _batch(self, at_ms: int, places: Sequence[int], end_ms: int, behind: int = 0) -> Batch:
+        return Batch(at_ms, encode_batch(self._records(at_ms, places, end_ms, behind)))
+
+    def _transaction(self, at_ms: int, places: Sequence[int]) -> Iterator[Batch]:
+        records = self._records(at_ms, places, 0)
+        encoded = partial(encode_batch, producer_id=self._producer_id, producer_epoch=0, transactional=True)
+        yield Batch(at_ms, encoded(records))
+        kind = ControlType.ABORT if self._random.random() < 0.05 else ControlType.COMMIT
+        marker = control_record(kind, at_ms + 3)
+        yield Batch(at_ms + 3, encoded([marker], control=True))

@@ -1,0 +1,134 @@
+"""Makes one group of a generated fleet: a copy of its story, stretched over the days, with what it commits between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from random import Random
+
+from kohort.fleet.generator.compaction_race import raced_pieces
+from kohort.fleet.generator.generated_commits import Batch, Committer, Span
+from kohort.fleet.generator.group_scenario import Commits, Story
+from kohort.fleet.generator.group_template import Copy, Template, make_template
+from kohort.fleet.generator.share_and_streams import Modern, played
+from kohort.fleet.generator.simulated_group import Scene
+from kohort.group.consumer.events import ConsumerMemberStored
+from kohort.log.offsets_topic import Replay
+from kohort.model.ids import NO_TOPIC_ID
+from kohort.wire.record_batches import Record, encode_batch
+
+HOUR_MS = 3_600_000
+BORN_WITHIN_H = 6
+"""Within so many hours from the beginning of the log every group has started."""
+MOST_IN_A_BATCH = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A story with the template that a scene of it left behind."""
+
+    story: Story
+    template: Template
+
+
+def play(story: Story, seed: int) -> Played:
+    """Play a story once."""
+    scene = Scene(seed, story.topics, **story.settings)
+    story.script(scene)
+    pieces = scene.pieces(story.edit)
+    if story.raced:
+        pieces = raced_pieces(pieces, Random(seed))
+    topics = {name: (scene.topic_ids[name], count) for name, count in scene.topics.items()}
+    replay = Replay()
+    members = {
+        event.member_id
+        for piece in pieces
+        for event in map(replay.event_of, piece.records)
+        if isinstance(event, ConsumerMemberStored)
+    }
+    return Played(story, make_template(pieces, scene.occupied, topics, sorted(members)))
+
+
+def play_modern(story: Story, kind: type[Modern], seed: int) -> Played:
+    """Write a story of a share or streams group."""
+    random = Random(seed)
+    topics = {name: (random.randbytes(16), count) for name, count in story.topics.items()}
+    pieces, occupied = played(kind, topics)
+    return Played(story, make_template(pieces, occupied, topics, ()))
+
+
+def simple(story: Story) -> Played:
+    """Return a group without records of its own: somebody commits for it."""
+    topics = {name: (NO_TOPIC_ID, count) for name, count in story.topics.items()}
+    return Played(story, make_template((), (), topics, ()))
+
+
+class Written:
+    """One group of a fleet."""
+
+    def __init__(self, made: Played, random: Random, began_ms: int, ended_ms: int, interval_ms: int) -> None:
+        self.copy: Copy = made.template.copy(random)
+        self.story = made.story
+        self._random = random
+        self._began_ms, self._ended_ms = began_ms, ended_ms
+        self._interval_ms = interval_ms
+
+    @property
+    def group(self) -> str:
+        """The group's name."""
+        return self.copy.group
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield everything of it that is in the log."""
+        starts = self._starts()
+        spans: list[Span] = []
+        pieces = self.copy.template.pieces
+        ends = [*starts[1:], self._ended_ms][: len(pieces)]
+        for piece, start_ms, next_ms in zip(pieces, starts, ends, strict=True):
+            for after_ms, lines in groupby(piece.lines, key=lambda line: line.after_ms):
+                at_ms = start_ms + after_ms
+                records = [Record(0, at_ms, *self.copy.record(line, start_ms - piece.began_ms)) for line in lines]
+                for first in range(0, len(records), MOST_IN_A_BATCH):
+                    yield Batch(at_ms, encode_batch(records[first : first + MOST_IN_A_BATCH]))
+            if piece.is_occupied:
+                spans.append(Span(start_ms + piece.duration_ms, next_ms))
+        if not pieces:
+            spans.append(Span(self._began_ms, self._ended_ms))
+        commits_on = spans if self.story.commits is Commits.RESET or self.story.rests else _joined(spans)
+        topics = self.copy.topics
+        committer = Committer(self.group, topics, self.story.commits, self._interval_ms, self._random)
+        yield from committer.batches(commits_on, self._ended_ms)
+
+    def _starts(self) -> list[int]:
+        """Return when each piece begins."""
+        pieces, random = self.copy.template.pieces, self._random
+        if not pieces:
+            return []
+        rests: list[int | None] = [None] * len(pieces)
+        for place, (least, most) in self.story.rests.items():
+            rests[place] = int((least + (most - least) * random.random()) * HOUR_MS)
+        born_ms = self._began_ms + random.randrange(BORN_WITHIN_H * HOUR_MS)
+        spare = self._ended_ms - born_ms - sum(piece.duration_ms for piece in pieces)
+        spare -= sum(rest for rest in rests if rest is not None)
+        assert spare > 0, f"the days of the fleet are enough for {self.story.name!r}"
+        weights = [0.3 + random.random() if rest is None else 0.0 for rest in rests]
+        total = sum(weights) or 1.0
+        starts, at_ms = [], born_ms
+        if not any(weights):
+            at_ms += spare
+        for piece, rest, weight in zip(pieces, rests, weights, strict=True):
+            starts.append(at_ms)
+            at_ms += piece.duration_ms + (int(spare * weight / total) if rest is None else rest)
+        return starts
+
+
+def _joined(spans: list[Span]) -> list[Span]:
+    """Return spans that follow each other closely as one: members of the group go on while one of them is replaced."""
+    found: list[Span] = []
+    for span in spans:
+        if found and span.from_ms - found[-1].until_ms < 12 * HOUR_MS:
+            found[-1] = Span(found[-1].from_ms, span.until_ms)
+        else:
+            found.append(span)
+    return found

@@ -1,0 +1,231 @@
+"""One group, played in virtual time: a real coordinator, real members, and the log that they leave behind.
+
+A scene is led by a script, a function of it: members start, stop, die, hang; time passes. `cut` marks a moment at which
+the group is at rest. Nothing depends on how long it rests there, so a fleet may stretch a scene over days at its cuts.
+Names are tokens of a fixed length (`template` says which): whoever copies a scene puts others in their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from kohort.group.events import GroupStored, HardEvent, OffsetCommitted, OffsetDeleted
+from kohort.log.group_replay import records_of
+from kohort.log.log_config import LogConfig
+from kohort.log.offsets_topic import Replay, record_of
+from kohort.log.partition_log import PartitionLog
+from kohort.sim.kernel.broker_host import NodeHost
+from kohort.sim.kernel.host import WALL_MS, Host
+from kohort.sim.kernel.network import Network
+from kohort.sim.kernel.rng import Draw
+from kohort.sim.kernel.scheduler import Scheduler
+from kohort.sim.kernel.world_observer import Observer
+from kohort.sim.peers.client_kinds import KINDS, Kind, PeerConfig
+from kohort.sim.peers.peer import Peer
+from kohort.sim.peers.peer_producer import Feeder
+from kohort.what_if.virtual_broker import KAFKAS_WAYS
+from kohort.wire.record_batches import Record
+
+SECOND_US = 1_000_000
+GROUP = "group-000000000000000000"
+"""The name of the group in every scene."""
+SETTINGS = {
+    "auto.create.topics.enable": "false",
+    "offsets.topic.num.partitions": "1",
+    "offsets.retention.check.interval.ms": str(1 << 40),
+    "log.retention.check.interval.ms": str(1 << 40),
+    "group.consumer.migration.policy": "bidirectional",
+    **KAFKAS_WAYS,
+}
+"""Those of a broker that waits as Apache Kafka does, and never expires an offset: a fleet has its own time."""
+JAVAS = {
+    "session_timeout_ms": 45_000,
+    "heartbeat_interval_ms": 3_000,
+    "max_poll_interval_ms": 300_000,
+    "metadata_ms": 300_000,
+    "fetch_wait_ms": 30_000,
+    "work_us": 20_000,
+}
+"""Kafka's defaults, but that members fetch more rarely: nothing here depends on it, and it is most of what a scene
+costs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What a log holds between two cuts. `began_ms` is on the scene's wall clock."""
+
+    began_ms: int
+    ended_ms: int
+    records: tuple[Record, ...]
+
+
+Edit = Callable[[HardEvent], HardEvent]
+
+
+class Scene:
+    """One world with one broker and one group. `topics` are by name, with their partitions."""
+
+    def __init__(self, seed: int, topics: Mapping[str, int], **settings: str) -> None:
+        self.draw = Draw(seed)
+        self.topics = dict(topics)
+        self.scheduler = Scheduler()
+        self._observer = Observer()
+        self._network = Network(self.scheduler, self.draw.stream("network"))
+        host = Host("n1", self.scheduler)
+        random = self.draw.stream("n1")
+        self._node = NodeHost(host, self._network, ("n1", 9092), random, self._observer, SETTINGS | settings)
+        self._node.start()
+        assert self._node.node is not None, "a new disk has no objections"
+        for name, partitions in self.topics.items():
+            self._node.node.topics.create(name, partitions, {}, host.now_ms())
+        self.topic_ids = {topic.name: topic.topic_id for topic in self._node.node.topics if not topic.is_internal}
+        self.peers: dict[str, Peer] = {}
+        self.hosts: set[str] = set()
+        self._births = 0
+        self._cuts = [WALL_MS]
+        self.occupied: list[bool] = []
+        """By piece, whether somebody was in the group when it ended."""
+        feed = Host("feed", self.scheduler)
+        self._feeder = Feeder(
+            feed, self._network, [("n1", 9092)], self.draw.stream("feed"), self._observer, self.topics
+        )
+
+    # -- what a script says
+
+    def start(self, number: int, kind: str | Kind, **config: Any) -> Peer:
+        """Start the member `number`, on a host of its own that nobody had before."""
+        self._births += 1
+        name = member_token(number)
+        host = host_token(self._births)
+        self.hosts.add(host)
+        config = JAVAS | {"topics": tuple(self.topics)} | config
+        peer = self.peers[name] = Peer(
+            name,
+            Host(host, self.scheduler),
+            self._network,
+            [("n1", 9092)],
+            KINDS[kind] if isinstance(kind, str) else kind,
+            self.draw.stream(f"{name}/{self._births}"),
+            self._observer,
+            PeerConfig(GROUP, **config),
+        )
+        peer.start()
+        return peer
+
+    def again(self, peer: Peer, **config: Any) -> Peer:
+        """Start a member that has ended, on the host where it was."""
+        self._births += 1
+        config = {**{name: getattr(peer.config, name) for name in peer.config.__slots__}, **config}
+        made = self.peers[peer.name] = Peer(
+            peer.name,
+            peer.host,
+            self._network,
+            [("n1", 9092)],
+            peer.made_as,
+            self.draw.stream(f"{peer.name}/{self._births}"),
+            self._observer,
+            PeerConfig(**config),
+        )
+        made.start()
+        return made
+
+    def pass_s(self, seconds: float) -> None:
+        """Let time pass."""
+        self.scheduler.run_until(self.scheduler.now_us + int(seconds * SECOND_US))
+
+    def settle(self, patience_s: float = 900.0) -> None:
+        """Let time pass until every member that lives owns what it shall."""
+        until_us = self.scheduler.now_us + int(patience_s * SECOND_US)
+        while self.scheduler.now_us < until_us:
+            self.pass_s(1)
+            if all(peer.is_settled for peer in self.peers.values() if not peer.is_over):
+                self.pass_s(5)
+                return
+        raise AssertionError("a scene comes to rest")
+
+    def close(self, peer: Peer) -> None:
+        """Stop a member as a deployment does, and wait until it is gone."""
+        peer.close()
+        for _ in range(600):
+            if peer.is_over:
+                return
+            self.pass_s(0.5)
+        raise AssertionError("a member that is asked to stop does")
+
+    def feed(self, count: int) -> None:
+        """Have so many records written to each topic."""
+        for name in self.topics:
+            self._feeder.burst(name, count)
+
+    def grow(self, topic: str, partitions: int) -> None:
+        """Give a topic more partitions."""
+        node = self._node.node
+        assert node is not None, "the broker of a scene lives"
+        found = node.topics.get(topic)
+        assert found is not None, "a topic that grows exists"
+        self.topics[topic] = partitions
+        # A node knows the time that it was entered with last, which may lie before the last cut.
+        node.tick(self.now_ms)
+        node.topics.grow(found, partitions, self.now_ms)
+
+    def cut(self) -> None:
+        """Mark a moment of rest."""
+        self._cuts.append(self.now_ms)
+        self.occupied.append(any(not peer.is_over for peer in self.peers.values()))
+
+    @property
+    def now_ms(self) -> int:
+        """What the clocks show."""
+        return self._node.host.now_ms()
+
+    # -- what is left of it
+
+    def pieces(self, edit: Edit | None = None, *, as_kafka: bool = True) -> list[Piece]:
+        """Return the log between the cuts, without committed offsets. `edit` may put other events in their place.
+
+        Kafka stores a generation when its leader has synced; ours also when it forms, which `as_kafka` leaves out.
+        """
+        if self._cuts[-1] != self.now_ms:
+            self.cut()
+        disk = self._node.disk.clone()
+        log = PartitionLog.open(disk, "__consumer_offsets-0", LogConfig(), self.now_ms)
+        replay = Replay()
+        kept: list[Record] = []
+        for record in records_of(log):
+            event = replay.event_of(record)
+            if event is None or isinstance(event, OffsetCommitted | OffsetDeleted):
+                continue
+            if as_kafka and isinstance(event, GroupStored) and not event.is_synced:
+                continue
+            key, value = record.key, record.value
+            if edit is not None:
+                key, value = record_of(edit(event))
+            kept.append(record._replace(key=key, value=value, headers=()))
+        bounds = [*self._cuts[:-1], self._cuts[-1] + 1]
+        return [
+            Piece(began, ended, tuple(each for each in kept if began <= each.timestamp_ms < ended))
+            for began, ended in pairwise(bounds)
+        ]
+
+
+def member_token(number: int) -> str:
+    """Return the client id of a member in every scene."""
+    return f"member-{number:02}"
+
+
+def instance_token(number: int) -> str:
+    """Return the instance id of a static member in every scene."""
+    return f"static-{number:02}"
+
+
+def host_token(number: int) -> str:
+    """Return the name of a host in every scene."""
+    return f"host-{number:07}"
+
+
+def topic_token(number: int) -> str:
+    """Return the name of a topic in every scene."""
+    return f"topic-{number:06}"

@@ -1,0 +1,148 @@
+"""`__consumer_offsets` of a live cluster: ours or an Apache Kafka, read as a plain consumer without a group reads it.
+
+Batches come as they are in the log, open transactions and markers too. A partition is split by offsets; where one ends
+is asked once, when the run is planned, so that a run has an end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from kohort.client.cluster.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp
+from kohort.client.cluster.metadata import TopicView
+from kohort.client.config_file import reach
+from kohort.client.consumer.range_reader import read_ranges
+from kohort.client.errors import PartitionErrors, UnknownPartition, UnknownTopic
+from kohort.fleet.decode.decoded_rows import Place, Reader
+from kohort.fleet.decode.quarantine import Fault
+from kohort.fleet.decode.value_json import topic_id
+from kohort.fleet.inputs.input_splits import OFFSETS_TOPIC, Input, Piece, Since
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.ids import TopicPartition
+from kohort.sync import Admin
+from kohort.wire.record_batches import CorruptBatch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+OFFSETS_OF_A_PIECE: Final = 500_000
+UNLED: Final = -1
+"""Where the range of a partition ends that nobody can be asked for."""
+_FETCH_BYTES: Final = 4 << 20
+_CLIENT_ID: Final = "kohort-fleet"
+_BYTES_OF_AN_OFFSET: Final = 200  # what a commit takes, about; it only says how large a task is
+
+
+def cluster_name(where: str, properties: Mapping[str, str]) -> str:
+    """Return what a cluster calls itself: its id. Raises KafkaError when it cannot be reached."""
+    with _admin(where, properties) as admin:
+        return admin.describe_cluster().cluster_id or where
+
+
+def plan(given: Input, since: Since) -> list[Piece]:
+    """Return the ranges of offsets that are there and wanted. Raises KafkaError when the cluster cannot say."""
+    (where,) = given.where
+    with _admin(where, given.properties) as admin:
+        try:
+            topic = admin.describe_topics([OFFSETS_TOPIC])[OFFSETS_TOPIC]
+        except UnknownTopic:  # no group was ever there
+            return []
+        numbers = sorted(topic.partitions)
+        led = [number for number in numbers if topic.partitions[number].leader >= 0]
+        partitions = [TopicPartition(OFFSETS_TOPIC, number) for number in led]
+        firsts = admin.list_offsets(dict.fromkeys(partitions, EARLIEST))
+        ends = admin.list_offsets(dict.fromkeys(partitions, LATEST))
+    known = since.get(given.source, {})
+    pieces = [
+        Piece("cluster", given.source, where, number, known.get(number, 0), UNLED, properties=given.properties)
+        for number in numbers
+        if number not in led
+    ]
+    for partition in partitions:
+        first, end = firsts[partition], ends[partition]
+        assert first is not None, "a partition has a first offset"
+        assert end is not None, "a partition has an end"
+        begin = max(known.get(partition.partition, 0), first.offset)
+        for start in range(begin, end.offset, OFFSETS_OF_A_PIECE):
+            stop = min(start + OFFSETS_OF_A_PIECE, end.offset)
+            size = (stop - start) * _BYTES_OF_AN_OFFSET
+            pieces.append(
+                Piece(
+                    "cluster", given.source, where, partition.partition, start, stop, size, properties=given.properties
+                )
+            )
+    return pieces
+
+
+def read(piece: Piece) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a range. Raises KafkaError when the cluster stays out of reach."""
+    partition = TopicPartition(OFFSETS_TOPIC, piece.partition)
+    place = Place(piece.source, piece.partition, f"{partition} of {piece.where}")
+    reader = Reader(place, (piece.start, piece.stop), position=None)
+    if piece.stop == UNLED:
+        reader.refuse(Fault("no broker leads this partition, so that nothing of it can be read", offset=piece.start))
+        yield from reader.finish(piece.start)
+        return
+    wanted = [(partition, piece.start, piece.stop)]
+    secured = reach(piece.properties)
+    tls, sasl = secured.get("tls"), secured.get("sasl")
+    try:
+        for _, batches, _ in read_ranges(piece.where, wanted, _FETCH_BYTES, client_id=_CLIENT_ID, tls=tls, sasl=sasl):
+            yield from reader.read(batches)
+    except CorruptBatch as corrupt:
+        at = reader.next_offset
+        reader.refuse(Fault(f"{corrupt}; what follows up to offset {piece.stop} was not read", offset=at))
+    except KafkaError as error:
+        if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise
+        reader.refuse(Fault(error.text, offset=piece.start))
+    yield from reader.finish(piece.stop)
+
+
+def _admin(where: str, properties: Mapping[str, str]) -> Admin:
+    secured = reach(properties)
+    return Admin(bootstrap_servers=where, client_id=_CLIENT_ID, tls=secured.get("tls"), sasl=secured.get("sasl"))
+
+
+def topics_of(given: Input) -> list[tuple[str, str, int, list[int]]]:
+    """Return the id, name, number of partitions and end offsets of each topic, -1 where one cannot be told.
+
+    Raises KafkaError.
+    """
+    (where,) = given.where
+    with _admin(where, given.properties) as admin:
+        topics = [topic for topic in admin.list_topics() if topic.partitions and not topic.is_internal]
+        ends = ends_of(admin, topics)
+    found = []
+    for topic in topics:
+        at = [ends.get(TopicPartition(topic.name, number)) for number in sorted(topic.partitions)]
+        known = [-1 if each is None else each.offset for each in at]
+        found.append((topic_id(topic.topic_id), topic.name, len(known), known))
+    return found
+
+
+def ends_of(admin: Admin, topics: Iterable[TopicView]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+    """Return the ends of the partitions of some topics; those that are gone or have no leader now are left out.
+
+    Raises KafkaError when it is not for some of them that they cannot be told.
+    """
+    wanted = {
+        TopicPartition(topic.name, number)
+        for topic in topics
+        for number, partition in topic.partitions.items()
+        if partition.leader >= 0
+    }
+    while wanted:
+        try:
+            return admin.list_offsets(dict.fromkeys(sorted(wanted), LATEST))
+        except PartitionErrors as failed:
+            left_out = wanted & failed.codes.keys()
+        except UnknownTopic as gone:
+            left_out = {each for each in wanted if each.topic == gone.topic}
+        except UnknownPartition as gone:
+            left_out = wanted & {gone.partition}
+        if not left_out:
+            break
+        wanted -= left_out
+    return {}

@@ -1,0 +1,97 @@
+"""Our own export of `__consumer_offsets`: a line of JSON for each record, with key and value as hex.
+
+    {"partition": 3, "offset": 17, "timestamp": 1790000000000, "key": "0001…", "value": "0004…"}
+
+A value of null is a tombstone. `producerId`, `producerEpoch`, `isTransactional` and `isControl` stand where they are
+not those of a plain record. It is what one sends where a log cannot be sent, or looks at in an editor.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from kohort.fleet.decode.quarantine import Fault
+from kohort.fleet.inputs.input_kinds import opened
+from kohort.fleet.inputs.input_splits import Piece
+from kohort.fleet.inputs.rebuilt_batches import Partitions, Told
+from kohort.wire.record_batches import Buffer, iter_batches, sound_records
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LONGEST_LINE: Final = 64 << 20
+
+
+def export_lines(batches: Buffer, partition: int) -> Iterator[str]:
+    """Yield the lines for the records of whole, sound batches; one that is cut off at the end is left out.
+
+    Raises CorruptBatch.
+    """
+    for header, batch in iter_batches(batches):
+        for record in sound_records(header, batch):
+            line: dict[str, Any] = {
+                "partition": partition,
+                "offset": record.offset,
+                "timestamp": record.timestamp_ms,
+                "key": None if record.key is None else record.key.hex(),
+                "value": None if record.value is None else record.value.hex(),
+            }
+            if header.is_transactional or header.is_control:
+                line |= {
+                    "producerId": header.producer_id,
+                    "producerEpoch": header.producer_epoch,
+                    "isTransactional": header.is_transactional,
+                    "isControl": header.is_control,
+                }
+            yield json.dumps(line)
+
+
+def read(piece: Piece) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of an export."""
+    starts = {int(partition): start for partition, start in piece.starts.items()}
+    partitions = Partitions(piece.source, piece.where, starts)
+    yield from partitions.rows(_told(Path(piece.where)))
+
+
+def lines_of(path: Path) -> Iterator[tuple[int, bytes | Fault]]:
+    """Yield each line of a file with the position of its first byte; what is too long or cut off is a fault."""
+    position = 0
+    try:
+        with opened(path) as file:
+            while line := file.readline(LONGEST_LINE):
+                is_whole = len(line) < LONGEST_LINE or line.endswith(b"\n")
+                yield position, line if is_whole else Fault("a line without an end", position, sample=line)
+                position += len(line)
+    except (OSError, EOFError) as error:  # a broken gzip is both
+        yield position, Fault(f"the file cannot be read any further: {error}", position)
+
+
+def _told(path: Path) -> Iterator[Told | Fault]:
+    for position, line in lines_of(path):
+        if isinstance(line, Fault):
+            yield line
+            continue
+        if not line.strip():
+            continue
+        try:
+            yield _record(json.loads(line))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            yield Fault(f"a line that tells of no record: {type(error).__name__} {error}"[:200], position, sample=line)
+
+
+def _record(line: dict[str, Any]) -> Told:
+    key, value = line["key"], line["value"]
+    return Told(
+        line["partition"],
+        line["offset"],
+        line["timestamp"],
+        None if key is None else bytes.fromhex(key),
+        None if value is None else bytes.fromhex(value),
+        line.get("producerId", -1),
+        line.get("producerEpoch", -1),
+        bool(line.get("isTransactional", False)),
+        bool(line.get("isControl", False)),
+    )

@@ -1,0 +1,123 @@
+"""A `LogCheck` of files: the segments of partitions of `__consumer_offsets`, read batch by batch and never held.
+
+Whoever wants to know gives a broker's data directory, the directory of one partition, or segment files. What cannot be
+read is told with its place, and its partition is read no further: a coordinator that loads it stops there too.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from struct import Struct
+
+from kohort.fleet.log_check.load_check import LogCheck, Violation
+from kohort.fleet.log_check.steps import step_of
+from kohort.model.ids import TopicPartition
+from kohort.wire.codec import MalformedMessage
+from kohort.wire.compression import CompressionUnavailable
+from kohort.wire.record_batches import CorruptBatch, Record, iter_batches, sound_records
+
+TOPIC = "__consumer_offsets"
+_PARTITION = re.compile(rf"{TOPIC}-(\d+)")
+_SEGMENT = re.compile(r"\d{20}\.log")
+_SHORT = Struct(">h")
+_OFFSETS = frozenset({b"\0\0", b"\0\1"})
+_OF_GROUPS = frozenset({b"\0\2", b"\0\3", b"\0\x0b", b"\0\x11"})
+"""The keys of records whose tombstones delete a group."""
+
+Advanced = Callable[[int], object]
+"""Hears how many more records were read."""
+
+
+class NothingToCheck(Exception):
+    """There is no log at a path. The text says so."""
+
+
+@dataclass(slots=True)
+class Damage:
+    """A place from which on a partition cannot be read."""
+
+    file: Path
+    position: int
+    offset: int
+    reason: str
+
+
+@dataclass(slots=True)
+class Checked:
+    """What came of one partition."""
+
+    partition: int
+    records: int = 0
+    violations: list[Violation] = field(default_factory=list)
+    damage: Damage | None = None
+
+    @property
+    def name(self) -> str:
+        """The partition as Kafka writes it."""
+        return str(TopicPartition(TOPIC, self.partition))
+
+
+def segments_of(paths: Iterable[Path]) -> dict[tuple[int, Path], list[Path]]:
+    """Return the segment files at some paths in the order of their offsets, by partition and its directory.
+
+    Directories of several brokers have the same partitions, each in a log of its own. Raises NothingToCheck.
+    """
+    found: dict[tuple[int, Path], list[Path]] = {}
+    for path in paths:
+        folders = [path, *sorted(path.glob(f"{TOPIC}-*"))] if path.is_dir() else []
+        files = [path] if path.is_file() else [each for folder in folders for each in folder.glob("*.log")]
+        files = [each for each in files if _SEGMENT.fullmatch(each.name) or each == path]
+        if not files:
+            raise NothingToCheck(f"{path} is no data directory, no directory of a partition of {TOPIC} and no segment")
+        for file in files:
+            folder = file.absolute().parent
+            named = _PARTITION.fullmatch(folder.name)
+            found.setdefault((int(named[1]) if named else 0, folder), []).append(file)
+    return {place: sorted(set(files), key=lambda file: file.name) for place, files in sorted(found.items())}
+
+
+def check_partition(partition: int, files: Sequence[Path], advanced: Advanced) -> Checked:
+    """Replay the segments of one partition. Raises OSError."""
+    checked, check = Checked(partition), LogCheck()
+    seen: set[bytes] = set()
+    for file in files:
+        position, offset = 0, -1
+        try:
+            # What a crash has left half written at the end of the last segment is cut off when it is opened.
+            for header, batch in iter_batches(memoryview(_content(file)), strict=file != files[-1]):
+                offset = header.base_offset
+                for record in () if header.is_control else sound_records(header, batch):
+                    checked.records += 1
+                    _replay(record, check, checked, seen)
+                position += header.size
+                advanced(header.record_count)
+        except (CorruptBatch, MalformedMessage, CompressionUnavailable) as error:
+            checked.damage = Damage(file, position, offset, str(error))
+            break
+    return checked
+
+
+def _content(file: Path) -> bytes | mmap.mmap:
+    with file.open("rb") as opened:
+        if not file.stat().st_size:
+            return b""  # what is empty cannot be mapped
+        return mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _replay(record: Record, check: LogCheck, checked: Checked, seen: set[bytes]) -> None:
+    key = record.key or b""
+    if key[:2] in _OFFSETS and len(key) > 4:
+        # Of offsets it matters only that there are some, the first time; and they are most of the log.
+        end = 4 + _SHORT.unpack_from(key, 2)[0]
+        head = key[:end]
+        if record.value is None or head in seen:
+            return
+        seen.add(head)
+    elif key[:2] in _OF_GROUPS:
+        seen.difference_update((b"\0\0" + key[2:], b"\0\1" + key[2:]))
+    step = step_of(record.offset, record.timestamp_ms, key, record.value)
+    checked.violations.extend(check.take(step))

@@ -1,0 +1,135 @@
+"""How groups stand: a row for each with its hours added up, and the whole fleet in a handful of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kohort.fleet.report.fleet_report import NOT_READY, READY, SEVERITIES, GroupKey, GroupLine, Totals
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+KEY = ["source", "group"]
+
+
+def key_of(row: Any) -> GroupKey:
+    """Return the group that a row is about."""
+    return GroupKey(row["source"], row["group"])
+
+
+def severity_place() -> Column:
+    """Return the place of a finding's severity, as `severity_rank` says it."""
+    from pyspark.sql import functions as f
+
+    ranked = f.lit(len(SEVERITIES))
+    for rank, name in enumerate(SEVERITIES):
+        ranked = f.when(f.col("severity") == name, f.lit(rank)).otherwise(ranked)
+    return ranked
+
+
+def lines_of(groups: DataFrame, findings: DataFrame, hours: DataFrame) -> DataFrame:
+    """Return a row for each group: what gold says of it, its hours added up, and the worst that was found."""
+    from pyspark.sql import functions as f
+
+    summed = hours.groupBy(*KEY).agg(
+        f.sum("rebalances").alias("rebalances"),
+        f.sum("rebalances_failed").alias("failed"),
+        f.max("rebalance_ms_max").alias("longest_ms"),
+        f.sum("unowned_partition_seconds").alias("unowned_s"),
+        f.sum("partitions_moved").alias("moved"),
+        f.sum("commits").alias("commits"),
+        f.max_by("static_share", "hour_ms").alias("static_share"),
+    )
+    can_wait = f.col("finding").isin(READY, NOT_READY)
+    found = findings.groupBy(*KEY).agg(
+        f.min(f.when(can_wait, SEVERITIES.index("info")).otherwise(severity_place())).alias("rank"),
+        f.count("*").alias("findings"),
+        f.max(f.col("finding") == READY).alias("is_ready"),
+        f.max(f.col("finding") == NOT_READY).alias("is_not_ready"),
+    )
+    kept = groups.drop("rebalances")
+    joined = kept.join(summed, KEY, "left").join(found, KEY, "left")
+    absent = {"failed": 0, "longest_ms": 0, "rebalances": 0, "moved": 0, "commits": 0, "unowned_s": 0.0, "findings": 0}
+    return joined.fillna({**absent, "rank": len(SEVERITIES), "members": 0, "partitions": 0, "kind": "", "state": ""})
+
+
+def line_of(row: Any, cells: Mapping[GroupKey, Mapping[int, int]]) -> GroupLine:
+    """Return one row of `lines_of` as a value."""
+    key = key_of(row)
+    return GroupLine(
+        key=key,
+        kind=row["kind"],
+        state=row["state"],
+        members=row["members"],
+        partitions=row["partitions"],
+        topics=tuple(row["topics"] or row["committed_topics"] or ()),
+        assignor=row["strategy"],
+        protocols=tuple(row["supported_protocols"] or ()),
+        rebalances=row["rebalances"],
+        rebalances_failed=row["failed"],
+        rebalance_ms_max=row["longest_ms"],
+        unowned_s=row["unowned_s"],
+        moved=row["moved"],
+        commits=row["commits"],
+        lag=row["lag"],
+        static_share=row["static_share"],
+        first_seen_ms=row["first_seen_ms"],
+        last_seen_ms=row["last_seen_ms"],
+        last_commit_ms=row["last_commit_ms"],
+        severity=SEVERITIES[row["rank"]] if row["rank"] < len(SEVERITIES) else None,
+        findings=row["findings"],
+        activity=tuple(sorted(cells.get(key, {}).items())),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The fleet in a few rows: how many groups of each type, state, worst finding and readiness, and their sums."""
+
+    rows: tuple[Mapping[str, Any], ...]
+
+    def sum(self, name: str) -> Any:
+        """Return a sum over all groups; of nothing it is 0."""
+        return sum(row[name] for row in self.rows if row[name] is not None)
+
+    def counted(self, name: str) -> tuple[tuple[Any, int], ...]:
+        """Return how many groups have which value, the most first."""
+        counts: dict[Any, int] = {}
+        for row in self.rows:
+            counts[row[name]] = counts.get(row[name], 0) + row["groups"]
+        return tuple(sorted(counts.items(), key=lambda each: (-each[1], each[0])))
+
+
+def standing_of(lines: DataFrame) -> Standing:
+    """Add up the rows of `lines_of`."""
+    from pyspark.sql import functions as f
+
+    names = ("members", "partitions", "rebalances", "failed", "unowned_s", "commits", "lag")
+    grouped = lines.groupBy("kind", "state", "rank", "is_ready", "is_not_ready").agg(
+        f.count("*").alias("groups"),
+        f.count_if(f.col("rebalances") > 0).alias("with_rebalances"),
+        f.count_if(f.col("unowned_s") > 0).alias("with_unowned"),
+        *(f.sum(name).alias(name) for name in names),
+    )
+    return Standing(tuple(row.asDict() for row in grouped.collect()))
+
+
+def totals_of(standing: Standing) -> Totals:
+    """Return the fleet in numbers."""
+    ranks = dict(standing.counted("rank"))
+    has_lag = any(row["lag"] is not None for row in standing.rows)
+    return Totals(
+        groups=standing.sum("groups"),
+        members=standing.sum("members"),
+        partitions=standing.sum("partitions"),
+        kinds=standing.counted("kind"),
+        states=standing.counted("state"),
+        rebalances=standing.sum("rebalances"),
+        rebalances_failed=standing.sum("failed"),
+        unowned_s=standing.sum("unowned_s"),
+        commits=standing.sum("commits"),
+        lag=standing.sum("lag") if has_lag else None,
+        severities=tuple((name, ranks.get(rank, 0)) for rank, name in enumerate(SEVERITIES)),
+    )

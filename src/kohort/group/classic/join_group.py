@@ -1,0 +1,247 @@
+"""Who comes: JoinGroup of new members, of members with a fresh id, and of members that are in the group already.
+
+A join is parked until its generation forms, unless the sender learns something at once: its new id, an error, or the
+current generation because nothing has changed since it got it.
+"""
+
+from __future__ import annotations
+
+from kohort.group.classic.exit import follow_departure, remove
+from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Member, Phase
+from kohort.group.classic.rejoin_causes import rejoin_cause
+from kohort.group.classic.static import replace_static_member
+from kohort.group.commands import CheckJoin, Join, OpenRound, Protocols
+from kohort.group.coordinator_settings import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupSettings
+from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Park, Reply, Then, parked_join
+from kohort.group.events import (
+    GroupStored,
+    MemberAdded,
+    MemberIdIssued,
+    MemberRecognized,
+    MemberRejoined,
+    PendingMemberDropped,
+    RebalanceAvoided,
+)
+from kohort.group.group_timers import session_timer
+from kohort.group.identity import identity_error
+from kohort.group.results import JoinResult
+from kohort.model.cause import Cause, CauseKind
+from kohort.model.errors import ErrorCode
+from kohort.model.reason import JoinReason, join_reason
+
+
+def decide_first_join(group: ClassicGroup, command: Join, now_ms: int, settings: GroupSettings) -> Effects:
+    """Let the first member into a group that does not exist yet; `group` is how it will be, empty.
+
+    That the group exists is stored at once, even when its first member only got an id (KIP-394).
+    """
+    if command.member_id:
+        yield Reply(JoinResult(ErrorCode.UNKNOWN_MEMBER_ID, command.member_id))
+        return
+    effects = tuple(decide_join(group, command, now_ms, settings))
+    if any(isinstance(effect, Note) for effect in effects):
+        cause = Cause(CauseKind.GROUP_CREATED, now_ms, command.new_member_id)
+        yield Append(GroupStored(group.group_id, None, 0, None, None, now_ms, (), cause))
+    yield from effects
+
+
+def decide_join(group: ClassicGroup, command: Join, now_ms: int, settings: GroupSettings) -> Effects:
+    """Decide one JoinGroup: capacity first, then protocols, then who the sender is."""
+    member_id = command.member_id
+    if not group.is_accepting(member_id, settings.max_size):
+        yield Reply(JoinResult(ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
+        yield from _shed(group, member_id, now_ms, settings)
+    elif group.phase is Phase.DEAD:
+        yield Reply(JoinResult(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id))
+    elif not group.is_supporting(command.protocol_type, command.protocols):
+        yield from _refuse_protocols(group, command, now_ms)
+    elif not member_id:
+        yield from _join_unknown(group, command, now_ms, settings)
+    elif member_id in group.pending:
+        yield from _join_pending(group, command, now_ms)
+    elif error := identity_error(group, member_id, command.instance_id):
+        yield Reply(JoinResult(error, member_id))
+    else:
+        yield from _rejoin(group, command, now_ms, settings)
+
+
+def _shed(group: ClassicGroup, member_id: str, now_ms: int, settings: GroupSettings) -> Effects:
+    """Forget a sender that finds the group full: it comes back, if at all, as somebody new."""
+    cause = Cause(CauseKind.GROUP_TOO_LARGE, now_ms, member_id, f"{settings.max_size} members are in already")
+    if member_id in group.members:
+        yield from remove(group, member_id, cause)
+        yield from follow_departure(group, cause)
+    elif member_id in group.pending:
+        yield Disarm(session_timer(group.group_id, member_id))
+        yield Note(PendingMemberDropped(group.group_id, member_id, cause))
+        yield Then(CheckJoin(group.group_id))
+
+
+def _refuse_protocols(group: ClassicGroup, command: Join, now_ms: int) -> Effects:
+    """Refuse what not everybody offers, unless that cannot be known yet.
+
+    Of a restored member the log holds the chosen protocol alone. A client ends for good on a refusal, so in an upgrade
+    that meets a failover it is told to try again, and a round asks everybody what they offer.
+    """
+    if not group.is_perhaps_supporting(command.protocol_type, command.protocols):
+        yield Reply(JoinResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, command.member_id))
+        return
+    yield Reply(JoinResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, command.member_id))
+    if not group.is_gathering:
+        detail = "what the members offer besides the chosen protocol is not known since the coordinator loaded"
+        cause = Cause(CauseKind.PROTOCOL_CHANGED, now_ms, command.member_id or None, detail)
+        yield Then(OpenRound(group.group_id, cause))
+
+
+def _join_unknown(group: ClassicGroup, command: Join, now_ms: int, settings: GroupSettings) -> Effects:
+    new_member_id = command.new_member_id
+    if command.instance_id is not None and command.instance_id in group.static_members:
+        yield from replace_static_member(group, command, now_ms, settings)
+    elif command.instance_id is None and command.is_two_step:
+        # KIP-394: a client that times out and retries must not leave a member behind each time.
+        cause = Cause(CauseKind.MEMBER_ID_ISSUED, now_ms, new_member_id, command.reason)
+        yield Note(MemberIdIssued(group.group_id, new_member_id, cause))
+        yield Reply(JoinResult(ErrorCode.MEMBER_ID_REQUIRED, new_member_id))
+        yield Arm(session_timer(group.group_id, new_member_id), now_ms + command.session_timeout_ms)
+    else:
+        yield from _admit(group, command, new_member_id, now_ms)
+
+
+def _join_pending(group: ClassicGroup, command: Join, now_ms: int) -> Effects:
+    if command.instance_id is not None:
+        # A static member is never given an id to come back with, so this is nobody we know.
+        yield Reply(JoinResult(ErrorCode.UNKNOWN_SERVER_ERROR, command.member_id))
+    else:
+        yield from _admit(group, command, command.member_id, now_ms)
+
+
+def _admit(group: ClassicGroup, command: Join, member_id: str, now_ms: int) -> Effects:
+    cause = Cause(CauseKind.MEMBER_JOINED, now_ms, member_id, command.reason)
+    yield Note(
+        MemberAdded(
+            group_id=group.group_id,
+            member_id=member_id,
+            instance_id=command.instance_id,
+            client_id=command.client_id,
+            client_host=command.client_host,
+            session_timeout_ms=command.session_timeout_ms,
+            rebalance_timeout_ms=command.rebalance_timeout_ms,
+            protocol_type=command.protocol_type,
+            protocols=command.protocols,
+            cause=cause,
+        )
+    )
+    yield Park(parked_join(group.group_id, member_id))
+    yield Arm(session_timer(group.group_id, member_id), now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS)
+    yield _gather(group, cause)
+
+
+def _gather(group: ClassicGroup, cause: Cause) -> Then:
+    if group.is_gathering:
+        return Then(CheckJoin(group.group_id))
+    return Then(OpenRound(group.group_id, cause))
+
+
+def _rejoin(group: ClassicGroup, command: Join, now_ms: int, settings: GroupSettings) -> Effects:
+    member = group.members[command.member_id]
+    reason = _acting_reason(command, settings)
+    is_leader = group.leader == member.member_id
+    match group.phase:
+        case Phase.PREPARING_REBALANCE:
+            yield from _park_rejoin(group, command, rejoin_cause(group, member, command, now_ms, settings))
+        case Phase.COMPLETING_REBALANCE | Phase.STABLE if not _is_same_offer(group, member, command, settings):
+            # A change outranks whatever reason is given.
+            yield from _park_rejoin(group, command, rejoin_cause(group, member, command, now_ms, settings))
+        case Phase.STABLE if is_leader and reason is not JoinReason.BLIND:
+            # Shipped leaders say in no other way that topics have changed.
+            yield from _park_rejoin(group, command, rejoin_cause(group, member, command, now_ms, settings))
+        case Phase.COMPLETING_REBALANCE | Phase.STABLE:
+            yield from _keep_generation(group, member, command, now_ms)
+        case _:
+            yield Reply(JoinResult(ErrorCode.UNKNOWN_MEMBER_ID, member.member_id))
+
+
+def _acting_reason(command: Join, settings: GroupSettings) -> JoinReason:
+    return join_reason(command.reason) if settings.has_join_reasons else JoinReason.UNKNOWN
+
+
+def _keep_generation(group: ClassicGroup, member: Member, command: Join, now_ms: int) -> Effects:
+    """Answer with the current generation: the sender missed the answer to its last join, or asks without need.
+
+    The leader of a Stable group need not assign again, and is told so if its version can be (KIP-814); if not, what
+    it assigns is ignored.
+    """
+    is_leader = group.leader == member.member_id
+    is_stable = group.phase is Phase.STABLE
+    if member.is_restored:
+        cause = Cause(CauseKind.MEMBER_REJOINED, now_ms, member.member_id, command.reason)
+        protocols = _completed(group, member, command.protocols)
+        yield Note(MemberRecognized(group.group_id, member.member_id, protocols, cause))
+    if is_leader and is_stable:
+        cause = Cause(CauseKind.LEADER_REJOINED, now_ms, member.member_id, command.reason)
+        yield Note(RebalanceAvoided(group.group_id, member.member_id, cause))
+    yield Reply(
+        JoinResult(
+            error=ErrorCode.NONE,
+            member_id=member.member_id,
+            generation=group.generation,
+            protocol_type=group.protocol_type,
+            protocol_name=group.protocol_name,
+            leader=group.leader or "",
+            members=group.members_for_leader(group.protocol_name) if is_leader else (),
+            skip_assignment=is_leader and is_stable and command.can_skip_assignment,
+        )
+    )
+    yield Arm(member.session, now_ms + member.session_timeout_ms)
+
+
+def _is_same_offer(group: ClassicGroup, member: Member, command: Join, settings: GroupSettings) -> bool:
+    """Whether a known member offers what it offered before.
+
+    A `consumer` subscription carries the generation that its writer last knew (KIP-792). That alone is no change
+    where the sender has not come to its assignment yet, says that nothing changed, or is known from the log alone;
+    of the last only the chosen protocol is known. Otherwise bytes decide, as in Kafka.
+    """
+    known, offered = member.protocols, command.protocols
+    if known == offered:
+        return True
+    is_blind = _acting_reason(command, settings) is JoinReason.BLIND
+    if not (member.is_restored or is_blind or group.phase is Phase.COMPLETING_REBALANCE):
+        return False
+    if member.is_restored:
+        offered = tuple(entry for entry in offered if entry[0] == group.protocol_name)
+    return [name for name, _ in known] == [name for name, _ in offered] and all(
+        ours == theirs or _is_same_subscription(group, ours, theirs, settings)
+        for (_, ours), (_, theirs) in zip(known, offered, strict=True)
+    )
+
+
+def _is_same_subscription(group: ClassicGroup, ours: bytes, theirs: bytes, settings: GroupSettings) -> bool:
+    if group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        return False
+    offer = settings.offer_of(ours)
+    return offer is not None and offer == settings.offer_of(theirs)
+
+
+def _completed(group: ClassicGroup, member: Member, offered: Protocols) -> Protocols:
+    """Return all that a restored member offers; of the chosen protocol it is what the log says of it."""
+    chosen = group.protocol_name
+    return tuple((name, member.metadata(name) if name == chosen else metadata) for name, metadata in offered)
+
+
+def _park_rejoin(group: ClassicGroup, command: Join, cause: Cause) -> Effects:
+    place = parked_join(group.group_id, command.member_id)
+    if command.member_id in group.awaiting_join:
+        yield Reply(JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, command.member_id), place)
+    yield Note(
+        MemberRejoined(
+            group_id=group.group_id,
+            member_id=command.member_id,
+            session_timeout_ms=command.session_timeout_ms,
+            rebalance_timeout_ms=command.rebalance_timeout_ms,
+            protocols=command.protocols,
+            cause=cause,
+        )
+    )
+    yield Park(place)
+    yield _gather(group, cause)

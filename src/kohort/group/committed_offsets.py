@@ -1,0 +1,161 @@
+"""Committed offsets: what is stored, what is forgotten, and when. `offset_rules` says who may.
+
+An offset is stored as the event that committed it. Groups of both types keep theirs in the shard, so that they outlive
+a change of the group's type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Phase
+from kohort.group.commands import CommitOffsets, DeleteGroup, DeleteOffsets, ExpireOffsets, ForgetTopic
+from kohort.group.consumer import exit as consumer_exit
+from kohort.group.consumer.group import ConsumerGroup
+from kohort.group.coordinator_settings import GroupSettings
+from kohort.group.effects import Append, Arm, Disarm, Effect, Effects, Reply
+from kohort.group.events import GroupDeleted, OffsetCommitted, OffsetDeleted
+from kohort.group.group_timers import session_timer
+from kohort.group.offset_rules import Group, commit_error, subscribed_among
+from kohort.group.results import CommitResult, DeleteGroupResult, DeleteOffsetsResult
+from kohort.group.shard import Shard
+from kohort.model.cause import Cause, CauseKind
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import NO_TOPIC_ID
+
+_COMMITTED = CommitResult(ErrorCode.NONE)
+
+
+def decide_commit(shard: Shard, command: CommitOffsets, now_ms: int) -> Effects:
+    """Store a batch of offsets. In a classic group it counts as a sign of life. Runs often: it returns a list."""
+    group_id = command.group_id
+    group: Group | None = shard.groups.get(group_id)
+    error = commit_error(group, command, shard.settings)
+    if error:
+        return [Reply(CommitResult(error))]
+    longest = shard.settings.offset_metadata_max_bytes
+    expire_ms = -1 if command.retention_ms < 0 else now_ms + command.retention_ms
+    effects: list[Effect] = []
+    too_large: list[tuple[str, int]] = []
+    member_id = command.member_id
+    for topic, partition, offset, leader_epoch, metadata, topic_id in command.offsets:
+        if len(metadata) > longest:
+            too_large.append((topic, partition))
+            continue
+        event = OffsetCommitted(
+            group_id, topic, partition, offset, leader_epoch, metadata, now_ms, expire_ms, topic_id, member_id
+        )
+        effects.append(Append(event))
+    effects.append(Reply(CommitResult(ErrorCode.NONE, tuple(too_large)) if too_large else _COMMITTED))
+    if member_id and type(group) is ClassicGroup:
+        member = group.members.get(member_id)
+        if member is not None:
+            effects.append(Arm(member.session, now_ms + member.session_timeout_ms))
+    return effects
+
+
+def fetch_offset(shard: Shard, group_id: str, topic: str, partition: int, topic_id: bytes) -> OffsetCommitted | None:
+    """Return the committed offset of a partition, or None.
+
+    An offset of another topic id belongs to a topic of that name that was deleted, and does not count.
+    """
+    committed = shard.offsets.get(group_id, {}).get((topic, partition))
+    if committed is None:
+        return None
+    is_other_topic = topic_id not in (NO_TOPIC_ID, committed.topic_id) and committed.topic_id != NO_TOPIC_ID
+    return None if is_other_topic else committed
+
+
+def decide_delete_offsets(shard: Shard, command: DeleteOffsets, now_ms: int) -> Effects:
+    """Forget offsets of partitions that no member reads."""
+    if not command.group_id:
+        yield Reply(DeleteOffsetsResult(ErrorCode.INVALID_GROUP_ID))
+        return
+    group: Group | None = shard.groups.get(command.group_id)
+    if group is None or _is_dead(group):
+        yield Reply(DeleteOffsetsResult(ErrorCode.GROUP_ID_NOT_FOUND))
+        return
+    if not _is_empty(group) and isinstance(group, ClassicGroup) and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        yield Reply(DeleteOffsetsResult(ErrorCode.NON_EMPTY_GROUP))
+        return
+    subscribed = subscribed_among({topic for topic, _ in command.partitions}, group, shard.settings)
+    cause = Cause(CauseKind.ADMIN_REQUEST, now_ms)
+    held = shard.offsets.get(command.group_id, {})
+    for topic, partition in dict.fromkeys(command.partitions):
+        if topic not in subscribed and (topic, partition) in held:
+            yield Append(OffsetDeleted(command.group_id, topic, partition, cause))
+    yield Reply(DeleteOffsetsResult(ErrorCode.NONE, frozenset(subscribed)))
+
+
+def decide_delete_group(shard: Shard, command: DeleteGroup, now_ms: int) -> Effects:
+    """Delete an empty group and everything it committed."""
+    group: Group | None = shard.groups.get(command.group_id)
+    if group is None or _is_dead(group):
+        yield Reply(DeleteGroupResult(ErrorCode.GROUP_ID_NOT_FOUND))
+    elif not _is_empty(group):
+        yield Reply(DeleteGroupResult(ErrorCode.NON_EMPTY_GROUP))
+    else:
+        cause = Cause(CauseKind.ADMIN_REQUEST, now_ms)
+        for topic, partition in sorted(shard.offsets.get(command.group_id, {})):
+            yield Append(OffsetDeleted(command.group_id, topic, partition, cause))
+        yield from _delete(group, cause)
+        yield Reply(DeleteGroupResult(ErrorCode.NONE))
+
+
+def decide_expiry(shard: Shard, command: ExpireOffsets, now_ms: int) -> Effects:
+    """Forget offsets that nobody has needed for their retention, and a group that then has nothing left."""
+    group: Group | None = shard.groups.get(command.group_id)
+    if group is None or _is_dead(group):
+        return
+    held = shard.offsets.get(command.group_id, {})
+    expired = [key for key, committed in sorted(held.items()) if _is_expired(group, committed, now_ms, shard.settings)]
+    cause = Cause(CauseKind.OFFSETS_EXPIRED, now_ms)
+    for topic, partition in expired:
+        yield Append(OffsetDeleted(command.group_id, topic, partition, cause))
+    is_awaited = isinstance(group, ClassicGroup) and group.pending
+    if _is_empty(group) and not is_awaited and len(expired) == len(held):
+        yield from _delete(group, cause)
+
+
+def decide_forget_topic(shard: Shard, command: ForgetTopic, now_ms: int) -> Effects:
+    """Forget what was committed for a topic that is deleted."""
+    cause = Cause(CauseKind.TOPIC_DELETED, now_ms, detail=command.topic)
+    for topic, partition in sorted(shard.offsets.get(command.group_id, {})):
+        if topic == command.topic:
+            yield Append(OffsetDeleted(command.group_id, topic, partition, cause))
+
+
+def _is_dead(group: Group) -> bool:
+    return group.is_dead if isinstance(group, ConsumerGroup) else group.phase is Phase.DEAD
+
+
+def _is_empty(group: Group) -> bool:
+    return not group.members if isinstance(group, ConsumerGroup) else group.phase is Phase.EMPTY
+
+
+def _delete(group: Group, cause: Cause) -> Iterable[Effect]:
+    if isinstance(group, ConsumerGroup):
+        yield from consumer_exit.delete_effects(group, cause)
+        return
+    for member_id in sorted(group.pending):
+        yield Disarm(session_timer(group.group_id, member_id))
+    yield Append(GroupDeleted(group.group_id, cause))
+
+
+def _is_expired(group: Group, committed: OffsetCommitted, now_ms: int, settings: GroupSettings) -> bool:
+    since_ms = _unneeded_since(group, committed, settings)
+    if since_ms is None:
+        return False
+    if committed.expire_ms >= 0:
+        return now_ms >= committed.expire_ms
+    return now_ms - since_ms >= settings.offsets_retention_ms
+
+
+def _unneeded_since(group: Group, committed: OffsetCommitted, settings: GroupSettings) -> int | None:
+    """Return since when nobody needs an offset, or None while somebody does."""
+    if isinstance(group, ClassicGroup) and group.protocol_type is not None:
+        if group.phase is Phase.EMPTY:
+            return group.state_timestamp_ms if group.state_timestamp_ms >= 0 else committed.commit_ms
+        if group.phase is not Phase.STABLE or group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            return None
+    return None if subscribed_among({committed.topic}, group, settings) else committed.commit_ms

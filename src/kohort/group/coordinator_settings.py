@@ -1,0 +1,135 @@
+"""What a coordinator is configured with: Kafka's group settings, and how to read a member's topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kohort.assign.server.spec import ServerAssignor
+from kohort.group.image import NoTopics, TopicImage
+from kohort.model.assignment import Assignment
+from kohort.model.subscription import Subscription
+
+NamedPartitions = tuple[tuple[str, tuple[int, ...]], ...]
+"""Partitions by topic name, both sorted."""
+
+NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
+"""How long the JoinGroup of a new member may wait: it cannot heartbeat yet, and may be long gone (KAFKA-6538)."""
+
+
+def no_topics(_metadata: bytes) -> frozenset[str] | None:
+    """Read no topics: every subscription is opaque."""
+    return None
+
+
+def no_partitions(_blob: bytes) -> frozenset[tuple[str, int]] | None:
+    """Read no partitions: every blob is opaque."""
+    return None
+
+
+class Want(NamedTuple):
+    """What the metadata of a classic member asks for: the user data are what its assignor takes for a wish."""
+
+    topics: frozenset[str]
+    rack: str | None = None
+    user_data: bytes | None = None
+
+
+def no_want(_protocol: str, _metadata: bytes) -> Want | None:
+    """Read no wish."""
+    return None
+
+
+def no_offer(_metadata: bytes) -> object | None:
+    """Tell no two subscriptions alike but by their bytes."""
+    return None
+
+
+def no_subscription(_metadata: bytes) -> Subscription | None:
+    """Read no subscription."""
+    return None
+
+
+def no_assignment(_partitions: NamedPartitions, _version: int) -> bytes:
+    """Write every assignment as no bytes."""
+    return b""
+
+
+def no_version(_metadata: bytes) -> int:
+    """Take every subscription for one of the newest version."""
+    return 2**15 - 1
+
+
+class GroupConfig(NamedTuple):
+    """What may be set for each consumer group by itself."""
+
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    assignment_interval_ms: int
+
+
+def unread_assignment(_blob: bytes) -> Assignment | None:
+    """Read no assignment."""
+    return None
+
+
+def no_config(_group_id: str) -> GroupConfig | None:
+    """Let the broker's settings stand for every group."""
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """Settings of all groups of a broker.
+
+    What members of type `consumer` say is opaque to the coordinator but for what these read, each None when it
+    cannot: `topics_of` the topics of a subscription, `owned_of` the partitions that it says its member owns,
+    `assigned_of` those of an assignment, `offer_of` all of a subscription but the generation it was written in;
+    `version_of` reads the version of a subscription, -1 where it cannot;
+    `want_of` what it asks for, given the name of its protocol.
+
+    `assignors` are the server-side ones by name, the default first; `group_config` answers None for a group without
+    settings of its own. `subscription_of` reads a classic member's metadata, `assignment_of` its assignment, each None
+    when it cannot; `encode_assignment_of` writes its
+    assignment in the version of that metadata.
+
+    `sync_hold_ms` 0 holds no SyncGroup answer; `initial_quiet_ms` -1 lets a first round run its full delay.
+    """
+
+    min_session_timeout_ms: int = 6_000
+    max_session_timeout_ms: int = 1_800_000
+    max_size: int = 2**31 - 1
+    initial_rebalance_delay_ms: int = 3_000
+    offset_metadata_max_bytes: int = 4_096
+    offsets_retention_ms: int = 7 * 24 * 3_600_000
+    sync_hold_ms: int = 0
+    initial_quiet_ms: int = -1
+    topics_of: Callable[[bytes], frozenset[str] | None] = no_topics
+    version_of: Callable[[bytes], int] = no_version
+    owned_of: Callable[[bytes], frozenset[tuple[str, int]] | None] = no_partitions
+    assigned_of: Callable[[bytes], frozenset[tuple[str, int]] | None] = no_partitions
+    offer_of: Callable[[bytes], object | None] = no_offer
+    want_of: Callable[[str, bytes], Want | None] = no_want
+    image: TopicImage = field(default_factory=NoTopics)
+    consumer_session_timeout_ms: int = 45_000
+    consumer_heartbeat_interval_ms: int = 5_000
+    consumer_max_size: int = 2**31 - 1
+    assignment_interval_ms: int = 1_000
+    assignors: Mapping[str, ServerAssignor] = field(default_factory=dict)
+    migration_policy: str = "bidirectional"
+    min_embedded_version: int = 3
+    ignores_echoed_data: bool = False
+    assigns_early: bool = True
+    has_join_reasons: bool = True
+    elects_by_version: bool = True
+    group_config: Callable[[str], GroupConfig | None] = no_config
+    subscription_of: Callable[[bytes], Subscription | None] = no_subscription
+    assignment_of: Callable[[bytes], Assignment | None] = unread_assignment
+    encode_assignment_of: Callable[[NamedPartitions, int], bytes] = no_assignment
+
+    def config_of(self, group_id: str) -> GroupConfig:
+        """Return what holds for a consumer group."""
+        return self.group_config(group_id) or GroupConfig(
+            self.consumer_session_timeout_ms, self.consumer_heartbeat_interval_ms, self.assignment_interval_ms
+        )

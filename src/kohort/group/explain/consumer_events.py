@@ -1,0 +1,407 @@
+"""Why a consumer group rebalanced (KIP-848), and what conversions did to it: the other half of `explain.py`.
+
+A rebalance begins when the group epoch goes on, or when a member comes, goes, or says that it pauses (-2). It ends when
+every member has reached the newest target and nobody has anything left to give up; so epochs that follow each other
+before that are one rebalance. A conversion is a part of the rebalance that caused it: it takes nothing from anybody.
+
+Who owns what is the same question as in a classic group. A native member owns what it was granted, from the heartbeat
+that is answered with it, and what it was asked to give up, until a heartbeat no longer names it. A classic member of
+a consumer group owns what its SyncGroup was answered with, until a JoinGroup no longer claims it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from kohort.group.explain.because import CONVERTED, Because, EventFields, because
+from kohort.group.explain.explained_epochs import Conversion, GroupEpoch, Step
+from kohort.group.explain.observed_group import Course
+from kohort.group.explain.rebalance_report import (
+    Departure,
+    Identity,
+    Outcome,
+    Rebalance,
+    Replacement,
+    member_of,
+    partitions_of,
+    targets_of,
+)
+from kohort.model.ids import TopicPartition
+
+FIRST_EPOCH = 1
+REPLACED = "static_member_replaced"
+"""The cause of records that give way to those of the same instance under a new member id."""
+PAUSED = -2
+"""The epoch of a static member that is away for a while."""
+
+Partitions = frozenset[TopicPartition]
+NOTHING: Partitions = frozenset()
+
+
+def group_to_convert(course: Course, event: EventFields) -> Rebalance | None:
+    """A group is deleted to be written anew as one of the other type."""
+    to = str(event.get("to"))
+    cause = because(event)
+    if not course.members:
+        # Nobody was there: a group without a past.
+        ended = course.end(Outcome.UNTOLD) if course.running is not None else None
+        count = course.count
+        course.forget()
+        course.count, course.is_consumer = count, to == "consumer"
+        return ended
+    running = course.begin(event)
+    if running.because.kind == CONVERTED and to == "consumer":
+        running.because = Because("member_joined", cause.member_id)
+    current = running.rounds[-1] if running.rounds else None
+    if current is not None and current.stored_ms is None and current.failure is None:
+        current.failure = cause
+    running.conversions.append(Conversion(course.now_ms, to, cause))
+    course.is_consumer = to == "consumer"
+    course.is_converting, course.is_gathering = True, False
+    for waiting in (course.here, course.pending, course.held, course.unanswered, course.unsettled):
+        waiting.clear()
+    for told in (course.claims, course.asked, course.phases):
+        told.clear()
+    return None
+
+
+def _group_converted(course: Course, _: EventFields) -> None:
+    """It is written anew."""
+    course.is_converting = False
+
+
+def _group_epoch_bumped(course: Course, event: EventFields) -> Rebalance | None:
+    epoch = int(event.get("epoch") or 0)
+    if course.is_converting:
+        course.generation = epoch
+        return None
+    if not course.members and course.running is None:
+        course.generation = epoch
+        return None
+    running = course.begin(event)
+    running.epochs.append(GroupEpoch(course.now_ms, because(event), epoch))
+    course.generation = epoch
+    if course.members:
+        return None
+    course.targets = {}
+    ended, count = course.end(Outcome.EMPTY), course.count
+    course.forget()
+    course.generation, course.count, course.is_consumer = epoch, count, True
+    return ended
+
+
+def _member_subscribed(course: Course, event: EventFields) -> None:
+    member_id = member_of(event)
+    course.identify(event, member_id)
+    if event.get("is_classic"):
+        claimed = frozenset(partitions_of(event.get("owned")))
+        course.claims[member_id] = claimed
+        if not course.is_converting:
+            _join(course, member_id, claimed)
+    else:
+        course.claims.pop(member_id, None)
+    if course.is_converting:
+        course.members.add(member_id)
+        return
+    if member_id in course.members:
+        return
+    if not course.members and event.get("size") == 1 and int(event.get("epoch") or 0) <= FIRST_EPOCH:
+        course.is_known = True  # a group without a past
+        course.generation = course.generation or FIRST_EPOCH
+    running = course.begin(event)
+    course.members.add(member_id)
+    course.unsettled.add(member_id)
+    instance = course.identities[member_id].instance_id
+    replaced = course.replaced.pop(instance, None) if instance else None
+    if replaced is not None:
+        _replace(course, running, *replaced, member_id, str(instance))
+    else:
+        running.joined.append(member_id)
+        running.joined_ms[member_id] = course.now_ms
+
+
+def _replace(
+    course: Course, running: Rebalance, old_id: str, target: Partitions, member_id: str, instance: str
+) -> None:
+    """Note that an instance has a new member id, which takes over the target of the old one."""
+    running.replacements.append(Replacement(old_id, member_id, instance, course.now_ms))
+    course.targets.setdefault(member_id, target)
+
+
+def _join(course: Course, member_id: str, claimed: Partitions) -> None:
+    """A classic member joined again: what it does not claim it has given up."""
+    owned = course.ownership.owned_by(member_id)
+    given = course.ownership.give_up(member_id, sorted(owned - claimed), course.now_ms)
+    current = course.running.epochs[-1] if course.running is not None and course.running.epochs else None
+    if given and current is not None and current.computed_ms is not None:
+        current.steps.append(Step(course.now_ms, member_id, len(given), 0))
+        if owned - course.targets.get(member_id, NOTHING):
+            current.revoke_ms.setdefault(member_id, course.now_ms - current.computed_ms)
+
+
+def _member_deleted(course: Course, event: EventFields) -> None:
+    member_id = member_of(event)
+    cause = because(event)
+    if cause.kind == CONVERTED or member_id not in course.members:
+        return
+    running = course.begin(event)
+    instance = course.identities.get(member_id, Identity("", None)).instance_id
+    owned = course.lose_all(member_id)
+    if cause.kind != REPLACED or instance is None:
+        running.departures.append(Departure(member_id, course.now_ms, cause))
+        course.given_up[member_id] = owned
+    else:
+        target = course.targets.get(member_id, NOTHING)
+        heir = _heir(course, member_id, instance)
+        if heir is None:
+            course.replaced[instance] = member_id, target
+        else:
+            _replace(course, running, member_id, target, heir, instance)
+            running.joined = [each for each in running.joined if each != heir]
+    _forget_member(course, member_id)
+
+
+def _assignment_deleted(course: Course, event: EventFields) -> None:
+    """Count the silence of a classic member whose instance comes back under a new id."""
+    if because(event).kind == REPLACED and (silent_ms := int(event.get("silent_ms") or -1)) > 0:
+        running, member_id = course.begin(event), member_of(event)
+        owned = course.ownership.owned_since(member_id)
+        course.note_silence(running, str(because(event).member_id), owned, silent_ms)
+
+
+def _heir(course: Course, member_id: str, instance: str | None) -> str | None:
+    """Return the member that has the same instance now, or None."""
+    for each in course.members if instance is not None else ():
+        if each != member_id and course.identities.get(each, Identity("", None)).instance_id == instance:
+            return each
+    return None
+
+
+def _forget_member(course: Course, member_id: str) -> None:
+    course.members.discard(member_id)
+    course.unsettled.discard(member_id)
+    course.targets.pop(member_id, None)
+    for told in (course.claims, course.asked, course.phases):
+        told.pop(member_id, None)
+
+
+def _member_out(course: Course, event: EventFields) -> None:
+    """Take why a member is out; the deletion of its records may have been told before, or comes next."""
+    member_id = member_of(event)
+    silent_ms = int(event.get("silent_ms") or -1)
+    owned = course.given_up.pop(member_id, {})
+    running = course.running
+    if member_id in course.members:
+        running = course.begin(event)
+        owned = course.lose_all(member_id)
+        running.departures.append(Departure(member_id, course.now_ms, because(event), silent_ms))
+        _forget_member(course, member_id)
+    elif running is None and course.rebalances and course.rebalances[-1].ended_ms == course.now_ms:
+        # It was the last one, and the rebalance to nobody is over.
+        running = course.rebalances[-1]
+    if running is None:
+        return
+    running.departures = [
+        each._replace(because=because(event), silent_ms=silent_ms) if each.member_id == member_id else each
+        for each in running.departures
+    ]
+    course.note_silence(running, member_id, owned, silent_ms)
+
+
+def _target_computed(course: Course, event: EventFields) -> None:
+    changed = targets_of({"assignments": event.get("targets")})
+    course.target_epoch = int(event.get("target_epoch") or 0)
+    before = {member_id: course.targets.get(member_id, NOTHING) for member_id in changed}
+    course.targets.update({member_id: held for member_id, held in changed.items() if member_id in course.members})
+    if course.is_converting or not course.members:
+        return
+    running = course.begin(event)
+    if not running.epochs or running.epochs[-1].computed_ms is not None:
+        running.is_partial |= not running.epochs
+        running.epochs.append(GroupEpoch(course.now_ms, because(event), course.target_epoch))
+    current = running.epochs[-1]
+    current.computed_ms, current.failure = course.now_ms, None
+    current.changed = len(changed)
+    current.flows = _flows(course, before, changed)
+    course.unsettled = set(course.members)
+
+
+def _flows(
+    course: Course, before: dict[str, Partitions], after: dict[str, Partitions]
+) -> tuple[tuple[str | None, str | None, int], ...]:
+    """Return from whose target to whose partitions go, and how many."""
+    givers = {partition: member_id for member_id, held in before.items() for partition in held}
+    # What one has that left is in nobody's target any more, but it is known who owned it last.
+    takers = {partition: member_id for member_id, held in after.items() for partition in held}
+    unowned = course.ownership.unowned
+    counts: Counter[tuple[str | None, str | None]] = Counter()
+    for partition in sorted(givers.keys() | takers.keys()):
+        giver, taker = givers.get(partition), takers.get(partition)
+        if giver is None and partition in unowned:
+            giver = unowned[partition][0]
+        if giver != taker:
+            counts[giver, taker] += 1
+    return tuple((giver, taker, counts[giver, taker]) for giver, taker in sorted(counts, key=str))
+
+
+def _member_targeted(course: Course, event: EventFields) -> None:
+    if member_of(event) in course.members:
+        course.targets[member_of(event)] = frozenset(partitions_of(event.get("target")))
+
+
+def _target_failed(course: Course, event: EventFields) -> None:
+    running = course.begin(event)
+    if running.epochs and running.epochs[-1].computed_ms is None:
+        cause = because(event)
+        text = f"{event.get('assignor')}: {event.get('message')}"
+        running.epochs[-1].failure = Because("target_failed", cause.member_id, text)
+
+
+def _member_reconciled(course: Course, event: EventFields) -> Rebalance | None:
+    member_id = member_of(event)
+    epoch = int(event.get("member_epoch") or 0)
+    assigned = frozenset(partitions_of(event.get("assigned")))
+    asked = frozenset(partitions_of(event.get("pending")))
+    phase = event.get("phase")
+    owned = course.ownership.owned_by(member_id)
+    if course.is_converting:
+        course.asked[member_id] = asked
+        if phase is not None:
+            course.phases[member_id] = str(phase)
+        _member_converted(course, member_id, assigned | asked)
+        return None
+    if epoch == PAUSED:
+        course.begin(event)
+        course.ownership.give_up(member_id, sorted(owned), course.now_ms)
+        course.unsettled.add(member_id)
+        return None
+    was_asked = course.asked.get(member_id, NOTHING)
+    course.asked[member_id] = asked
+    if phase is None:
+        course.phases.pop(member_id, None)
+    else:
+        course.phases[member_id] = str(phase)
+    is_settled = (
+        epoch == course.target_epoch == course.generation and event.get("member_state") == "STABLE" and phase is None
+    )
+    keeps = _kept(course, member_id, owned, assigned | asked)
+    takes = assigned if phase is None else NOTHING
+    if course.running is None and is_settled and keeps == owned and takes <= owned:
+        return None
+    running = course.begin(event)
+    born_ms = None if running.is_partial else running.started_ms
+    course.ownership.give_up(member_id, sorted(owned - keeps), course.now_ms)
+    course.ownership.take(member_id, sorted(takes), course.now_ms, born_ms)
+    is_waiting = event.get("member_state") == "UNRELEASED_PARTITIONS" and phase != "COMPLETING_REBALANCE"
+    _note_step(course, running, member_id, owned, was_asked, is_waiting=is_waiting)
+    if not is_settled:
+        course.unsettled.add(member_id)
+        return None
+    course.unsettled.discard(member_id)
+    if running.epochs and (current := running.epochs[-1]).computed_ms is not None:
+        current.reconcile_ms.setdefault(member_id, course.now_ms - current.computed_ms)
+    return course.settle_target()
+
+
+def _kept(course: Course, member_id: str, owned: Partitions, granted: Partitions) -> Partitions:
+    """Return what a member still owns of what it owned."""
+    phase = course.phases.get(member_id)
+    if phase == "COMPLETING_REBALANCE":
+        return owned & course.claims.get(member_id, owned)
+    return owned if phase is not None else owned & granted
+
+
+def _note_step(
+    course: Course,
+    running: Rebalance,
+    member_id: str,
+    before: Partitions,
+    was_asked: Partitions,
+    *,
+    is_waiting: bool,
+) -> None:
+    now = course.ownership.owned_by(member_id)
+    current = running.epochs[-1] if running.epochs else None
+    if current is None or current.computed_ms is None:
+        return
+    gave, got = len(before - now), len(now - before)
+    asked = course.asked[member_id]
+    if not asked and (was_asked or gave):
+        current.revoke_ms.setdefault(member_id, course.now_ms - current.computed_ms)
+    lacking = course.targets.get(member_id, NOTHING) - now if is_waiting else NOTHING
+    # What has no owner is free: it is on its way, and no member is awaited for it.
+    awaited = [each for each in lacking if each in course.ownership.owners]
+    owners = {course.ownership.owners[each][0] for each in awaited}
+    newly_asked = len(asked - was_asked)
+    if gave or got or newly_asked or owners:
+        step = Step(course.now_ms, member_id, gave, got, len(awaited), tuple(sorted(owners)), newly_asked)
+        current.steps.append(step)
+
+
+def _member_converted(course: Course, member_id: str, assigned: Partitions) -> None:
+    """A member of the group as it was is one of the group as it is: it keeps what it has."""
+    running = course.running
+    owned = course.ownership.owned_by(member_id)
+    course.members.add(member_id)
+    course.targets.setdefault(member_id, assigned)
+    if running is not None and running.conversions:
+        taken = course.ownership.give_up(member_id, sorted(owned - assigned), course.now_ms)
+        running.conversions[-1].taken += len(taken)
+    if not course.is_known:
+        course.ownership.claim(member_id, sorted(assigned), course.now_ms)
+
+
+def _group_loaded(course: Course, event: EventFields) -> Rebalance | None:
+    """The coordinator has a consumer group back as the log has it."""
+    running, known = course.running, set(course.members)
+    if running is not None:
+        running.restarts += 1
+    course.is_consumer = True
+    course.know_members(event)
+    for member_id, (client_id, instance_id) in (event.get("clients") or {}).items():
+        course.identities.setdefault(member_id, Identity(client_id, instance_id))
+    course.generation = int(event.get("epoch") or 0)
+    course.target_epoch = int(event.get("target_epoch") or 0)
+    course.targets = targets_of({"assignments": event.get("targets")})
+    course.asked = targets_of({"assignments": event.get("pending")})
+    course.phases = {member_id: phase for member_id, phase in (event.get("phases") or {}).items() if phase != "STABLE"}
+    granted = targets_of(event)
+    for member_id in sorted(course.members - known):
+        held = granted.get(member_id, NOTHING) | course.asked.get(member_id, NOTHING)
+        course.ownership.claim(member_id, sorted(held), course.now_ms)
+    states = event.get("member_states") or {}
+    at_rest = [course.target_epoch, "STABLE"]
+    course.unsettled = {each for each in course.members if states.get(each) != at_rest or each in course.phases}
+    course.is_known = True
+    return course.settle_target()
+
+
+def stored_by_conversion(course: Course, event: EventFields) -> None:
+    """The classic group that a consumer group became: its members have what they had; mostly a round follows."""
+    course.generation = int(event.get("generation") or 0)
+    course.is_consumer = False
+    course.know_members(event)
+    course.targets = targets_of(event)
+    course.is_gathering = False
+    course.unanswered = course.lacking() | course.revoking()
+    if course.running is not None and course.running.conversions:
+        converted = course.running.conversions[-1]
+        lost = [course.ownership.owned_by(each) - course.targets.get(each, NOTHING) for each in sorted(course.members)]
+        converted.taken = sum(map(len, lost))
+
+
+CONSUMER_FOLDS: dict[str, Callable[[Course, EventFields], Rebalance | None]] = {
+    CONVERTED: _group_converted,
+    "group_epoch_bumped": _group_epoch_bumped,
+    "member_subscribed": _member_subscribed,
+    "member_assignment_deleted": _assignment_deleted,
+    "member_deleted": _member_deleted,
+    "member_left": _member_out,
+    "member_evicted": _member_out,
+    "group_loaded": _group_loaded,
+    "target_computed": _target_computed,
+    "member_targeted": _member_targeted,
+    "target_failed": _target_failed,
+    "member_reconciled": _member_reconciled,
+}

@@ -1,0 +1,421 @@
+"""What `explain` says in English: one sentence for a rebalance, one line for each link of its chain.
+
+Members are called by their instance or client id, with as much of the rest of their id as it takes to tell them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from kohort.group.explain.epoch_sentences import also, consumer_cause, conversion, epoch_links, some_of
+from kohort.group.explain.rebalance_report import (
+    Because,
+    Departure,
+    EventFields,
+    Identity,
+    Outcome,
+    Rebalance,
+    Refused,
+    Round,
+    Slowest,
+    is_eviction,
+)
+from kohort.model.printable import printable
+
+NAMED = 3
+"""How many members are named before the others are only counted."""
+
+_TAIL = 36
+"""Length of a UUID: a member id is a name, a hyphen and a UUID."""
+
+_SHORTEST = 4
+_NOTED_MS = 10
+"""Being the slowest is worth a word from here on."""
+
+
+CHANGES = ("subscription_changed", "protocol_changed", "topic_metadata_changed")
+"""Causes of a round that are told whatever set the rebalance off."""
+
+
+class Names:
+    """Short names for member ids, unambiguous among all that were ever seen in the group."""
+
+    def __init__(self, identities: Mapping[str, Identity]) -> None:
+        self._identities = identities
+        self._bearers: dict[str, list[str]] = {}
+        for member_id in identities:
+            self._bearers.setdefault(self._base(member_id), []).append(member_id)
+
+    def __call__(self, member_id: str | None) -> str:
+        """Return what to call a member, in printable characters."""
+        return printable(self._name(member_id)) if member_id else "a member"
+
+    def _name(self, member_id: str) -> str:
+        base = self._base(member_id)
+        others = [
+            each for each in self._bearers.get(base, ()) if each != member_id and not self._is_same(each, member_id)
+        ]
+        if not others or base == member_id:
+            return base
+        tail = _tail(member_id, base)
+        for length in range(_SHORTEST, len(tail)):
+            if not any(_tail(each, base).startswith(tail[:length]) for each in others):
+                return f"{base}-{tail[:length]}"
+        return member_id
+
+    def _is_same(self, one_id: str, other_id: str) -> bool:
+        """Whether two ids were those of one instance, one after the other."""
+        one, other = self._identities.get(one_id), self._identities.get(other_id)
+        return (
+            one is not None
+            and other is not None
+            and one.instance_id is not None
+            and one.instance_id == other.instance_id
+        )
+
+    def _base(self, member_id: str) -> str:
+        identity = self._identities.get(member_id)
+        known = (identity.instance_id or identity.client_id) if identity else ""
+        if known:
+            return known
+        head, hyphen = member_id[: -_TAIL - 1], member_id[-_TAIL - 1 : -_TAIL]
+        return head if head and hyphen == "-" else member_id
+
+    def listed(self, member_ids: Iterable[str]) -> str:
+        """Return several members in words, the first few by name."""
+        shown = [self(member_id) for member_id in member_ids]
+        if len(shown) > NAMED + 1:
+            shown = [*shown[:NAMED], f"{len(shown) - NAMED} others"]
+        return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}" if shown else "nobody"
+
+
+def _tail(member_id: str, base: str) -> str:
+    return member_id[len(base) :].lstrip("-") if member_id.startswith(base) else member_id
+
+
+def duration(took_ms: float) -> str:
+    """Return a duration as people say it: 40 ms, 4.2 s, 3 min 20 s."""
+    if took_ms < 1000:
+        return f"{took_ms:.0f} ms"
+    if took_ms < 120_000:
+        return f"{took_ms / 1000:.1f} s"
+    minutes, seconds = divmod(round(took_ms / 1000), 60)
+    if minutes < 120:
+        return f"{minutes} min {seconds} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def sentence(rebalance: Rebalance, names: Names, now_ms: int | None = None) -> str:
+    """Return a rebalance in one sentence: from where to where, why, at what cost, and who was slowest."""
+    parts = [title(rebalance, names)]
+    if len(rebalance.rounds) > 1:
+        parts.append(f"{len(rebalance.rounds)} rounds")
+    if len(rebalance.epochs) > 1:
+        parts.append(f"{len(rebalance.epochs)} group epochs")
+    parts += [conversion(each, names) for each in rebalance.conversions]
+    if rebalance.outcome is Outcome.EMPTY:
+        parts.append("nobody is left")
+    elif rebalance.outcome is Outcome.DELETED:
+        parts.append("the group was deleted")
+    parts.append(cost(rebalance, names))
+    if slow := _slow(rebalance, names):
+        parts.append(slow)
+    if rebalance.outcome is Outcome.RUNNING:
+        parts.append(f"still running after {duration(rebalance.duration_ms(now_ms))}{_waiting(rebalance, names)}")
+    if rebalance.is_partial:
+        parts.append("some of its events are missing")
+    return "; ".join(parts)
+
+
+def refusal(refused: Refused, names: Names, until: Callable[[int], str]) -> str:
+    """Return refused joins of one client in one sentence: with what, how often, why; `until` writes a time."""
+    who = refused.instance_id or refused.client_id or "a client without a client id"
+    times = f", {refused.times} times until {until(refused.last_ms)}" if refused.times > 1 else ""
+    protocol = "consumer" if refused.is_native else "classic"
+    text = refused.text
+    for member_id in refused.in_the_way:
+        text = text.replace(member_id, names(member_id))
+    return printable(f"{who} ({protocol} protocol, {refused.host}) was refused with {refused.error}{times}: {text}")
+
+
+def title(rebalance: Rebalance, names: Names) -> str:
+    """Return from where to where a rebalance led, and why."""
+    return f"{generations(rebalance)}: {_why(rebalance, names)}"
+
+
+def generations(rebalance: Rebalance) -> str:
+    """Return from which generation, or group epoch, a rebalance led to which."""
+    start, end = rebalance.from_generation, rebalance.to_generation
+    words = {"classic": "generation", "consumer": "group epoch"}
+    clock, later = words[rebalance.from_type], words[rebalance.to_type]
+    if rebalance.outcome is Outcome.RUNNING:
+        return f"{clock} {start}→…"
+    if clock != later:
+        return f"{clock} {start}→{later} {end}"
+    return f"{clock} {start}" if start == end else f"{clock} {start}→{end}"
+
+
+def _why(rebalance: Rebalance, names: Names) -> str:
+    """Return what set a rebalance off, and what came on top of it before it was over."""
+    root = rebalance.because
+    said = [cause(root, names)]
+    told = {root.member_id}
+    joined = set(rebalance.joined)
+    # Who joined after a member was out may be that one again, so it is told after it.
+    out_ms = min((each.at_ms for each in rebalance.departures), default=None)
+    first = [each for each in rebalance.joined if out_ms is None or rebalance.joined_ms.get(each, 0) < out_ms]
+    if root.kind == "member_joined" and len(first) > 1:
+        said = [f"{names.listed(first)} joined"]
+        told |= set(first)
+    if root.kind in ("member_left", "member_removed"):
+        same = [each.member_id for each in rebalance.departures if each.because.kind == root.kind]
+        if len(same) > 1:
+            said = [f"{names.listed(same)} {'left' if root.kind == 'member_left' else 'were removed'}"]
+            told |= set(same)
+    for departure in rebalance.departures:
+        if departure.member_id not in told or departure.member_id in joined:
+            said.append(cause(departure.because._replace(member_id=departure.member_id), names))
+            told.add(departure.member_id)
+    if others := [member_id for member_id in rebalance.joined if member_id not in told]:
+        said.append(f"{names.listed(others)} joined")
+        told |= set(others)
+    changes = [each.because for each in rebalance.rounds if each.because.kind in CHANGES and each.because != root]
+    said += [cause(each, names) for each in dict.fromkeys(changes)]
+    if root.kind != "assignment_failed":
+        failures = [each.failure for each in rebalance.rounds if each.failure is not None]
+        said += [cause(each, names) for each in failures if each.kind in ("assignment_failed", "append_failed")]
+    if rebalance.restarts:
+        said.append("the coordinator was started anew")
+    # The chain lists all of them.
+    return ", then ".join(some_of(said, NAMED, "more changes"))
+
+
+def cause(because: Because, names: Names) -> str:
+    """Return a cause as a clause; what a client wrote into its reason is printable in it."""
+    return printable(_cause(because, names))
+
+
+def _cause(because: Because, names: Names) -> str:
+    if (said := consumer_cause(because, names)) is not None:
+        return said
+    who = names(because.member_id)
+    detail = because.detail
+    match because.kind:
+        case "member_joined":
+            return f"{who} joined"
+        case "member_rejoined" | "leader_rejoined":
+            role = "leader " if because.kind == "leader_rejoined" else ""
+            return f"{role}{who} rejoined" + also(detail)
+        case "topic_metadata_changed":
+            return f"{who} joined again because its topics changed" + also(detail)
+        case "subscription_changed":
+            return f"{who} joined again with another subscription" + also(detail)
+        case "protocol_changed":
+            return f"{who} offers other assignors" + also(detail)
+        case "partitions_to_revoke":
+            return f"{who} gave up what others are to get"
+        case "static_member_replaced":
+            return f"{who} came back under a new member id"
+        case "member_left":
+            return f"{who} left" + also(detail)
+        case "member_removed":
+            return f"{who} was removed by an administrator" + also(detail)
+        case "session_timeout" | "rebalance_timeout" | "sync_timeout" | "new_member_timeout" | "group_too_large":
+            return f"{who} evicted" + (f", {detail}" if detail else "")
+        case "assignment_failed":
+            return f"leader {who} could not assign" + also(detail)
+        case "append_failed":
+            return detail or "the assignment could not be stored"
+        case "untold":
+            return "what set it off was not recorded"
+        case kind:
+            return kind.replace("_", " ") + (f": {detail}" if detail else "")
+
+
+def cost(rebalance: Rebalance, names: Names) -> str:
+    """Return what a rebalance cost, in partitions and partition-seconds."""
+    if not rebalance.is_readable:
+        return "what it assigns cannot be read"
+    took: dict[object, int] = {}
+    for gap in rebalance.gaps:
+        took[gap.partition] = took.get(gap.partition, 0) + gap.duration_ms
+    if not took:
+        said = "no partition was unowned"
+    else:
+        total = max(rebalance.partitions, rebalance.partitions_before, len(took))
+        longest, shortest = max(took.values()), min(took.values())
+        for_how_long = "for" if duration(longest) == duration(shortest) else "for up to"
+        said = (
+            f"{len(took)} of {total} partition{'s' * (total != 1)} unowned {for_how_long} {duration(longest)} "
+            f"({partition_seconds(rebalance.unowned_partition_s)})"
+        )
+    if rebalance.silences:
+        silent = sorted({str(gap.before) for gap in rebalance.silences})
+        said += f", after {partition_seconds(rebalance.silent_partition_s)} with {names.listed(silent)} silent"
+    return said
+
+
+def partition_seconds(amount: float) -> str:
+    """Return an amount of partition-seconds in words."""
+    return f"{amount:.3f} partition-seconds" if amount < 1 else f"{amount:.1f} partition-seconds"
+
+
+def _slow(rebalance: Rebalance, names: Names) -> str:
+    for what, took in (("give up", rebalance.slowest_revoke), ("reconcile", rebalance.slowest_reconcile)):
+        if took is not None and took.took_ms >= _NOTED_MS:
+            return _slowest(what, took, names)
+    rejoin, sync, missed = rebalance.slowest_rejoin, rebalance.slowest_sync, rebalance.longest_missed
+    others_ms = max((each.took_ms for each in (rejoin, sync) if each is not None), default=0)
+    if missed is not None and missed.took_ms >= max(_NOTED_MS, others_ms):
+        return f"waited {duration(missed.took_ms)} for {names(missed.member_id)}, which did not join"
+    if sync is not None and sync.took_ms >= _NOTED_MS and (rejoin is None or sync.took_ms > rejoin.took_ms):
+        return _slowest("sync", sync, names)
+    if rejoin is not None and rejoin.took_ms >= _NOTED_MS:
+        return _slowest("rejoin", rejoin, names)
+    return ""
+
+
+def _slowest(what: str, slowest: Slowest, names: Names) -> str:
+    return f"slowest to {what} {names(slowest.member_id)} ({duration(slowest.took_ms)})"
+
+
+def _waiting(rebalance: Rebalance, names: Names) -> str:
+    wait = rebalance.waits_for
+    if wait is None:
+        return ""
+    if not wait.member_ids:
+        return f", waiting for {wait.what}"
+    who = names.listed(wait.member_ids)
+    match wait.what:
+        case "JoinGroup":
+            return f", waiting for {who} to join again"
+        case "SyncGroup":
+            return f", waiting for {who} to ask for {'its' if len(wait.member_ids) == 1 else 'their'} assignment"
+        case "revocation":
+            return f", waiting for {who} to give up what others are to get"
+        case "heartbeat":
+            return f", waiting for heartbeats of {who}"
+        case _:
+            return f", waiting for {wait.what} from {who}"
+
+
+class Link(NamedTuple):
+    """One line of a chain: when it was, and what."""
+
+    at_ms: int
+    text: str
+
+
+def chain(rebalance: Rebalance, names: Names) -> list[Link]:
+    """Return a rebalance step by step: who came and went, each round, what moved."""
+    reasons = {(each.opened_ms, each.because) for each in rebalance.rounds}
+    reasons |= {(each.bumped_ms, each.because) for each in rebalance.epochs}
+    links = [
+        Link(each.at_ms, _departed(each, names))
+        for each in rebalance.departures
+        # Else the round that it set off says it.
+        if (each.at_ms, each.because) not in reasons
+    ]
+    links += [
+        Link(
+            each.at_ms,
+            f"{names(each.new_id)} is {each.new_id} now; its old id {each.old_id} is fenced",
+        )
+        for each in rebalance.replacements
+    ]
+    parts = _clock_links(rebalance, names)
+    if any(each.to == "classic" for each in rebalance.conversions):
+        parts.reverse()  # the rounds come after what made it a classic group
+    for part in parts:
+        links += part
+    # Stable: what happened in one millisecond stays in the order told.
+    links.sort(key=lambda link: link.at_ms)
+    if rebalance.ended_ms is not None and rebalance.is_readable:
+        links.append(Link(rebalance.ended_ms, _moved(rebalance, names)))
+    return links
+
+
+def _clock_links(rebalance: Rebalance, names: Names) -> list[list[Link]]:
+    """Return the lines of the rounds, of the conversions, and of the group epochs."""
+    rounds = [
+        link for number, each in enumerate(rebalance.rounds, 1) for link in _round_links(rebalance, number, each, names)
+    ]
+    conversions = [Link(each.at_ms, conversion(each, names)) for each in rebalance.conversions]
+    epochs = [
+        Link(*link)
+        for each in rebalance.epochs
+        for link in epoch_links(each, names, cause(each.because, names), names.listed, duration)
+    ]
+    return [rounds, conversions, epochs]
+
+
+def _departed(departure: Departure, names: Names) -> str:
+    said = cause(departure.because._replace(member_id=departure.member_id), names)
+    if is_eviction(departure) and departure.silent_ms >= 0 and "heartbeat" not in said:
+        said += f", not heard of for {duration(departure.silent_ms)}"
+    return said
+
+
+def _round_links(rebalance: Rebalance, number: int, each: Round, names: Names) -> Iterator[Link]:
+    which = f"round {number}" if len(rebalance.rounds) > 1 else "round"
+    expected = f"{each.expected} member{'s' * (each.expected != 1)}"
+    yield Link(each.opened_ms, f"{which} opened for {expected}: {cause(each.because, names)}")
+    if each.formed_ms is not None and each.generation is not None:
+        ended_by = each.ended_by.kind if each.ended_by is not None else ""
+        how = {
+            "all_members_joined": "all others have joined" if each.missed_ms else "everybody has joined",
+            "initial_delay_over": "the initial delay is over",
+            "joins_stopped": "nobody else came",
+            "rebalance_timeout": "the join timer fired",
+        }.get(ended_by, ended_by.replace("_", " "))
+        last = max(each.rejoin_ms.items(), key=lambda entry: (entry[1], entry[0]), default=None)
+        by = f", {names(last[0])} last after {duration(last[1])}" if last and last[1] >= _NOTED_MS else ""
+        if each.missed_ms:
+            by += f", after {duration(max(each.missed_ms.values()))} of waiting for {names.listed(each.missed_ms)}"
+        missing = f", without {names.listed(each.missing)}" if each.missing else ""
+        leads = f" with {each.protocol}, led by {names(each.leader)}" if each.protocol else ""
+        yield Link(each.formed_ms, f"generation {each.generation} formed{leads}: {how}{by}{missing}")
+    if each.setback is not None:
+        yield Link(each.opened_ms, f"{which} had to be joined twice: {cause(each.setback, names)}")
+    if each.failure is not None:
+        yield Link(each.formed_ms or each.opened_ms, f"{which} came to no assignment: {cause(each.failure, names)}")
+    elif each.stored_ms is not None:
+        yield Link(each.stored_ms, "assignment stored")
+
+
+def _moved(rebalance: Rebalance, names: Names) -> str:
+    counts: dict[tuple[str, str], int] = {}
+    for move in rebalance.moves:
+        pair = (
+            "nobody" if move.giver is None else names(move.giver),
+            "nobody" if move.taker is None else names(move.taker),
+        )
+        counts[pair] = counts.get(pair, 0) + 1
+    flows = [f"{count} from {giver} to {taker}" for (giver, taker), count in sorted(counts.items())]
+    flows = some_of(flows, 2 * NAMED, "more such moves")
+    took = duration(rebalance.duration_ms())
+    said = ["nobody is left"] if rebalance.outcome is Outcome.EMPTY else []
+    if rebalance.partitions and rebalance.partitions_before:
+        said = [f"{rebalance.stayed()} of {rebalance.partitions} partitions stayed"]
+    said += flows
+    return f"over after {took}: {', '.join(said) or 'nothing is assigned'}"
+
+
+def told(event: EventFields, names: Names) -> str:
+    """Return one event in a line: its name, the member, the cause's detail and whatever else it says in a word."""
+    because = event.get("cause") or {}
+    said = [str(event.get("event"))]
+    if event.get("member"):
+        said.append(names(str(event["member"])))
+    said += [f"{name}={event[name]}" for name in _SAID if event.get(name) not in (None, "", {}, [])]
+    said.append(f"cause={because.get('kind')}")
+    if because.get("detail"):
+        said.append(f"({printable(str(because['detail']))})")
+    return " ".join(said)
+
+
+_SAID = (
+    "generation", "epoch", "target_epoch", "member_epoch", "member_state", "phase", "to", "message", "size",
+    "silent_ms", "session_timeout_ms", "initial_delay_ms", "delay_ms", "protocol", "replaced",
+)  # fmt: skip

@@ -1,0 +1,383 @@
+"""What `explain` tells of a group: its rebalances, as values that turn into JSON and into sentences.
+
+Times are milliseconds since the epoch by the coordinator's clock; members are their full ids. The JSON has a stable
+shape, documented in docs/guide/rebalances.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from kohort.group.explain.because import UNTOLD as UNTOLD
+from kohort.group.explain.because import Because as Because
+from kohort.group.explain.because import EventFields as EventFields
+from kohort.group.explain.because import because as because
+from kohort.group.explain.because import cause_json as cause_json
+from kohort.group.explain.explained_epochs import Conversion, GroupEpoch
+from kohort.group.explain.partition_ownership import Gap
+from kohort.model.assignment import by_topic
+from kohort.model.ids import TopicPartition
+
+
+class Outcome(StrEnum):
+    """How a rebalance ended, or that it did not yet."""
+
+    RUNNING = "running"
+    STABLE = "stable"
+    """Every member has its assignment and nobody must give anything up."""
+    EMPTY = "empty"
+    """No member is left."""
+    DELETED = "deleted"
+    """The group was deleted on the way."""
+    UNTOLD = "untold"
+    """The events of its end are missing."""
+
+
+class Identity(NamedTuple):
+    """How people know a member."""
+
+    client_id: str
+    instance_id: str | None
+
+
+class Departure(NamedTuple):
+    """A member that is out; `silent_ms` is how long it had not been heard of, -1 where that is not known."""
+
+    member_id: str
+    at_ms: int
+    because: Because
+    silent_ms: int = -1
+
+
+class Replacement(NamedTuple):
+    """A static member that came back under a new id; the old one is fenced."""
+
+    old_id: str
+    new_id: str
+    instance_id: str
+    at_ms: int
+
+
+class Refused(NamedTuple):
+    """Joins of one client that were refused for one reason; `in_the_way` are the members for whose sake."""
+
+    first_ms: int
+    last_ms: int
+    times: int
+    error: str
+    client_id: str
+    host: str
+    instance_id: str | None
+    is_native: bool
+    text: str
+    in_the_way: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented fields."""
+        return {
+            "first_ms": self.first_ms,
+            "last_ms": self.last_ms,
+            "count": self.times,
+            "error": self.error,
+            "client": self.client_id,
+            "host": self.host,
+            "instance": self.instance_id,
+            "protocol": "consumer" if self.is_native else "classic",
+            "text": self.text,
+            "in_the_way": list(self.in_the_way),
+        }
+
+
+class Move(NamedTuple):
+    """A partition that changed hands; None stands for nobody."""
+
+    partition: TopicPartition
+    giver: str | None
+    taker: str | None
+
+
+class Wait(NamedTuple):
+    """What a running rebalance waits for, of whom; `member_ids` is empty when it is only time."""
+
+    what: str
+    member_ids: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Round:
+    """One round: opened, formed, its assignment stored, as far as it came. `ended_by` says what ended the gathering."""
+
+    opened_ms: int
+    because: Because
+    expected: int = 0
+    is_initial: bool = False
+    formed_ms: int | None = None
+    ended_by: Because | None = None
+    generation: int | None = None
+    protocol: str = ""
+    leader: str | None = None
+    missing: tuple[str, ...] = ()
+    stored_ms: int | None = None
+    failure: Because | None = None
+    """Why it came to no assignment."""
+    setback: Because | None = None
+    """Why its members had to join twice."""
+    rejoin_ms: dict[str, int] = field(default_factory=dict)
+    """How long after the opening a member of the last generation joined."""
+    announced_ms: int = 0
+    """How long after the opening the members whose heartbeats waited were answered, all together."""
+    missed_ms: dict[str, int] = field(default_factory=dict)
+    """How long after the opening a member was out, or an issued id dropped, that had not joined: the wait for it."""
+    sync_ms: dict[str, int] = field(default_factory=dict)
+    """How long after the generation formed a member asked for its assignment."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented fields."""
+        return {
+            "opened_ms": self.opened_ms,
+            "cause": cause_json(self.because),
+            "is_initial": self.is_initial,
+            "formed_ms": self.formed_ms,
+            "formed_by": None if self.ended_by is None else cause_json(self.ended_by),
+            "generation": self.generation,
+            "protocol": self.protocol or None,
+            "leader": self.leader,
+            "missing": list(self.missing),
+            "stored_ms": self.stored_ms,
+            "failure": None if self.failure is None else cause_json(self.failure),
+            "setback": None if self.setback is None else cause_json(self.setback),
+            "announced_ms": self.announced_ms,
+            "rejoin_ms": self.rejoin_ms,
+            "missed_ms": self.missed_ms,
+            "sync_ms": self.sync_ms,
+        }
+
+
+class Slowest(NamedTuple):
+    """The member that a step took longest for."""
+
+    member_id: str
+    took_ms: int
+
+
+@dataclass(slots=True)
+class Rebalance:
+    """The whole move from one stable assignment to the next. `ended_ms` is None while it runs."""
+
+    number: int
+    started_ms: int
+    from_generation: int
+    because: Because
+    ended_ms: int | None = None
+    outcome: Outcome = Outcome.RUNNING
+    to_generation: int | None = None
+    is_partial: bool = False
+    """Whether events of it, or of what was before, are missing."""
+    is_readable: bool = True
+    """Whether the assignments can be read: they cannot in a protocol that is not the consumers'."""
+    restarts: int = 0
+    """How often the coordinator was loaded anew meanwhile."""
+    rounds: list[Round] = field(default_factory=list)
+    epochs: list[GroupEpoch] = field(default_factory=list)
+    """Those of a consumer group."""
+    conversions: list[Conversion] = field(default_factory=list)
+    from_type: str = "classic"
+    to_type: str = "classic"
+    """The type of the group before, and after or now."""
+    joined: list[str] = field(default_factory=list)
+    joined_ms: dict[str, int] = field(default_factory=dict)
+    """When each of them did."""
+    departures: list[Departure] = field(default_factory=list)
+    replacements: list[Replacement] = field(default_factory=list)
+    moves: list[Move] = field(default_factory=list)
+    partitions: int = 0
+    """How many are assigned after it; before it, see `partitions_before`."""
+    partitions_before: int = 0
+    members: int = 0
+    shares: dict[str, int] = field(default_factory=dict)
+    """How many partitions each member is assigned after it."""
+    gaps: list[Gap] = field(default_factory=list)
+    """Partitions that nobody owned."""
+    silences: list[Gap] = field(default_factory=list)
+    """Partitions whose owner was not heard of before it was evicted."""
+    waits_for: Wait | None = None
+    events: list[EventFields] = field(default_factory=list)
+    avoided_before: int = 0
+    """Rebalances that were avoided between the one before and this."""
+
+    def duration_ms(self, now_ms: int | None = None) -> int:
+        """How long it took, or has been running at `now_ms`."""
+        end_ms = self.ended_ms if self.ended_ms is not None else now_ms
+        return max(0, (self.started_ms if end_ms is None else end_ms) - self.started_ms)
+
+    @property
+    def unowned_partition_s(self) -> float:
+        """The cost: for each partition the seconds that nobody owned it, added up."""
+        return sum(gap.duration_ms for gap in self.gaps) / 1000
+
+    @property
+    def silent_partition_s(self) -> float:
+        """For each partition of an evicted member the seconds that the member had been silent, added up."""
+        return sum(gap.duration_ms for gap in self.silences) / 1000
+
+    @property
+    def slowest_rejoin(self) -> Slowest | None:
+        """Who of the last generation took longest to join a round, None when nobody had to."""
+        return _slowest(each.rejoin_ms for each in self.rounds)
+
+    @property
+    def longest_missed(self) -> Slowest | None:
+        """Which member that did not join a round any more was awaited longest, None when there was none."""
+        return _slowest(each.missed_ms for each in self.rounds)
+
+    @property
+    def slowest_sync(self) -> Slowest | None:
+        """Who took longest to ask for its assignment, None when nobody did."""
+        return _slowest(each.sync_ms for each in self.rounds)
+
+    @property
+    def slowest_revoke(self) -> Slowest | None:
+        """Who took longest to give up what a new target took away, in a consumer group; None when nobody had to."""
+        return _slowest(each.revoke_ms for each in self.epochs)
+
+    @property
+    def slowest_reconcile(self) -> Slowest | None:
+        """Who took longest to have all of its target, in a consumer group."""
+        return _slowest(each.reconcile_ms for each in self.epochs)
+
+    def moved(self) -> list[Move]:
+        """Return the partitions that went from one member to another."""
+        return [move for move in self.moves if move.giver is not None and move.taker is not None]
+
+    def stayed(self) -> int:
+        """Return how many of the partitions are owned by whom they were owned before."""
+        return self.partitions - sum(move.taker is not None for move in self.moves)
+
+    def _flows_json(self) -> list[dict[str, Any]]:
+        flows: dict[tuple[str, str], list[Move]] = {}
+        for move in self.moves:
+            flows.setdefault((move.giver or "", move.taker or ""), []).append(move)
+        return [
+            {"from": giver or None, "to": taker or None, "partitions": by_topic(move.partition for move in moves)}
+            for (giver, taker), moves in sorted(flows.items())
+        ]
+
+    def to_json(self, now_ms: int | None = None) -> dict[str, Any]:
+        """Return the documented fields."""
+        return {
+            "number": self.number,
+            "outcome": self.outcome,
+            "from_type": self.from_type,
+            "to_type": self.to_type,
+            "from_generation": self.from_generation,
+            "to_generation": self.to_generation,
+            "started_ms": self.started_ms,
+            "ended_ms": self.ended_ms,
+            "duration_ms": self.duration_ms(now_ms),
+            "cause": cause_json(self.because),
+            "is_partial": self.is_partial,
+            "restarts": self.restarts,
+            "avoided_before": self.avoided_before,
+            "members": self.members,
+            "shares": self.shares,
+            "joined": self.joined,
+            "left": [_departure_json(each) for each in self.departures if not is_eviction(each)],
+            "evicted": [_departure_json(each) for each in self.departures if is_eviction(each)],
+            "fenced": [
+                {"member": each.old_id, "instance": each.instance_id, "replaced_by": each.new_id, "at_ms": each.at_ms}
+                for each in self.replacements
+            ],
+            "partitions_before": self.partitions_before if self.is_readable else None,
+            "partitions": self.partitions if self.is_readable else None,
+            "stayed": self.stayed() if self.is_readable else None,
+            "moved": self._flows_json(),
+            "unowned_partitions": len({gap.partition for gap in self.gaps}) if self.is_readable else None,
+            "unowned_partition_s": round(self.unowned_partition_s, 3) if self.is_readable else None,
+            "silent_partition_s": round(self.silent_partition_s, 3) if self.is_readable else None,
+            "slowest_rejoin": _slowest_json(self.slowest_rejoin),
+            "longest_missed": _slowest_json(self.longest_missed),
+            "slowest_sync": _slowest_json(self.slowest_sync),
+            "slowest_revoke": _slowest_json(self.slowest_revoke),
+            "slowest_reconcile": _slowest_json(self.slowest_reconcile),
+            "waits_for": None
+            if self.waits_for is None
+            else {"what": self.waits_for.what, "members": self.waits_for.member_ids},
+            "rounds": [each.to_json() for each in self.rounds],
+            "epochs": [each.to_json() for each in self.epochs],
+            "conversions": [each.to_json() for each in self.conversions],
+        }
+
+
+@dataclass(slots=True)
+class Told:
+    """What is known of a group now."""
+
+    group_id: str
+    state: str
+    generation: int
+    members: int
+    partitions: int
+    rebalances: list[Rebalance]
+    """Those that were kept."""
+    running: Rebalance | None
+    total: int
+    """How many there were, without the one that runs."""
+    unowned_partition_s: float
+    """What all of them cost."""
+    avoided: int
+    identities: dict[str, Identity]
+    owners: dict[TopicPartition, str]
+    """Who owns which partition now."""
+    is_seen: bool
+    """Whether any event told of the group."""
+    group_type: str = "classic"
+    """Its `generation` is its epoch where that is consumer."""
+    protocols: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The client-side assignors that each classic member offers, as far as it was told."""
+    refused: list[Refused] = field(default_factory=list)
+    """The last refused joins, the latest last."""
+
+
+OWN_WILL = ("member_left", "member_removed")
+
+
+def is_eviction(departure: Departure) -> bool:
+    """Whether a member was thrown out for silence, rather than having left or been removed by an administrator."""
+    return departure.because.kind not in OWN_WILL
+
+
+def _departure_json(departure: Departure) -> dict[str, Any]:
+    silent_ms = departure.silent_ms if departure.silent_ms >= 0 else None
+    return {
+        "member": departure.member_id,
+        "at_ms": departure.at_ms,
+        "cause": cause_json(departure.because),
+        "silent_ms": silent_ms,
+    }
+
+
+def _slowest(rounds: Any) -> Slowest | None:
+    each = [Slowest(member_id, took_ms) for took in rounds for member_id, took_ms in took.items()]
+    # The longest; of equals the first by id.
+    return min(each, key=lambda slowest: (-slowest.took_ms, slowest.member_id), default=None)
+
+
+def _slowest_json(slowest: Slowest | None) -> dict[str, Any] | None:
+    return None if slowest is None else {"member": slowest.member_id, "ms": slowest.took_ms}
+
+
+def partitions_of(topics: Any) -> set[TopicPartition]:
+    """Return partitions written as numbers by topic; nothing for None."""
+    return {TopicPartition(topic, number) for topic, numbers in (topics or {}).items() for number in numbers}
+
+
+def targets_of(event: EventFields) -> dict[str, frozenset[TopicPartition]]:
+    """Return what an event says that each member is assigned; nobody anything where it cannot be read."""
+    return {str(member): frozenset(partitions_of(held)) for member, held in (event.get("assignments") or {}).items()}
+
+
+def member_of(event: EventFields) -> str:
+    """Return the member that an event is about."""
+    return str(event.get("member"))

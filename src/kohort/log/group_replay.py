@@ -1,0 +1,115 @@
+"""A log of groups, folded as it is and as a cleaner may leave it: what each fold gives must be what lives.
+
+One definition for tests, which ask it of every point of a story, and for whoever checks a running world. A disk that
+is given must be a copy: it is cleaned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from kohort.group.coordinator_settings import GroupSettings
+from kohort.group.hard_state import differences
+from kohort.group.shard import Shard, apply
+from kohort.log.log_config import LogConfig
+from kohort.log.memory_disk import MemoryDisk
+from kohort.log.offsets_topic import CorruptOffsetsRecord, Replay
+from kohort.log.partition_log import PartitionLog
+from kohort.wire.record_batches import BatchHeader, CorruptBatch, Record, iter_batches, sound_records
+
+READ_BYTES = 1 << 20
+
+
+def batches_of(log: PartitionLog) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Yield the batches of a whole log. Raises CorruptBatch, StorageError."""
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        start = offset
+        for view in log.read(offset, READ_BYTES, up_to=log.log_end_offset):
+            for header, batch in iter_batches(view):
+                yield header, batch
+                offset = header.last_offset + 1
+        if offset == start:
+            return  # the last records were cleaned away
+
+
+def records_of(log: PartitionLog) -> Iterator[Record]:
+    """Yield the records of a whole log, but for markers. Raises CorruptBatch, StorageError."""
+    for header, batch in batches_of(log):
+        if not header.is_control:
+            yield from sound_records(header, batch)
+
+
+def compacted(records: Sequence[Record], clean: int, horizon: int) -> list[Record]:
+    """Return a log whose first `clean` records were cleaned: of each key only the last of them is left.
+
+    Tombstones among the first `horizon` have been there so long that they are gone too.
+    """
+    last = {record.key: position for position, record in enumerate(records[:clean])}
+    return [
+        record
+        for position, record in enumerate(records[:clean])
+        if last[record.key] == position and (record.value is not None or position >= horizon)
+    ] + list(records[clean:])
+
+
+def raced(records: Sequence[Record], read: int) -> list[Record]:
+    """Return a log as a loader sees it that had read the first `read` records when the cleaner put the rest in place.
+
+    A later record has taken the place of some that the loader has not come to, a tombstone of what it has read among
+    them (KAFKA-19862, KAFKA-21117). Tombstones that nothing has replaced are there: they outlive every loader.
+    """
+    last = {record.key: position for position, record in enumerate(records)}
+    rest = (record for position, record in enumerate(records) if position >= read and last[record.key] == position)
+    return [*records[:read], *rest]
+
+
+def folded(records: Iterable[Record], settings: GroupSettings) -> Shard:
+    """Return the shard that records give, one after the other. Raises CorruptOffsetsRecord, AssertionError."""
+    shard, replay = Shard(settings), Replay()
+    for record in records:
+        event = replay.event_of(record)
+        if event is not None:
+            apply(shard, event)
+    return shard
+
+
+def loaded(log: PartitionLog, settings: GroupSettings) -> Shard:
+    """Return the shard that a broker loads from a log. Raises CorruptOffsetsRecord, AssertionError, StorageError."""
+    shard, replay = Shard(settings), Replay()
+    for header, batch in batches_of(log):
+        replay.take(header, batch)
+    for event in replay.events():
+        apply(shard, event)
+    return shard
+
+
+def replay_differences(
+    disk: MemoryDisk, directory: str, live: Shard, up_to: Iterable[int] = (), *, now_ms: int = 0
+) -> list[str]:
+    """Return in what the log of a partition does not say what lives; nothing, if all is well.
+
+    The log is folded record by record, and loaded, as it is; then after the cleaner has been at it up to each of the
+    offsets `up_to`, with tombstones and without.
+    """
+    found: list[str] = []
+    for offset in (None, *up_to):
+        twin = disk.clone()
+        twin.fault = None
+        log = PartitionLog.open(twin, directory, LogConfig(cleanup_policy="compact", delete_retention_ms=1), now_ms)
+        for step in range(1 if offset is None else 3):
+            if offset is not None and step:
+                # The cleaner looks at what is clean again only when it finds something new.
+                log.cleaner.first_dirty = 0
+                log.compact(now_ms + 2 * step, roll=True, up_to=offset)
+            how = "as it is" if offset is None else f"cleaned {step} times up to offset {offset}"
+            found += [f"the log {how}: {text}" for text in _folds_of(log, live)]
+    return found
+
+
+def _folds_of(log: PartitionLog, live: Shard) -> Iterator[str]:
+    try:
+        yield from differences(live, folded(records_of(log), live.settings))
+        yield from (f"as it is loaded, {text}" for text in differences(live, loaded(log, live.settings)))
+    except (AssertionError, CorruptOffsetsRecord, CorruptBatch) as error:
+        yield f"it cannot be folded: {error}"

@@ -1,0 +1,153 @@
+"""A member under oath: everything that it takes and asks for is told to the contract, which refuses what is illegal.
+
+Stands where the member stands: `step` is the member's own. For tests and the simulator; it changes nothing.
+"""
+
+from __future__ import annotations
+
+from kohort.member import effects, inputs
+from kohort.member.callback_contract import Act, Contract, ContractBroken
+from kohort.member.classic_member import ClassicMember
+from kohort.member.consumer_contract import ConsumerContract
+from kohort.member.consumer_effects import ConsumerHeartbeat
+from kohort.member.consumer_member import ConsumerMember
+from kohort.member.effects import Callback, Effect
+from kohort.member.member_state import State
+from kohort.model.assignment import Partitions
+from kohort.model.errors import ErrorCode
+from kohort.model.id_partitions import IdPartitions, each
+from kohort.model.ids import TopicPartition
+
+_CALLBACKS = {Callback.REVOKED: Act.REVOKED, Callback.LOST: Act.LOST, Callback.ASSIGNED: Act.ASSIGNED}
+_WAITS_FOR: dict[type, State] = {inputs.JoinAnswered: State.JOINING, inputs.SyncAnswered: State.SYNCING}
+
+
+class Witness:
+    """Drives `member` and keeps `contract`."""
+
+    def __init__(self, member: ClassicMember) -> None:
+        self.member = member
+        self.contract = Contract(member.strategy.protocol)
+
+    def step(self, event: inputs.Input, now_ms: int) -> tuple[Effect, ...]:
+        """Let the member take an input, and check what it asks for. Raises `ContractBroken`."""
+        member, contract = self.member, self.contract
+        state, identity = member.state, member.identity
+        asked = member.step(event, now_ms)
+        is_heard = (
+            state is _WAITS_FOR.get(type(event))
+            and isinstance(event, inputs.JoinAnswered | inputs.SyncAnswered)
+            and event.asked_as == identity
+        )
+        self._tell_fact(event, is_heard=is_heard)
+        late = asked
+        if identity.is_valid and not member.identity.is_valid and state is not State.LEAVING:
+            # After a pause an answer may be taken in the step in which its member's time is up: it came first.
+            before = next((at for at, one in enumerate(asked) if not is_heard or not _is_of_answer(one)), len(asked))
+            for effect in asked[:before]:
+                self._tell_effect(effect)
+            contract.tell(Act.OUT)
+            late = asked[before:]
+        for effect in late:
+            self._tell_effect(effect)
+        if contract.owned - _wanted(contract.owned, member.topics):
+            contract.tell(Act.UNWANTED, contract.owned - _wanted(contract.owned, member.topics))
+        is_idle = member.state is State.STABLE and member.running is None
+        if contract.is_second_round_due and is_idle:
+            raise ContractBroken("who revoked for another member joins again at once")
+        return asked
+
+    def _tell_fact(self, event: inputs.Input, *, is_heard: bool) -> None:
+        contract = self.contract
+        match event:
+            case inputs.Subscribed(topics):
+                contract.tell(Act.UNWANTED, contract.owned - _wanted(contract.owned, topics))
+            case inputs.MetadataChanged() | inputs.Computed():
+                contract.tell(Act.GONE, self._gone())
+            case inputs.CallbackFinished(callback, is_abandoned):
+                if contract.running is not None and contract.running.act is _CALLBACKS[callback]:
+                    contract.tell(Act.ABANDONED if is_abandoned else Act.DONE)
+                    contract.tell(Act.UNWANTED, contract.owned - _wanted(contract.owned, self.member.topics))
+                    contract.tell(Act.GONE, self._gone())
+            case inputs.SyncAnswered(error=ErrorCode.NONE) if is_heard:
+                assigned = event.assignment.partitions
+                is_wanted = assigned == _wanted(assigned, self.member.topics)
+                contract.tell(Act.SYNCED if is_wanted else Act.DROPPED, assigned)
+            case inputs.CloseRequested():
+                contract.tell(Act.CLOSING)
+
+    def _tell_effect(self, effect: Effect) -> None:
+        contract = self.contract
+        match effect:
+            case effects.RunCallback(callback, partitions):
+                contract.tell(_CALLBACKS[callback], partitions)
+            case effects.Join():
+                contract.tell(Act.USER_DATA, frozenset(effect.protocols[0][1].owned))
+            case effects.Compute(skip=False):
+                contract.tell(Act.ASSIGN)
+            case effects.OnAssignment(_, assignment):
+                contract.tell(Act.ON_ASSIGNMENT, assignment.partitions)
+            case effects.Ended():
+                contract.tell(Act.ENDED)
+
+    def _gone(self) -> Partitions:
+        member = self.member
+        return frozenset(
+            held
+            for held in self.contract.owned
+            if held.topic in member.gone_topics | member.absent_topics
+            or (held.topic in member.metadata and held.partition >= member.metadata[held.topic].partitions)
+        )
+
+
+def _is_of_answer(effect: Effect) -> bool:
+    """Whether an effect takes over an assignment, or makes one as the leader."""
+    if isinstance(effect, effects.RunCallback):
+        return effect.callback is effects.Callback.ASSIGNED
+    return isinstance(effect, effects.OnAssignment | effects.Compute)
+
+
+class ConsumerWitness:
+    """Drives a member of the consumer protocol and keeps its contract."""
+
+    def __init__(self, member: ConsumerMember) -> None:
+        self.member = member
+        self.contract = ConsumerContract()
+        self._names: dict[bytes, str] = {}
+
+    def step(self, event: inputs.Input, now_ms: int) -> tuple[Effect, ...]:
+        """Let the member take an input, and check what it asks for. Raises `ContractBroken`."""
+        member, contract = self.member, self.contract
+        was_in_group = member.epoch > 0
+        if isinstance(event, inputs.CallbackFinished) and contract.running is not None:
+            if contract.running.act is _CALLBACKS[event.callback]:
+                contract.tell(Act.ABANDONED if event.is_abandoned else Act.DONE)
+        elif isinstance(event, inputs.CloseRequested):
+            contract.tell(Act.CLOSING)
+        asked = member.step(event, now_ms)
+        self._names |= member.names
+        if was_in_group and member.epoch == 0:
+            contract.tell(Act.OUT)
+        gone = frozenset(held for held in contract.owned if member.topic_ids.get(held.topic) in member.gone)
+        contract.tell(Act.GONE, gone)
+        for effect in asked:
+            match effect:
+                case effects.RunCallback(callback, partitions):
+                    contract.tell(_CALLBACKS[callback], partitions)
+                case ConsumerHeartbeat(member_epoch=0):
+                    contract.tell(Act.USER_DATA)
+                case ConsumerHeartbeat(owned=owned) if owned is not None:
+                    contract.tell(Act.CLAIMED, self._named(owned))
+                case effects.Ended():
+                    contract.tell(Act.ENDED)
+        return asked
+
+    def _named(self, owned: IdPartitions) -> Partitions:
+        return frozenset(TopicPartition(self._names[topic_id], partition) for topic_id, partition in each(owned))
+
+
+def _wanted(partitions: Partitions, topics: tuple[str, ...]) -> Partitions:
+    return frozenset(held for held in partitions if held.topic in topics)
+
+
+__all__ = ["ConsumerWitness", "Witness"]

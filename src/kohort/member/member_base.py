@@ -1,0 +1,68 @@
+"""What a member of either group protocol has: its deadlines, its user, the callback that runs, what it asks for.
+
+Plain state and the few steps that are the same for both. It decides nothing about a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kohort.member import effects, inputs
+from kohort.member.deadlines import Session
+from kohort.member.effects import Callback, Effect
+from kohort.member.member_state import MemberConfig, PollState
+from kohort.model.assignment import Partitions
+
+
+class Seat:
+    """One member's place, whichever protocol it speaks there."""
+
+    def __init__(self, config: MemberConfig, random: Callable[[], float]) -> None:
+        self.config = config
+        self.topics: tuple[str, ...] = ()
+        self.owned: Partitions = frozenset()
+        self.rebalances = 0
+        self.failed_rebalances = 0
+        self.session = Session(
+            heartbeat_interval_ms=config.heartbeat_interval_ms,
+            session_timeout_ms=config.session_timeout_ms,
+            max_poll_interval_ms=config.max_poll_interval_ms,
+            random=random,
+        )
+        self.asked: list[Effect] = []
+        self.running: tuple[Callback, Partitions] | None = None
+        self.is_away = False
+        self.closing: inputs.CloseRequested | None = None
+        self.is_leave_sent = False
+
+    @property
+    def poll_deadline_ms(self) -> int | None:
+        """When the user must be back at the latest; None while it polls or where no deadline is set."""
+        return self.session.poll_ms
+
+    @property
+    def poll_state(self) -> PollState:
+        """Where the user is, as far as the poll deadline goes."""
+        if self.is_away:
+            return PollState.MISSED
+        if self.session.poll_ms is None:
+            return PollState.HERE
+        return PollState.AWAY if self.session.poll_warning_ms is not None else PollState.LATE
+
+    def run(self, callback: Callback, partitions: Partitions, cause: str) -> None:
+        """Start a callback; until it has finished nothing else of a rebalance happens."""
+        assert self.running is None, "callbacks run one at a time"
+        self.running = (callback, partitions)
+        self.do(effects.RunCallback(callback, partitions, cause))
+
+    def do(self, effect: Effect) -> None:
+        """Ask the driver for something."""
+        self.asked.append(effect)
+
+    def drain(self) -> tuple[Effect, ...]:
+        """Return what was asked for since the last time, in order."""
+        asked, self.asked = tuple(self.asked), []
+        return asked
+
+
+__all__ = ["Seat"]

@@ -1,0 +1,297 @@
+"""What a member measures of itself: the metrics of KIP-429, those that Kafka's Java client ships, and ours.
+
+A pure observer: it sees each input, what the member asked for in answer, and the time; the member knows nothing of it.
+One object may watch one membership after another. `MEMBER_METRICS` is the table that `docs/metrics.md` is made from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+from kohort.assign.user_data import assignment_error
+from kohort.member import effects, inputs
+from kohort.member.consumer_effects import ConsumerHeartbeat
+from kohort.member.consumer_inputs import ConsumerHeartbeatAnswered
+from kohort.member.effects import Callback, Effect
+from kohort.member.identity import Identity
+from kohort.member.member_state import ConsumerState, State
+from kohort.member.sampled import Sampled
+from kohort.model.errors import ErrorCode
+
+HOUR_MS = 3_600_000
+
+
+class Kind(StrEnum):
+    """How a metric comes from what was recorded."""
+
+    AVERAGE = "average"
+    MAXIMUM = "maximum"
+    RATE = "rate"
+    TOTAL = "total"
+    GAUGE = "gauge"
+
+
+class Metric(NamedTuple):
+    """One metric. `origin` says who named it: KIP-429, Kafka (the name that ships), or kohort."""
+
+    name: str
+    kind: Kind
+    unit: str
+    origin: str
+    text: str
+
+
+class RebalanceMetrics:
+    """The measurements. A rebalance begins with its first callback or JoinGroup and ends with its last callback."""
+
+    def __init__(self, max_poll_interval_ms: int | None = None) -> None:
+        self.callbacks = {callback: Sampled() for callback in Callback}
+        self.rebalances = Sampled()
+        self.rounds = Sampled()
+        self.failures = Sampled()
+        self.joins = Sampled()
+        self.syncs = Sampled()
+        self.heartbeats = Sampled()
+        self.commits = Sampled()
+        self.polls_missed = 0
+        self.assignment_failures = 0
+        self.assignment_errors = 0
+        self.assignment_error = ErrorCode.NONE
+        self.rebalanced_ms: int | None = None
+        self.heartbeat_ms: int | None = None
+        self.poll_deadline_ms: int | None = None
+        self._max_poll_interval_ms = max_poll_interval_ms
+        self._asked: tuple[Identity, int] | None = None
+        self._beat_ms: int | None = None
+        self._callback_ms: int | None = None
+        self._round_ms: int | None = None
+        self._rebalance_ms: int | None = None
+        self._is_settling = False
+
+    def observe(
+        self,
+        event: inputs.Input,
+        asked: tuple[Effect, ...],
+        before: State | ConsumerState,
+        after: State | ConsumerState,
+        now_ms: int,
+    ) -> None:
+        """See one step of the member: `event` took it from `before` to `after`, and it asked for `asked`."""
+        self._see_poll(event, now_ms)
+        match event:
+            case inputs.JoinAnswered() | inputs.SyncAnswered() if self._is_expected(event, before):
+                self._see_answer(event, now_ms)
+            case inputs.ComputeFailed() if not any(isinstance(effect, effects.Sync) for effect in asked):
+                self.assignment_failures += before is State.ASSIGNING
+            case inputs.HeartbeatAnswered() | ConsumerHeartbeatAnswered() if self._beat_ms is not None:
+                self.heartbeats.record(now_ms - self._beat_ms, now_ms)
+                self._beat_ms = None
+            case inputs.CallbackFinished() if self._callback_ms is not None:
+                if not event.is_abandoned:
+                    self.callbacks[event.callback].record(now_ms - self._callback_ms, now_ms)
+                self._callback_ms = None
+        if isinstance(after, ConsumerState):
+            self._see_reconciliation(before, after, now_ms)
+        else:
+            self._see_end(event, after, now_ms)
+        for effect in asked:
+            self._see_effect(effect, after, now_ms)
+
+    def callback_began(self, now_ms: int) -> None:
+        """Say that the callback only begins now: until here it waited for its user to be done with records."""
+        if self._callback_ms is not None:
+            self._callback_ms = now_ms
+
+    def commit_answered(self, latency_ms: int, now_ms: int) -> None:
+        """Say that a commit was answered."""
+        self.commits.record(latency_ms, now_ms)
+
+    def values(self, now_ms: int) -> dict[str, float]:
+        """Return every metric of `MEMBER_METRICS` by its name."""
+        return {metric.name: read(self, now_ms) for metric, read in _READERS}
+
+    # The inside
+
+    def _see_poll(self, event: inputs.Input, now_ms: int) -> None:
+        if isinstance(event, inputs.PollEntered):
+            self.poll_deadline_ms = None
+        elif isinstance(event, inputs.PollReturned) and self._max_poll_interval_ms is not None:
+            self.poll_deadline_ms = now_ms + self._max_poll_interval_ms
+
+    def _is_expected(self, event: inputs.JoinAnswered | inputs.SyncAnswered, before: State | ConsumerState) -> bool:
+        waiting = State.JOINING if isinstance(event, inputs.JoinAnswered) else State.SYNCING
+        return before is waiting and self._asked is not None and event.asked_as == self._asked[0]
+
+    def _see_answer(self, event: inputs.JoinAnswered | inputs.SyncAnswered, now_ms: int) -> None:
+        assert self._asked is not None, "an expected answer was asked for"
+        latency_ms = now_ms - self._asked[1]
+        self._asked = None
+        if event.error is ErrorCode.MEMBER_ID_REQUIRED:
+            return  # KIP-394: half of a join that goes on
+        if event.error is not ErrorCode.NONE:
+            self.failures.record(1, now_ms)
+            self.assignment_failures += isinstance(event, inputs.SyncAnswered) and event.error_message is not None
+        elif isinstance(event, inputs.JoinAnswered):
+            self.joins.record(latency_ms, now_ms)
+        else:
+            self.syncs.record(latency_ms, now_ms)
+            error = assignment_error(event.assignment.user_data)
+            self.assignment_error = error or ErrorCode.NONE
+            self.assignment_errors += error is not None
+            if self._round_ms is not None:
+                self.rounds.record(now_ms - self._round_ms, now_ms)
+            self._round_ms = None
+            self._is_settling = True
+
+    def _see_end(self, event: inputs.Input, after: State, now_ms: int) -> None:
+        if self._is_settling and after is not State.COMPLETING:
+            self._is_settling = False
+            if self._rebalance_ms is not None:
+                self.rebalances.record(now_ms - self._rebalance_ms, now_ms)
+            self._rebalance_ms = None
+            self.rebalanced_ms = now_ms
+        is_over = after in (State.LEAVING, State.FATAL, State.CLOSED)
+        is_answer = isinstance(event, inputs.JoinAnswered | inputs.SyncAnswered)
+        # Put out in the middle: the time until the member comes back belongs to no rebalance.
+        if is_over or (after is State.UNJOINED and not is_answer):
+            self._rebalance_ms = self._round_ms = None
+
+    def _see_reconciliation(self, before: State | ConsumerState, after: ConsumerState, now_ms: int) -> None:
+        """In the consumer protocol a rebalance goes from a target that is not owned to its acknowledgement."""
+        if after is before:
+            return
+        is_settled = after in (ConsumerState.ACKNOWLEDGING, ConsumerState.STABLE)
+        if after is ConsumerState.RECONCILING and self._rebalance_ms is None:
+            self._rebalance_ms = now_ms
+        elif is_settled and self._rebalance_ms is not None:
+            self.rebalances.record(now_ms - self._rebalance_ms, now_ms)
+            self.rebalanced_ms, self._rebalance_ms = now_ms, None
+        elif self._rebalance_ms is not None:
+            if after in (ConsumerState.FENCED, ConsumerState.STALE, ConsumerState.FATAL):
+                self.failures.record(1, now_ms)
+            self._rebalance_ms = None
+
+    def _see_effect(self, effect: Effect, after: State | ConsumerState, now_ms: int) -> None:
+        match effect:
+            case effects.RunCallback():
+                self._callback_ms = now_ms
+                if after is State.PREPARING and self._rebalance_ms is None:
+                    self._rebalance_ms = now_ms
+            case effects.Join():
+                self._asked = (effect.identity, now_ms)
+                self._round_ms = now_ms if self._round_ms is None else self._round_ms
+                self._rebalance_ms = now_ms if self._rebalance_ms is None else self._rebalance_ms
+            case effects.Sync():
+                self._asked = (effect.identity, now_ms)
+            case effects.Heartbeat() | ConsumerHeartbeat():
+                self._beat_ms = self.heartbeat_ms = now_ms
+            case effects.PollMissed():
+                self.polls_missed += 1
+                self.poll_deadline_ms = None
+
+
+Reader = Callable[[RebalanceMetrics, int], float]
+Row = tuple[Metric, Reader]
+
+_KIP, _KAFKA, _OURS = "KIP-429", "Kafka", "kohort"
+
+
+def _latency(name: str, of: Callable[[RebalanceMetrics], Sampled], what: str, origin: str) -> Iterator[Row]:
+    average = Metric(f"{name}-avg", Kind.AVERAGE, "ms", origin, f"How long {what} on average.")
+    yield average, lambda metrics, now_ms: of(metrics).average(now_ms)
+    greatest = Metric(f"{name}-max", Kind.MAXIMUM, "ms", origin, f"How long {what} at most.")
+    yield greatest, lambda metrics, now_ms: of(metrics).greatest(now_ms)
+
+
+def _frequency(name: str, of: Callable[[RebalanceMetrics], Sampled], what: str) -> Iterator[Row]:
+    rate = Metric(f"{name}-rate", Kind.RATE, "per second", _KAFKA, f"{what}, per second.")
+    yield rate, lambda metrics, now_ms: of(metrics).rate(now_ms)
+    yield Metric(f"{name}-total", Kind.TOTAL, "count", _KAFKA, f"{what}."), lambda metrics, _: of(metrics).count
+
+
+def _hourly(name: str, of: Callable[[RebalanceMetrics], Sampled], what: str) -> Iterator[Row]:
+    rate = Metric(f"{name}-rate-per-hour", Kind.RATE, "per hour", _KIP, f"{what}, per hour.")
+    yield rate, lambda metrics, now_ms: of(metrics).rate(now_ms, HOUR_MS)
+    yield Metric(f"{name}-total", Kind.TOTAL, "count", _KIP, f"{what}."), lambda metrics, _: of(metrics).count
+
+
+def _gauge(name: str, unit: str, origin: str, text: str, read: Reader) -> Row:
+    return Metric(name, Kind.GAUGE, unit, origin, text), read
+
+
+def _seconds_since(moment_ms: int | None, now_ms: int) -> float:
+    return -1 if moment_ms is None else (now_ms - moment_ms) // 1000
+
+
+def _seconds_left(metrics: RebalanceMetrics, now_ms: int) -> float:
+    deadline_ms = metrics.poll_deadline_ms
+    return -1 if deadline_ms is None else max(0, deadline_ms - now_ms) / 1000
+
+
+def _rows() -> Iterator[Row]:
+    for callback in Callback:
+
+        def of(metrics: RebalanceMetrics, callback: Callback = callback) -> Sampled:
+            return metrics.callbacks[callback]
+
+        what = f"`on_partitions_{callback}` of the user's listener took"
+        yield from _latency(f"partitions-{callback}-latency", of, what, _KIP)
+        yield from _latency(f"partition-{callback}-latency", of, what, _KAFKA)
+    what = (
+        "a rebalance took, from its first callback or JoinGroup (in the consumer protocol: from a new target) until its"
+        " last callback had finished,"
+    )
+    yield from _latency("rebalance-latency", lambda metrics: metrics.rebalances, what, _KIP)
+    text = "How long all rebalances together took."
+    total = Metric("rebalance-latency-total", Kind.TOTAL, "ms", _KIP, text)
+    yield total, lambda metrics, _: metrics.rebalances.total
+    what = "a round took, from the first JoinGroup to SyncGroup's answer, without callbacks,"
+    yield from _latency("round-latency", lambda metrics: metrics.rounds, what, _OURS)
+    total = Metric("round-latency-total", Kind.TOTAL, "ms", _OURS, "How long all rounds together took.")
+    yield total, lambda metrics, _: metrics.rounds.total
+    yield from _hourly("rebalance", lambda metrics: metrics.rebalances, "Rebalances that came to an end")
+    what = "Answers to JoinGroup and SyncGroup that sent the member back"
+    yield from _hourly("failed-rebalance", lambda metrics: metrics.failures, what)
+    text = "Since the last rebalance that came to an end; −1 before the first."
+    yield _gauge(
+        "last-rebalance-seconds-ago", "s", _KIP, text, lambda m, now_ms: _seconds_since(m.rebalanced_ms, now_ms)
+    )
+    yield from _wire_rows()
+    yield from _own_rows()
+
+
+def _wire_rows() -> Iterator[Row]:
+    text = "How long the answer to a heartbeat took at most. A broker that parks heartbeats takes up to their interval."
+    greatest = Metric("heartbeat-response-time-max", Kind.MAXIMUM, "ms", _KAFKA, text)
+    yield greatest, lambda metrics, now_ms: metrics.heartbeats.greatest(now_ms)
+    yield from _frequency("heartbeat", lambda metrics: metrics.heartbeats, "Heartbeats answered")
+    text = "Since the last heartbeat was sent; −1 before the first."
+    yield _gauge(
+        "last-heartbeat-seconds-ago", "s", _KAFKA, text, lambda m, now_ms: _seconds_since(m.heartbeat_ms, now_ms)
+    )
+    yield from _latency("join-time", lambda metrics: metrics.joins, "a JoinGroup took that was answered", _KAFKA)
+    yield from _frequency("join", lambda metrics: metrics.joins, "JoinGroups that made this a member of a generation")
+    yield from _latency("sync-time", lambda metrics: metrics.syncs, "a SyncGroup took that was answered", _KAFKA)
+    yield from _frequency("sync", lambda metrics: metrics.syncs, "SyncGroups that brought an assignment")
+    yield from _latency("commit-latency", lambda metrics: metrics.commits, "a commit took, retries included,", _KAFKA)
+    yield from _frequency("commit", lambda metrics: metrics.commits, "Commits that were answered")
+
+
+def _own_rows() -> Iterator[Row]:
+    text = "Until the user must be back in `poll`; −1 while it is there or no deadline is set."
+    yield _gauge("poll-deadline-seconds-left", "s", _OURS, text, _seconds_left)
+    total = Metric("poll-deadlines-missed-total", Kind.TOTAL, "count", _OURS, "How often the user came back too late.")
+    yield total, lambda metrics, _: metrics.polls_missed
+    text = "Rounds that ended because the leader could not assign."
+    total = Metric("assignment-failures-total", Kind.TOTAL, "count", _OURS, text)
+    yield total, lambda metrics, _: metrics.assignment_failures
+    text = "The error code in the last assignment: 0, or what the leader says about this member (an outdated protocol)."
+    yield _gauge("assignment-error-code", "code", _OURS, text, lambda metrics, _: metrics.assignment_error)
+    total = Metric("assignment-errors-total", Kind.TOTAL, "count", _OURS, "Assignments that carried an error code.")
+    yield total, lambda metrics, _: metrics.assignment_errors
+
+
+_READERS = tuple(_rows())
+MEMBER_METRICS = tuple(metric for metric, _ in _READERS)

@@ -1,0 +1,156 @@
+"""A blocking connection to a broker, for programs that have a thread to wait in: a Spark executor's, for one.
+
+Requests may be sent ahead; answers come in the order asked. Large answers are received straight into memory of their
+own. Errors are `KafkaError`s as with `Connection`, and the connection is of no use after one.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections import deque
+from collections.abc import Coroutine
+from typing import Any, TypeVar, cast
+
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.net.api_versions import FIRST_TRY, Spoken, opening, second_try
+from kohort.net.connection import MAX_FRAME_BYTES
+from kohort.net.frame_receiver import FrameReceiver
+from kohort.net.sasl import Sasl, authenticate
+from kohort.wire.apis import Api, response_class
+from kohort.wire.codec import Buffer, MalformedMessage
+from kohort.wire.frames import decode_response, encode_request
+from kohort.wire.message import Request
+
+ResponseT = TypeVar("ResponseT")
+
+
+class BlockingConnection:
+    """An open connection with a timeout on every wait."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        client_id: str,
+        *,
+        tls: ssl.SSLContext | None = None,
+        sasl: Sasl | None = None,
+        timeout_ms: int = 30_000,
+    ) -> None:
+        """Connect, negotiate versions and authenticate. Raises `KafkaError`."""
+        self.address = f"{host}:{port}"
+        self._client_id = client_id
+        self._timeout_ms = timeout_ms
+        self._receiver = FrameReceiver(MAX_FRAME_BYTES)
+        self._frames: deque[Buffer] = deque()
+        self._asked: deque[tuple[type[Any], int, int]] = deque()
+        self._correlation_id = 0
+        try:
+            self._socket = socket.create_connection((host, port), timeout_ms / 1000)
+        except (OSError, ValueError, OverflowError) as cause:  # or no host or port that an operating system takes
+            raise self._lost(cause) from cause
+        try:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if tls is not None:
+                self._socket = tls.wrap_socket(self._socket, server_hostname=host)
+            self._spoken = self._negotiate()
+            if sasl is not None:
+                _run(authenticate(_Caller(self), sasl))
+        except OSError as cause:
+            self.close()
+            raise self._lost(cause) from cause
+        except BaseException:
+            self.close()
+            raise
+
+    def call(self, request: Request[ResponseT], *, highest: int | None = None) -> ResponseT:
+        """Send a request and wait for its answer; nothing else may be asked for. Raises `KafkaError`."""
+        self.send(request, highest=highest)
+        return cast(ResponseT, self.receive())
+
+    def send(self, request: Request[Any], *, highest: int | None = None) -> None:
+        """Send a request whose answer `receive` will return. Raises `KafkaError`."""
+        api = Api(request.API_KEY)
+        self._send(request, self._spoken.newest(api, highest=highest))
+
+    def receive(self) -> Any:
+        """Wait for the answer to the oldest request that has none. Raises `KafkaError`."""
+        response, version, expected_id = self._asked[0]
+        frame = self._receive_frame()
+        try:
+            correlation_id, answer = decode_response(response, version, frame)
+        except MalformedMessage as cause:
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self.address} sent a malformed answer: {cause}") from cause
+        if correlation_id != expected_id:
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self.address} answered a request that was not made")
+        return answer
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._socket.close()
+
+    def _negotiate(self) -> Spoken:
+        version = FIRST_TRY
+        self._send(opening(), version)
+        frame = self._receive_frame()
+        if (again := second_try(frame)) is not None:
+            version = again
+            self._send(opening(), version)
+            frame = self._receive_frame()
+        return Spoken(self.address, frame, version)
+
+    def _send(self, request: Request[Any], version: int) -> None:
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        try:
+            self._socket.sendall(encode_request(request, version, self._correlation_id, self._client_id))
+        except OSError as cause:
+            raise self._lost(cause) from cause
+        self._asked.append((response_class(Api(request.API_KEY)), version, self._correlation_id))
+
+    def _receive_frame(self) -> Buffer:
+        self._asked.popleft()
+        while not self._frames:
+            try:
+                # A large answer is waited for whole: one call into the kernel instead of one per packet.
+                flags = socket.MSG_WAITALL if self._receiver.is_large and self._is_plain else 0
+                count = self._socket.recv_into(self._receiver.buffer(), 0, flags)
+                if not count:
+                    raise ConnectionError("the broker closed it")
+                self._frames.extend(self._receiver.received(count))
+            except TimeoutError as cause:
+                text = f"{self.address} did not answer within {self._timeout_ms} ms"
+                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from cause
+            except OSError as cause:
+                raise self._lost(cause) from cause
+            except MalformedMessage as cause:
+                raise self._lost(cause) from cause
+        return self._frames.popleft()
+
+    @property
+    def _is_plain(self) -> bool:
+        return not isinstance(self._socket, ssl.SSLSocket)
+
+    def _lost(self, cause: Exception) -> KafkaError:
+        why = getattr(cause, "strerror", None) or cause
+        return KafkaError(ErrorCode.NETWORK_EXCEPTION, f"no connection to {self.address}: {why}")
+
+
+class _Caller:
+    """Lets the asynchronous SASL exchange run over a blocking connection."""
+
+    def __init__(self, connection: BlockingConnection) -> None:
+        self.address = connection.address
+        self._connection = connection
+
+    async def call(self, request: Request[ResponseT], *, highest: int | None = None) -> ResponseT:
+        return self._connection.call(request, highest=highest)
+
+
+def _run(steps: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine that never waits for a loop."""
+    try:
+        steps.send(None)
+    except StopIteration:
+        return
+    raise AssertionError("a blocking exchange may not wait for a loop")

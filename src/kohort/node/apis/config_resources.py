@@ -1,0 +1,75 @@
+"""The things that have settings, as the config APIs name them: a topic, this broker, or a group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.node.configuration import broker_settings, group_configs
+from kohort.node.configuration.broker_settings import Setting
+from kohort.node.configuration.config import Config, GroupOwnConfig, OwnConfig, TopicConfig, value_text
+from kohort.node.node import Node
+
+TOPIC, BROKER, GROUP = 2, 4, 32
+_OTHERS = {8: "broker logger", 16: "client metrics"}
+
+
+class Resource(NamedTuple):
+    """One thing that has settings: which ones there are, and what they are worth."""
+
+    kind: int
+    name: str
+    table: Mapping[str, Setting]
+    config: Config | OwnConfig
+
+    @property
+    def own_texts(self) -> Mapping[str, str]:
+        """The settings that were given to the thing itself while the broker ran."""
+        if isinstance(self.config, OwnConfig):
+            return self.config.texts
+        return {name: value_text(value) or "" for name, value in self.config.dynamic.items()}
+
+    def check(self, changes: list[tuple[str, str | None]]) -> None:
+        """Raise ConfigError when the changes cannot all be made together."""
+        draft: Config | OwnConfig
+        if isinstance(self.config, Config):
+            draft = Config({name: value_text(value) or "" for name, value in self.config.static.items()})
+        else:
+            draft = type(self.config)(self.config.broker)
+        for name, text in [*self.own_texts.items(), *changes]:
+            draft.alter(name, text)
+        if isinstance(draft, GroupOwnConfig):
+            draft.check()
+
+    def alter(self, node: Node, changes: list[tuple[str, str | None]], now_ms: int) -> None:
+        """Make changes that were checked."""
+        topic = node.topics.get(self.name) if self.kind == TOPIC else None
+        if topic is not None:
+            node.topics.alter(topic, changes, now_ms)
+        elif self.kind == GROUP:
+            node.catalog.write(group_configs.entries(self.name, changes, now_ms), now_ms)
+        else:
+            node.catalog.alter_broker(changes, now_ms)
+
+
+def find_resource(node: Node, kind: int, name: str) -> Resource:
+    """Return what a config request names. Raises KafkaError."""
+    if kind == TOPIC:
+        topic = node.topics.get(name)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return Resource(kind, name, TopicConfig.table, topic.config)
+    if kind == BROKER:
+        # The empty name is the default of all brokers, and there is only one.
+        if name not in ("", str(node.config.node_id)):
+            text = f"Unexpected broker id, expected {node.config.node_id} or empty string, but received {name}"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, text)
+        return Resource(kind, name, broker_settings.BROKER, node.config)
+    if kind == GROUP:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+        return Resource(kind, name, broker_settings.GROUP, node.catalog.group_configs.get(name))
+    other = _OTHERS.get(kind)
+    text = f"Resources of type {other} have no settings here." if other else f"Unknown resource type {kind}."
+    raise KafkaError(ErrorCode.INVALID_REQUEST, text)

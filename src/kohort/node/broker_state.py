@@ -1,0 +1,171 @@
+"""What the broker must remember across restarts besides records: topics, settings, producer ids, its epoch.
+
+The one writer and reader of the metadata log. Each start writes an epoch, so leader epochs grow with every
+restart; producer ids are reserved in blocks, so that none is ever given twice.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+
+from kohort.log.disk import Disk, DiskFull, StorageError
+from kohort.model.errors import KafkaError
+from kohort.model.ids import NO_TOPIC_ID, topic_id_text
+from kohort.node.configuration.broker_settings import LONG_MAX
+from kohort.node.configuration.config import Config, ConfigError, value_text
+from kohort.node.configuration.group_configs import GroupConfigs
+from kohort.node.durability import Durability
+from kohort.node.metadata_log import Entry, MetadataLog
+from kohort.node.step_scheduler import Steps
+from kohort.node.topics.topics import Topics
+
+log = logging.getLogger("kohort.node")
+
+PRODUCER_IDS = 1000
+"""Producer ids reserved at a time, as in Kafka."""
+
+RETENTION_STEPS = 16
+"""What looking at one log counts in a turn of the event loop: it may have to be opened."""
+
+LONG_LOG = 1000
+"""A metadata log of fewer entries is left as it is."""
+
+
+class Catalog:
+    """The replayed metadata of one node."""
+
+    def __init__(
+        self, config: Config, disk: Disk, random_bytes: Callable[[int], bytes], durability: Durability
+    ) -> None:
+        self._config = config
+        self._disk = disk
+        self._random_bytes = random_bytes
+        self.topics = Topics(config, disk, durability, self._new_topic_id)
+        self.group_configs = GroupConfigs(config)
+        self.cluster_id = ""
+        self._log: MetadataLog | None = None
+        self._next_producer_id = 0
+        self._reserved_producer_id = 0
+        self._enough = 0
+
+    def start(self, now_ms: int) -> None:
+        """Open and replay the metadata log, and begin a new epoch. Raises StorageError."""
+        flushes = int(self._config.log_flush_interval_messages) < LONG_MAX
+        self._log = MetadataLog(self._disk, now_ms, fsync=flushes)
+        for entry in self._log.replay():
+            self._apply(entry)
+        self._next_producer_id = self._reserved_producer_id  # what was reserved may have been given
+        entries: list[Entry] = []
+        if not self.cluster_id:
+            entries.append({"type": "cluster", "id": topic_id_text(self._random_bytes(16))})
+        epoch = self.topics.epoch + 1 if self.cluster_id else 0
+        entries.append({"type": "epoch", "epoch": epoch, "at_ms": now_ms})
+        self.write(entries, now_ms)
+        self.topics.attach(self._log)
+        self.topics.remove_leftovers()
+        self.shorten(now_ms)
+
+    @property
+    def failure(self) -> StorageError | None:
+        """The failed flush since which nothing here changes any more."""
+        return None if self._log is None else self._log.failure
+
+    def stop(self) -> None:
+        """Flush and close every log."""
+        self.topics.close()
+        if self._log is not None:
+            self._log.close()
+
+    def write(self, entries: list[Entry], now_ms: int) -> None:
+        """Write entries down, then apply them. Raises StorageError."""
+        assert self._log is not None, "the catalog changes only while its log is open"
+        if not entries:
+            return
+        try:
+            self._log.append(entries, now_ms)
+        except DiskFull as error:
+            self.topics.space.refused(error)
+            raise
+        for entry in entries:
+            self._apply(entry)
+
+    def next_producer_id(self, now_ms: int) -> int:
+        """Return a producer id that was never given before. Raises StorageError."""
+        if self._next_producer_id >= self._reserved_producer_id:
+            self.write([{"type": "producer_ids", "until": self._next_producer_id + PRODUCER_IDS}], now_ms)
+        producer_id = self._next_producer_id
+        self._next_producer_id += 1
+        return producer_id
+
+    def alter_broker(self, changes: Iterable[tuple[str, str | None]], now_ms: int) -> None:
+        """Set or (None) give back dynamic settings of the broker that were checked before."""
+        entries = [{"type": "broker_config", "name": name, "value": value, "at_ms": now_ms} for name, value in changes]
+        self.write(entries, now_ms)
+        for topic in self.topics:
+            for partition in topic.partitions:
+                partition.reconfigure()
+
+    def enforce_retention(self, now_ms: int) -> Steps[None]:
+        """Delete the segments that are too old or too much."""
+        self.shorten(now_ms)
+        for topic in self.topics:
+            for partition in topic.partitions:
+                yield RETENTION_STEPS
+                if partition.is_deleted:
+                    continue
+                try:
+                    partition.log.enforce_retention(now_ms)
+                except (StorageError, KafkaError) as error:
+                    log.error("retention of %s: %s", partition.directory, error)
+
+    def shorten(self, now_ms: int) -> None:
+        """Write what the metadata log comes to in its place, once it holds many more entries than that."""
+        if self._log is None or self._log.length < max(LONG_LOG, self._enough):
+            return
+        entries = self.entries(now_ms)
+        self._enough = 2 * len(entries)
+        if self._log.length < self._enough or self.topics.has_leftovers:
+            return
+        try:
+            self._log.replace(entries, now_ms)
+        except (StorageError, KafkaError) as error:
+            log.error("the metadata log stays as long as it is: %s", error)
+
+    def entries(self, now_ms: int) -> list[Entry]:
+        """Return entries that give the present state to whoever replays them."""
+        config = self._config
+        return [
+            {"type": "cluster", "id": self.cluster_id},
+            {"type": "epoch", "epoch": self.topics.epoch, "at_ms": now_ms},
+            {"type": "producer_ids", "until": self._reserved_producer_id},
+            *(
+                {"type": "broker_config", "name": name, "value": value_text(value), "at_ms": now_ms}
+                for name, value in sorted(config.dynamic.items())
+            ),
+            *self.group_configs.entries(now_ms),
+            *self.topics.entries(now_ms),
+        ]
+
+    def _apply(self, entry: Entry) -> None:
+        match entry["type"]:
+            case "cluster":
+                self.cluster_id = entry["id"]
+            case "epoch":
+                self.topics.epoch = entry["epoch"]
+            case "producer_ids":
+                self._reserved_producer_id = entry["until"]
+            case "broker_config":
+                try:
+                    self._config.alter(entry["name"], entry["value"])
+                except ConfigError as error:
+                    log.warning("a stored setting is no longer valid: %s", error)
+            case "group_config":
+                self.group_configs.apply(entry)
+            case _:
+                self.topics.apply(entry)
+
+    def _new_topic_id(self) -> bytes:
+        while (topic_id := self._random_bytes(16)) == NO_TOPIC_ID or self.topics.by_id(topic_id) is not None:
+            pass
+        return topic_id

@@ -1,0 +1,219 @@
+"""One client's connection and its requests, without a socket.
+
+The law: replies leave in the order of their requests, and as in Kafka a connection works on one request at
+a time, so frames behind a parked request wait in the backlog. A request that waits only for the disk does
+not block the ones behind it, and what a member asks for while its own JoinGroup or SyncGroup waits, such as a commit
+of its generation, is carried out when it arrives if its API says that it may be; only its answer waits.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from kohort.wire.frames import FrameSplitter
+
+if TYPE_CHECKING:
+    from kohort.node.apis.routes import Route
+    from kohort.node.node import Node
+    from kohort.node.step_scheduler import Steps
+
+Buffer = bytes | bytearray | memoryview
+
+BACKLOG_FRAMES = 64
+BACKLOG_BYTES = 1 << 20
+"""A connection with more waiting frames or bytes than these is not read from until they are served."""
+
+
+class Silence:
+    """The answer of a request that gets no reply (Produce with acks=0)."""
+
+
+NO_REPLY = Silence()
+
+
+class Request:
+    """One request under way. A handler that returns None keeps it and calls `reply` later, once."""
+
+    __slots__ = (
+        "blocks",
+        "buffers",
+        "connection",
+        "correlation_id",
+        "dropped",
+        "is_long",
+        "is_parked",
+        "message",
+        "node",
+        "response",
+        "route",
+        "size",
+        "work",
+    )
+
+    def __init__(self, node: Node, connection: Connection, route: Route, correlation_id: int, message: Any) -> None:
+        self.node = node
+        self.connection = connection
+        self.route = route
+        self.correlation_id = correlation_id
+        self.message = message
+        self.is_parked = False
+        self.is_long = False
+        """Whether it took more than one turn of the event loop."""
+        self.work: Steps[Any] | None = None
+        """What is to be done for it in further turns."""
+        self.blocks = True
+        """Whether later requests wait if this is not answered when its handler returns; the handler may clear it."""
+        self.dropped: Callable[[], None] | None = None
+        """Called when the client goes away before the answer; a handler that parks may set it."""
+        self.response: Any = None
+        self.buffers: list[Buffer] | None = None
+        self.size = 0
+        """Bytes in `buffers`."""
+
+    @property
+    def api_version(self) -> int:
+        """The version of the request, and of its response."""
+        return self.route.version
+
+    @property
+    def client_id(self) -> str | None:
+        """What the client calls itself."""
+        return self.connection.client_id
+
+    @property
+    def peer_host(self) -> str:
+        """The client's address, without the port."""
+        return self.connection.peer_host
+
+    @property
+    def now_ms(self) -> int:
+        """The node's time, milliseconds since the epoch."""
+        return self.node.now_ms
+
+    def reply(self, response: Any) -> None:
+        """Answer the request; a second answer, or one to a connection that is gone, is dropped."""
+        if self.response is None:
+            self.response = response
+            if self.is_parked:
+                self.node.answer(self)
+
+    def keep(self, followed: Callable[[object, int], bool], dropped: Callable[[], None]) -> None:
+        """Leave the request unanswered without holding up the connection: later requests are served at once.
+
+        `followed` is called with each of them before it is served, and the time. It answers, unless the later request
+        may get its own answer behind this one: then it returns True. `dropped` is called when the client goes away.
+        """
+        self.blocks = False
+        self.dropped = dropped
+        self.connection.kept = followed
+
+    def refuse(self, code: int, text: str | None = None) -> None:
+        """Answer the request with an error, in the words of its API."""
+        self.reply(self.node.refusal(self, code, text))
+
+
+class Connection:
+    """What the node knows of one client. `send` and `close` are the socket's side of it."""
+
+    __slots__ = (
+        "backlog",
+        "backlog_bytes",
+        "blocker",
+        "client_id",
+        "client_id_bytes",
+        "client_software",
+        "close",
+        "is_authenticated",
+        "is_closed",
+        "is_paused",
+        "is_throttled",
+        "kept",
+        "last_ms",
+        "out",
+        "out_bytes",
+        "outstanding",
+        "peer_host",
+        "principal",
+        "sasl_mechanism",
+        "send",
+        "splitter",
+        "throttle",
+    )
+
+    def __init__(
+        self,
+        peer_host: str,
+        send: Callable[[list[Buffer]], None],
+        close: Callable[[str], None],
+        *,
+        limit: int,
+        now_ms: int,
+        throttle: Callable[[bool], None] | None = None,
+    ) -> None:
+        self.peer_host = peer_host
+        self.send = send
+        self.close = close
+        self.throttle = throttle
+        self.splitter = FrameSplitter(limit)
+        self.client_id: str | None = None
+        self.client_id_bytes: bytes | None = None
+        self.client_software = ("unknown", "unknown")
+        self.principal = "ANONYMOUS"
+        self.is_authenticated = True
+        self.sasl_mechanism: str | None = None
+        self.is_closed = False
+        self.is_paused = False
+        self.is_throttled = False
+        self.kept: Callable[[object, int], bool] | None = None
+        """Called with each request behind the kept one: whether that goes on waiting; no harm if it is answered."""
+        self.last_ms = now_ms
+        self.out: list[Buffer] = []
+        self.out_bytes = 0
+        self.outstanding: deque[Request] = deque()
+        self.blocker: Request | None = None
+        """The unanswered request behind which others wait; none is served behind it that could block too."""
+        self.backlog: deque[bytes] = deque()
+        self.backlog_bytes = 0
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether no further request may start: one is parked, or the client does not read what we send."""
+        return self.is_paused or self.blocker is not None
+
+    def add_out(self, request: Request) -> None:
+        """Put an answered request's response behind those that will leave next."""
+        self.out += request.buffers or ()
+        self.out_bytes += request.size
+
+    def send_out(self) -> None:
+        """Let the responses go that are ready."""
+        out, self.out = self.out, []
+        self.out_bytes = 0
+        self.send(out)
+
+    def queue(self, frames: Iterable[bytes]) -> None:
+        """Let frames wait behind the request that is under way."""
+        for frame in frames:
+            self.backlog.append(frame)
+            self.backlog_bytes += len(frame)
+        self.update_throttle()
+
+    def take_backlog(self) -> deque[bytes]:
+        """Return the frames that wait, to be served now."""
+        frames, self.backlog = self.backlog, deque()
+        self.backlog_bytes = 0
+        return frames
+
+    def update_throttle(self) -> None:
+        """Ask the socket to stop or to go on reading, by how many frames wait."""
+        if self.throttle is None:
+            return
+        if self.is_throttled:
+            if not self.backlog:
+                self.is_throttled = False
+                self.throttle(False)
+        elif len(self.backlog) > BACKLOG_FRAMES or self.backlog_bytes > BACKLOG_BYTES:
+            self.is_throttled = True
+            self.throttle(True)

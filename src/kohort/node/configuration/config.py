@@ -1,0 +1,289 @@
+"""What settings are worth: the broker's own, and those of one topic or one group over the broker's.
+
+A `Config` never holds a value that its table would refuse: whatever comes in as text is checked here, and
+the error is one sentence that names the setting, the value and what was expected. Three layers of the
+broker's settings, the later wins: default, static (start), dynamic (IncrementalAlterConfigs).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import Any
+
+from kohort.node.configuration.broker_settings import (
+    BROKER,
+    COMPATIBLE,
+    GROUP,
+    NEWEST_VERSIONS,
+    TOPIC,
+    UNIT_MS,
+    Kind,
+    Setting,
+)
+
+Value = str | int | float | bool | tuple[str, ...] | None
+
+
+class ConfigError(ValueError):
+    """A setting is unknown or its value is refused; the text is one sentence for the user."""
+
+
+class Source(IntEnum):
+    """Where a value comes from, as DescribeConfigs numbers it."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    GROUP = 8
+
+
+def parse_value(setting: Setting, text: str) -> Value:
+    """Return the value that `text` has for a setting. Raises ConfigError when it is ill-typed or out of bounds."""
+    text = text.strip()
+    match setting.kind:
+        case Kind.BOOLEAN:
+            if text.lower() not in ("true", "false"):
+                raise _refusal(setting, text)
+            return text.lower() == "true"
+        case Kind.INT | Kind.LONG:
+            try:
+                number = int(text)
+            except ValueError:
+                raise _refusal(setting, text) from None
+            return _bounded(setting, number, text)
+        case Kind.DOUBLE:
+            try:
+                return _bounded(setting, float(text), text)
+            except ValueError:
+                raise _refusal(setting, text) from None
+        case Kind.LIST:
+            items = tuple(item.strip() for item in text.split(",") if item.strip())
+            if setting.choices and not (items and set(items) <= set(setting.choices)):
+                raise _refusal(setting, text)
+            return items
+    if setting.choices and text not in setting.choices:
+        if text.lower() not in setting.choices:
+            raise _refusal(setting, text)
+        return text.lower()
+    return text
+
+
+def _bounded(setting: Setting, number: float, text: str) -> Value:
+    low, high = setting.low, setting.high
+    if number != number or (low is not None and number < low) or (high is not None and number > high):
+        raise _refusal(setting, text)
+    return number
+
+
+def _refusal(setting: Setting, text: str) -> ConfigError:
+    expected = setting.kind.noun
+    if setting.choices:
+        expected += f" of {', '.join(setting.choices)}" if setting.kind is Kind.LIST else ""
+        if setting.kind is Kind.STRING:
+            expected = f"one of {', '.join(setting.choices)}"
+    elif setting.low is not None and setting.high is not None:
+        expected += f" from {setting.low} to {setting.high}"
+    return ConfigError(f"invalid value {text!r} for {setting.name}: expected {expected}")
+
+
+def find(table: Mapping[str, Setting], name: str) -> Setting:
+    """Return the setting of that name. Raises ConfigError, with the nearest name, when there is none."""
+    setting = table.get(name)
+    if setting is not None:
+        return setting
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, table, 1, 0.5)
+    raise ConfigError(f"unknown setting {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+
+
+def value_text(value: Value) -> str | None:
+    """Return a value as Kafka writes it in DescribeConfigs."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return str(value).upper().replace("E+", "E")  # 1.0E10, as Java writes it
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+class Config:
+    """The broker's settings in force; each is an attribute by its name with dots as underscores."""
+
+    def __init__(self, static: Mapping[str, str] | None = None) -> None:
+        self._defaults = {
+            name: None if setting.default is None else parse_value(setting, setting.default)
+            for name, setting in BROKER.items()
+        }
+        self.static: dict[str, Value] = {}
+        self.dynamic: dict[str, Value] = {}
+        for name, text in (static or {}).items():
+            self.static[name] = parse_value(find(BROKER, name), text)
+        compatible = str(self.get("kohort.compatible") or "")
+        for name, text in COMPATIBLE.get(compatible, {}).items():
+            self._defaults[name] = parse_value(BROKER[name], text)
+        self.newest_versions = NEWEST_VERSIONS.get(compatible, {})
+        """The newest version of some APIs that is offered, by key; the others are offered as far as they go."""
+        self._refresh()
+        self._check()
+
+    @classmethod
+    def parse(cls, pairs: Iterable[tuple[str, str]] | Mapping[str, str] = ()) -> Config:
+        """Return the settings of name-value pairs, the last of a name wins. Raises ConfigError."""
+        return cls(dict(pairs))
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"no setting {name.replace('_', '.')!r}")
+
+    def get(self, name: str) -> Any:
+        """Return the value in force of a setting by Kafka's name."""
+        for layer in (self.dynamic, self.static):
+            if name in layer:
+                return layer[name]
+        return self._defaults[name]
+
+    def source(self, name: str) -> Source:
+        """Say which layer gives a setting its value."""
+        if name in self.dynamic:
+            return Source.DYNAMIC_BROKER
+        return Source.STATIC_BROKER if name in self.static else Source.DEFAULT
+
+    def alter(self, name: str, text: str | None) -> None:
+        """Set a dynamic setting, or with None give it back to its lower layer. Raises ConfigError."""
+        setting = find(BROKER, name)
+        if not setting.is_dynamic:
+            raise ConfigError(f"{name} cannot be changed while the broker runs")
+        if text is None:
+            self.dynamic.pop(name, None)
+        else:
+            self.dynamic[name] = parse_value(setting, text)
+        self._refresh()
+
+    def note_static(self, **texts: str) -> None:
+        """Take down what the process was started with by other means than settings, such as its listener."""
+        for name, text in texts.items():
+            name = name.replace("_", ".")
+            self.static[name] = parse_value(find(BROKER, name), text)
+        self._refresh()
+
+    def default_of(self, setting: Setting) -> Value:
+        """Return what a setting of a topic or a group is worth where it says nothing itself."""
+        for broker_name in setting.broker_names:
+            value = self.get(broker_name)
+            if value is not None:
+                unit = UNIT_MS.get(broker_name.rpartition(".")[2], 1)
+                return value * unit if isinstance(value, int) and value > 0 and unit != 1 else value
+        return None if setting.default is None else parse_value(setting, setting.default)
+
+    @property
+    def sasl_users(self) -> dict[str, str]:
+        """The users of SASL/PLAIN and their passwords; empty when clients need not authenticate."""
+        text = self.get("kohort.sasl.plain.users")
+        pairs = (item.partition(":") for item in str(text or "").split(",") if item)
+        return {name.strip(): password for name, _, password in pairs}
+
+    def ignored_offsets(self, partition: int) -> frozenset[int]:
+        """Return the offsets of one partition of `__consumer_offsets` whose records may be left out of a load."""
+        places = (item.partition("@") for item in self.get("kohort.offsets.load.ignore"))
+        return frozenset(int(offset) for number, _, offset in places if int(number) == partition)
+
+    def _refresh(self) -> None:
+        for name in BROKER:
+            self.__dict__[name.replace(".", "_")] = self.get(name)
+
+    def _check(self) -> None:
+        low, high = self.group_min_session_timeout_ms, self.group_max_session_timeout_ms
+        if low > high:
+            raise ConfigError(f"group.min.session.timeout.ms ({low}) is above group.max.session.timeout.ms ({high})")
+        for name in GROUP:
+            self.bounds_of(name)
+        if "classic" not in self.group_coordinator_rebalance_protocols:
+            raise ConfigError("group.coordinator.rebalance.protocols must name classic, as in Kafka")
+        session_ms, interval_ms = self.group_consumer_session_timeout_ms, self.group_consumer_heartbeat_interval_ms
+        if session_ms <= interval_ms:
+            raise ConfigError(
+                f"group.consumer.session.timeout.ms ({session_ms}) is not above "
+                f"group.consumer.heartbeat.interval.ms ({interval_ms})"
+            )
+        users = str(self.get("kohort.sasl.plain.users") or "")
+        if any(":" not in item for item in users.split(",") if item):
+            raise ConfigError("invalid value for kohort.sasl.plain.users: expected NAME:PASSWORD, separated by commas")
+        places = self.get("kohort.offsets.load.ignore")
+        if not all(re.fullmatch(r"\d+@\d+", place, re.ASCII) for place in places):
+            raise ConfigError("invalid value for kohort.offsets.load.ignore: expected PARTITION@OFFSET, …")
+
+    def bounds_of(self, name: str) -> tuple[int, int]:
+        """Return from where to where a group's own setting works. Raises ConfigError if the broker's is outside."""
+        kind = name.removeprefix("consumer.")
+        low_name, high_name, own_name = (f"group.consumer.{bound}{kind}" for bound in ("min.", "max.", ""))
+        low, high, own = self.get(low_name), self.get(high_name), self.get(own_name)
+        if not low <= own <= high:
+            raise ConfigError(f"{own_name} ({own}) is not between {low_name} ({low}) and {high_name} ({high})")
+        return low, high
+
+
+class OwnConfig:
+    """The settings of one topic or one group: its own where set, the broker's default elsewhere."""
+
+    table: Mapping[str, Setting]
+    own_source: Source
+
+    def __init__(self, broker: Config, own: Mapping[str, str] | None = None) -> None:
+        self.broker = broker
+        self.texts: dict[str, str] = {}
+        self._own: dict[str, Value] = {}
+        for name, text in (own or {}).items():
+            self.alter(name, text)
+
+    def alter(self, name: str, text: str | None) -> None:
+        """Set one of the own settings, or with None remove it. Raises ConfigError."""
+        setting = find(self.table, name)
+        if text is None:
+            self.texts.pop(name, None)
+            self._own.pop(name, None)
+        else:
+            self._own[name] = parse_value(setting, text)
+            self.texts[name] = text
+
+    def get(self, name: str) -> Any:
+        """Return the value in force of a setting by Kafka's name."""
+        return self._own[name] if name in self._own else self.broker.default_of(self.table[name])
+
+    def source(self, name: str) -> Source:
+        """Say which layer gives a setting its value."""
+        if name in self._own:
+            return self.own_source
+        for broker_name in self.table[name].broker_names:
+            if self.broker.get(broker_name) is not None:
+                return self.broker.source(broker_name)
+        return Source.DEFAULT
+
+
+class TopicConfig(OwnConfig):
+    """The settings of one topic."""
+
+    table = TOPIC
+    own_source = Source.TOPIC
+
+
+class GroupOwnConfig(OwnConfig):
+    """The settings of one group; each works within the broker's bounds."""
+
+    table = GROUP
+    own_source = Source.GROUP
+
+    def get(self, name: str) -> int:
+        """Return the value in force: the group's own, or the nearest that the broker allows."""
+        low, high = self.broker.bounds_of(name)
+        return max(low, min(high, int(super().get(name))))
+
+    def check(self) -> None:
+        """Raise ConfigError when the settings contradict each other."""
+        session_ms, interval_ms = self.get("consumer.session.timeout.ms"), self.get("consumer.heartbeat.interval.ms")
+        if session_ms <= interval_ms:
+            text = f"consumer.session.timeout.ms ({session_ms}) is not above consumer.heartbeat.interval.ms"
+            raise ConfigError(f"{text} ({interval_ms})")

@@ -1,0 +1,1 @@
+"""Reading records for Fetch requests: long polls and incremental fetch sessions."""

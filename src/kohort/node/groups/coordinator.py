@@ -1,0 +1,280 @@
+"""All groups of one node: which partition of `__consumer_offsets` holds each, and what may be asked of it.
+
+What is asked of a group goes to the `Runtime`, as does what nobody asked for: topics that change, offsets that expire.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from kohort.group.classic.group import ClassicGroup
+from kohort.group.commands import Command, CommitOffsets, ExpireOffsets, ForgetTopic, Heartbeat
+from kohort.group.committed_offsets import fetch_offset
+from kohort.group.consumer.commands import ConsumerHeartbeat, TopicChanged
+from kohort.group.consumer.group import ConsumerGroup
+from kohort.group.describe import (
+    DescribedConsumerGroup,
+    DescribedGroup,
+    ListedGroup,
+    describe,
+    describe_consumer,
+    list_groups,
+)
+from kohort.group.effects import Parked
+from kohort.group.events import OffsetCommitted
+from kohort.group.offset_rules import commit_error, fetch_error
+from kohort.group.shard import followers_of
+from kohort.log.disk import StorageError
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.ids import group_partition
+from kohort.node.consumer_parking import KeptHeartbeat
+from kohort.node.groups.offsets_partition import OffsetsPartition, Progress, Status, Ticket, refusal
+from kohort.node.groups.runtime import Runtime
+from kohort.node.groups.settings_from_config import group_settings
+from kohort.node.groups.topic_image import NodeTopics
+from kohort.node.parking import Kept
+from kohort.node.step_scheduler import Steps
+
+if TYPE_CHECKING:
+    from kohort.node.node import Node
+    from kohort.node.topics.topics import Topic
+
+log = logging.getLogger("kohort.node")
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+GROUP_STEPS = 4
+"""What looking at one group counts in a turn of the event loop."""
+
+_PLACES = 100_000
+"""How many group ids are remembered with their partition."""
+
+
+class Coordinator:
+    """All groups of one node. Start it after the node's topics are known."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._image = NodeTopics(node.topics, node.config.broker_rack)
+        self._settings = group_settings(node.config, self._image, node.assignors, node.catalog.group_configs.effective)
+        self._partitions: list[OffsetsPartition] = []
+        self._places: dict[str, OffsetsPartition] = {}
+        self._runtime = Runtime(node, self._hosted)
+
+    # -- life
+
+    def start(self, now_ms: int) -> None:
+        """Replay every partition that has a log and take its groups up."""
+        self._node.topics.on_change.append(self._topic_changed)
+        topic = self._node.topics.get(OFFSETS_TOPIC)
+        if topic is not None:
+            self._host(topic, now_ms)
+        self._check_expiry(now_ms)
+
+    def stop(self, now_ms: int) -> None:
+        """Write the last events; parked requests die with their connections."""
+        self._runtime.stop(now_ms)
+
+    def ensure_topic(self, now_ms: int) -> Topic:
+        """Return `__consumer_offsets`, created if there is none. Raises KafkaError, StorageError."""
+        topic = self._node.topics.get(OFFSETS_TOPIC)
+        if topic is None:
+            configs = {
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(self._node.config.offsets_topic_segment_bytes),
+            }
+            partitions = self._node.config.offsets_topic_num_partitions
+            topic = self._node.topics.create(OFFSETS_TOPIC, partitions, configs, now_ms)
+        if not self._partitions:
+            self._host(topic, now_ms)
+        return topic
+
+    def _host(self, topic: Topic, now_ms: int) -> None:
+        ignored = self._node.config.ignored_offsets
+        self._partitions = [
+            OffsetsPartition(partition, self._settings, ignored(partition.index)) for partition in topic.partitions
+        ]
+        progress = Progress(self._node.elapsed_us)
+        for hosted in self._partitions:
+            if self._node.disk.exists(hosted.partition.directory):
+                self._runtime.load(hosted, now_ms, progress)
+            else:
+                hosted.status = Status.ACTIVE
+        progress.ended(sum(len(hosted.shard.groups) for hosted in self._partitions))
+
+    # -- looking
+
+    @property
+    def partitions(self) -> Sequence[OffsetsPartition]:
+        """The offsets partitions of this node."""
+        return self._partitions
+
+    @property
+    def parked(self) -> Collection[Parked]:
+        """Where requests wait."""
+        return self._runtime.parked
+
+    @property
+    def kept(self) -> int:
+        """How many heartbeats wait for news."""
+        return self._runtime.kept
+
+    def is_kept(self, group_id: str, member_id: str) -> bool:
+        """Whether a heartbeat of a classic member waits for news."""
+        return self._runtime.is_kept(group_id, member_id)
+
+    @property
+    def remembered(self) -> int:
+        """How many members' heartbeats something is known about."""
+        return self._runtime.remembered
+
+    # -- asking
+
+    def submit(self, command: Command, ticket: Ticket, now_ms: int) -> None:
+        """Decide a command; `ticket` gets the result, at once or when the group comes to it."""
+        hosted = self._places.get(command.group_id) or self._placed(command, ticket, now_ms)
+        if hosted is None:
+            return
+        if hosted.status is not Status.ACTIVE:
+            ticket(refusal(command, hosted.error))
+        elif type(command) is CommitOffsets:
+            self._runtime.gather(hosted, command, ticket)
+        else:
+            self._runtime.run(hosted, command, ticket, now_ms)
+
+    def takes(self, command: CommitOffsets) -> bool:
+        """Whether a group would take a commit now."""
+        hosted = self._hosted(command.group_id)
+        if hosted is None or hosted.status is not Status.ACTIVE:
+            return False
+        shard = hosted.shard
+        return not commit_error(shard.groups.get(command.group_id), command, shard.settings)
+
+    def heartbeat(self, command: Heartbeat, ticket: Ticket, now_ms: int, *, is_parked: bool = True) -> Kept | None:
+        """Decide a heartbeat. It may be kept: then its connection must release or drop it.
+
+        One that is not parked is answered at once while its group is at rest.
+        """
+        hosted = self._places.get(command.group_id)
+        if hosted is None or hosted.status is not Status.ACTIVE:
+            self.submit(command, ticket, now_ms)
+            return None
+        return self._runtime.heartbeat(hosted, command, ticket, now_ms, is_parked=is_parked)
+
+    def consumer_heartbeat(self, command: ConsumerHeartbeat, ticket: Ticket, now_ms: int) -> KeptHeartbeat | None:
+        """Decide a heartbeat of the consumer protocol; the same holds for one that is kept."""
+        hosted = self._places.get(command.group_id)
+        if hosted is None:
+            hosted = self._placed(command, ticket, now_ms)
+            if hosted is None:
+                return None
+        if hosted.status is not Status.ACTIVE:
+            ticket(refusal(command, hosted.error))
+            return None
+        return self._runtime.consumer_heartbeat(hosted, command, ticket, now_ms)
+
+    def partition_of(self, group_id: str) -> int:
+        """Return the partition of `__consumer_offsets` that holds a group."""
+        return group_partition(group_id, len(self._partitions) or self._node.config.offsets_topic_num_partitions)
+
+    def load_error(self, group_id: str) -> ErrorCode:
+        """Return why nothing can be said about a group now, or NONE."""
+        hosted = self._hosted(group_id)
+        return ErrorCode.NONE if hosted is None or hosted.status is Status.ACTIVE else hosted.error
+
+    def describe(self, group_id: str) -> DescribedGroup | None:
+        """Return what an operator sees of a group, None when there is no such group."""
+        hosted = self._hosted(group_id)
+        return None if hosted is None else describe(hosted.shard, group_id)
+
+    def describe_consumer(self, group_id: str) -> DescribedConsumerGroup | None:
+        """Return what an operator sees of a consumer group, None when there is no such group."""
+        hosted = self._hosted(group_id)
+        return None if hosted is None else describe_consumer(hosted.shard, group_id)
+
+    def list_groups(self, states: frozenset[str], types: frozenset[str]) -> Iterator[ListedGroup]:
+        """Yield the groups of this node, partition by partition."""
+        for hosted in self._partitions:
+            self._runtime.commit_gathered(hosted)
+            if hosted.status is Status.ACTIVE:
+                yield from list_groups(hosted.shard, states, types)
+
+    def is_loading(self) -> bool:
+        """Whether some partition is not replayed yet."""
+        return any(hosted.status is Status.LOADING for hosted in self._partitions)
+
+    def fetch_error(self, group_id: str, member_id: str | None, epoch: int) -> ErrorCode:
+        """Return why a sender that says who it is may not read a group's offsets, or NONE."""
+        hosted = self._hosted(group_id)
+        return ErrorCode.NONE if hosted is None else fetch_error(hosted.shard.groups.get(group_id), member_id, epoch)
+
+    def offset(self, group_id: str, topic: str, partition: int, topic_id: bytes) -> OffsetCommitted | None:
+        """Return a committed offset, or None."""
+        hosted = self._hosted(group_id)
+        return None if hosted is None else fetch_offset(hosted.shard, group_id, topic, partition, topic_id)
+
+    def offsets(self, group_id: str) -> list[OffsetCommitted]:
+        """Return every committed offset of a group, by topic and partition."""
+        hosted = self._hosted(group_id)
+        held = {} if hosted is None else hosted.shard.offsets.get(group_id, {})
+        return [held[key] for key in sorted(held)]
+
+    def _hosted(self, group_id: str) -> OffsetsPartition | None:
+        if not self._partitions:
+            return None
+        hosted = self._partitions[self.partition_of(group_id)]
+        if hosted.gathered:
+            self._runtime.commit_gathered(hosted)
+        return hosted
+
+    def _placed(self, command: Command, ticket: Ticket, now_ms: int) -> OffsetsPartition | None:
+        """Return the partition of a command's group, made if there is none; None when the command was refused."""
+        try:
+            self.ensure_topic(now_ms)
+        except (KafkaError, StorageError) as error:
+            log.error("%s cannot be created: %s", OFFSETS_TOPIC, error)
+            ticket(refusal(command, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            return None
+        if len(self._places) >= _PLACES:
+            self._places.clear()
+        hosted = self._places[command.group_id] = self._partitions[self.partition_of(command.group_id)]
+        return hosted
+
+    # -- what happens without being asked
+
+    def _check_expiry(self, now_ms: int) -> None:  # noqa: ARG002
+        self._node.in_slices(self._expire())
+
+    def _expire(self) -> Steps[None]:
+        for hosted in self._partitions:
+            for group_id in sorted(hosted.shard.groups):
+                if hosted.status is Status.ACTIVE and group_id in hosted.shard.groups:
+                    self._runtime.run(hosted, ExpireOffsets(group_id), None, self._node.now_ms)
+                yield GROUP_STEPS
+        interval_ms = self._node.config.offsets_retention_check_interval_ms
+        self._node.timers.arm("offsets expiry", self._node.now_ms + interval_ms, self._check_expiry)
+
+    def _topic_changed(self, name: str) -> None:
+        """Tell the groups that follow a topic, and forget what was committed for one that is gone."""
+        is_gone = self._node.topics.get(name) is None
+        now_ms = self._node.now_ms
+        for hosted in self._partitions:
+            self._runtime.commit_gathered(hosted)
+            if hosted.status is not Status.ACTIVE:
+                continue
+            if is_gone:
+                for group_id in sorted(hosted.shard.offsets):
+                    self._runtime.run(hosted, ForgetTopic(group_id, name), None, now_ms)
+            for group_id in followers_of(hosted.shard, name):
+                if self._follows(hosted.shard.groups[group_id], name):
+                    self._runtime.run(hosted, TopicChanged(group_id, name), None, now_ms)
+
+    def _follows(self, group: ClassicGroup | ConsumerGroup, name: str) -> bool:
+        """Whether a topic is one that a consumer group subscribes to, by name or by expression."""
+        if not isinstance(group, ConsumerGroup):
+            return False
+        is_matched = self._image.is_matched
+        return name in group.subscribers or any(is_matched(regex, name) for regex in group.regex_subscribers)

@@ -1,0 +1,201 @@
+"""What happened to groups, as records that any client can read: one JSON object for each event, keyed by group.
+
+Best effort: a group never waits for it, and a failure to write is one log line and an `events_lost` in each group that
+it concerned. Heartbeats and commits are not in it. An event costs the decision that it belongs to a tuple; what is
+JSON about it is made when its batch is written, a twentieth of a second later.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kohort.group.classic.group import ClassicGroup, Phase
+from kohort.group.consumer.commands import LEAVE_STATIC_EPOCH
+from kohort.group.consumer.events import MemberAssignmentDeleted, MemberTargetStored, TargetStored
+from kohort.group.consumer.exit import session_timeout_ms
+from kohort.group.consumer.group import ConsumerGroup
+from kohort.group.events import (
+    Event,
+    GenerationFormed,
+    GroupLoaded,
+    GroupStored,
+    JoinRefused,
+    RoundOpened,
+    StaticMemberReplaced,
+    SyncReceived,
+)
+from kohort.group.group_timers import session_timer
+from kohort.group.join_refusals import Why
+from kohort.group.shard import Shard
+from kohort.log.disk import DiskFull, StorageError
+from kohort.model.cause import CauseKind
+from kohort.model.errors import KafkaError
+from kohort.model.ids import topic_id_text
+from kohort.node.groups.consumer_event_fields import Fields, TopicName, loaded_consumer_fields, targets_fields
+from kohort.node.groups.event_fields import Noted, event_fields, is_unwritten, loaded_fields, refusal_fields
+from kohort.node.groups.refused_joins import RefusedJoins
+from kohort.node.topics.topics import EVENT_TOPIC
+from kohort.wire.record_batches import Record, encode_batch
+
+if TYPE_CHECKING:
+    from kohort.node.node import Node
+    from kohort.node.topics.topics import Topic
+
+log = logging.getLogger("kohort.node")
+
+LINGER_MS = 50
+"""How long events are gathered into one batch: longer than a round of some hundred members takes, whose answers would
+wait for the JSON otherwise."""
+
+_BATCH_EVENTS = 500
+_ABOUT_ALL = (RoundOpened, GenerationFormed, GroupLoaded)
+_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
+
+class EventTopic:
+    """The writer of one node's events."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._waiting: list[tuple[int, Noted]] = []
+        self._synced: dict[str, dict[str, int]] = {}
+        """By group, when each member of the generation asked for its assignment."""
+        self._targets: dict[str, list[MemberTargetStored]] = {}
+        """By group, the targets of the computation that goes on."""
+        self._topic_names: dict[bytes, str] = {}
+        self._refused = RefusedJoins(node.timers, self._write_refusal)
+        self._lost: Counter[str] = Counter()
+        """By group, the events that could not be written."""
+
+    def note(self, shard: Shard, event: Event, now_ms: int) -> None:
+        """Take an event that has been applied to `shard`."""
+        if is_unwritten(event):
+            return
+        kind = type(event)
+        if kind is JoinRefused:
+            self._refused.take(shard, event, now_ms)  # type: ignore[arg-type]
+            return
+        if not self._waiting and not self._targets:
+            self._node.timers.arm(EVENT_TOPIC, now_ms + LINGER_MS, self.flush)
+        if kind is MemberTargetStored:
+            # One target has as many of them as it has members.
+            self._targets.setdefault(event.group_id, []).append(event)  # type: ignore[arg-type]
+            return
+        if kind is not TargetStored and event.group_id in self._targets:
+            # Those that no computation gave: an instance has a new member id.
+            self._waiting += [(now_ms, Noted(each, None, -1, 0, None)) for each in self._targets.pop(event.group_id)]
+        group = shard.groups.get(event.group_id)
+        if kind is SyncReceived and isinstance(group, ClassicGroup) and self._is_told_later(group, event):  # type: ignore[arg-type]
+            return
+        noted = self._noted(group, event)
+        if (silent_ms := self._silent_ms(shard, event, now_ms)) >= 0:
+            noted = noted._replace(silent_ms=silent_ms)
+        self._waiting.append((now_ms, noted))
+        if len(self._waiting) >= _BATCH_EVENTS:
+            self.flush(now_ms)
+
+    def _is_told_later(self, group: ClassicGroup, event: SyncReceived) -> bool:
+        """Whether a SyncGroup came no later than the assignment, whose event lists all of those."""
+        if group.phase is Phase.COMPLETING_REBALANCE:
+            self._synced.setdefault(group.group_id, {})[event.member_id] = event.cause.at_ms
+            return True
+        return event.member_id == group.leader and event.cause.at_ms == group.state_timestamp_ms
+
+    def _write_refusal(self, event: JoinRefused, why: Why, count: int) -> None:
+        """Take a refusal that is to be written."""
+        if not self._waiting and not self._targets:
+            self._node.timers.arm(EVENT_TOPIC, event.cause.at_ms + LINGER_MS, self.flush)
+        self._waiting.append((event.cause.at_ms, Noted(event, None, -1, 0, None, loaded=refusal_fields(why, count))))
+
+    def _silent_ms(self, shard: Shard, event: Event, now_ms: int) -> int:
+        """Return how long a static member had sent nothing whose instance comes back under a new id, or -1."""
+        timeout_ms = -1
+        if type(event) is StaticMemberReplaced:
+            timeout_ms, member_id = event.old_session_timeout_ms, event.old_member_id
+        elif type(event) is MemberAssignmentDeleted and event.cause.kind is CauseKind.STATIC_MEMBER_REPLACED:
+            group, member_id = shard.groups.get(event.group_id), event.member_id
+            member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
+            if member is not None and member.epoch != LEAVE_STATIC_EPOCH:
+                timeout_ms = session_timeout_ms(member, shard.settings, event.group_id)
+        if timeout_ms < 0:
+            return -1
+        # Each sign of life arms the session anew, for its whole time.
+        ends_ms = self._node.timers.deadline_ms(session_timer(event.group_id, member_id))
+        return -1 if ends_ms is None else max(0, now_ms + timeout_ms - ends_ms)
+
+    def _noted(self, group: ClassicGroup | ConsumerGroup | None, event: Event) -> Noted:
+        if group is None:
+            return Noted(event, None, -1, 0, None)
+        if isinstance(group, ConsumerGroup):
+            return self._consumer_noted(group, event)
+        members = tuple(group.members) if isinstance(event, _ABOUT_ALL) else None
+        synced: dict[str, int] | None = None
+        awaiting: tuple[str, ...] = ()
+        if type(event) is GroupStored:
+            synced = self._synced.pop(event.group_id, None)
+            if event.members:
+                members = tuple(group.members)
+            if event.cause.kind is CauseKind.LEADER_SYNCED and event.leader is not None:
+                # The leader's own SyncGroup brought the assignment.
+                synced = {**(synced or {}), event.leader: event.cause.at_ms}
+                awaiting = tuple(member_id for member_id in group.pending_sync if member_id != event.leader)
+        elif type(event) is RoundOpened or type(event) is GroupLoaded:
+            self._synced.pop(event.group_id, None)
+        loaded = loaded_fields(group) if type(event) is GroupLoaded else None
+        return Noted(event, group.phase, group.generation, len(group.members), members, synced, awaiting, loaded)
+
+    def _consumer_noted(self, group: ConsumerGroup, event: Event) -> Noted:
+        members: tuple[str, ...] | None = None
+        told: Callable[[TopicName], Fields] | None = None
+        if type(event) is TargetStored:
+            told = partial(targets_fields, self._targets.pop(event.group_id, []))
+        elif type(event) is GroupLoaded:
+            members, told = tuple(group.members), loaded_consumer_fields(group)
+        size = len(group.members)
+        return Noted(event, group.state, group.epoch, size, members, loaded=told, is_consumer=True)
+
+    def _topic_name(self, topic_id: bytes) -> str:
+        """Return a topic's name; one that is gone keeps the name it was told under."""
+        topic = self._node.topics.by_id(topic_id)
+        if topic is not None:
+            self._topic_names[topic_id] = topic.name
+            return topic.name
+        return self._topic_names.get(topic_id) or topic_id_text(topic_id)
+
+    def flush(self, now_ms: int) -> None:
+        """Append what waits."""
+        waiting, self._waiting = self._waiting, []
+        for targets in self._targets.values():
+            # A computation of which the last event is still to come.
+            waiting += [(now_ms, Noted(each, None, -1, 0, None)) for each in targets]
+        self._targets.clear()
+        if not waiting:
+            return
+        told = [(at_ms, event_fields(noted, self._topic_name)) for at_ms, noted in waiting]
+        lost = [(now_ms, lost_fields(group_id, count, now_ms)) for group_id, count in sorted(self._lost.items())]
+        records = [
+            Record(0, at_ms, fields["group"].encode(), _json(fields).encode("utf-8", "surrogatepass"))
+            for at_ms, fields in lost + told
+        ]
+        try:
+            self._topic(now_ms).partitions[0].append([encode_batch(records)], now_ms)
+            self._lost.clear()
+        except (StorageError, KafkaError) as error:
+            self._lost.update(fields["group"] for _, fields in told)
+            if not isinstance(error, DiskFull):  # said by the partition, once
+                log.warning("%d group events were not written: %s", len(told), error)
+
+    def _topic(self, now_ms: int) -> Topic:
+        topic = self._node.topics.get(EVENT_TOPIC)
+        return topic or self._node.topics.create(EVENT_TOPIC, 1, {}, now_ms)
+
+
+def lost_fields(group_id: str, count: int, now_ms: int) -> Fields:
+    """Return the event which says that events are missing before it."""
+    cause = {"kind": "events_lost", "member": None, "detail": "", "at_ms": now_ms}
+    return {"at_ms": now_ms, "group": group_id, "event": "events_lost", "count": count, "cause": cause}

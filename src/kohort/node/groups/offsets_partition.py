@@ -1,0 +1,222 @@
+"""One partition of `__consumer_offsets` on this node: its log, its groups, and whether they may be spoken of.
+
+Loading folds the log from its start; until that is done, and after it failed, every command gets an error that makes
+its sender come again. It decides nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from enum import Enum
+from functools import partial
+
+from kohort.group.commands import (
+    Command,
+    CommitOffsets,
+    DeleteGroup,
+    DeleteOffsets,
+    Heartbeat,
+    Join,
+    Leave,
+    Loaded,
+    Sync,
+)
+from kohort.group.consumer.commands import ConsumerHeartbeat
+from kohort.group.coordinator_settings import GroupSettings
+from kohort.group.events import HardEvent
+from kohort.group.results import (
+    CommitResult,
+    ConsumerHeartbeatResult,
+    DeleteGroupResult,
+    DeleteOffsetsResult,
+    HeartbeatResult,
+    JoinResult,
+    LeaveResult,
+    Result,
+    SyncResult,
+)
+from kohort.group.shard import Shard, apply
+from kohort.log.disk import StorageError
+from kohort.log.offsets_topic import CorruptOffsetsRecord, Replay
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.node.topics.partition import Partition
+from kohort.wire.record_batches import BatchHeader, CorruptBatch, iter_batches
+
+log = logging.getLogger("kohort.node")
+
+_RESTORE = "put the segment back from a copy while the broker is stopped"
+"""What an operator does first about a log that cannot be read."""
+
+LOAD_BYTES = 5 << 20
+"""How much of the log is read at a time (Kafka's offsets.load.buffer.size)."""
+
+QUIET_US = 2_000_000
+"""A load that takes longer says how far it is, as often."""
+
+
+Ticket = Callable[[Result], None]
+"""Takes the answer of one request, now or later."""
+
+
+class Status(Enum):
+    """Whether the groups of a partition can be asked."""
+
+    LOADING = "loading"
+    ACTIVE = "active"
+    FAILED = "failed"
+
+
+class OffsetsPartition:
+    """The state and the log of one offsets partition. `problem` says why it failed.
+
+    `ignored` are the offsets of records that the operator goes on without if they cannot be read.
+    """
+
+    __slots__ = ("gathered", "ignored", "partition", "problem", "settings", "shard", "skipped", "status")
+
+    def __init__(self, partition: Partition, settings: GroupSettings, ignored: frozenset[int] = frozenset()) -> None:
+        self.partition = partition
+        self.settings = settings
+        self.ignored = ignored
+        self.shard = Shard(settings)
+        self.status = Status.LOADING
+        self.problem = ""
+        self.skipped = 0
+        self.gathered: list[tuple[CommitOffsets, Ticket]] = []
+        """Commits of this batch of input that are not decided yet."""
+
+    @property
+    def error(self) -> ErrorCode:
+        """What a sender is told while the partition is not active."""
+        if self.status is Status.LOADING:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return ErrorCode.NOT_COORDINATOR if self.status is Status.FAILED else ErrorCode.NONE
+
+    def load(self, progress: Progress | None = None) -> Iterator[Command]:
+        """Fold the log, then yield a `Loaded` for each group. What cannot be read fails the partition, not the node."""
+        self.status = Status.LOADING
+        self.shard = Shard(self.settings)
+        replay = Replay(self.ignored)
+        try:
+            self._fold(replay, progress or Progress())
+        except CorruptOffsetsRecord as error:
+            place = f"{self.partition.index}@{error.offset}"
+            self.fail(f"{error}; {_RESTORE}, or go on without it by kohort.offsets.load.ignore={place}")
+            return
+        except CorruptBatch as error:
+            self.fail(f"{error}; {_RESTORE}, or move the folder away: its groups then begin without offsets")
+            return
+        except (StorageError, KafkaError) as error:
+            self.fail(str(error))
+            return
+        self.status = Status.ACTIVE
+        self.skipped = replay.skipped.total()
+        if self.skipped:
+            types = ", ".join(f"{count} of type {kind}" for kind, count in sorted(replay.skipped.items()))
+            log.info("%s: skipped records of other types of groups: %s", self.partition.directory, types)
+        for offset in replay.lost:
+            log.warning("%s: went on without the record at offset %d, as told", self.partition.directory, offset)
+        for group_id in sorted(self.shard.groups):
+            yield Loaded(group_id)
+
+    def fail(self, problem: str) -> None:
+        """Serve nothing from this partition."""
+        self.status = Status.FAILED
+        self.problem = problem
+        self.shard = Shard(self.settings)
+        log.error("%s cannot be served: %s", self.partition.directory, problem)
+
+    def _fold(self, replay: Replay, progress: Progress) -> None:
+        source = self.partition.log
+        offset = source.log_start_offset
+        # What the operator gives up must not have taken the place of what was there before it.
+        take = partial(self._apply_all, replay) if self.ignored else replay.take
+        while offset < source.log_end_offset:
+            start = offset
+            for view in source.read(offset, LOAD_BYTES, up_to=source.log_end_offset):
+                try:
+                    for header, batch in iter_batches(view):
+                        take(header, batch)
+                        offset = header[0] + header[6] + 1
+                except CorruptBatch as error:
+                    raise CorruptBatch(f"batch at offset {offset}: {error}") from error
+            if offset == start:
+                break  # another broker's cleaner left nothing of the last records
+            progress.reached(self.partition.directory, offset, source.log_end_offset)
+        self._apply(replay, replay.events())
+
+    def _apply_all(self, replay: Replay, _: BatchHeader, batch: memoryview) -> None:
+        self._apply(replay, replay.read(batch))
+
+    def _apply(self, replay: Replay, events: Iterator[HardEvent]) -> None:
+        for event in events:
+            try:
+                apply(self.shard, event)
+            except AssertionError as error:
+                replay.refuse(replay.offset, f"it cannot follow on what came before: {error}", error)
+
+
+class Progress:
+    """Says in the log how far a load is that takes long, by a clock of microseconds if there is one."""
+
+    def __init__(self, elapsed_us: Callable[[], int] | None = None) -> None:
+        self._elapsed_us = elapsed_us
+        self._began_us = self._said_us = elapsed_us() if elapsed_us is not None else 0
+        self._has_spoken = False
+
+    def reached(self, directory: str, offset: int, end: int) -> None:
+        """Note how far the log of a partition is read."""
+        if self._elapsed_us is not None and (now_us := self._elapsed_us()) - self._said_us >= QUIET_US:
+            self._said_us, self._has_spoken = now_us, True
+            seconds = (now_us - self._began_us) / 1e6
+            log.info("loading groups: %s is read up to offset %d of %d, %.1f s so far", directory, offset, end, seconds)
+
+    def ended(self, groups: int) -> None:
+        """Note that everything is loaded."""
+        if self._elapsed_us is not None and self._has_spoken:
+            log.info("loaded %d groups in %.1f s", groups, (self._elapsed_us() - self._began_us) / 1e6)
+
+
+def refusal(command: Command, error: ErrorCode) -> Result:
+    """Return the answer of a command that is not decided at all."""
+    is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    match command:
+        case Heartbeat():
+            # As in Kafka: a member must not lose its session to the coordinator's move.
+            return HeartbeatResult(ErrorCode.NONE if is_loading else error)
+        case Sync():
+            # The Java client dies on COORDINATOR_LOAD_IN_PROGRESS here; this makes it join again.
+            return SyncResult(ErrorCode.REBALANCE_IN_PROGRESS if is_loading else error)
+        case Join():
+            return JoinResult(error, command.member_id)
+        case Leave():
+            return LeaveResult(error)
+        case CommitOffsets():
+            return CommitResult(error)
+        case DeleteOffsets():
+            return DeleteOffsetsResult(error)
+        case DeleteGroup():
+            return DeleteGroupResult(error)
+        case ConsumerHeartbeat():
+            return ConsumerHeartbeatResult(error, error.text)
+        case _:
+            raise AssertionError(f"{type(command).__name__} is nobody's request")
+
+
+def failure(result: Result, error: ErrorCode) -> Result:
+    """Return the answer that takes back a result whose records did not become durable."""
+    match result:
+        case JoinResult():
+            return JoinResult(error, "")
+        case SyncResult():
+            return SyncResult(error)
+        case LeaveResult():
+            return LeaveResult(error)
+        case CommitResult():
+            return CommitResult(error)
+        case ConsumerHeartbeatResult():
+            return ConsumerHeartbeatResult(error, error.text)
+        case _:
+            return replace(result, error=error)

@@ -1,0 +1,428 @@
+"""The group coordinator's runtime: it carries out what `kohort.group` decides.
+
+For each decision: its records are appended as one batch, then its events are applied, then replies leave, then timers
+are set, then what follows from it is decided, and last those are answered whom it concerns and whose heartbeats are
+kept. If the append fails nothing of the decision happens. Commits that come together share a batch of records: no
+commit's decision depends on another's. It knows no protocol rule and no API version.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kohort.group.append_failure import append_error
+from kohort.group.classic.group import ClassicGroup
+from kohort.group.commands import AppendFailed, Command, CommitOffsets, Heartbeat, TimerFired, Unload
+from kohort.group.consumer.commands import AssignTarget, ConsumerHeartbeat, TargetMeasured
+from kohort.group.consumer.events import MemberState, TargetStored
+from kohort.group.consumer.group import ConsumerGroup
+from kohort.group.decisions import decide
+from kohort.group.effects import (
+    Announce,
+    Append,
+    Arm,
+    Disarm,
+    Effect,
+    Effects,
+    Note,
+    Park,
+    Parked,
+    ParkedKind,
+    Reply,
+    Rouse,
+    Then,
+)
+from kohort.group.events import HardEvent, JoinRefused, OffsetCommitted, RoundAnnounced
+from kohort.group.group_timers import Timer, TimerKind
+from kohort.group.results import ConsumerHeartbeatResult, HeartbeatResult, Result, SyncResult
+from kohort.group.shard import apply
+from kohort.log.disk import DiskFull, StorageError
+from kohort.log.offsets_topic import encode_events
+from kohort.model.cause import Cause, CauseKind
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.node.consumer_parking import ConsumerParking, KeptHeartbeat
+from kohort.node.groups.event_topic import EventTopic
+from kohort.node.groups.offsets_partition import OffsetsPartition, Progress, Status, Ticket, failure, refusal
+from kohort.node.parking import Kept, Parking
+
+if TYPE_CHECKING:
+    from kohort.node.node import Node
+
+log = logging.getLogger("kohort.node")
+
+GATHERED = 256
+"""How many commits are appended together at most."""
+
+
+class Runtime:
+    """Carries out decisions about the groups of one node. `find` gives the partition that holds a group, if any."""
+
+    def __init__(self, node: Node, find: Callable[[str], OffsetsPartition | None]) -> None:
+        config = node.config
+        self._node = node
+        self._find = find
+        self._parked: dict[Parked, Ticket] = {}
+        commit_hold_ms: int = config.kohort_group_commit_hold_ms
+        self._parking = Parking(node.timers, self._answer_of, self._note_announced, commit_hold_ms)
+        self._is_parking: bool = config.kohort_group_heartbeat_park
+        park_ms: int = config.kohort_group_consumer_heartbeat_park_ms
+        stable_park_ms: int = config.kohort_group_consumer_heartbeat_park_stable_ms
+        settling_ms: int = config.kohort_group_consumer_heartbeat_settling_ms
+        self._consumer_parking = ConsumerParking(node.timers, self._answer_kept, park_ms, stable_park_ms, settling_ms)
+        self._roused: dict[KeptHeartbeat, None] = {}
+        """Kept heartbeats whose members have something new to hear."""
+        self._is_rousing = False
+        self._has_changed = False
+        """Whether something happened to a group that its kept heartbeats have not been asked about."""
+        self._events = EventTopic(node) if config.kohort_group_events else None
+
+    def stop(self, now_ms: int) -> None:
+        """Write the last events; parked requests die with their connections."""
+        if self._events is not None:
+            self._events.flush(now_ms)
+
+    @property
+    def parked(self) -> Collection[Parked]:
+        """Where requests wait."""
+        return self._parked.keys()
+
+    @property
+    def kept(self) -> int:
+        """How many heartbeats wait for news."""
+        return len(self._parking) + len(self._consumer_parking)
+
+    def is_kept(self, group_id: str, member_id: str) -> bool:
+        """Whether a heartbeat of a classic member waits for news."""
+        return self._parking.is_kept(group_id, member_id)
+
+    @property
+    def remembered(self) -> int:
+        """How many members' heartbeats something is known about."""
+        return self._parking.remembered + self._consumer_parking.remembered
+
+    def load(self, hosted: OffsetsPartition, now_ms: int, progress: Progress | None = None) -> None:
+        """Replay a partition and take its groups up."""
+        commands = list(hosted.load(progress))
+        if self._node.load_witness is not None:
+            self._node.load_witness(hosted)
+        for command in commands:
+            self.run(hosted, command, None, now_ms)
+
+    # -- heartbeats, which are many
+
+    def heartbeat(
+        self, hosted: OffsetsPartition, command: Heartbeat, ticket: Ticket, now_ms: int, *, is_parked: bool = True
+    ) -> Kept | None:
+        """Decide a heartbeat of a classic member, and keep it if there is no news yet and its sender does not mind."""
+        kept = None
+        # Its decision comes as a tuple, the answer first.
+        for effect in decide(hosted.shard, command, now_ms):
+            if type(effect) is Reply:
+                result = effect.result
+            elif type(effect) is Arm:
+                timer = effect.timer
+                if not self._node.timers.move(timer, effect.deadline_ms):
+                    self._node.timers.arm(timer, effect.deadline_ms, partial(self._fire, timer))
+                if self._is_parking and type(result) is HeartbeatResult and (is_parked or result.error):
+                    kept = self._parking.keep(command, result, ticket, effect.deadline_ms - now_ms, now_ms)
+        if kept is None:
+            ticket(result)
+        return kept
+
+    def consumer_heartbeat(
+        self, hosted: OffsetsPartition, command: ConsumerHeartbeat, ticket: Ticket, now_ms: int
+    ) -> KeptHeartbeat | None:
+        """Decide a heartbeat of the consumer protocol, and keep it if its member has nothing to hear or to do."""
+        effects = decide(hosted.shard, command, now_ms)
+        if type(effects) is not tuple:
+            if command.owned is not None:
+                self._consumer_parking.acknowledged(command.group_id, command.member_id)
+            effects = tuple(effects)
+            if any(type(effect) is not Reply and type(effect) is not Arm for effect in effects):
+                self.run(hosted, command, self._telling(command, ticket), now_ms, effects)
+                return None
+        session_ms = 0
+        for effect in effects:
+            if type(effect) is Reply:
+                result = effect.result
+            elif type(effect) is Arm:
+                timer = effect.timer
+                session_ms = effect.deadline_ms - now_ms
+                if not self._node.timers.move(timer, effect.deadline_ms):
+                    self._node.timers.arm(timer, effect.deadline_ms, partial(self._fire, timer))
+        assert type(result) is ConsumerHeartbeatResult, "a heartbeat is answered by a heartbeat's result"
+        if result.is_quiet and (not result.is_settling or _waits_for_others(hosted, command)):
+            kept = self._consumer_parking.keep(command, ticket, session_ms, now_ms)
+            if kept is not None:
+                return kept
+        self._consumer_parking.tell(command.group_id, result, command.margin_ms, now_ms)
+        ticket(result)
+        return None
+
+    def _telling(self, command: ConsumerHeartbeat, ticket: Ticket) -> Ticket:
+        """Return a ticket that notes what the sender is told."""
+
+        def tell(result: Result) -> None:
+            if type(result) is ConsumerHeartbeatResult:
+                self._consumer_parking.tell(command.group_id, result, command.margin_ms, self._node.now_ms)
+            ticket(result)
+
+        return tell
+
+    def _answer_of(self, command: Heartbeat, now_ms: int) -> HeartbeatResult:
+        """Return what a kept heartbeat of a classic member would be answered now."""
+        hosted = self._find(command.group_id)
+        assert hosted is not None, "what is kept was decided once"
+        if hosted.status is Status.ACTIVE:
+            for effect in decide(hosted.shard, command, now_ms):
+                if type(effect) is Reply and type(effect.result) is HeartbeatResult:
+                    return effect.result
+        return HeartbeatResult(hosted.error)
+
+    def _answer_kept(self, kept: KeptHeartbeat, now_ms: int) -> None:
+        """Decide a heartbeat that was kept once more, and answer it."""
+        hosted = self._find(kept.command.group_id)
+        assert hosted is not None, "what is kept was decided once"
+        if hosted.status is not Status.ACTIVE:
+            kept.ticket(refusal(kept.command, hosted.error))
+            return
+        effects = tuple(decide(hosted.shard, kept.command, now_ms))
+        quiet = _quiet_result(effects)
+        if quiet is not None:  # as nearly always: there is nothing to carry out
+            self._consumer_parking.tell(kept.command.group_id, quiet, kept.command.margin_ms, now_ms)
+            kept.ticket(quiet)
+        else:
+            self.run(hosted, kept.command, self._telling(kept.command, kept.ticket), now_ms, effects)
+
+    def _answer_roused(self, now_ms: int) -> None:
+        """Answer the kept heartbeats of those who were roused, and of those whom their answers rouse."""
+        if self._is_rousing:
+            return
+        self._is_rousing = True
+        try:
+            while self._roused:
+                kept = next(iter(self._roused))
+                del self._roused[kept]
+                hosted = self._find(kept.command.group_id)
+                if kept.parking is None or hosted is None:
+                    continue
+                effects = tuple(decide(hosted.shard, kept.command, now_ms))
+                if _quiet_result(effects) is None:
+                    kept.parking.drop(kept)
+                    self.run(hosted, kept.command, self._telling(kept.command, kept.ticket), now_ms, effects)
+        finally:
+            self._is_rousing = False
+
+    def _rouse(self, kept: KeptHeartbeat | None) -> None:
+        if kept is not None:
+            self._roused[kept] = None
+
+    # -- commits, which are many
+
+    def gather(self, hosted: OffsetsPartition, command: CommitOffsets, ticket: Ticket) -> None:
+        """Keep a commit until this batch of input ends, or something else is asked of its partition."""
+        if not hosted.gathered:
+            self._node.durability.postpone(partial(self.commit_gathered, hosted))
+        hosted.gathered.append((command, ticket))
+        if len(hosted.gathered) >= GATHERED:
+            self.commit_gathered(hosted)
+
+    def commit_gathered(self, hosted: OffsetsPartition) -> None:
+        """Carry out the commits that were gathered: as if each had been alone, with one append for all."""
+        gathered, hosted.gathered = hosted.gathered, []
+        if hosted.status is not Status.ACTIVE:
+            for command, ticket in gathered:
+                ticket(refusal(command, hosted.error))
+            return
+        shard, now_ms = hosted.shard, self._node.now_ms
+        # A first commit may make its group, on which the next one's decision then depends.
+        if len(gathered) > 1 and all(command.group_id in shard.groups for command, _ in gathered):
+            decisions = [list(decide(shard, command, now_ms)) for command, _ in gathered]
+            records = _records([effect for decision in decisions for effect in decision])
+            if not records or not self._append(hosted, records, now_ms):
+                for (command, ticket), decision in zip(gathered, decisions, strict=True):
+                    self._complete(hosted, command, decision, ticket, now_ms)
+                return
+            # What one of them cannot store must not cost the others.
+        for command, ticket in gathered:
+            self.run(hosted, command, ticket, now_ms)
+
+    # -- running
+
+    def run(
+        self,
+        hosted: OffsetsPartition,
+        command: Command,
+        ticket: Ticket | None,
+        now_ms: int,
+        effects: Effects | None = None,
+    ) -> None:
+        """Carry out a command and everything that follows from it; `effects` is its decision if it is made already."""
+        if hosted.gathered:
+            self.commit_gathered(hosted)
+        group_id = command.group_id
+        effects = decide(hosted.shard, command, now_ms) if effects is None else effects
+        followers = self._carry_out(hosted, command, effects, ticket, now_ms)
+        while followers:
+            command = followers.pop(0)
+            if type(command) is AssignTarget and self._node.elapsed_us is not None:
+                followers += self._assign_target(hosted, command, self._node.elapsed_us, now_ms)
+            else:
+                followers += self._carry_out(hosted, command, decide(hosted.shard, command, now_ms), ticket, now_ms)
+        if self._has_changed:
+            self._has_changed = False
+            group = hosted.shard.groups.get(group_id)
+            is_gathering = type(group) is ClassicGroup and group.is_gathering
+            self._parking.group_changed(group_id, now_ms, is_gathering=is_gathering)
+        if self._roused:
+            self._answer_roused(now_ms)
+
+    def _assign_target(
+        self, hosted: OffsetsPartition, command: AssignTarget, elapsed_us: Callable[[], int], now_ms: int
+    ) -> list[Command]:
+        """Compute a target, and have the group know what that took."""
+        began_us = elapsed_us()
+        effects = tuple(decide(hosted.shard, command, now_ms))
+        cost_us = elapsed_us() - began_us
+        followers = self._carry_out(hosted, command, effects, None, now_ms)
+        if any(type(effect) is Append and type(effect.event) is TargetStored for effect in effects):
+            followers.append(TargetMeasured(command.group_id, cost_us))
+        return followers
+
+    def _carry_out(
+        self, hosted: OffsetsPartition, command: Command, effects: Effects, ticket: Ticket | None, now_ms: int
+    ) -> list[Command]:
+        """Carry out one decision and return what is to be decided next."""
+        decision = list(effects)
+        records = _records(decision)
+        if records and (error := self._append(hosted, records, now_ms)):
+            failed = AppendFailed(command, error)
+            return self._carry_out(hosted, failed, decide(hosted.shard, failed, now_ms), ticket, now_ms)
+        return self._complete(hosted, command, decision, ticket, now_ms)
+
+    def _complete(
+        self, hosted: OffsetsPartition, command: Command, decision: list[Effect], ticket: Ticket | None, now_ms: int
+    ) -> list[Command]:
+        """Let a decision happen whose records are in the log, and return what is to be decided next."""
+        shard, timers, witness = hosted.shard, self._node.timers, self._node.witness
+        ready: list[tuple[Ticket, Result]] = []
+        followers: list[Command] = []
+        for effect in decision:
+            if type(effect) is Append or type(effect) is Note:
+                event = effect.event
+                apply(shard, event)
+                if witness is not None:
+                    witness(shard, event, now_ms)
+                if type(event) is not OffsetCommitted:
+                    # A refusal changes nothing, and anybody can cause as many as they like.
+                    self._has_changed |= type(event) is not JoinRefused
+                    if self._events is not None:
+                        self._events.note(shard, event, now_ms)
+            elif type(effect) is Reply:
+                waiting = ticket if effect.to is None else self._parked.pop(effect.to, None)
+                if waiting is not None:
+                    ready.append((waiting, effect.result))
+                if type(effect.result) is SyncResult and not effect.result.error:
+                    member_id = effect.to.member_id if effect.to else getattr(command, "member_id", "")
+                    self._parking.begin(member_id, now_ms)
+            elif type(effect) is Arm:
+                timers.arm(effect.timer, effect.deadline_ms, partial(self._fire, effect.timer))
+            elif type(effect) is Disarm:
+                timers.disarm(effect.timer)
+                if effect.timer.kind is TimerKind.SESSION:
+                    self._forget(effect.timer)
+            elif type(effect) is Rouse:
+                for member_id in effect.member_ids:
+                    self._rouse(self._consumer_parking.kept_of(effect.group_id, member_id))
+            elif type(effect) is Then:
+                followers.append(effect.command)
+            elif type(effect) is Park and ticket is not None:
+                self._parked[effect.at] = ticket
+                if effect.at.kind is ParkedKind.JOIN:
+                    self._parking.joined(effect.at.group_id, effect.at.member_id)
+            elif type(effect) is Announce and self._is_parking:
+                self._parking.announce(effect.group_id, effect.awaited, effect.stopping, effect.latest_ms, now_ms)
+        if ready:
+            self._answer(hosted, ready)
+        return followers
+
+    def _append(self, hosted: OffsetsPartition, events: list[HardEvent], now_ms: int) -> ErrorCode:
+        """Append the records of one decision; return what kept them out of the log, or NONE."""
+        try:
+            hosted.partition.append([encode_events(events, now_ms)], now_ms)
+        except StorageError as error:
+            if not isinstance(error, DiskFull):  # said by the partition, once
+                log.error("append to %s: %s", hosted.partition.directory, error)
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        except KafkaError as error:
+            log.error("append to %s: %s", hosted.partition.directory, error)
+            return error.code
+        return ErrorCode.NONE
+
+    def _answer(self, hosted: OffsetsPartition, ready: list[tuple[Ticket, Result]]) -> None:
+        """Let replies go, once the records before them are as durable as the log promises."""
+        if hosted.partition.flushes:
+            held = partial(self._release, hosted, ready)
+            if self._node.durability.when_durable(hosted.partition, held):
+                return
+        for ticket, result in ready:
+            ticket(result)
+
+    def _release(self, hosted: OffsetsPartition, ready: list[tuple[Ticket, Result]], error: ErrorCode) -> None:
+        """Let held replies go; after a failed flush they are errors, and what we believe is not what is stored."""
+        for ticket, result in ready:
+            ticket(failure(result, append_error(error)) if error else result)
+        if error and hosted.status is Status.ACTIVE:
+            self._give_up(hosted, self._node.now_ms)
+
+    def _give_up(self, hosted: OffsetsPartition, now_ms: int) -> None:
+        """Forget a partition's groups until the broker starts again.
+
+        Its log takes no more appends, and what may be read of it now the disk need not hold: a generation that
+        members were told from there would come again after a loss of power.
+        """
+        for group_id in sorted(hosted.shard.groups):
+            self.run(hosted, Unload(group_id), None, now_ms)
+        hosted.fail("a flush failed; start the broker again when the disk is sound")
+
+    def _note_announced(self, group_id: str, waited_ms: int, now_ms: int) -> None:
+        """Write that the members of a round learn of it now, and not when it began."""
+        hosted = self._find(group_id)
+        group = None if hosted is None else hosted.shard.groups.get(group_id)
+        if hosted is not None and isinstance(group, ClassicGroup) and self._events is not None:
+            cause = Cause(CauseKind.MEMBERS_REACHED, now_ms)
+            self._events.note(hosted.shard, RoundAnnounced(group_id, group.generation, waited_ms, cause), now_ms)
+
+    def _fire(self, timer: Timer, now_ms: int) -> None:
+        if timer.kind is TimerKind.SESSION:
+            self._forget(timer)
+        hosted = self._find(timer.group_id)
+        if hosted is not None and hosted.status is Status.ACTIVE:
+            self.run(hosted, TimerFired(timer), None, now_ms)
+
+    def _forget(self, session: Timer) -> None:
+        """A member is out, or another id has taken its place."""
+        self._parking.forget(session.group_id, session.member_id)
+        self._rouse(self._consumer_parking.forget(session.group_id, session.member_id))
+
+
+def _records(decision: list[Effect]) -> list[HardEvent]:
+    return [effect.event for effect in decision if type(effect) is Append]
+
+
+def _waits_for_others(hosted: OffsetsPartition, command: ConsumerHeartbeat) -> bool:
+    """Whether the sender, which has not all of its target, can do nothing itself: it is roused when that changes."""
+    group = hosted.shard.groups.get(command.group_id)
+    member = group.members.get(command.member_id) if isinstance(group, ConsumerGroup) else None
+    return member is not None and member.state is MemberState.UNRELEASED_PARTITIONS
+
+
+def _quiet_result(effects: tuple[Effect, ...]) -> ConsumerHeartbeatResult | None:
+    """Return the answer of a decision that is but an answer which says nothing, else None."""
+    if len(effects) != 1 or type(effects[0]) is not Reply:
+        return None
+    result = effects[0].result
+    return result if type(result) is ConsumerHeartbeatResult and result.is_quiet else None

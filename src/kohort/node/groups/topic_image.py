@@ -1,0 +1,147 @@
+"""The node's topics as its groups see them, and which of them each regular expression matches.
+
+An expression is matched against every topic once, when it is first asked for; from then on a topic that appears or
+goes is matched against the expressions that are known. So what a change costs follows what changes. Expressions that
+nobody has asked for longest are forgotten; asking for one again only costs time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kohort.group.image import ImageTopic
+from kohort.node.groups.topic_expressions import InvalidExpression, Match, compile_expression
+from kohort.node.topics.topics import EVENT_TOPIC, Topic, Topics
+
+EXPRESSIONS = 1_000
+"""How many expressions are remembered with what they match."""
+
+NAMES = 2_000_000
+"""How many names they may match together; beyond it, fewer of them are remembered."""
+
+
+class _Matched:
+    """One expression, and the names that it matches now."""
+
+    __slots__ = ("frozen", "match", "names")
+
+    def __init__(self, match: Match, names: Iterable[str]) -> None:
+        self.match = match
+        self.names = set(names)
+        self.frozen: frozenset[str] | None = None
+
+
+class NodeTopics:
+    """`group.image.TopicImage` over the topics of a node.
+
+    As on Kafka, an expression matches internal topics too; only the topic of our events, which Kafka has not, it never
+    matches.
+    """
+
+    def __init__(self, topics: Topics, rack: str | None) -> None:
+        self._topics = topics
+        self._racks = frozenset((rack,)) if rack else None
+        self._seen: dict[str, ImageTopic] = {}
+        self._matched: dict[str, _Matched] = {}
+        """By expression; those asked for lately stand last."""
+        self._matched_names = 0
+        self._matchable: set[str] = set()
+        self._name_chars = 0
+        for topic in topics:
+            self._count(topic.name, exists=True)
+        # Before everybody else hears of a change.
+        topics.on_change.insert(0, self._changed)
+
+    def topic(self, name: str) -> ImageTopic | None:
+        """Return the topic of that name, or None."""
+        seen = self._seen.get(name)
+        if seen is None:
+            topic = self._topics.get(name)
+            if topic is None:
+                return None
+            seen = self._seen[name] = self._image_of(topic)
+        return seen
+
+    def topic_by_id(self, topic_id: bytes) -> ImageTopic | None:
+        """Return the topic with that id, or None."""
+        topic = self._topics.by_id(topic_id)
+        return None if topic is None else self.topic(topic.name)
+
+    def matching(self, regex: str) -> frozenset[str]:
+        """Return the names of topics that a valid expression matches as a whole; none for one that is not valid."""
+        matched = self._matched.pop(regex, None)
+        if matched is None:
+            try:
+                match = compile_expression(regex, self._name_chars)
+            except InvalidExpression:
+                # A group loaded from another broker's log may hold what we would have refused.
+                return frozenset()
+            matched = _Matched(match, filter(match, self._matchable))
+            self._matched_names += len(matched.names)
+        self._matched[regex] = matched
+        self._forget_some()
+        if matched.frozen is None:
+            matched.frozen = frozenset(matched.names)
+        return matched.frozen
+
+    def regex_error(self, regex: str) -> str | None:
+        """Return why an expression cannot be used, or None."""
+        if regex in self._matched:
+            return None
+        try:
+            compile_expression(regex, self._name_chars)
+        except InvalidExpression as error:
+            return str(error)
+        return None
+
+    def is_matched(self, regex: str, name: str) -> bool:
+        """Whether an expression matches a name that some topic has, had or will have."""
+        matched = self._matched.get(regex)
+        if matched is not None:
+            return matched.match(name) and name != EVENT_TOPIC
+        return name != EVENT_TOPIC and self._match_anew(regex, name)
+
+    def _match_anew(self, regex: str, name: str) -> bool:
+        try:
+            return compile_expression(regex, self._name_chars)(name)
+        except InvalidExpression:
+            return False
+
+    def _image_of(self, topic: Topic) -> ImageTopic:
+        count = len(topic.partitions)
+        racks = () if self._racks is None else (self._racks,) * count
+        return ImageTopic(topic.name, topic.topic_id, count, racks)
+
+    def _changed(self, name: str) -> None:
+        """Take in that a topic was created, grown or deleted."""
+        self._seen.pop(name, None)
+        exists = self._topics.get(name) is not None
+        if name == EVENT_TOPIC or exists == (name in self._matchable):
+            return
+        self._count(name, exists=exists)
+        for matched in self._matched.values():
+            if (name in matched.names) == exists or (exists and not matched.match(name)):
+                continue
+            matched.frozen = None
+            if exists:
+                matched.names.add(name)
+                self._matched_names += 1
+            else:
+                matched.names.discard(name)
+                self._matched_names -= 1
+        self._forget_some()
+
+    def _count(self, name: str, *, exists: bool) -> None:
+        if name == EVENT_TOPIC:
+            return
+        if exists:
+            self._matchable.add(name)
+            self._name_chars += len(name)
+        else:
+            self._matchable.discard(name)
+            self._name_chars -= len(name)
+
+    def _forget_some(self) -> None:
+        while len(self._matched) > EXPRESSIONS or (self._matched_names > NAMES and len(self._matched) > 1):
+            oldest = next(iter(self._matched))
+            self._matched_names -= len(self._matched.pop(oldest).names)

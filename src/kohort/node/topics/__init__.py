@@ -1,0 +1,4 @@
+"""Topics and their partitions on this broker: what exists, the open logs, the background cleaning of compacted
+
+logs.
+"""

@@ -1,0 +1,121 @@
+"""Cleans the compacted logs of one node, the dirtiest first, a slice of a few milliseconds at a time.
+
+Between two slices the node serves whatever came in; one log is under way at a time. A log that cannot be cleaned is
+said so once, and left alone until the broker starts again; a disk that fails is tried again later.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from kohort.log.cleanable import Cleanable
+from kohort.log.disk import StorageError
+from kohort.log.partition_log import PartitionLog
+from kohort.model.errors import KafkaError
+from kohort.node.configuration.config import Config
+from kohort.node.timers import Timers
+from kohort.node.topics.partition import Partition
+from kohort.node.topics.topics import Topics
+
+log = logging.getLogger("kohort.node")
+
+SLICE_BYTES = 64 << 10
+"""How much of a log one turn reads: two milliseconds or so."""
+
+PAUSE_MS = 2
+"""Between two turns, for whoever else wants something."""
+
+_TIMER = "clean"
+
+
+class LogCleaner:
+    """The cleaner of one node. It looks for work every log.cleaner.backoff.ms, and at once after work was done."""
+
+    def __init__(self, config: Config, topics: Topics, timers: Timers) -> None:
+        self._config = config
+        self._topics = topics
+        self._timers = timers
+        self._steps: Iterator[int] | None = None
+        self._cleaning: Partition | None = None
+        self._log: PartitionLog | None = None
+        self._given_up: set[str] = set()
+        """Folders of logs that cannot be cleaned."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a log is under way."""
+        return self._steps is not None
+
+    def start(self, now_ms: int) -> None:
+        """Ask for turns, if cleaning is wanted."""
+        if self._config.log_cleaner_enable:
+            self._timers.arm(_TIMER, now_ms + self._config.log_cleaner_backoff_ms, self._turn)
+
+    def _turn(self, now_ms: int) -> None:
+        read = 0
+        if self._steps is None:
+            self._look(now_ms)
+        else:
+            read = self._go_on()
+        if self._steps is not None or read:
+            pause_ms = int(read * 1000 / self._config.log_cleaner_io_max_bytes_per_second)
+            self._timers.arm(_TIMER, now_ms + max(PAUSE_MS, pause_ms), self._turn)
+        else:
+            self._timers.arm(_TIMER, now_ms + max(1, self._config.log_cleaner_backoff_ms), self._turn)
+
+    def _look(self, now_ms: int) -> None:
+        """Begin with the log that needs it most, if one does."""
+        best: tuple[bool, float] | None = None
+        for topic in self._topics:
+            if "compact" not in topic.config.get("cleanup.policy"):
+                continue
+            for partition in topic.partitions:
+                found = self._need_of(partition, now_ms)
+                if found is not None and (best is None or (found.is_overdue, found.ratio) > best):
+                    best = found.is_overdue, found.ratio
+                    self._cleaning = partition
+        if best is not None and self._cleaning is not None:
+            self._log = self._cleaning.log
+            memory_bytes = self._config.log_cleaner_dedupe_buffer_size
+            self._steps = self._log.cleaner.begin(now_ms, memory_bytes=memory_bytes)
+
+    def _need_of(self, partition: Partition, now_ms: int) -> Cleanable | None:
+        """Return what there is to clean in a log, None if it is not worth it. A log that nobody opened is clean."""
+        opened = partition.opened
+        if opened is None or opened.failure is not None or partition.directory in self._given_up:
+            return None
+        try:
+            return opened.cleaner.cleanable(now_ms) if opened.cleaner.is_worthwhile(now_ms) else None
+        except (StorageError, KafkaError) as error:
+            log.error("cleaning of %s: %s", partition.directory, error)
+            return None
+
+    def _go_on(self) -> int:
+        """Do a slice, and return how many bytes it read; 0 if the disk let nothing be done."""
+        assert self._steps is not None, "a pass is under way"
+        assert self._cleaning is not None, "a pass is under way"
+        assert self._log is not None, "a pass is under way"
+        read = 0
+        before = self._log.cleaner.last
+        try:
+            for size in self._steps:
+                read += size
+                if read >= SLICE_BYTES:
+                    return read
+        except StorageError as error:
+            log.error("cleaning of %s: %s", self._cleaning.directory, error)
+            read = 0
+            if self._log.failure is not None and self._cleaning.opened is self._log:
+                self._cleaning.close()  # whoever needs it next opens it again, which finishes what was decided
+        except KafkaError as error:
+            log.error("%s cannot be cleaned: %s", self._cleaning.directory, error)
+            self._given_up.add(self._cleaning.directory)
+        done = self._log.cleaner.last
+        if done is not None and done is not before:
+            log.info(
+                "cleaned %s up to offset %d: %d of %d bytes are left",
+                self._cleaning.directory, done.first_dirty, done.after_bytes, done.before_bytes,
+            )  # fmt: skip
+        self._steps = self._cleaning = self._log = None
+        return max(read, 1) if done is not before else read

@@ -1,0 +1,256 @@
+"""Topics and their partitions: what exists, under which id, with which settings, and where its bytes are.
+
+Every change is an entry of the metadata log before it is visible, and replaying that log gives the same
+topics. A partition's log is opened when it is first needed. Leader epochs count the starts of this broker
+since the partition was created.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
+
+from kohort.log.disk import Disk, DiskFull
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.node.configuration.config import Config, ConfigError, TopicConfig
+from kohort.node.durability import Durability
+from kohort.node.metadata_log import Entry, MetadataLog
+from kohort.node.topics.disk_space import DiskSpace
+from kohort.node.topics.partition import Partition
+
+MAX_NAME = 249
+MAX_PARTITIONS = 100_000
+CREATION_STEPS = 32
+"""What the creation, growth or deletion of a topic counts in a turn of the event loop."""
+
+EVENT_TOPIC = "__kohort_group_events"
+INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", EVENT_TOPIC})
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+class Topic:
+    """One topic. `partitions` is indexed by partition number."""
+
+    __slots__ = ("config", "is_internal", "name", "partitions", "topic_id")
+
+    def __init__(self, name: str, topic_id: bytes, config: TopicConfig) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.config = config
+        self.partitions: list[Partition] = []
+        self.is_internal = name in INTERNAL
+
+
+class Topics:
+    """All topics of the broker, by name and by id.
+
+    `on_change` is called with a topic's name after it was created, grown or deleted.
+    """
+
+    def __init__(self, config: Config, disk: Disk, durability: Durability, new_id: Callable[[], bytes]) -> None:
+        self.config = config
+        self._disk = disk
+        self._new_id = new_id
+        self.durability = durability
+        self._topics: dict[str, Topic] = {}
+        self._by_id: dict[bytes, Topic] = {}
+        self._collisions: dict[str, str] = {}
+        self._metadata: MetadataLog | None = None
+        self._deleted: set[str] = set()
+        self.epoch = 0
+        self.now_ms: Callable[[], int] = lambda: 0
+        """The node's time, for logs that are opened late."""
+        self.space = DiskSpace(self._time_ms)
+        self.on_change: list[Callable[[str], None]] = []
+
+    def _time_ms(self) -> int:
+        return self.now_ms()
+
+    # -- asking
+
+    def __iter__(self) -> Iterator[Topic]:
+        """Yield topics by name."""
+        return iter([self._topics[name] for name in sorted(self._topics)])
+
+    def __len__(self) -> int:
+        return len(self._topics)
+
+    def get(self, name: str) -> Topic | None:
+        """Return the topic of that name, or None."""
+        return self._topics.get(name)
+
+    def by_id(self, topic_id: bytes) -> Topic | None:
+        """Return the topic with that id, or None."""
+        return self._by_id.get(topic_id)
+
+    def partition(self, name: str, index: int) -> Partition | None:
+        """Return one partition, or None when the topic or the number does not exist."""
+        topic = self._topics.get(name)
+        if topic is None or not 0 <= index < len(topic.partitions):
+            return None
+        return topic.partitions[index]
+
+    # -- changing
+
+    def check_new(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
+        """Raise KafkaError when such a topic may not be created."""
+        check_name(name)
+        if name in self._topics:
+            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        other = self._collisions.get(_collision_key(name))
+        if other is not None:
+            # Kafka's metric names cannot tell '.' from '_', and clients rely on the refusal.
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
+        if not 0 < partitions <= MAX_PARTITIONS:
+            text = f"Number of partitions was set to {partitions}; it must be from 1 to {MAX_PARTITIONS}."
+            raise KafkaError(ErrorCode.INVALID_PARTITIONS, text)
+        try:
+            TopicConfig(self.config, configs)
+        except ConfigError as error:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+
+    def create(self, name: str, partitions: int, configs: Mapping[str, str], now_ms: int) -> Topic:
+        """Create a topic and return it. Raises KafkaError, and StorageError when it cannot be written down."""
+        self.check_new(name, partitions, configs)
+        entry: Entry = {
+            "type": "topic",
+            "name": name,
+            "id": self._new_id().hex(),
+            "partitions": partitions,
+            "configs": dict(configs),
+            "epoch": self.epoch,
+            "at_ms": now_ms,
+        }
+        self._clear(name, 0, partitions)
+        self._write([entry], now_ms)
+        self._changed(name)
+        return self._topics[name]
+
+    def grow(self, topic: Topic, partitions: int, now_ms: int) -> None:
+        """Give a topic more partitions."""
+        entry = {"type": "grow", "name": topic.name, "partitions": partitions, "epoch": self.epoch, "at_ms": now_ms}
+        self._clear(topic.name, len(topic.partitions), partitions)
+        self._write([entry], now_ms)
+        self._changed(topic.name)
+
+    def delete(self, topic: Topic, now_ms: int) -> None:
+        """Delete a topic and its files."""
+        self._write([{"type": "delete", "name": topic.name, "at_ms": now_ms}], now_ms)
+        self._changed(topic.name)
+        for partition in topic.partitions:
+            partition.delete()
+            self._deleted.discard(partition.directory)
+
+    def alter(self, topic: Topic, changes: Iterable[tuple[str, str | None]], now_ms: int) -> None:
+        """Set or (None) remove settings of a topic that were checked before."""
+        entries = [
+            {"type": "topic_config", "topic": topic.name, "name": name, "value": value, "at_ms": now_ms}
+            for name, value in changes
+        ]
+        self._write(entries, now_ms)
+        for partition in topic.partitions:
+            partition.reconfigure()
+
+    # -- replaying
+
+    def attach(self, metadata: MetadataLog) -> None:
+        """Take the log that changes are written to from now on."""
+        self._metadata = metadata
+
+    def apply(self, entry: Entry) -> None:
+        """Fold one metadata entry into the topics; entries of other types are ignored."""
+        match entry["type"]:
+            case "topic":
+                name = entry["name"]
+                topic = Topic(name, bytes.fromhex(entry["id"]), TopicConfig(self.config, entry["configs"]))
+                self._topics[name] = self._by_id[topic.topic_id] = topic
+                self._collisions[_collision_key(name)] = name
+                self._extend(topic, entry["partitions"], entry["epoch"])
+            case "grow":
+                self._extend(self._topics[entry["name"]], entry["partitions"], entry["epoch"])
+            case "delete":
+                topic = self._topics.pop(entry["name"])
+                del self._by_id[topic.topic_id]
+                del self._collisions[_collision_key(topic.name)]
+                self._deleted.update(partition.directory for partition in topic.partitions)
+            case "topic_config":
+                self._topics[entry["topic"]].config.alter(entry["name"], entry["value"])
+
+    def entries(self, now_ms: int) -> Iterator[Entry]:
+        """Yield the entries that give these topics; partitions that were added later have entries of their own."""
+        for topic in self:
+            count = 0
+            for epoch, added in groupby(topic.partitions, lambda partition: partition.created_epoch):
+                entry: Entry = {"type": "grow", "name": topic.name}
+                if not count:
+                    configs = dict(topic.config.texts)
+                    entry = {"type": "topic", "name": topic.name, "id": topic.topic_id.hex(), "configs": configs}
+                count += len(list(added))
+                yield {**entry, "partitions": count, "epoch": epoch, "at_ms": now_ms}
+
+    @property
+    def has_leftovers(self) -> bool:
+        """Whether a deleted topic has files still, which its entry in the log must have removed."""
+        return bool(self._deleted)
+
+    def remove_leftovers(self) -> None:
+        """Remove what a crash in the middle of a deletion left on the disk."""
+        existing = {partition.directory for topic in self._topics.values() for partition in topic.partitions}
+        for directory in sorted(self._deleted - existing):
+            self._disk.remove_directory(directory)
+        self._deleted.clear()
+
+    def close(self) -> None:
+        """Flush and close every open log."""
+        for topic in self._topics.values():
+            for partition in topic.partitions:
+                partition.close()
+
+    # -- inside
+
+    def _write(self, entries: list[Entry], now_ms: int) -> None:
+        assert self._metadata is not None, "topics change only while the metadata log is open"
+        if not entries:
+            return
+        try:
+            self._metadata.append(entries, now_ms)
+        except DiskFull as error:
+            self.space.refused(error)
+            raise
+        for entry in entries:
+            self.apply(entry)
+
+    def _clear(self, name: str, first: int, end: int) -> None:
+        """Remove what a deletion that failed left where new partitions will be."""
+        if self._deleted:
+            for directory in self._deleted & {f"{name}-{index}" for index in range(first, end)}:
+                self._disk.remove_directory(directory)
+                self._deleted.discard(directory)
+
+    def _extend(self, topic: Topic, partitions: int, epoch: int) -> None:
+        for index in range(len(topic.partitions), partitions):
+            topic.partitions.append(Partition(self, self._disk, topic, index, epoch))
+
+    def _changed(self, name: str) -> None:
+        for listener in self.on_change:
+            listener(name)
+
+
+def check_name(name: str) -> None:
+    """Raise KafkaError(INVALID_TOPIC_EXCEPTION), in Kafka's words, when a topic may not have that name."""
+    if not name:
+        text = "the empty string is not allowed"
+    elif name in (".", ".."):
+        text = "'.' or '..' is not allowed"
+    elif len(name) > MAX_NAME:
+        text = f"the length of '{name}' is longer than the max allowed length {MAX_NAME}"
+    elif not _LEGAL.fullmatch(name):
+        text = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    else:
+        return
+    raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {text}")
+
+
+def _collision_key(name: str) -> str:
+    return name.replace(".", "_")

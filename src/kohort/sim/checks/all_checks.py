@@ -1,0 +1,61 @@
+"""All checkers of a world, in the order in which they must see it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kohort.sim.checks.callback_checks import CallbackChecker
+from kohort.sim.checks.cause_checks import CauseChecker
+from kohort.sim.checks.checker import Checker
+from kohort.sim.checks.closing_checks import ClosingChecker
+from kohort.sim.checks.commit_checks import CommitChecker
+from kohort.sim.checks.convergence_checks import EndChecker
+from kohort.sim.checks.conversion_checks import ConversionChecker
+from kohort.sim.checks.delivery_checks import ReadingChecker
+from kohort.sim.checks.epoch_checks import EpochChecker
+from kohort.sim.checks.fault_history import FaultsSeen
+from kohort.sim.checks.membership_checks import MembershipChecker
+from kohort.sim.checks.ownership_checks import OwnershipChecker
+from kohort.sim.checks.replay_checks import ReplayChecker
+from kohort.sim.checks.response_checks import HeedingChecker
+from kohort.sim.checks.standstill_checks import StandstillChecker
+from kohort.sim.checks.state_checks import StateChecker
+from kohort.sim.checks.target_checks import TargetChecker
+from kohort.sim.checks.world_ledgers import Ledgers
+from kohort.sim.kernel.rng import Draw
+
+
+class Seeded(Protocol):
+    """Whatever has a seed, such as a plan: checkers draw from it when to look at everything."""
+
+    @property
+    def seed(self) -> int:
+        """The seed."""
+        ...
+
+
+def all_checkers(plan: Seeded) -> list[Checker]:
+    """Return new checkers for a world."""
+    draw = Draw(plan.seed)
+    ledgers = Ledgers()
+    faults = FaultsSeen()
+    ownership = OwnershipChecker(ledgers)
+    return [
+        ledgers,
+        faults,
+        EpochChecker(ledgers),
+        MembershipChecker(ledgers),
+        TargetChecker(ledgers),
+        ownership,
+        ConversionChecker(ledgers, ownership),
+        CommitChecker(ledgers),
+        ReadingChecker(ledgers),
+        ClosingChecker(ledgers, faults),
+        StandstillChecker(faults),
+        CallbackChecker(),
+        HeedingChecker(),
+        EndChecker(ledgers),
+        ReplayChecker(ledgers, draw.stream("checks/replay")),
+        CauseChecker(ledgers, faults),
+        StateChecker(ledgers, draw.stream("checks/state")),
+    ]

@@ -1,0 +1,293 @@
+"""What `explain` says, held against what the world did: it knows which member it closed, killed or cut off, and why.
+
+In the end the events that the broker has written are read and explained as `kohort explain` does it. Members are known
+by their ids, of which each process has its own. Silence is judged in worlds without faults of brokers, disks and the
+network; who owns what in the end, where no event was lost.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from kohort.group.explain.because import Because
+from kohort.group.explain.explain import Explanation
+from kohort.group.explain.rebalance_report import EventFields, Outcome, Rebalance, Told
+from kohort.group.invariants import CAUSES_ARE_TRUE
+from kohort.log.group_replay import records_of
+from kohort.member.member_state import POLL_EXPIRED
+from kohort.model.assignment import Partitions
+from kohort.model.cause import CauseKind
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import TopicPartition
+from kohort.node.topics.topics import EVENT_TOPIC
+from kohort.sim.checks.checker import Checker
+from kohort.sim.checks.fault_history import NEVER, FaultsSeen
+from kohort.sim.checks.world_ledgers import Ledgers, undisturbed
+from kohort.sim.kernel.world_observer import SeenMember, SeenNode
+
+if TYPE_CHECKING:
+    from kohort.node.groups.offsets_partition import OffsetsPartition
+
+NOTHING: Partitions = frozenset()
+_NAMING = frozenset({"JoinGroup", "SyncGroup", "ConsumerGroupHeartbeat"})
+
+
+class Life:
+    """One process of a member: what it went through and said."""
+
+    __slots__ = ("how", "is_closing", "is_expired", "is_static", "name", "reasons")
+
+    def __init__(self, member: SeenMember) -> None:
+        self.name = member.name
+        self.is_static = member.instance_id is not None
+        self.is_closing = False
+        """Whether its user has closed it."""
+        self.is_expired = False
+        """Whether its user did not come back to poll in time."""
+        self.how = ""
+        """How it ended, while it runs empty."""
+        self.reasons: set[str] = set()
+        """Why it has joined, in its own words."""
+
+
+class CauseChecker(Checker):
+    """CausesAreTrue."""
+
+    invariants = (CAUSES_ARE_TRUE,)
+
+    def __init__(self, ledgers: Ledgers, faults: FaultsSeen) -> None:
+        super().__init__()
+        self._ledgers = ledgers
+        self._faults = faults
+        self._lives: dict[str, Life] = {}
+        """By the member's name, the process that runs or ran last."""
+        self._by_id: dict[str, Life] = {}
+        self._members: dict[str, SeenMember] = {}
+        self._owned: dict[str, Partitions] = {}
+        self._topics: dict[str, frozenset[str]] = {}
+        """By name, the topics that it named last."""
+        self._wishes: Counter[str] = Counter()
+        """By name, how often it has named others."""
+        self._expelled: set[str] = set()
+        self._changed_topics = False
+        self._loads = 0
+        """How often a coordinator began anew from its log."""
+
+    # -- what the world does
+
+    def fault(self, name: str, subject: str, detail: str) -> None:
+        """Note what an operator does to members and topics."""
+        if name == "expel":
+            self._expelled.add(subject)
+        elif name == "subscribe":
+            self._wishes[subject] += 1
+        elif name in ("grow topic", "delete topic", "recreate topic"):
+            self._changed_topics = True
+
+    def member_started(self, member: SeenMember) -> None:
+        """A process begins."""
+        self._lives[member.name] = Life(member)
+        self._wishes[member.name] += member.instance_id is not None
+        self._members[member.name] = member
+
+    def shard_loaded(self, node: SeenNode, hosted: OffsetsPartition) -> None:
+        """What had not been stored, members tell again."""
+        self._loads += 1
+
+    def member_ended(self, member: SeenMember, how: str) -> None:
+        """It ends."""
+        self._lives[member.name].how = how
+        self._members.pop(member.name, None)
+        self._owned.pop(member.name, None)
+
+    def owns(self, member: SeenMember, partitions: Partitions) -> None:
+        """Note what it acts on."""
+        self._owned[member.name] = partitions
+
+    def subscribed(self, member: SeenMember, topics: tuple[str, ...]) -> None:
+        """Count how often it names other topics than before."""
+        named = frozenset(topics)
+        if self._topics.setdefault(member.name, named) != named:
+            self._topics[member.name] = named
+            self._wishes[member.name] += 1
+
+    def member_moved(self, member: SeenMember, state: str, cause: str) -> None:
+        """Its user closes it; or does not come back, and so a member of the consumer protocol leaves."""
+        life = self._lives[member.name]
+        life.is_closing = life.is_closing or state in ("leaving", "prepare_leaving")
+        life.is_expired = life.is_expired or state == "stale"
+
+    def asked(self, member: SeenMember, request: str, detail: str) -> None:
+        """Note under which ids it is known, and why it joins or leaves."""
+        if request == "Heartbeat":
+            return
+        life = self._lives[member.name]
+        if member_id := member.identity.member_id:
+            self._by_id[member_id] = life
+        if request == "JoinGroup":
+            life.reasons.add(detail.partition(": ")[2])
+        elif request == "LeaveGroup" and detail == POLL_EXPIRED:
+            life.is_expired = True
+
+    def answered(self, member: SeenMember, request: str, error: ErrorCode, detail: str) -> None:
+        """Note an id that it was given."""
+        if request == "JoinGroup" and (member_id := _given(detail)):
+            self._by_id[member_id] = self._lives[member.name]
+
+    # -- what is told
+
+    def ended(self) -> None:
+        """Explain each group and compare."""
+        for node in self._ledgers.nodes:
+            events = list(_events_of(node))
+            groups = sorted({str(event.get("group")) for event in events})
+            for group_id in groups:
+                explanation = Explanation(group_id, keeps_events=False)
+                for event in events:
+                    explanation.fold(event)
+                self._judge(group_id, explanation.told(max(int(event.get("at_ms", 0)) for event in events)))
+
+    def _judge(self, group_id: str, told: Told) -> None:
+        wishes: Counter[str] = Counter()
+        for rebalance in told.rebalances:
+            for because in _causes_of(rebalance):
+                self.count(CAUSES_ARE_TRUE)
+                name = self._name_of(because.member_id, told)
+                if because.kind == CauseKind.SUBSCRIPTION_CHANGED:
+                    wishes[name] += 1
+                if lie := self._lie(because, name):
+                    self._lies(group_id, rebalance, lie)
+            self._judge_times(group_id, rebalance)
+        # A static member may come back as another program; after a failover it tells again what was lost.
+        for name, times in sorted(wishes.items()):
+            named = self._wishes[name] * (1 + self._loads)
+            if name and times > named:
+                text = f"{name} may have named other topics {named} times, and explain says it {times} times"
+                self.broken(CAUSES_ARE_TRUE, f"{group_id}: {text}")
+        if not self._faults.is_cluster_disturbed(NEVER + 1) and told.running is None:
+            self._judge_owners(group_id, told)
+
+    def _lie(self, because: Because, name: str) -> str | None:
+        """Return what is untrue about a cause, or None."""
+        life = self._by_id.get(because.member_id or "")
+        judge = _JUDGES.get(because.kind)
+        if life is None or judge is None:
+            return None
+        is_calm = not (
+            self._faults.is_slow
+            or self._faults.is_cluster_disturbed(NEVER + 1)
+            or self._faults.is_member_disturbed(name, NEVER + 1)
+        )
+        return judge(self, life, because, is_calm)
+
+    def _left(self, life: Life, because: Because, _: bool) -> str | None:
+        is_ending = life.is_closing or life.is_expired or life.how.startswith("failed") or life.name in self._expelled
+        return None if is_ending else f"{life.name} left ({because.detail}), and it was neither closed nor expired"
+
+    def _removed(self, life: Life, _: Because, __: bool) -> str | None:
+        return None if life.name in self._expelled else f"{life.name} was removed, and no operator has done that"
+
+    def _silent(self, life: Life, because: Because, is_calm: bool) -> str | None:
+        is_well = not life.how or (life.how == "closed" and not life.is_static)
+        return f"{life.name} was evicted ({because.detail}), and it was well" if is_calm and is_well else None
+
+    def _joined_again(self, life: Life, because: Because, _: bool) -> str | None:
+        if not because.detail or because.detail in life.reasons:
+            return None
+        return f"{life.name} joined again ({because.detail}), and its reasons were {sorted(life.reasons)}"
+
+    def _topics_changed(self, life: Life, because: Because, is_calm: bool) -> str | None:
+        if self._changed_topics or not is_calm:
+            return None
+        return f"topics changed ({because.detail}), as {life.name} saw, and no operator has changed any"
+
+    def _judge_times(self, group_id: str, rebalance: Rebalance) -> None:
+        """A second of a partition is counted once, whether nobody owned it or its owner was silent."""
+        spans: dict[TopicPartition, list[tuple[int, int]]] = {}
+        for gap in (*rebalance.gaps, *rebalance.silences):
+            spans.setdefault(gap.partition, []).append((gap.from_ms, gap.until_ms))
+        for partition, times in spans.items():
+            self.count(CAUSES_ARE_TRUE)
+            times.sort()
+            for (_, before_ms), (since_ms, _) in pairwise(times):
+                if since_ms < before_ms:
+                    self._lies(group_id, rebalance, f"{before_ms - since_ms} ms of {partition} are counted twice")
+
+    def _judge_owners(self, group_id: str, told: Told) -> None:
+        """What the last rebalance moved, and what is owned now, are in the hands that it says."""
+        ledger = self._ledgers.group(group_id)
+        owners = {
+            partition: member.identity.member_id
+            for name, member in sorted(self._members.items())
+            if member.group_id == group_id and not ledger.is_out(member.identity.member_id)
+            for partition in self._owned.get(name, NOTHING)
+        }
+        last = told.rebalances[-1] if told.rebalances else None
+        if last is None or last.outcome is not Outcome.STABLE or last.is_partial or not owners:
+            return
+        self.count(CAUSES_ARE_TRUE)
+        for move in last.moves:
+            if move.taker != owners.get(move.partition):
+                text = (
+                    f"{move.partition} went from {move.giver} to {move.taker}, and {owners.get(move.partition)} has it"
+                )
+                self._lies(group_id, last, text)
+        if told.owners != owners:
+            wrong = sorted(
+                each for each in owners.keys() | told.owners.keys() if owners.get(each) != told.owners.get(each)
+            )
+            text = f"{wrong[0]} is owned by {told.owners.get(wrong[0])}, and {owners.get(wrong[0])} acts on it"
+            self._lies(group_id, last, text)
+
+    def _name_of(self, member_id: str | None, told: Told) -> str:
+        life = self._by_id.get(member_id or "")
+        if life is not None:
+            return life.name
+        identity = told.identities.get(member_id or "")
+        return "" if identity is None else identity.client_id
+
+    def _lies(self, group_id: str, rebalance: Rebalance, text: str) -> None:
+        self.broken(CAUSES_ARE_TRUE, f"{group_id}: explain says of rebalance {rebalance.number}: {text}")
+
+
+_JUDGES: dict[str, Callable[[CauseChecker, Life, Because, bool], str | None]] = {
+    CauseKind.MEMBER_LEFT: CauseChecker._left,
+    CauseKind.MEMBER_REMOVED: CauseChecker._removed,
+    CauseKind.SESSION_TIMEOUT: CauseChecker._silent,
+    CauseKind.LEADER_REJOINED: CauseChecker._joined_again,
+    CauseKind.MEMBER_REJOINED: CauseChecker._joined_again,
+    CauseKind.TOPIC_METADATA_CHANGED: CauseChecker._topics_changed,
+}
+
+
+def _causes_of(rebalance: Rebalance) -> Iterator[Because]:
+    for each in rebalance.rounds:
+        yield each.because
+    for epoch in rebalance.epochs:
+        yield epoch.because
+    if not rebalance.rounds and not rebalance.epochs:
+        yield rebalance.because
+    for departure in rebalance.departures:
+        yield departure.because
+
+
+def _given(detail: str) -> str:
+    """Return the member id in what JoinGroup was answered, as the world tells it."""
+    return detail.partition(" as ")[2].partition(" in generation ")[0]
+
+
+def _events_of(node: SeenNode) -> Iterator[EventFields]:
+    """Yield what a node has written about its groups."""
+    topic = None if node.node is None else node.node.topics.get(EVENT_TOPIC)
+    if topic is None:
+        return
+    with undisturbed(node):
+        for record in records_of(topic.partitions[0].log):
+            yield json.loads(record.value or b"{}")
+
+
+__all__ = ["CauseChecker"]

@@ -1,0 +1,232 @@
+"""Commits: who may, by what the log says at the moment of each, and that nobody takes back what another committed.
+
+A commit is known by two things: the member that sent it, with the epoch it showed then, and the event that it became.
+One that may have been accepted under several of a member's requests is right if one of them was; once the answer says
+which, that one must have been.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from kohort.group.events import OffsetCommitted, OffsetDeleted
+from kohort.group.invariants import COMMIT_FENCED, COMMIT_NEVER_REWINDS
+from kohort.group.shard import Shard
+from kohort.member.identity import Identity
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import NO_TOPIC_ID, TopicPartition
+from kohort.sim.checks.checker import Checker
+from kohort.sim.checks.delivery_checks import NEVER, RENEWAL, offset_in
+from kohort.sim.checks.group_ledger import GroupLedger
+from kohort.sim.checks.world_ledgers import Ledgers
+from kohort.sim.kernel.world_observer import SeenMember, SeenNode
+
+if TYPE_CHECKING:
+    from kohort.node.groups.offsets_partition import OffsetsPartition
+
+_STALE = frozenset(
+    {
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+    }
+)
+KEPT = 16
+"""How many unanswered commits of a process are remembered: those before have arrived, or never will."""
+
+
+class Sent:
+    """A commit on its way. `accepted` says of each partition whether an event may be it, or why none can."""
+
+    __slots__ = ("accepted", "epoch", "loads", "member_id", "number", "offsets", "turns")
+
+    def __init__(
+        self, number: int, member_id: str, epoch: int, offsets: Mapping[TopicPartition, int], turns: int, loads: int
+    ) -> None:
+        self.number = number
+        self.member_id = member_id
+        self.epoch = epoch
+        self.offsets = offsets
+        self.turns = turns
+        self.loads = loads
+        self.accepted: dict[TopicPartition, str | None] = {}
+
+
+class CommitChecker(Checker):
+    """CommitFenced and CommitNeverRewinds."""
+
+    invariants = (COMMIT_FENCED, COMMIT_NEVER_REWINDS)
+
+    def __init__(self, ledgers: Ledgers) -> None:
+        super().__init__()
+        self._ledgers = ledgers
+        self._sent: dict[str, dict[int, Sent]] = {}
+        """By member id."""
+        self._ids: dict[tuple[str, int], str] = {}
+        """By member's name and number of a commit, the id under which it was sent."""
+        self._highest: dict[tuple[str, str, int], tuple[int, str, bytes]] = {}
+        """By group and partition: what was committed by a member, by which, of which topic."""
+        self._told: dict[tuple[str, str, int], int] = {}
+        """The highest of these that its member was told is committed."""
+        self._shown: Identity | None = None
+        self._renewed: dict[str, None] = {}
+        ledgers.before(OffsetCommitted, self._committed)
+        ledgers.before(OffsetDeleted, self._forgotten)
+
+    def fault(self, name: str, subject: str, detail: str) -> None:
+        """Take note of topics made anew: who had the old one may commit its position (docs/gaps.md)."""
+        if name == RENEWAL:
+            self._renewed[subject] = None
+
+    # -- what members send, and hear
+
+    def commit_shows(self, member: SeenMember, number: int, identity: Identity) -> None:
+        """Remember that the next commit shows somebody else than the member is now."""
+        self._shown = identity
+
+    def commit_sent(self, member: SeenMember, number: int, offsets: Mapping[TopicPartition, int]) -> None:
+        """Remember it with the epoch that its member shows."""
+        (epoch, member_id), self._shown = self._shown or member.identity, None
+        turns = self._ledgers.group(member.group_id).turns
+        sent = self._sent.setdefault(member_id, {})
+        sent[number] = Sent(number, member_id, epoch, offsets, turns, self._ledgers.loads)
+        self._ids[member.name, number] = member_id
+        if len(sent) > KEPT:
+            del sent[next(iter(sent))]
+
+    def commit_answered(
+        self,
+        member: SeenMember,
+        number: int,
+        offsets: Mapping[TopicPartition, int],
+        errors: Mapping[TopicPartition, ErrorCode],
+    ) -> None:
+        """Compare the answer with what the log said when it was accepted, or could have been."""
+        member_id = self._ids.pop((member.name, number), "")
+        sent = self._sent.get(member_id, {}).get(number)
+        if sent is None:
+            return
+        is_heard = False
+        for partition in offsets:
+            error = errors.get(partition, ErrorCode.NONE)
+            if error is ErrorCode.NONE:
+                is_heard = True
+                self._demand_accepted(member, sent, partition)
+            elif error in _STALE:
+                is_heard = True
+                self._demand_stale(member, sent, partition, error)
+        if is_heard:
+            del self._sent[member_id][number]
+
+    def _demand_accepted(self, member: SeenMember, sent: Sent, partition: TopicPartition) -> None:
+        self.count(COMMIT_FENCED)
+        if partition not in sent.accepted:
+            text = "no such commit is in the log"
+        else:
+            reason = sent.accepted[partition]
+            if reason is None:
+                key = (member.group_id, *partition)
+                self._told[key] = max(self._told.get(key, NEVER), sent.offsets[partition])
+                return
+            text = f"when it was stored, {reason}"
+        self.broken(
+            COMMIT_FENCED,
+            f"commit {sent.number} of {member.name} ({sent.member_id}, epoch {sent.epoch}) of {partition}@"
+            f"{sent.offsets.get(partition)} is answered well, but {text}",
+        )
+
+    def _demand_stale(self, member: SeenMember, sent: Sent, partition: TopicPartition, error: ErrorCode) -> None:
+        ledger = self._ledgers.group(member.group_id)
+        if ledger.turns != sent.turns or self._ledgers.loads != sent.loads or not sent.member_id:
+            return  # it may have been stale when it arrived
+        if ledger.kind == "":
+            return
+        self.count(COMMIT_FENCED)
+        # A commit is taken or refused as a whole.
+        if all(
+            ledger.why_no_commit(sent.member_id, sent.epoch, self._place(member, each)) is None for each in sent.offsets
+        ):
+            self.broken(
+                COMMIT_FENCED,
+                f"commit {sent.number} of {member.name} ({sent.member_id}, epoch {sent.epoch}) of {partition} is "
+                f"refused with {error.name}, and the log says that it may",
+            )
+
+    def _place(self, member: SeenMember, partition: TopicPartition) -> tuple[bytes, int]:
+        shard = self._ledgers.shards.get(member.group_id)
+        topic = None if shard is None else shard.settings.image.topic(partition.topic)
+        return (NO_TOPIC_ID if topic is None else topic.topic_id), partition.partition
+
+    def shard_loaded(self, node: SeenNode, hosted: OffsetsPartition) -> None:
+        """What was committed and nobody was told may be lost with a node: the log says now what there is."""
+        for key, (offset, member_id, topic_id) in list(self._highest.items()):
+            group_id, topic, number = key
+            committed = offset_in(self._ledgers.group(group_id), topic, number, topic_id)
+            if committed < offset and self._told.get(key, NEVER) < offset:
+                self._highest[key] = (committed, member_id, topic_id)
+
+    def position(self, member: SeenMember, partition: TopicPartition, offset: int, why: str) -> None:
+        """Who must begin anew found a commit that points nowhere: of a topic of that name that is no more."""
+        if why == "reset":
+            self._drop((member.group_id, *partition))
+
+    # -- what the log takes
+
+    def _committed(self, ledger: GroupLedger, event: OffsetCommitted, shard: Shard) -> None:
+        if not event.member_id:
+            self._drop((event.group_id, event.topic, event.partition))
+            if (ledger.kind == "consumer" and ledger.natives) or (ledger.kind == "classic" and ledger.members):
+                self.broken(COMMIT_FENCED, f"{event.group_id} has members, and a commit of nobody's is accepted")
+            return
+        partition = TopicPartition(event.topic, event.partition)
+        place = (event.topic_id, event.partition)
+        reason: str | None = None
+        is_known = is_allowed = False
+        for sent in self._sent.get(event.member_id, {}).values():
+            if sent.offsets.get(partition) != event.offset:
+                continue
+            is_known = True
+            reason = ledger.why_no_commit(event.member_id, sent.epoch, place)
+            if reason is None or sent.accepted.get(partition, "") is not None:
+                sent.accepted[partition] = reason
+            is_allowed = is_allowed or reason is None
+        if is_known:
+            self.count(COMMIT_FENCED)
+            if not is_allowed:
+                self.broken(
+                    COMMIT_FENCED,
+                    f"{event.group_id}: the commit of {partition}@{event.offset} is accepted, but {reason}",
+                )
+        self._demand_ahead(event, partition)
+
+    def _demand_ahead(self, event: OffsetCommitted, partition: TopicPartition) -> None:
+        """A member's own commits may overtake each other on two connections; another's never go back behind them."""
+        if event.topic in self._renewed:
+            return
+        key = (event.group_id, event.topic, event.partition)
+        highest = self._highest.get(key)
+        self.count(COMMIT_NEVER_REWINDS)
+        if highest is not None and event.topic_id != highest[2]:
+            self._told.pop(key, None)
+            highest = None
+        if highest is None or event.offset >= highest[0]:
+            self._highest[key] = (event.offset, event.member_id, event.topic_id)
+        elif event.member_id != highest[1]:
+            self.broken(
+                COMMIT_NEVER_REWINDS,
+                f"{event.group_id}: {event.member_id} commits {partition}@{event.offset}, and {highest[1]} had "
+                f"committed {highest[0]}",
+            )
+
+    def _forgotten(self, _: GroupLedger, event: OffsetDeleted, __: Shard) -> None:
+        self._drop((event.group_id, event.topic, event.partition))
+
+    def _drop(self, key: tuple[str, str, int]) -> None:
+        self._highest.pop(key, None)
+        self._told.pop(key, None)
+
+
+__all__ = ["CommitChecker"]

@@ -1,0 +1,226 @@
+"""What members read: everything, in order, and nothing again that had been committed (at least once).
+
+For each partition of a group it is known how far records were handed out without a gap. Whoever gets the partition
+begins where the group's commit stood between then and its question; whoever commits has been handed out what it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from kohort.group.events import OffsetCommitted, OffsetDeleted
+from kohort.group.invariants import AT_LEAST_ONCE
+from kohort.group.shard import Shard
+from kohort.model.assignment import Partitions
+from kohort.model.ids import NO_TOPIC_ID, TopicPartition
+from kohort.sim.checks.checker import Checker
+from kohort.sim.checks.group_ledger import GroupLedger
+from kohort.sim.checks.world_ledgers import Ledgers
+from kohort.sim.kernel.world_observer import SeenMember, SeenNode
+
+if TYPE_CHECKING:
+    from kohort.node.groups.offsets_partition import OffsetsPartition
+
+NOTHING: Partitions = frozenset()
+NEVER = -1
+RENEWAL = "recreate topic"
+"""The fault that deletes a topic and creates one of the same name."""
+
+
+class Reading:
+    """One member reading one partition; `low` and `high` are the least and the most that was committed meanwhile."""
+
+    __slots__ = ("high", "low", "next_offset", "topic_id")
+
+    def __init__(self, topic_id: bytes, committed: int) -> None:
+        self.topic_id = topic_id
+        self.low = self.high = committed
+        self.next_offset = NEVER
+
+
+class ReadingChecker(Checker):
+    """AtLeastOnce."""
+
+    invariants = (AT_LEAST_ONCE,)
+
+    def __init__(self, ledgers: Ledgers) -> None:
+        super().__init__()
+        self._ledgers = ledgers
+        self._readings: dict[str, dict[TopicPartition, Reading]] = {}
+        """By member's name."""
+        self._owned: dict[str, Partitions] = {}
+        self._members: dict[str, SeenMember] = {}
+        self._reached: dict[tuple[str, TopicPartition, bytes], int] = {}
+        """By group, partition and topic: up to where records were handed out, without a gap."""
+        self._renewed: dict[str, None] = {}
+        """Topics that were made anew under their names: a position of the old one may pass for one of the new."""
+        ledgers.after(OffsetCommitted, self._committed)
+        ledgers.after(OffsetDeleted, self._forgotten)
+
+    def fault(self, name: str, subject: str, detail: str) -> None:
+        """Take note of topics that are deleted and created again (docs/gaps.md)."""
+        if name == RENEWAL:
+            self._renewed[subject] = None
+
+    # -- what is committed
+
+    def _committed(self, _: GroupLedger, event: OffsetCommitted, __: Shard) -> None:
+        partition = TopicPartition(event.topic, event.partition)
+        for name, readings in self._readings.items():
+            reading = readings.get(partition)
+            if reading is not None and self._members[name].group_id == event.group_id:
+                reading.low = min(reading.low, event.offset)
+                reading.high = max(reading.high, event.offset)
+        if not event.member_id:
+            # Somebody from outside moves the group: what it is moved past need not be read.
+            key = (event.group_id, partition, event.topic_id)
+            self._reached[key] = max(self._reached.get(key, event.offset), event.offset)
+
+    def _forgotten(self, _: GroupLedger, event: OffsetDeleted, __: Shard) -> None:
+        partition = TopicPartition(event.topic, event.partition)
+        for name, readings in self._readings.items():
+            reading = readings.get(partition)
+            if reading is not None and self._members[name].group_id == event.group_id:
+                reading.low = NEVER
+
+    def shard_loaded(self, node: SeenNode, hosted: OffsetsPartition) -> None:
+        """What the log holds now may be less than what was seen in it: a load is when that shows."""
+        for name, readings in self._readings.items():
+            ledger = self._ledgers.group(self._members[name].group_id)
+            for (topic, number), reading in readings.items():
+                committed = offset_in(ledger, topic, number, reading.topic_id)
+                reading.low = min(reading.low, committed)
+
+    # -- what members do
+
+    def owns(self, member: SeenMember, partitions: Partitions) -> None:
+        """Begin and end readings."""
+        name = member.name
+        before = self._owned.get(name, NOTHING)
+        readings = self._readings.setdefault(name, {})
+        for partition in sorted(before - partitions):
+            readings.pop(partition, None)
+        ledger = self._ledgers.group(member.group_id)
+        for partition in sorted(partitions - before):
+            topic_id = self._topic_id(member.group_id, partition.topic)
+            readings[partition] = Reading(topic_id, offset_in(ledger, *partition, topic_id))
+        self._owned[name] = partitions
+        self._members[name] = member
+
+    def position(self, member: SeenMember, partition: TopicPartition, offset: int, why: str) -> None:
+        """Compare where a member begins with what was committed."""
+        reading = self._readings.get(member.name, {}).get(partition)
+        if reading is None:
+            return  # it has given it up meanwhile
+        self.count(AT_LEAST_ONCE)
+        if reading.topic_id != self._topic_id(member.group_id, partition.topic):
+            reading.topic_id = self._topic_id(member.group_id, partition.topic)
+            reading.low = reading.high = NEVER  # the topic is another one of that name
+        elif partition.topic in self._renewed:
+            pass
+        elif why == "committed" and not reading.low <= offset <= reading.high:
+            self.broken(
+                AT_LEAST_ONCE,
+                f"{member.name} begins {partition} at {offset} as committed, and between {reading.low} and "
+                f"{reading.high} was committed since it got it",
+            )
+        elif why == "reset" and self._could_go_on(partition, reading):
+            self.broken(
+                AT_LEAST_ONCE,
+                f"{member.name} begins {partition} anew at {offset}, and {member.group_id} had committed {reading.low}",
+            )
+        key = (member.group_id, partition, reading.topic_id)
+        reached = self._reached.setdefault(key, offset)
+        if why == "committed" and offset > reached and partition.topic not in self._renewed:
+            self.broken(
+                AT_LEAST_ONCE,
+                f"{member.name} begins {partition} at {offset}, and {member.group_id} had read up to {reached} only",
+            )
+        if why != "committed":
+            self._reached[key] = max(reached, offset)
+        reading.next_offset = offset
+
+    def _could_go_on(self, partition: TopicPartition, reading: Reading) -> bool:
+        """Whether there was a commit ever since the member got the partition, and the log holds what follows it."""
+        if reading.low == NEVER or reading.next_offset != NEVER:
+            return False
+        for node in self._ledgers.nodes:
+            hosted = None if node.node is None else node.node.topics.partition(*partition)
+            if hosted is not None and hosted.topic.topic_id == reading.topic_id:
+                return hosted.log.log_start_offset <= reading.low and reading.high <= hosted.log.log_end_offset
+        return False
+
+    def delivered(self, member: SeenMember, partition: TopicPartition, first: int, next_offset: int) -> None:
+        """See that records follow on each other, for somebody who acts on their partition."""
+        self.count(AT_LEAST_ONCE)
+        reading = self._readings.get(member.name, {}).get(partition)
+        if reading is None:
+            self.broken(
+                AT_LEAST_ONCE, f"{member.name} hands out {partition}@{first}, and does not own the partition any more"
+            )
+        if reading.next_offset not in (NEVER, first):
+            self.broken(
+                AT_LEAST_ONCE, f"{member.name} hands out {partition}@{first}, and {reading.next_offset} was the next"
+            )
+        reading.next_offset = next_offset
+        key = (member.group_id, partition, reading.topic_id)
+        reached = self._reached.get(key, first)
+        if first <= reached < next_offset:
+            self._reached[key] = next_offset
+
+    def commit_sent(self, member: SeenMember, number: int, offsets: Mapping[TopicPartition, int]) -> None:
+        """See that a member has been handed out what it says it has read."""
+        for partition, offset in offsets.items():
+            reading = self._readings.get(member.name, {}).get(partition)
+            if reading is None or reading.next_offset == NEVER or partition.topic in self._renewed:
+                continue
+            self.count(AT_LEAST_ONCE)
+            if offset > reading.next_offset:
+                self.broken(
+                    AT_LEAST_ONCE,
+                    f"{member.name} commits {partition}@{offset}, and was handed out up to {reading.next_offset}",
+                )
+
+    def member_ended(self, member: SeenMember, how: str) -> None:
+        """Nothing is read by it any more."""
+        self._readings.pop(member.name, None)
+        self._owned.pop(member.name, None)
+
+    # -- the end
+
+    def ended(self) -> None:
+        """See that all that is in the logs was handed out to those who read it."""
+        for node in self._ledgers.nodes:
+            assert node.node is not None, "a node that runs is there"
+            for name, readings in sorted(self._readings.items()):
+                group_id = self._members[name].group_id
+                if self._ledgers.group(group_id).is_out(self._members[name].identity.member_id):
+                    continue  # its user has gone away, and what it had is another's
+                for partition, reading in sorted(readings.items()):
+                    hosted = node.node.topics.partition(*partition)
+                    if hosted is None or hosted.topic.topic_id != reading.topic_id or partition.topic in self._renewed:
+                        continue
+                    end = hosted.log.log_end_offset
+                    self.count(AT_LEAST_ONCE)
+                    if end > hosted.log.log_start_offset and reading.next_offset < end:
+                        self.broken(
+                            AT_LEAST_ONCE,
+                            f"{name} owns {partition} of {group_id} and has read up to {reading.next_offset} of {end}",
+                        )
+
+    def _topic_id(self, group_id: str, topic: str) -> bytes:
+        shard = self._ledgers.shards.get(group_id)
+        found = None if shard is None else shard.settings.image.topic(topic)
+        return NO_TOPIC_ID if found is None else found.topic_id
+
+
+def offset_in(ledger: GroupLedger, topic: str, number: int, topic_id: bytes) -> int:
+    """Return what the log says is committed for a partition of a topic, or NEVER."""
+    committed = ledger.commits.get((topic, number))
+    if committed is None or topic_id not in (committed.topic_id, NO_TOPIC_ID):
+        return NEVER
+    return committed.offset
+
+
+__all__ = ["ReadingChecker", "offset_in"]

@@ -1,0 +1,144 @@
+"""Who is a member: instances and the ids that they replaced, who leads, and that whoever is out is told so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kohort.group.consumer.events import ConsumerMemberStored
+from kohort.group.events import GroupStored, MemberAdded, StaticMemberReplaced
+from kohort.group.invariants import FENCED_IS_TOLD, LEADER_NEVER_ORPHANED, STATIC_SLOT_UNIQUE
+from kohort.group.shard import Shard
+from kohort.model.errors import ErrorCode
+from kohort.sim.checks.checker import Checker
+from kohort.sim.checks.group_ledger import GroupLedger
+from kohort.sim.checks.world_ledgers import Ledgers
+from kohort.sim.kernel.world_observer import SeenMember, SeenNode
+
+if TYPE_CHECKING:
+    from kohort.node.groups.offsets_partition import OffsetsPartition
+
+_MEMBERS_ONLY = frozenset({"Heartbeat", "SyncGroup", "ConsumerGroupHeartbeat"})
+"""Requests that only a member gets a good answer to."""
+
+
+class MembershipChecker(Checker):
+    """StaticSlotUnique, LeaderNeverOrphaned and FencedIsTold."""
+
+    invariants = (STATIC_SLOT_UNIQUE, LEADER_NEVER_ORPHANED, FENCED_IS_TOLD)
+
+    def __init__(self, ledgers: Ledgers) -> None:
+        super().__init__()
+        self._ledgers = ledgers
+        self._replaced: dict[tuple[str, str], str] = {}
+        """By group and member id that was replaced: the instance it was."""
+        self._lost: dict[tuple[str, str], tuple[int, str]] = {}
+        """By member's name and request: after how many loads it was sent by somebody who was out, and as whom."""
+        self._leaving: set[str] = set()
+        """Who leaves: to be gone already is as good."""
+        ledgers.before(GroupStored, self._generation_stored)
+        ledgers.before(MemberAdded, self._added)
+        ledgers.before(StaticMemberReplaced, self._static_replaced)
+        ledgers.before(ConsumerMemberStored, self._native_stored)
+
+    def shard_loaded(self, node: SeenNode, hosted: OffsetsPartition) -> None:
+        """A replacement that waited for a round is forgotten in a crash: its old id is the member again."""
+        for group_id, member_id in list(self._replaced):
+            ledger = self._ledgers.group(group_id)
+            if member_id in ledger.members or member_id in ledger.natives:
+                del self._replaced[group_id, member_id]
+
+    # -- instances and leaders
+
+    def _generation_stored(self, ledger: GroupLedger, event: GroupStored, _: Shard) -> None:
+        slots: dict[str, str] = {}
+        for stored in event.members:
+            self._demand_fresh(event.group_id, stored.member_id)
+            if stored.instance_id is None:
+                continue
+            other = slots.setdefault(stored.instance_id, stored.member_id)
+            self.count(STATIC_SLOT_UNIQUE)
+            if other != stored.member_id:
+                self._shared(event.group_id, stored.instance_id, other, stored.member_id)
+        self.count(LEADER_NEVER_ORPHANED)
+        is_orphaned = event.leader is not None and all(event.leader != stored.member_id for stored in event.members)
+        if is_orphaned or (event.leader is None and not event.is_synced):
+            self.broken(
+                LEADER_NEVER_ORPHANED,
+                f"{event.group_id}: generation {event.generation} is led by {event.leader}, which is not in it",
+            )
+        for member_id, stored in ledger.members.items():
+            if stored.instance_id is not None and slots.get(stored.instance_id, member_id) != member_id:
+                self._replaced[event.group_id, member_id] = stored.instance_id
+
+    def _added(self, _: GroupLedger, event: MemberAdded, __: Shard) -> None:
+        self._demand_fresh(event.group_id, event.member_id)
+
+    def _static_replaced(self, _: GroupLedger, event: StaticMemberReplaced, __: Shard) -> None:
+        self._demand_fresh(event.group_id, event.member_id)
+        self._replaced[event.group_id, event.old_member_id] = event.instance_id
+
+    def _native_stored(self, ledger: GroupLedger, event: ConsumerMemberStored, _: Shard) -> None:
+        self._demand_fresh(event.group_id, event.member_id)
+        if event.instance_id is None:
+            return
+        self.count(STATIC_SLOT_UNIQUE)
+        for member_id, member in ledger.natives.items():
+            if member.instance_id == event.instance_id and member_id != event.member_id:
+                self._shared(event.group_id, event.instance_id, member_id, event.member_id)
+
+    def _demand_fresh(self, group_id: str, member_id: str) -> None:
+        instance_id = self._replaced.get((group_id, member_id))
+        if instance_id is not None:
+            self.broken(
+                STATIC_SLOT_UNIQUE, f"{group_id}: {member_id} was replaced as {instance_id}, and is a member again"
+            )
+
+    def _shared(self, group_id: str, instance_id: str, one: str, other: str) -> None:
+        self.broken(STATIC_SLOT_UNIQUE, f"{group_id}: instance {instance_id} is both {one} and {other}")
+
+    # -- what outsiders are told
+
+    def asked(self, member: SeenMember, request: str, detail: str) -> None:
+        """Note a request of somebody who is out."""
+        if request not in _MEMBERS_ONLY or member.name in self._leaving:
+            return
+        epoch, member_id = member.identity
+        ledger = self._ledgers.groups.get(member.group_id)
+        key = member.name, request
+        if ledger is not None:
+            ledger.hear(member_id, epoch)
+        if epoch > 0 and ledger is not None and ledger.kind and ledger.is_out(member_id):
+            self._lost[key] = (self._ledgers.loads, member_id)
+        else:
+            self._lost.pop(key, None)
+
+    def answered(self, member: SeenMember, request: str, error: ErrorCode, detail: str) -> None:
+        """Compare the answer to it."""
+        lost = self._lost.pop((member.name, request), None)
+        if lost is None:
+            return
+        loads, member_id = lost
+        ledger = self._ledgers.group(member.group_id)
+        if loads != self._ledgers.loads or not ledger.is_out(member_id):
+            return  # a crash has forgotten that it was put out
+        self.count(FENCED_IS_TOLD)
+        if error is ErrorCode.NONE:
+            self.broken(
+                FENCED_IS_TOLD, f"{member.name} ({member_id}) is out of {member.group_id}, and its {request} succeeds"
+            )
+
+    def member_moved(self, member: SeenMember, state: str, cause: str) -> None:
+        """Note who leaves, and who does not any more."""
+        if state == "leaving":
+            self._leaving.add(member.name)
+        else:
+            self._leaving.discard(member.name)
+
+    def member_ended(self, member: SeenMember, how: str) -> None:
+        """Forget its requests."""
+        self._leaving.discard(member.name)
+        for request in sorted(_MEMBERS_ONLY):
+            self._lost.pop((member.name, request), None)
+
+
+__all__ = ["MembershipChecker"]

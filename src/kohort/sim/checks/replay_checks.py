@@ -1,0 +1,175 @@
+"""A group is a function of its log: whoever folds it, from whatever a legal cleaning left, finds the state that lives.
+
+The log is read from its bytes. Of each key in a drawn stretch from its start only the last record stays, and of old
+tombstones none: so much a cleaner may have done at this moment. What is soft is not compared; of a classic group that
+gathers, only its stored generation is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+from kohort.group.classic.group import ClassicGroup, Phase
+from kohort.group.consumer.events import GroupConverted
+from kohort.group.hard_state import differences
+from kohort.group.invariants import REPLAY_EQUALS_LIVE
+from kohort.group.shard import Shard
+from kohort.log.group_records import GROUP_METADATA
+from kohort.log.group_replay import compacted, folded, raced, records_of
+from kohort.log.offsets_topic import CorruptOffsetsRecord
+from kohort.node.groups.offsets_partition import OffsetsPartition, Status
+from kohort.sim.checks.checker import Checker
+from kohort.sim.checks.group_ledger import GroupLedger
+from kohort.sim.checks.world_ledgers import Ledgers, hosted_by, undisturbed
+from kohort.sim.kernel.world_observer import SeenNode
+from kohort.wire.record_batches import Record
+
+RACES = 0.3
+"""How many of the foldings are those of a load that a cleaner overtakes."""
+
+_RACES_AFTER_A_WAY_BACK = 4
+"""How many more of those there are once a group has gone to the consumer protocol and back: loads failed there."""
+
+_STEPS = (40, 160)
+"""After how many steps of the world that touched a group it is folded anew, at least and at most."""
+
+_CLASSIC = GROUP_METADATA.to_bytes(2, "big")
+"""How the key of a classic group's record begins."""
+
+Ledger = dict[str, GroupLedger]
+
+
+class ReplayChecker(Checker):
+    """ReplayEqualsLive."""
+
+    invariants = (REPLAY_EQUALS_LIVE,)
+
+    def __init__(self, ledgers: Ledgers, random: Random) -> None:
+        super().__init__()
+        self._ledgers = ledgers
+        self._random = random
+        self._pause = random.randint(*_STEPS)
+        self._races = 0
+        ledgers.after(GroupConverted, self._converted)
+        self._left: dict[int, tuple[Shard, Ledger]] = {}
+        """By offsets partition, how a node that stopped in good order or was killed left it."""
+
+    def stepped(self) -> None:
+        """Fold the logs now and then."""
+        if not self._ledgers.touched:
+            return
+        self._pause -= 1
+        if self._pause <= 0:
+            self._pause = self._random.randint(*_STEPS)
+            self._fold_all()
+
+    def _converted(self, _: GroupLedger, event: GroupConverted, __: Shard) -> None:
+        """A group that has changed its type has two kinds of records in the log: fold it soon."""
+        self._pause = min(self._pause, 2)
+        if not event.is_consumer:
+            self._races = _RACES_AFTER_A_WAY_BACK
+
+    def node_stopped(self, node: SeenNode, how: str) -> None:
+        """Fold the logs, and remember what the next load must find: only a loss of power may take something away."""
+        self._left.clear()
+        if node.node is None:
+            return
+        for hosted in hosted_by(node.node):
+            if hosted.status is not Status.ACTIVE:
+                continue
+            self._fold(node, hosted)
+            if how != "power loss":
+                self._left[hosted.partition.index] = (hosted.shard, dict(self._ledgers.groups))
+
+    def shard_loaded(self, node: SeenNode, hosted: OffsetsPartition) -> None:
+        """Compare what was loaded with what was left."""
+        left = self._left.pop(hosted.partition.index, None)
+        if left is not None and hosted.status is Status.ACTIVE:
+            self._compare(*left, hosted.shard, "a restart")
+
+    def ended(self) -> None:
+        """Fold the logs a last time."""
+        self._fold_all()
+
+    def _fold_all(self) -> None:
+        for node in self._ledgers.nodes:
+            if node.node is not None:
+                for hosted in hosted_by(node.node):
+                    if hosted.status is Status.ACTIVE:
+                        self._fold(node, hosted)
+                        for _ in range(self._races):
+                            self._fold(node, hosted, races=1.0)
+        self._races = 0
+
+    def _fold(self, node: SeenNode, hosted: OffsetsPartition, races: float = RACES) -> None:
+        with undisturbed(node):
+            rows = list(records_of(hosted.partition.log))
+        clean = self._random.randint(0, len(rows))
+        if self._random.random() < races:
+            met = self._meeting(rows, clean)
+            how = f"a cleaning that a load meets at the {met}th of {len(rows)} records"
+            left = raced(rows, met)
+        else:
+            horizon = self._random.randint(0, clean)
+            how = f"a cleaning of {clean} of {len(rows)} records, and of tombstones before the {horizon}th"
+            left = compacted(rows, clean, horizon)
+        try:
+            shard = folded(left, hosted.settings)
+        except (AssertionError, CorruptOffsetsRecord) as error:
+            self.broken(REPLAY_EQUALS_LIVE, f"after {how} the log cannot be folded: {error}")
+        self._compare(hosted.shard, self._ledgers.groups, shard, how)
+
+    def _meeting(self, rows: Sequence[Record], anywhere: int) -> int:
+        """Return how far a load has come: anywhere, or just past one of the few records of a classic group."""
+        past = [position for position, row in enumerate(rows, 1) if row.key is not None and row.key[:2] == _CLASSIC]
+        return self._random.choice(past) if past and self._random.random() < 0.5 else anywhere
+
+    def _compare(self, live: Shard, ledgers: Ledger, shard: Shard, how: str) -> None:
+        self.count(REPLAY_EQUALS_LIVE)
+        found = difference(live, ledgers, shard)
+        if found is not None:
+            self.broken(REPLAY_EQUALS_LIVE, f"after {how}: {found}")
+
+
+# -- comparing
+
+
+def difference(live: Shard, ledgers: Ledger, shard: Shard) -> str | None:
+    """Return in what a folded shard differs from the live one, in what is hard; None if in nothing."""
+    if found := differences(live, shard):
+        return found[0]
+    for group_id in sorted(live.groups):
+        group, other = live.groups[group_id], shard.groups.get(group_id)
+        if isinstance(group, ClassicGroup) and (other is None or isinstance(other, ClassicGroup)):
+            text = _classic_difference(ledgers.get(group_id), other)
+            if text is not None:
+                return f"{group_id}: {text}"
+    return None
+
+
+def _classic_difference(ledger: GroupLedger | None, other: ClassicGroup | None) -> str | None:
+    """Compare with what was stored last: of a group that gathers, the live state does not tell."""
+    if ledger is None or ledger.kind != "classic":
+        return None if other is None or not other.members else f"members {sorted(other.members)} in the log alone"
+    if other is None:
+        return f"generation {ledger.generation} was stored, and is not in the log"
+    if other.generation != ledger.generation:
+        return f"generation {ledger.generation} was stored, and the log says {other.generation}"
+    expected = Phase.EMPTY if not ledger.members else Phase.STABLE if ledger.is_synced else Phase.COMPLETING_REBALANCE
+    if other.phase is not expected:
+        return f"{expected} was stored, and the log says {other.phase}"
+    if ledger.members.keys() != other.members.keys():
+        return f"members {sorted(ledger.members)} were stored, and the log says {sorted(other.members)}"
+    for member_id, stored in ledger.members.items():
+        member = other.members[member_id]
+        shown = (stored.instance_id, stored.session_timeout_ms, stored.subscription, stored.assignment)
+        found = (
+            member.instance_id, member.session_timeout_ms, member.metadata(other.protocol_name), member.assignment
+        )  # fmt: skip
+        if shown != found:
+            return f"{member_id} was stored as {shown}, and the log says {found}"
+    return None
+
+
+__all__ = ["ReplayChecker"]

@@ -1,0 +1,163 @@
+"""The whole state of a shard and its node, at drawn events: the rules of `group/invariants`, who waits, what stays."""
+
+from __future__ import annotations
+
+from random import Random
+
+from kohort.group.classic.group import ClassicGroup
+from kohort.group.consumer.group import ConsumerGroup
+from kohort.group.invariants import (
+    BOUNDED_MEMORY,
+    CATALOGUE,
+    COUNTS_AGREE,
+    EVERY_PARKED_REPLY_ANSWERED,
+    Invariant,
+    broken,
+    needed_by,
+    violations,
+    waiting,
+)
+from kohort.group.shard import Shard
+from kohort.node.groups.offsets_partition import OffsetsPartition, Status
+from kohort.node.node import Node
+from kohort.sim.checks.checker import Checker
+from kohort.sim.checks.world_ledgers import Ledgers, hosted_by
+from kohort.sim.kernel.world_observer import SeenNode
+
+LONGEST_PAUSE = 3
+"""After how many steps that touched a group its state is looked at, at the latest."""
+
+SPARE = 16
+"""What a node keeps beside its groups: its own timers, and what is about to be forgotten."""
+
+TIMERS_OF_A_MEMBER, TIMERS_OF_A_GROUP = 4, 6
+
+_OF_STATE = tuple(each for each in CATALOGUE if each.classic is not None or each.consumer is not None)
+
+
+class StateChecker(Checker):
+    """Everything that speaks of a state alone, and BoundedMemory."""
+
+    invariants = (*_OF_STATE, BOUNDED_MEMORY)
+
+    def __init__(self, ledgers: Ledgers, random: Random) -> None:
+        super().__init__()
+        self._ledgers = ledgers
+        self._partitions: dict[str, int] = {}
+        """How many partitions each topic has had."""
+        self._random = random
+        self._pause = 1
+
+    def stepped(self) -> None:
+        """Look at the groups that this step touched, now and then."""
+        touched = self._ledgers.touched
+        if not touched:
+            return
+        self._pause -= 1
+        if self._pause > 0:
+            touched.clear()
+            return
+        self._pause = self._random.randint(1, LONGEST_PAUSE)
+        for group_id, shard in touched.items():
+            self._look_at(shard, group_id)
+        touched.clear()
+        for node in self._ledgers.nodes:
+            if node.node is not None:
+                self._look_inside(node.node)
+
+    def node_stopped(self, node: SeenNode, how: str) -> None:
+        """Look at everything before it goes."""
+        if node.node is not None:
+            self._look_at_all(node.node)
+
+    def shard_loaded(self, node: SeenNode, hosted: OffsetsPartition) -> None:
+        """A shard that was folded from its log keeps every rule that a live one does."""
+        self._look_at_whole(hosted)
+
+    def ended(self) -> None:
+        """Look at everything."""
+        for node in self._ledgers.nodes:
+            assert node.node is not None, "a node that runs is there"
+            self._look_at_all(node.node)
+
+    # -- looking
+
+    def _look_at(self, shard: Shard, group_id: str) -> None:
+        for invariant in _OF_STATE:
+            self.count(invariant)
+        for invariant, text in broken(shard, group_id):
+            self.broken(invariant, text)
+
+    def _look_at_all(self, node: Node) -> None:
+        for hosted in hosted_by(node):
+            self._look_at_whole(hosted)
+        self._look_inside(node)
+
+    def _look_at_whole(self, hosted: OffsetsPartition) -> None:
+        if hosted.status is not Status.ACTIVE:
+            return
+        for invariant in _OF_STATE:
+            self.count(invariant)
+        for text in violations(hosted.shard):
+            name, _, sentence = text.partition(": ")
+            self.broken(_named(name), sentence)
+
+    def _look_inside(self, node: Node) -> None:
+        partitions = hosted_by(node)
+        if not partitions:
+            return
+        coordinator = node.coordinator
+        expected = set()
+        members = groups = pending = 0
+        for hosted in partitions:
+            if hosted.status is not Status.ACTIVE:
+                continue
+            expected |= waiting(hosted.shard)
+            for group_id, group in hosted.shard.groups.items():
+                groups += 1
+                members += len(group.members)
+                pending += len(group.pending) if isinstance(group, ClassicGroup) else 0
+                self._demand_timers(group_id, group, node)
+        self.count(EVERY_PARKED_REPLY_ANSWERED)
+        if expected != set(coordinator.parked):
+            surplus = sorted(set(coordinator.parked) - expected)
+            missing = sorted(expected - set(coordinator.parked))
+            self.broken(
+                EVERY_PARKED_REPLY_ANSWERED, f"{surplus} wait for nothing, and {missing} should wait and do not"
+            )
+        self._demand_bounds(node, members, groups, pending)
+
+    def _demand_bounds(self, node: Node, members: int, groups: int, pending: int) -> None:
+        self.count(BOUNDED_MEMORY)
+        coordinator = node.coordinator
+        waits = sum(len(connection.outstanding) for connection in node.connections)
+        bound = members * TIMERS_OF_A_MEMBER + pending + groups * TIMERS_OF_A_GROUP + waits + SPARE
+        if len(node.timers) > bound:
+            self.broken(BOUNDED_MEMORY, f"{len(node.timers)} timers for {members} members of {groups} groups")
+        if coordinator.remembered > members + SPARE:
+            self.broken(BOUNDED_MEMORY, f"heartbeats of {coordinator.remembered} are remembered, of {members} members")
+        if coordinator.kept > waits:
+            self.broken(BOUNDED_MEMORY, f"{coordinator.kept} heartbeats are kept, and {waits} requests wait")
+        # A group that could not be loaded when a topic went keeps what it had committed of it (docs/gaps.md).
+        for topic in node.topics:
+            self._partitions[topic.name] = max(self._partitions.get(topic.name, 0), len(topic.partitions))
+        partitions = sum(self._partitions.values())
+        for hosted in hosted_by(node):
+            for group_id, offsets in hosted.shard.offsets.items():
+                if len(offsets) > partitions:
+                    self.broken(
+                        BOUNDED_MEMORY, f"{group_id}: {len(offsets)} commits are kept, of {partitions} partitions"
+                    )
+
+    def _demand_timers(self, group_id: str, group: ClassicGroup | ConsumerGroup, node: Node) -> None:
+        self.count(EVERY_PARKED_REPLY_ANSWERED)
+        for timer in needed_by(group):
+            if timer not in node.timers:
+                self.broken(EVERY_PARKED_REPLY_ANSWERED, f"{group_id}: nothing ends a wait, {timer} is not armed")
+
+
+def _named(name: str) -> Invariant:
+    return next((each for each in CATALOGUE if each.name == name), COUNTS_AGREE)
+
+
+__all__ = ["StateChecker"]

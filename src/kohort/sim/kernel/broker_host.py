@@ -1,0 +1,179 @@
+"""A broker of a world: a node with its disk on a host, listening on the simulated network.
+
+What `net.server` and `broker` do around a node is done here in virtual time: bytes in, bytes out, a flush after each
+batch of input, a tick when the node asks for one. A process that is killed leaves its disk as the system had it;
+without power the disk forgets what was not flushed, and may tear what was being written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+
+from kohort.log.disk import StorageError
+from kohort.log.memory_disk import MemoryDisk
+from kohort.node.client_connection import Buffer
+from kohort.node.configuration.config import Config
+from kohort.node.node import Node
+from kohort.sim.kernel.host import Alarm, Host
+from kohort.sim.kernel.network import Address, End, Network
+from kohort.sim.kernel.world_observer import Observer
+
+
+class NodeHost:
+    """One broker. `flush_us` is what bringing a batch to the disk takes; `settings` are the broker's."""
+
+    def __init__(
+        self,
+        host: Host,
+        network: Network,
+        address: Address,
+        random: Random,
+        observer: Observer,
+        settings: Mapping[str, str],
+        disk: MemoryDisk | None = None,
+    ) -> None:
+        self.name = host.name
+        self.host = host
+        self.address = address
+        self.node: Node | None = None
+        self.disk = MemoryDisk() if disk is None else disk
+        self.settings = dict(settings)
+        self.flush_us = 100
+        self.failure: StorageError | None = None
+        """Why the node could not start."""
+        self._network = network
+        self._random = random
+        self._observer = observer
+        self._alarm = Alarm(host, self._tick)
+        self._is_flush_due = False
+
+    # -- life
+
+    def start(self) -> bool:
+        """Boot the process, replay the disk and listen. Return False, with `failure`, where the disk has objections."""
+        assert self.node is None, "a node runs once"
+        self.host.boot()
+        now_ms = self.host.now_ms()
+        try:
+            node = Node(Config.parse(self.settings), self.disk, self._random.randbytes, now_ms)
+            node.advertised = self.address
+            node.load_witness = lambda hosted: self._observer.shard_loaded(self, hosted)
+            node.witness = lambda shard, event, at_ms: self._observer.group_event(self, shard, event, at_ms)
+            node.start(now_ms)
+        except StorageError as error:
+            self.failure = error
+            self.host.kill()
+            return False
+        self.failure, self.node = None, node
+        self._alarm.forget()
+        self._is_flush_due = False
+        self._network.listen(self.address, self.host, self._accept)
+        self._observer.node_started(self)
+        self._watch()
+        return True
+
+    def stop(self) -> None:
+        """Stop in good order: everything is flushed, connections are closed after what is still to be said."""
+        if self.node is None:
+            return
+        node = self.node
+        self._observer.node_stopped(self, "stop")
+        try:
+            node.stop(self.host.now_ms())
+        except StorageError as error:
+            self.failure = error
+        self._end()
+
+    def kill(self) -> None:
+        """End the process where it stands: what it had written is in the system's hands, and stays."""
+        if self.node is None:
+            return
+        self._observer.node_stopped(self, "kill")
+        self._end()
+
+    def end(self, how: str) -> None:
+        """End by the name of a fault: `kill`, `stop` or `power loss`."""
+        {"kill": self.kill, "stop": self.stop, "power loss": self.lose_power}[how]()
+
+    def lose_power(self) -> None:
+        """End the machine: nobody is told, and of the disk only what was flushed is certain."""
+        if self.node is None:
+            return
+        self._observer.node_stopped(self, "power loss")
+        self._network.close_all(self.host, silently=True)
+        self._end()
+        self._tear()
+
+    def _tear(self) -> None:
+        """Keep of each file's unflushed bytes a beginning, of any length: writes reach the medium when they do."""
+        for path in sorted(self.disk.files):
+            file = self.disk.files[path]
+            if file.size > file.flushed:
+                self.disk.tear(path, self._random.randint(file.flushed, file.size))
+
+    def _end(self) -> None:
+        self.node = None
+        self._network.close_all(self.host)
+        self.host.kill()
+
+    # -- the node's surroundings
+
+    def _accept(self, end: End) -> None:
+        node = self.node
+        if node is None or not end.is_open:
+            return
+
+        def send(buffers: list[Buffer]) -> None:
+            end.send(buffers[0] if len(buffers) == 1 and type(buffers[0]) is bytes else b"".join(buffers))
+
+        def close(_: str) -> None:
+            end.close()
+
+        def throttle(is_on: bool) -> None:
+            (end.pause_reading if is_on else end.resume_reading)()
+
+        connection = node.open_connection(end.peer_host, send, close, throttle)
+        now_ms, watch = self.host.now_ms, self._watch
+
+        def receive(chunk: bytes) -> None:
+            node.receive(connection, chunk, now_ms())
+            watch()
+
+        def lost(_: str) -> None:
+            node.drop_connection(connection, now_ms())
+            watch()
+
+        end.on_bytes, end.on_closed = receive, lost
+        watch()
+
+    def _watch(self) -> None:
+        """After the node was entered: see when it wants to be entered next."""
+        node = self.node
+        if node is None:
+            return
+        if not self._is_flush_due and node.needs_flush:
+            self._is_flush_due = True
+            self.host.after_us(self.flush_us, self._flush)
+        self._alarm.set(node.next_deadline_ms())
+
+    def _tick(self) -> None:
+        if self.node is not None:
+            self.node.tick(self.host.now_ms())
+            self._watch()
+
+    def _flush(self) -> None:
+        self._is_flush_due = False
+        if self.node is not None:
+            self.node.flush(self.host.now_ms())
+            self._watch()
+
+    # -- faults of the disk
+
+    def fail_disk(self, fault: Callable[[str, str], None] | None) -> None:
+        """Have a function object to operations of the disk (operation, path), or with None let it work again."""
+        self.disk.fault = fault
+
+    def fill_disk(self, spare: int | None) -> None:
+        """Leave only so many bytes of space, or with None as much as anybody wants."""
+        self.disk.capacity = None if spare is None else self.disk.used + spare

@@ -1,0 +1,198 @@
+"""What is to be seen of a world while it runs: the hooks that checkers, traces, pictures and counters implement.
+
+An observer changes nothing. The base class sees everything and does nothing; a hook that no observer overrides costs
+nothing. Partitions are sets of `TopicPartition`; `now_us` of the scheduler is the time of whatever is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kohort.group.events import Event
+from kohort.group.shard import Shard
+from kohort.member.effects import Callback
+from kohort.member.identity import Identity
+from kohort.model.assignment import Partitions
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from kohort.node.groups.offsets_partition import OffsetsPartition
+    from kohort.node.node import Node
+    from kohort.sim.kernel.scheduler import Scheduler
+
+
+class SeenMember(Protocol):
+    """A member as observers know it, whichever client it is."""
+
+    @property
+    def name(self) -> str:
+        """What the world calls it; it keeps that over restarts of its process."""
+        ...
+
+    @property
+    def group_id(self) -> str:
+        """Its group."""
+        ...
+
+    @property
+    def kind(self) -> str:
+        """`eager`, `cooperative`, `consumer`, …: which protocol, for the trace."""
+        ...
+
+    @property
+    def instance_id(self) -> str | None:
+        """Its `group.instance.id`."""
+        ...
+
+    @property
+    def identity(self) -> Identity:
+        """Its member id with the generation or epoch that it shows; empty before it joined."""
+        ...
+
+
+class SeenNode(Protocol):
+    """A node as observers know it: it has a name, and while it runs a `Node`."""
+
+    @property
+    def name(self) -> str:
+        """What the world calls it."""
+        ...
+
+    @property
+    def node(self) -> Node | None:
+        """The running node, None while the process is down."""
+        ...
+
+
+class Observer:
+    """Sees a world; override what matters."""
+
+    # -- the world
+
+    def began(self, scheduler: Scheduler) -> None:
+        """See the world begin, before anything happens in it."""
+
+    def stepped(self) -> None:
+        """See that one action of the scheduler has run; called after each."""
+
+    def fault(self, name: str, subject: str, detail: str) -> None:
+        """See a fault begin or end, or the world change: `power loss` of `n1`, `topic grown` …"""
+
+    def healed(self) -> None:
+        """See the faults end: from here on everything must converge."""
+
+    def ended(self) -> None:
+        """See the world's end, when everything has had its time to converge."""
+
+    # -- nodes
+
+    def node_started(self, node: SeenNode) -> None:
+        """See a node that has replayed its disk and listens."""
+
+    def node_stopped(self, node: SeenNode, how: str) -> None:
+        """See a node end (`kill`, `power loss`, `stop`), while its last state can still be looked at."""
+
+    def shard_loaded(self, node: SeenNode, hosted: OffsetsPartition) -> None:
+        """See an offsets partition that was replayed, at a start or after a failed flush; its groups follow."""
+
+    def group_event(self, node: SeenNode, shard: Shard, event: Event, now_ms: int) -> None:
+        """See an event that has been applied to a shard of a node by a decision (not by replay)."""
+
+    # -- members
+
+    def member_started(self, member: SeenMember) -> None:
+        """See a member's process begin."""
+
+    def configured(self, member: SeenMember, longest_gap_ms: int) -> None:
+        """See how much time may lie between two heartbeats of a member that begins (classic)."""
+
+    def closing(self, member: SeenMember, finished: Mapping[TopicPartition, int]) -> None:
+        """See a member's user close it, with what it has finished and no commit has been answered for."""
+
+    def member_ended(self, member: SeenMember, how: str) -> None:
+        """See it end: `closed`, `killed`, or `failed: …`. It acts no more from here on."""
+
+    def member_moved(self, member: SeenMember, state: str, cause: str) -> None:
+        """See a member's state machine enter another state."""
+
+    def callback_began(self, member: SeenMember, callback: Callback, partitions: Partitions, cause: str) -> None:
+        """See a rebalance callback begin."""
+
+    def callback_ended(self, member: SeenMember, callback: Callback, partitions: Partitions, error: str | None) -> None:
+        """See it end."""
+
+    def contract_broken(self, member: SeenMember, sentence: str) -> None:
+        """See that a member's machine asked for what its listener or its assignor may rely on not to happen."""
+
+    def owns(self, member: SeenMember, partitions: Partitions) -> None:
+        """See what a member acts on from here: told at each change, and empty when its process ends."""
+
+    def delivered(self, member: SeenMember, partition: TopicPartition, first: int, next_offset: int) -> None:
+        """See records handed to the application: offsets from `first` up to, without, `next_offset`."""
+
+    def position(self, member: SeenMember, partition: TopicPartition, offset: int, why: str) -> None:
+        """See from where a member will read a partition: `committed`, `reset`, `seek`."""
+
+    def commit_shows(self, member: SeenMember, number: int, identity: Identity) -> None:
+        """See as whom a commit is sent, where that is not who the member is now; told just before it."""
+
+    def commit_sent(self, member: SeenMember, number: int, offsets: Mapping[TopicPartition, int]) -> None:
+        """See a commit leave; its identity is the member's of now. `number` names it among the member's."""
+
+    def commit_answered(
+        self,
+        member: SeenMember,
+        number: int,
+        offsets: Mapping[TopicPartition, int],
+        errors: Mapping[TopicPartition, ErrorCode],
+    ) -> None:
+        """See what became of it. A commit without an answer is answered REQUEST_TIMED_OUT or NETWORK_EXCEPTION."""
+
+    def subscribed(self, member: SeenMember, topics: tuple[str, ...]) -> None:
+        """See which topics a JoinGroup names, just before it is asked; for heartbeats, where they are new."""
+
+    def asked(self, member: SeenMember, request: str, detail: str) -> None:
+        """See a group request leave a member."""
+
+    def answered(self, member: SeenMember, request: str, error: ErrorCode, detail: str) -> None:
+        """See its answer arrive."""
+
+    # -- records
+
+    def produced(self, partition: TopicPartition, offset: int, count: int) -> None:
+        """See records acknowledged by the broker: `count` of them from `offset` on."""
+
+
+HOOKS = tuple(name for name in vars(Observer) if not name.startswith("_"))
+
+
+class Observers(Observer):
+    """Passes everything on, in order, to those who look at it."""
+
+    def __init__(self, observers: Iterable[Observer] = ()) -> None:
+        self._observers: list[Observer] = []
+        for observer in observers:
+            self.add(observer)
+
+    def add(self, observer: Observer) -> None:
+        """Let one more see everything from here on."""
+        self._observers.append(observer)
+        for name in HOOKS:
+            self.__dict__[name] = self._all_of(name)
+
+    def _all_of(self, name: str) -> Callable[..., None]:
+        hooks = [
+            getattr(each, name) for each in self._observers if getattr(type(each), name) is not getattr(Observer, name)
+        ]
+        if not hooks:
+            return getattr(Observer, name).__get__(self)  # type: ignore[no-any-return]
+        if len(hooks) == 1:
+            return hooks[0]  # type: ignore[no-any-return]
+
+        def tell_all(*arguments: Any) -> None:
+            for hook in hooks:
+                hook(*arguments)
+
+        return tell_all

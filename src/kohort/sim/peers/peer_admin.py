@@ -1,0 +1,155 @@
+"""Whoever administers a world: topics come and go, offsets are reset, groups deleted, by the requests of real tools.
+
+Each request is sent once, on a connection of its own; where nobody answers, nothing has been asked, or perhaps it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kohort.model.errors import ErrorCode
+from kohort.model.subscription import Subscription
+from kohort.sim.kernel.host import Host
+from kohort.sim.kernel.network import Address, End, Network
+from kohort.sim.peers.client_kinds import ASSIGNORS
+from kohort.wire.apis import Api, response_class
+from kohort.wire.consumer_protocol import encode_subscription
+from kohort.wire.frames import FrameSplitter, decode_response, gather_request
+from kohort.wire.message import Message
+from kohort.wire.messages import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteGroupsRequest,
+    DeleteTopicsRequest,
+    IncrementalAlterConfigsRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+)
+
+GROUP_RESOURCE = 32
+SET = 0
+LIMIT = 1 << 20
+TIMEOUT_MS = 10_000
+
+Answered = Callable[[str], None]
+"""Called with the name of the error code, or with why there is no answer."""
+
+
+class Operator:
+    """One person with the admin tools. `where` answers the address of the node that lives."""
+
+    def __init__(self, host: Host, network: Network, where: Callable[[], Address | None]) -> None:
+        self._host = host
+        self._network = network
+        self._where = where
+
+    # -- what is asked
+
+    def create_topic(self, name: str, partitions: int, answered: Answered) -> None:
+        """Create a topic."""
+        topic = CreateTopicsRequest.Topic(name=name, num_partitions=partitions, replication_factor=1)
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
+        self._ask(request, 7, lambda answer: answer.topics[0].error_code, answered)
+
+    def grow_topic(self, name: str, partitions: int, answered: Answered) -> None:
+        """Give a topic more partitions."""
+        topic = CreatePartitionsRequest.Topic(name=name, count=partitions, assignments=None)
+        request = CreatePartitionsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
+        self._ask(request, 3, lambda answer: answer.results[0].error_code, answered)
+
+    def delete_topic(self, name: str, answered: Answered) -> None:
+        """Delete a topic."""
+        request = DeleteTopicsRequest(topic_names=[name], timeout_ms=TIMEOUT_MS)
+        self._ask(request, 5, lambda answer: answer.responses[0].error_code, answered)
+
+    def delete_offsets(self, group: str, topic: str, partitions: int, answered: Answered) -> None:
+        """Delete what a group has committed of a topic."""
+        parts = [OffsetDeleteRequest.Topic.Partition(partition_index=index) for index in range(partitions)]
+        request = OffsetDeleteRequest(group_id=group, topics=[OffsetDeleteRequest.Topic(name=topic, partitions=parts)])
+        self._ask(request, 0, _first_error, answered)
+
+    def delete_group(self, group: str, answered: Answered) -> None:
+        """Delete a group."""
+        request = DeleteGroupsRequest(groups_names=[group])
+        self._ask(request, 2, lambda answer: answer.results[0].error_code, answered)
+
+    def reset_offsets(self, group: str, topic: str, partitions: int, answered: Answered) -> None:
+        """Have a group read a topic from its beginning; a group with members refuses that."""
+        parts = [
+            OffsetCommitRequest.Topic.Partition(partition_index=index, committed_offset=0)
+            for index in range(partitions)
+        ]
+        request = OffsetCommitRequest(group_id=group, topics=[OffsetCommitRequest.Topic(name=topic, partitions=parts)])
+        self._ask(request, 8, lambda answer: answer.topics[0].partitions[0].error_code, answered)
+
+    def configure_group(self, group: str, name: str, value: str, answered: Answered) -> None:
+        """Set one of a group's own settings."""
+        resource = IncrementalAlterConfigsRequest.Resource(
+            resource_type=GROUP_RESOURCE,
+            resource_name=group,
+            configs=[IncrementalAlterConfigsRequest.Resource.Config(name=name, config_operation=SET, value=value)],
+        )
+        request = IncrementalAlterConfigsRequest(resources=[resource])
+        self._ask(request, 1, lambda answer: answer.responses[0].error_code, answered)
+
+    def expel(self, group: str, member_id: str, instance_id: str | None, answered: Answered) -> None:
+        """Remove a member from its group, as an admin client does."""
+        member = LeaveGroupRequest.Member(
+            member_id="" if instance_id is not None else member_id,
+            group_instance_id=instance_id,
+            reason="removed by the operator",
+        )
+        request = LeaveGroupRequest(group_id=group, members=[member])
+        self._ask(
+            request,
+            5,
+            lambda answer: answer.error_code or (answer.members[0].error_code if answer.members else 0),
+            answered,
+        )
+
+    def impersonate(self, group: str, member_id: str, topics: Sequence[str], answered: Answered) -> None:
+        """Join under the id of a member as an instance that it is not: no tool does that, a stranger may."""
+        metadata = encode_subscription(Subscription(tuple(topics)))
+        protocols = [JoinGroupRequest.Protocol(name=name, metadata=metadata) for name in ASSIGNORS]
+        request = JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            member_id=member_id,
+            group_instance_id="stranger",
+            protocol_type="consumer",
+            protocols=protocols,
+        )
+        self._ask(request, 5, lambda answer: answer.error_code, answered)
+
+    # -- how
+
+    def _ask(self, request: Message, version: int, error_of: Callable[[Any], int], answered: Answered) -> None:
+        address = self._where()
+        if address is None:
+            answered("no node")
+            return
+        splitter = FrameSplitter(LIMIT)
+        kind = response_class(Api(request.API_KEY))
+
+        def opened(end: End) -> None:
+            def take(chunk: bytes) -> None:
+                for frame in splitter.feed(chunk):
+                    _, answer = decode_response(kind, version, frame)
+                    end.close()
+                    answered(ErrorCode(error_of(answer)).name)
+
+            end.on_bytes = take
+            end.on_closed = answered
+            end.send(b"".join(gather_request(request, version, 1, "admin")))
+
+        self._network.connect(self._host, address, opened, answered)
+
+
+def _first_error(answer: Any) -> int:
+    if answer.error_code or not answer.topics:
+        return int(answer.error_code)
+    return int(answer.topics[0].partitions[0].error_code)

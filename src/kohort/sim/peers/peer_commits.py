@@ -1,0 +1,184 @@
+"""The commits of one peer: one after another, tried again where that can help, by the rules of `client.member_offsets`.
+
+A commit shows who the member was when it was asked for. Only a member epoch that the group has left behind is replaced
+by the newest one, while the member still owns the partitions (KIP-1251). Each request that leaves has a number of its
+own, for who watches.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kohort.client.cluster.offset_messages import (
+    NEWEST_BY_ID,
+    NEWEST_BY_NAME,
+    REFUSALS,
+    OffsetAndMetadata,
+    commit_errors,
+    commit_request,
+)
+from kohort.member import ConsumerMember, inputs
+from kohort.member.deadlines import Backoff
+from kohort.member.identity import Identity
+from kohort.member.member_state import MOVED
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import TopicPartition
+from kohort.wire.apis import Api
+
+if TYPE_CHECKING:
+    from kohort.sim.peers.peer import Peer
+
+Offsets = Mapping[TopicPartition, int]
+Done = Callable[[Offsets], None]
+"""Called with what was committed: nothing, a part or all."""
+
+SYNC_US = 10_000_000
+"""How long a commit is tried that somebody waits for."""
+EPOCH_US = 5_000_000
+"""How long a newer member epoch is waited for."""
+
+
+@dataclass(slots=True)
+class _Commit:
+    offsets: Offsets
+    done: Done
+    until_us: int | None
+    """Until when it is tried again; None for a commit that nobody waits for, which is tried once."""
+    identity: Identity
+    is_void: bool = False
+    """Whether some of it was given up since: a commit of before could take another member's back."""
+
+
+class PeerCommits:
+    """Commits for one peer."""
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+        self._queue: deque[_Commit] = deque()
+        self._current: _Commit | None = None
+        self._stale: _Commit | None = None
+        """The commit that waits for a newer epoch."""
+        self._number = 0
+        self._waits = Backoff(peer.random.random)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every commit is over."""
+        return self._current is None and not self._queue
+
+    def commit(self, offsets: Offsets, done: Done, *, is_sync: bool) -> None:
+        """Commit; `done` is called once, perhaps at once."""
+        now_us = self._peer.host.scheduler.now_us
+        until_us = now_us + SYNC_US if is_sync else None
+        if not offsets:
+            done({})
+            return
+        self._queue.append(_Commit(dict(offsets), done, until_us, self._peer.identity))
+        self._next()
+
+    def gave_up(self, partitions: Iterable[TopicPartition]) -> None:
+        """The member does not own these any more; if it gets them again, that is another time."""
+        for commit in (*self._queue, *(() if self._current is None else (self._current,))):
+            commit.is_void = commit.is_void or any(partition in commit.offsets for partition in partitions)
+
+    def member_changed(self) -> None:
+        """See whether a newer epoch has come."""
+        commit = self._stale
+        if commit is not None and self._peer.identity != commit.identity:
+            self._take_epoch(commit)
+
+    # -- the inside
+
+    def _next(self) -> None:
+        while self._current is None and self._queue:
+            commit = self._current = self._queue.popleft()
+            if commit.identity.is_valid and not commit.is_void:
+                self._send(commit)
+            else:
+                self._end(commit, {})
+
+    def _end(self, commit: _Commit, committed: Offsets) -> None:
+        self._current = None
+        commit.done(committed)
+        self._next()
+
+    def _send(self, commit: _Commit) -> None:
+        if commit is not self._current:
+            return
+        if commit.is_void:
+            self._end(commit, {})
+            return
+        peer = self._peer
+        number = self._number = self._number + 1
+        ids = self._topic_ids(commit.offsets)
+        request = commit_request(
+            peer.group_id,
+            {partition: OffsetAndMetadata(offset) for partition, offset in commit.offsets.items()},
+            identity=commit.identity,
+            instance_id=peer.instance_id,
+            topic_ids=ids,
+        )
+        version = min(peer.link.version(Api.OFFSET_COMMIT), NEWEST_BY_ID if ids else NEWEST_BY_NAME)
+
+        def answered(code: ErrorCode, answer: Any) -> None:
+            errors = dict.fromkeys(commit.offsets, code) if answer is None else commit_errors(answer, ids)
+            peer.observer.commit_answered(peer, number, commit.offsets, errors)
+            self._take(commit, errors)
+
+        if commit.identity != peer.identity:
+            peer.observer.commit_shows(peer, number, commit.identity)
+        peer.observer.commit_sent(peer, number, commit.offsets)
+        peer.link.ask(peer.link.offsets, request, answered, version=version)
+
+    def _topic_ids(self, offsets: Offsets) -> Mapping[str, bytes]:
+        member = self._peer.member
+        if not isinstance(member, ConsumerMember) or self._peer.link.version(Api.OFFSET_COMMIT) < NEWEST_BY_ID:
+            return {}
+        topics = sorted({topic for topic, _ in offsets})
+        ids = member.topic_ids
+        return {topic: ids[topic] for topic in topics} if all(topic in ids for topic in topics) else {}
+
+    def _take(self, commit: _Commit, errors: Mapping[TopicPartition, ErrorCode]) -> None:
+        code = next(iter(errors.values()), ErrorCode.NONE)
+        peer = self._peer
+        if code in REFUSALS:
+            peer.take(inputs.CommitAnswered(commit.identity, code))
+            if code is ErrorCode.STALE_MEMBER_EPOCH:
+                self._wait_for_epoch(commit)
+            else:
+                self._end(commit, {})
+            return
+        if code in MOVED:
+            peer.link.forget_coordinator()
+        if code in MOVED or code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS or code.is_retriable:
+            wait_us = self._waits.next_ms() * 1000
+            if commit.until_us is not None and peer.host.scheduler.now_us + wait_us < commit.until_us:
+                peer.host.after_us(wait_us, self._send, commit)
+                return
+        else:
+            self._waits.reset()
+        self._end(commit, {partition: at for partition, at in commit.offsets.items() if partition not in errors})
+
+    def _wait_for_epoch(self, commit: _Commit) -> None:
+        if self._peer.identity != commit.identity:
+            self._take_epoch(commit)
+            return
+        self._stale = commit
+        self._peer.host.after_us(EPOCH_US, self._give_up_epoch, commit, commit.identity)
+
+    def _take_epoch(self, commit: _Commit) -> None:
+        self._stale = None
+        identity = self._peer.identity
+        if identity.is_valid and not commit.is_void and commit.offsets.keys() <= self._peer.owned:
+            commit.identity = identity
+            self._send(commit)
+        else:
+            self._end(commit, {})
+
+    def _give_up_epoch(self, commit: _Commit, identity: Identity) -> None:
+        if self._stale is commit and commit.identity == identity:
+            self._stale = None
+            self._end(commit, {})

@@ -1,0 +1,220 @@
+"""One connection of a peer: opened when first needed, requests out as they come, answers back in order.
+
+The law: each request is answered once: by its message, or by NETWORK_EXCEPTION or REQUEST_TIMED_OUT. A broker answers
+in order, so a request that times out takes the connection with it. What fails is told a moment later, never from
+inside the call that made it fail.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import cache
+from struct import Struct
+from typing import Any, NamedTuple
+
+from kohort.model.errors import ErrorCode
+from kohort.sim.kernel.host import Host
+from kohort.sim.kernel.network import Address, End, Network
+from kohort.sim.kernel.scheduler import Due
+from kohort.wire.apis import Api, response_class
+from kohort.wire.codec import MalformedMessage
+from kohort.wire.frames import FrameSplitter, decode_response
+
+Answered = Callable[[ErrorCode, Any], None]
+"""Called with NONE and the message, or with why there is none, and None."""
+Read = Callable[[bytes], Any]
+"""What makes a message of a frame."""
+
+CONNECT_US = 3_000_000
+"""How long a connection may take to open."""
+MAX_FRAME_BYTES = 16 << 20
+
+_CORRELATION = Struct(">i")
+
+
+class _Call(NamedTuple):
+    """A request that is not answered yet."""
+
+    frame: bytes
+    read: Read
+    answered: Answered
+    deadline_us: int
+
+
+@cache
+def reader(api: Api, version: int) -> Read:
+    """Return what reads the answers of an API in a version."""
+    kind = response_class(api)
+
+    def read(frame: bytes) -> Any:
+        return decode_response(kind, version, frame)[1]
+
+    return read
+
+
+class Lane:
+    """A connection to wherever `where` says by then; None where that is not known now, and `retry` comes later.
+
+    `opening` is a request to send first on each connection, whose answer nobody needs. `lost` is told of each end.
+    """
+
+    def __init__(
+        self, host: Host, network: Network, where: Callable[[], Address | None], lost: Callable[[], None]
+    ) -> None:
+        self.opening: bytes | None = None
+        self._host = host
+        self._network = network
+        self._where = where
+        self._lost = lost
+        self._end: End | None = None
+        self._splitter = FrameSplitter(MAX_FRAME_BYTES)
+        self._attempt = 0
+        self._is_connecting = False
+        self._waiting: list[_Call] = []
+        """What is to be sent once there is a connection."""
+        self._pending: deque[_Call] = deque()
+        self._sent = 0
+        self._heard = 0
+        self._alarm: Due | None = None
+        self._is_closed = False
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether somebody waits for a connection."""
+        return bool(self._waiting)
+
+    def ask(self, frame: bytes, read: Read, answered: Answered, timeout_ms: int) -> None:
+        """Send a request, whose correlation id is filled in here."""
+        if self._is_closed:
+            return
+        deadline_us = self._host.scheduler.now_us + timeout_ms * 1000
+        call = _Call(frame, read, answered, deadline_us)
+        if self._end is not None:
+            self._send(call)
+        else:
+            self._waiting.append(call)
+            self.connect()
+        alarm = self._alarm
+        if alarm is None:
+            self._alarm = self._host.at_us(deadline_us, self._look_at_the_clock)
+        elif deadline_us < alarm.when_us:
+            alarm.cancel()
+            self._alarm = self._host.at_us(deadline_us, self._look_at_the_clock)
+
+    def connect(self) -> None:
+        """Open the connection, if somebody waits for it and it is known where to."""
+        if self._is_connecting or self._end is not None or not self._waiting or self._is_closed:
+            return
+        address = self._where()
+        if address is None:
+            return
+        self._is_connecting = True
+        attempt = self._attempt = self._attempt + 1
+        self._network.connect(
+            self._host, address, lambda end: self._opened(attempt, end), lambda _: self._failed(attempt)
+        )
+        self._host.after_us(CONNECT_US, self._failed, attempt)
+
+    def drop(self) -> None:
+        """Close the connection; whoever waits for an answer on it gets NETWORK_EXCEPTION."""
+        end, self._end = self._end, None
+        if end is not None:
+            end.close()
+        self._give_up(ErrorCode.NETWORK_EXCEPTION)
+
+    def close(self) -> None:
+        """Close the connection for good; nobody is told anything any more."""
+        self._is_closed = True
+        self._waiting.clear()
+        self._pending.clear()
+        if self._end is not None:
+            self._end.close()
+            self._end = None
+
+    # -- the connection
+
+    def _opened(self, attempt: int, end: End) -> None:
+        if attempt != self._attempt or not self._is_connecting or self._is_closed:
+            end.close()
+            return
+        self._is_connecting = False
+        self._end = end
+        self._splitter = FrameSplitter(MAX_FRAME_BYTES)
+        end.on_bytes, end.on_closed = self._take, self._ended
+        if self.opening is not None:
+            self._send(_Call(self.opening, bytes, _nobody, self._host.scheduler.now_us + CONNECT_US))
+        waiting, self._waiting = self._waiting, []
+        for call in waiting:
+            self._send(call)
+
+    def _failed(self, attempt: int) -> None:
+        if attempt == self._attempt and self._is_connecting:
+            self._is_connecting = False
+            self._lost()
+            self._give_up(ErrorCode.NETWORK_EXCEPTION)
+
+    def _ended(self, _: str) -> None:
+        self._end = None
+        self._lost()
+        self._give_up(ErrorCode.NETWORK_EXCEPTION)
+
+    def _break(self, code: ErrorCode) -> None:
+        end, self._end = self._end, None
+        if end is not None:
+            end.abort()
+        self._is_connecting = False
+        self._lost()
+        self._give_up(code)
+
+    def _give_up(self, code: ErrorCode) -> None:
+        failed = [*self._pending, *self._waiting]
+        self._pending.clear()
+        self._waiting.clear()
+        self._heard = self._sent
+        if failed:
+            self._host.after_us(0, self._tell, failed, code)
+
+    def _tell(self, failed: list[_Call], code: ErrorCode) -> None:
+        for call in failed:
+            if not self._is_closed:
+                call.answered(code, None)
+
+    # -- requests and answers
+
+    def _send(self, call: _Call) -> None:
+        assert self._end is not None, "only an open connection carries requests"
+        self._sent += 1
+        self._pending.append(call)
+        frame = call.frame
+        self._end.send(frame[:8] + _CORRELATION.pack(self._sent & 0x7FFFFFFF) + frame[12:])
+
+    def _take(self, chunk: bytes) -> None:
+        try:
+            frames = self._splitter.feed(chunk)
+        except MalformedMessage:
+            self._break(ErrorCode.NETWORK_EXCEPTION)
+            return
+        for frame in frames:
+            if not self._pending:
+                return  # the answer before this one had the connection dropped
+            self._heard += 1
+            (correlation_id,) = _CORRELATION.unpack_from(frame)
+            assert correlation_id == self._heard & 0x7FFFFFFF, "a broker answers in order"
+            call = self._pending.popleft()
+            call.answered(ErrorCode.NONE, call.read(frame))
+
+    def _look_at_the_clock(self) -> None:
+        self._alarm = None
+        if not self._pending and not self._waiting:
+            return
+        now_us = self._host.scheduler.now_us
+        next_us = min([call.deadline_us for call in (*self._pending, *self._waiting)])
+        if next_us <= now_us:
+            self._break(ErrorCode.REQUEST_TIMED_OUT)
+        else:
+            self._alarm = self._host.at_us(next_us, self._look_at_the_clock)
+
+
+def _nobody(_: ErrorCode, __: object) -> None:
+    """Nobody waits for the answer to an opening."""

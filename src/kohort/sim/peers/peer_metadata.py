@@ -1,0 +1,173 @@
+"""What a peer knows of the cluster's topics: looked at now and then, when something looks wrong, and when it leads.
+
+The law: whoever asks for a look is told the newest view after it, or that there was none. Looks never overlap, and
+after one that failed or showed something incomplete the next comes soon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kohort.client.cluster.metadata import ClusterView, read_names, read_view, read_whole
+from kohort.member.deadlines import Backoff
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import NO_TOPIC_ID
+from kohort.sim.kernel.scheduler import Due
+from kohort.sim.peers.peer_connection import reader
+from kohort.sim.peers.peer_link import PeerLink
+from kohort.wire.apis import Api
+from kohort.wire.messages import MetadataRequest, MetadataResponse
+
+FIRST_BY_ID = 10
+"""The first version of Metadata that names topics by id."""
+_INCOMPLETE_MS = 1_000
+_SHORTEST_WAIT_MS = 100
+
+Looked = Callable[[bool], None]
+"""Called with whether the view is of now."""
+
+
+class PeerTopics:
+    """The view of one peer. `changed` is told when a look showed something else than the one before it."""
+
+    def __init__(self, link: PeerLink, look_ms: int, changed: Callable[[], None]) -> None:
+        self.view = ClusterView()
+        self.followed: dict[str, None] = {}
+        self.is_following_all = False
+        self._link = link
+        self._host = link.host
+        self._look_ms = look_ms
+        self._changed = changed
+        self._nameless: frozenset[bytes] = frozenset()
+        self._waits = Backoff(link.random.random)
+        self._version = link.version(Api.METADATA)
+        self._read = reader(Api.METADATA, self._version)
+        self._asked = b""
+        """The request that the last view answers, without its correlation id."""
+        self._answer = b""
+        self._is_looking = False
+        self._is_again = False
+        """Whether what is looked for has changed since the look that is under way began."""
+        self._next: Due | None = None
+        self._next_us = 0
+        self._waiting: list[Looked] = []
+
+    def follow(self, topics: Iterable[str]) -> bool:
+        """Look at these topics too; return whether any of them is new."""
+        known = len(self.followed)
+        self.followed.update(dict.fromkeys(sorted(topics)))
+        return len(self.followed) > known
+
+    def want_names(self, topic_ids: frozenset[bytes]) -> None:
+        """Find the names of these topics, and of no others asked for before."""
+        self._nameless = topic_ids
+        if topic_ids:
+            self.want_look()
+
+    def want_look(self) -> None:
+        """Say that the view looks wrong: there is a look soon."""
+        if self._is_looking:
+            self._is_again = True
+        else:
+            self._look_after(_SHORTEST_WAIT_MS)
+
+    def look(self, looked: Looked | None = None) -> None:
+        """Look now; `looked` hears of it."""
+        if looked is not None:
+            self._waiting.append(looked)
+        if self._is_looking:
+            self._is_again = True
+            return
+        self._is_looking, self._is_again = True, False
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
+        everything = self.is_following_all
+        topics = None if everything else [MetadataRequest.Topic(name=name) for name in self.followed]
+        if topics is None and self._version == 0:
+            topics = []
+        request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+        frame = self._link.frame(request, self._version)
+        waiting, self._waiting = self._waiting, []
+
+        def answered(code: ErrorCode, found: bytes | None) -> None:
+            self._take(frame, found if code is ErrorCode.NONE else None, waiting, is_whole=everything)
+
+        self._link.any.ask(frame, bytes, answered, self._link.request_timeout_ms)
+
+    def spec_id(self, topic: str) -> bytes | None:
+        """Return a topic's id, None where the cluster has not shown one."""
+        seen = self.view.topics.get(topic)
+        return None if seen is None or seen.topic_id == NO_TOPIC_ID else seen.topic_id
+
+    # -- the inside
+
+    def _take(self, frame: bytes, found: bytes | None, waiting: list[Looked], *, is_whole: bool) -> None:
+        if found is None:
+            self._end(waiting, is_seen=False)
+            return
+        # What does not exist is said again and again: a member may have been given it meanwhile.
+        is_lacking = not self._is_complete or any(map(self.view.is_gone, self.followed))
+        is_news = frame != self._asked or found[4:] != self._answer or is_lacking
+        self._asked, self._answer = frame, found[4:]
+        if is_news:
+            answer: MetadataResponse = self._read(found)
+            self.view = (read_whole if is_whole else read_view)(answer, self.view)
+            self._link.brokers = tuple((broker.host, broker.port) for broker in self.view.brokers.values())
+        if self._nameless and self._version >= FIRST_BY_ID:
+            known = {topic.topic_id for topic in self.view.topics.values()}
+            if missing := sorted(self._nameless - known):
+                self._find_names(missing, waiting)
+                return
+        if is_news:
+            self._changed()
+        self._end(waiting, is_seen=True)
+
+    @property
+    def _is_complete(self) -> bool:
+        return all(topic.error is ErrorCode.NONE for topic in self.view.topics.values()) and not self._nameless
+
+    def _find_names(self, topic_ids: list[bytes], waiting: list[Looked]) -> None:
+        """Ask for topics by id: a request that names any id is answered for ids alone (KIP-516)."""
+        request = MetadataRequest(
+            topics=[MetadataRequest.Topic(topic_id=each, name=None) for each in topic_ids],
+            allow_auto_topic_creation=False,
+        )
+
+        def answered(code: ErrorCode, answer: Any) -> None:
+            if code is ErrorCode.NONE:
+                self.view = read_names(answer, self.view)
+                found = {topic.topic_id: topic.name for topic in self.view.topics.values()}
+                self.follow(found[topic_id] for topic_id in topic_ids if topic_id in found)
+                self._nameless -= found.keys()
+                self._changed()
+            self._end(waiting, is_seen=code is ErrorCode.NONE)
+
+        self._link.ask(self._link.any, request, answered, version=self._version)
+
+    def _end(self, waiting: list[Looked], *, is_seen: bool) -> None:
+        self._is_looking = False
+        if is_seen:
+            self._waits.reset()
+        if not is_seen or self._is_again:
+            self._look_after(self._waits.next_ms())
+        else:
+            self._look_after(self._look_ms if self._is_complete else min(self._look_ms, _INCOMPLETE_MS))
+        for looked in waiting:
+            looked(is_seen)
+        if self._waiting and not self._is_looking:
+            self.look()
+
+    def _look_after(self, wait_ms: int) -> None:
+        when_us = self._host.scheduler.now_us + wait_ms * 1000
+        if self._next is not None:
+            if self._next_us <= when_us:
+                return
+            self._next.cancel()
+        self._next_us = when_us
+        self._next = self._host.at_us(when_us, self._look_by_itself)
+
+    def _look_by_itself(self) -> None:
+        self._next = None
+        self.look()

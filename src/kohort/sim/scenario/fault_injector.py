@@ -1,0 +1,439 @@
+"""Carries out the steps of a plan: each kind of step of the menu is a method here.
+
+A step that finds nothing to act on (a node that is down already, a member that never started) does nothing and is not
+counted as met. Every fault that lasts ends with the faults as a whole at the latest; `heal` ends what is left.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Mapping
+from random import Random
+
+from kohort.log.disk import StorageError
+from kohort.model.errors import ErrorCode
+from kohort.sim.peers.client_kinds import KINDS
+from kohort.sim.scenario.simulated_cluster import Seat, Stage
+from kohort.sim.scenario.world_plan import SECOND_US, Step
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+_STATES: Mapping[str, frozenset[str]] = {
+    "joining": frozenset({"joining"}),
+    "syncing": frozenset({"assigning", "syncing", "acknowledging"}),
+    "revoking": frozenset({"preparing", "completing", "reconciling"}),
+}
+"""In which states of its state machine a member is, by what a plan calls it."""
+
+RETRY_US = SECOND_US
+"""How soon a node that could not start is tried again."""
+
+
+class Faults:
+    """What happens to one world."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._until_us = stage.plan.end_us
+        self._scheduler = stage.scheduler
+        self.met: dict[str, int] = {}
+        """How often each kind of step came to something."""
+        self._normal_flush_us = stage.node_host.flush_us
+        self._kinds: dict[str, Callable[[Step, Random], bool]] = {
+            "start": self._start,
+            "kill": self._kill,
+            "close": self._close,
+            "close within": self._close_within,
+            "old client": self._old_client,
+            "freeze": self._freeze,
+            "bounce": self._bounce,
+            "roll": self._roll,
+            "subscribe": self._subscribe,
+            "expel": self._meddle,
+            "impersonate": self._meddle,
+            "kill node": lambda step, _: self._take_down(step, "kill"),
+            "power loss": lambda step, _: self._take_down(step, "power loss"),
+            "stop node": lambda step, _: self._take_down(step, "stop"),
+            "move node": self._move,
+            "freeze node": self._freeze_node,
+            "partition": self._partition,
+            "one way": self._one_way,
+            "vanish": self._vanish,
+            "break": self._break,
+            "slow disk": self._slow_disk,
+            "full disk": self._full_disk,
+            "failing disk": self._failing_disk,
+            "compact": self._compact,
+            "grow topic": self._grow_topic,
+            "delete topic": self._delete_topic,
+            "recreate topic": self._recreate_topic,
+            "delete offsets": self._delete_offsets,
+            "delete group": self._delete_group,
+            "reset offsets": self._reset_offsets,
+            "configure group": self._configure_group,
+            "burst": self._burst,
+            "packets": self._packets,
+            "storm": self._storm,
+            "drift": lambda *_: True,  # the hosts have had it from the beginning
+        }
+
+    def schedule(self) -> None:
+        """Put every step where it belongs in time; what lasts from the beginning is put in force at once."""
+        for step in self._stage.plan.steps:
+            if step.at_us is None:
+                self.carry_out(step)
+            elif step.at_us < self._until_us:
+                self._scheduler.at(step.at_us, self.carry_out, step)
+
+    def carry_out(self, step: Step) -> None:
+        """Do what a step says."""
+        random = self._stage.draw.stream(f"step {step.number}")
+        self.tell(step.what, step.subject, " ".join(f"{name}={value}" for name, value in step.how))
+        if self._kinds[step.what](step, random):
+            self.met[step.what] = self.met.get(step.what, 0) + 1
+
+    def tell(self, name: str, subject: str, detail: str) -> None:
+        """Let observers see what happens to the world."""
+        self._stage.observer.fault(name, subject, detail)
+
+    def heal(self) -> None:
+        """End every fault: what is down comes up, what was lost on the way there comes through."""
+        stage = self._stage
+        stage.is_healed = True
+        network = stage.network
+        network.latency_us, network.jitter_us, network.loss, network.cut = 250, 200, 0.0, 0.0
+        network.snap = 0.0
+        for node_host in stage.nodes.values():
+            node_host.flush_us = self._normal_flush_us
+            node_host.fail_disk(None)
+            node_host.fill_disk(None)
+        # A partition whose log met a failing disk is served again after a restart, as an operator would do it.
+        if self._has_given_up():
+            stage.node_host.stop()
+        if stage.node_host.node is None:
+            self._boot(stage.place)
+        stage.count_topics()
+        for seat in stage.seats.values():
+            if seat.plan.kind.name == "cooperative-v0":
+                seat.retire()  # the group has told that it gets nothing
+            seat.behave()
+            if seat.has_started and not seat.is_running and not seat.stays_away:
+                seat.start()
+        stage.feeder.stop()
+        stage.observer.healed()
+
+    # -- members
+
+    def _seat(self, step: Step) -> Seat:
+        return self._stage.seats[step.subject]
+
+    def _start(self, step: Step, _: Random) -> bool:
+        seat = self._seat(step)
+        if seat.has_started:
+            return False
+        seat.start()
+        return True
+
+    def _kill(self, step: Step, _: Random) -> bool:
+        return self._end_and_restart(self._seat(step), step, "kill")
+
+    def _close(self, step: Step, _: Random) -> bool:
+        return self._end_and_restart(self._seat(step), step, "close")
+
+    def _close_within(self, step: Step, _: Random) -> bool:
+        """Close a member in the middle of a round: when it is next in a state, which the restart of another brings."""
+        seat = self._seat(step)
+        if seat.peer is None or not seat.is_running:
+            return False
+
+        def close() -> None:
+            if self._scheduler.now_us < self._until_us and self._end_and_restart(seat, step, "close"):
+                self.tell("closed within", seat.name, step.text("state"))
+                self.met[step.what] = self.met.get(step.what, 0) + 1
+
+        seat.peer.when_in(_STATES[step.text("state")], step.get("wait_us"), close)
+        others = [each for each in self._stage.seats.values() if each.group == seat.group and each is not seat]
+        other = next((each for each in others if each.is_running and not each.is_closing), None)
+        if other is not None:
+            self.tell("close", other.name, "so that there is a round")
+            other.close()
+            self._later(SECOND_US, self._bring_back, other)
+        return False  # it counts when it happens
+
+    def _old_client(self, step: Step, _: Random) -> bool:
+        """A member is restarted as a program of before KIP-429, which writes version 0 of the embedded protocol."""
+        seat = self._seat(step)
+        if not seat.is_running:
+            return False
+        seat.plan = seat.plan._replace(kind=KINDS["cooperative-v0"])
+        return self._end_and_restart(seat, step, "close")
+
+    def _bounce(self, step: Step, _: Random) -> bool:
+        seat = self._seat(step)
+        if not seat.is_running:
+            return False
+        seat.change()
+        return self._end_and_restart(seat, step, step.text("how", "close"))
+
+    def _end_and_restart(self, seat: Seat, step: Step, how: str) -> bool:
+        """End a member's process; after its time down it is there again. Down for a very long time is for good."""
+        if not seat.is_running:
+            return False
+        if how == "kill":
+            seat.kill()
+        else:
+            seat.close()
+        down_us = step.get("down_us")
+        seat.stays_away = down_us >= 12 * SECOND_US
+        if not seat.stays_away:
+            self._later(down_us, self._bring_back, seat)
+        return True
+
+    def _bring_back(self, seat: Seat) -> None:
+        """Start a member's process again, once the one before is over."""
+        if seat.is_running and seat.is_closing:
+            self._scheduler.after(100_000, self._bring_back, seat)
+        elif not seat.is_running:
+            seat.stays_away = False
+            self.tell("back", seat.name, "")
+            seat.start()
+
+    def _freeze(self, step: Step, _: Random) -> bool:
+        seat = self._seat(step)
+        if not seat.is_running:
+            return False
+        seat.host.freeze(self._end_of(step))
+        return True
+
+    def _roll(self, step: Step, _: Random) -> bool:
+        """Bounce the members of a group one after the other."""
+        seats = [seat for seat in self._stage.seats.values() if seat.group == step.subject]
+        for place, seat in enumerate(seats):
+            bounce = Step(
+                step.number, 0, "bounce", seat.name, (("how", "close"), ("down_us", step.get("down_us") % SECOND_US))
+            )
+            self._later(place * step.get("pause_us"), self.carry_out, bounce)
+        return bool(seats)
+
+    def _subscribe(self, step: Step, _: Random) -> bool:
+        seat = self._seat(step)
+        seat.subscribe(tuple(step.text("topics").split(",")))
+        return seat.is_running
+
+    def _meddle(self, step: Step, _: Random) -> bool:
+        """Somebody removes a member, or joins under its id as an instance that it is not (crabka#534)."""
+        seat = self._seat(step)
+        if seat.peer is None or not (member_id := seat.peer.identity.member_id):
+            return False
+        operator, config, answered = self._stage.operator, seat.plan.config, self._answered(step)
+        if step.what == "expel":
+            operator.expel(seat.group, member_id, config.instance_id, answered)
+        else:
+            operator.impersonate(seat.group, member_id, config.topics, answered)
+        return True
+
+    # -- nodes
+
+    def _take_down(self, step: Step, how: str) -> bool:
+        node_host = self._stage.node_host
+        if node_host.node is None:
+            return False
+        node_host.end(how)
+        self._later(min(step.get("down_us"), 12 * SECOND_US), self._boot, self._stage.place)
+        return True
+
+    def _move(self, step: Step, random: Random) -> bool:
+        """The disk goes to the next node, which takes it over at its own address."""
+        stage = self._stage
+        names = list(stage.nodes)
+        if stage.node_host.node is not None:
+            stage.node_host.end(random.choice(("kill", "power loss", "stop")))
+        stage.place = names[(names.index(stage.place) + 1) % len(names)]
+        self._later(min(step.get("down_us"), 12 * SECOND_US), self._boot, stage.place)
+        return True
+
+    def _boot(self, name: str) -> None:
+        node_host = self._stage.nodes[name]
+        if self._stage.place != name or node_host.node is not None:
+            return
+        if not node_host.start():
+            self.tell("boot failed", name, str(node_host.failure))
+            self._scheduler.after(RETRY_US, self._boot, name)
+        self._stage.count_topics()
+
+    def _freeze_node(self, step: Step, _: Random) -> bool:
+        if self._stage.node_host.node is None:
+            return False
+        self._stage.node_host.host.freeze(self._end_of(step))
+        return True
+
+    def _has_given_up(self) -> bool:
+        """Whether the node serves some partition no more, or makes no topics, because a log failed."""
+        node = self._stage.node_host.node
+        if node is None:
+            return False
+        logs = [partition.log for topic in node.topics for partition in topic.partitions]
+        groups = self._stage.plan.groups
+        is_lost = any(node.coordinator.load_error(group) is ErrorCode.NOT_COORDINATOR for group in groups)
+        return is_lost or node.catalog.failure is not None or any(log.failure is not None for log in logs)
+
+    # -- network
+
+    def _partition(self, step: Step, _: Random) -> bool:
+        for node in self._stage.nodes:
+            self._block(step.subject, node, step)
+            self._block(node, step.subject, step)
+        return self._seat(step).is_running
+
+    def _one_way(self, step: Step, random: Random) -> bool:
+        is_towards = random.random() < 0.5
+        for node in self._stage.nodes:
+            self._block(*((step.subject, node) if is_towards else (node, step.subject)), step)
+        return self._seat(step).is_running
+
+    def _block(self, source: str, destination: str, step: Step) -> None:
+        network = self._stage.network
+        network.block(source, destination)
+        self._scheduler.at(self._end_of(step), network.unblock, source, destination)
+
+    def _vanish(self, step: Step, random: Random) -> bool:
+        ends = self._stage.network.open_ends(step.subject)
+        if ends:
+            self._stage.network.vanish(random.choice(ends))
+        return bool(ends)
+
+    def _break(self, step: Step, random: Random) -> bool:
+        ends = self._stage.network.open_ends(step.subject)
+        if ends:
+            self._stage.network.break_connection(random.choice(ends))
+        return bool(ends)
+
+    def _packets(self, step: Step, _: Random) -> bool:
+        network = self._stage.network
+        network.latency_us, network.jitter_us = step.get("latency_us"), step.get("jitter_us")
+        network.loss, network.cut = step.get("loss_ppm") / 1e6, step.get("cut_ppm") / 1e6
+        return True
+
+    def _storm(self, step: Step, _: Random) -> bool:
+        self._stage.network.storm(step.get("odds_ppm") / 1e6, self._end_of(step))
+        return True
+
+    # -- the disk
+
+    def _slow_disk(self, step: Step, _: Random) -> bool:
+        for node_host in self._stage.nodes.values():
+            node_host.flush_us = step.get("flush_us")
+        self._scheduler.at(self._end_of(step), self._quicken)
+        return True
+
+    def _quicken(self) -> None:
+        for node_host in self._stage.nodes.values():
+            node_host.flush_us = self._normal_flush_us
+
+    def _full_disk(self, step: Step, _: Random) -> bool:
+        self._stage.node_host.fill_disk(step.get("spare"))
+        self._scheduler.at(self._end_of(step), self._stage.node_host.fill_disk, None)
+        return True
+
+    def _failing_disk(self, step: Step, random: Random) -> bool:
+        odds = step.get("odds_ppm") / 1e6
+
+        def fault(operation: str, path: str) -> None:
+            if random.random() < odds:
+                raise StorageError(errno.EIO, f"{operation}: input/output error", path)
+
+        self._stage.node_host.fail_disk(fault)
+        self._scheduler.at(self._end_of(step), self._repair)
+        return True
+
+    def _repair(self) -> None:
+        """The disk is sound again; a broker whose logs met the faults is restarted by whoever runs it."""
+        node_host = self._stage.node_host
+        node_host.fail_disk(None)
+        if self._has_given_up():
+            node_host.end("stop")
+            self._scheduler.after(RETRY_US, self._boot, node_host.name)
+
+    def _compact(self, _: Step, random: Random) -> bool:
+        """Clean the logs of the groups now, up to the newest record or less far."""
+        node_host = self._stage.node_host
+        topic = None if node_host.node is None else node_host.node.topics.get(OFFSETS_TOPIC)
+        if topic is None or node_host.host.is_frozen:
+            return False
+        for partition in topic.partitions:
+            log = partition.opened
+            if log is None or log.failure is not None:
+                continue
+            whole = random.random() < 0.6
+            up_to = None if whole else random.randint(log.log_start_offset, log.log_end_offset)
+            try:
+                log.compact(node_host.host.now_ms(), roll=True, up_to=up_to)
+            except StorageError as error:
+                self.tell("compact failed", node_host.name, str(error))
+        return True
+
+    # -- topics and what the operator does
+
+    def _grow_topic(self, step: Step, _: Random) -> bool:
+        count = self._stage.topics.get(step.subject, 0)
+        if count:
+            self._stage.operator.grow_topic(step.subject, count + step.get("by", 1), self._answered(step))
+        return bool(count)
+
+    def _delete_topic(self, step: Step, _: Random) -> bool:
+        if step.subject not in self._stage.topics:
+            return False
+        self._stage.operator.delete_topic(step.subject, self._answered(step))
+        return True
+
+    def _recreate_topic(self, step: Step, _: Random) -> bool:
+        partitions = self._stage.topics.get(step.subject)
+        if partitions is None:
+            return False
+        operator = self._stage.operator
+        operator.delete_topic(step.subject, self._answered(step))
+        down_us = min(step.get("down_us"), 3 * SECOND_US)
+        self._later(down_us, operator.create_topic, step.subject, partitions, self._answered(step))
+        return True
+
+    def _delete_offsets(self, step: Step, _: Random) -> bool:
+        count = self._stage.topics.get(step.subject, 0)
+        for group in self._stage.plan.groups if count else ():
+            self._stage.operator.delete_offsets(group, step.subject, count, self._answered(step))
+        return bool(count)
+
+    def _delete_group(self, step: Step, _: Random) -> bool:
+        self._stage.operator.delete_group(step.subject, self._answered(step))
+        return True
+
+    def _reset_offsets(self, step: Step, _: Random) -> bool:
+        for topic, count in list(self._stage.topics.items()):
+            self._stage.operator.reset_offsets(step.subject, topic, count, self._answered(step))
+        return True
+
+    def _configure_group(self, step: Step, _: Random) -> bool:
+        self._stage.operator.configure_group(step.subject, step.text("name"), step.text("value"), self._answered(step))
+        return True
+
+    def _burst(self, step: Step, _: Random) -> bool:
+        if step.subject not in self._stage.topics:
+            return False
+        self._stage.feeder.burst(step.subject, step.get("count"))
+        return True
+
+    # -- time
+
+    def _answered(self, step: Step) -> Callable[[str], None]:
+        def answered(answer: str) -> None:
+            self._stage.count_topics()
+            self.tell(f"{step.what} answered", step.subject, answer)
+
+        return answered
+
+    def _end_of(self, step: Step) -> int:
+        return min(self._scheduler.now_us + step.get("for_us"), self._until_us)
+
+    def _later(self, delay_us: int, action: Callable[..., object], *arguments: object) -> None:
+        when_us = self._scheduler.now_us + delay_us
+        if when_us < self._until_us:
+            self._scheduler.at(when_us, action, *arguments)

@@ -1,0 +1,234 @@
+"""The faults and events that a world may have: how likely each is there at all, how often, and how strong.
+
+One entry for each; `faults.py` carries them out under the same name. A table, so that it can be read, counted in the
+summary of a swarm, and grow by a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import NamedTuple
+
+from kohort.sim.scenario.world_plan import MemberPlan, TopicPlan
+
+How = tuple[tuple[str, int | str], ...]
+Drawn = tuple[str, str, How] | None
+"""What, subject, arguments; None where nothing comes of it."""
+
+
+COOPERATIVE = ("cooperative", "cooperative", "cooperative-java", "cooperative-v1", "cooperative-v2")
+"""Kinds of an upgraded cooperative group: all their members say what they own."""
+
+
+class Sketch(NamedTuple):
+    """What of a plan is known when its steps are drawn."""
+
+    random: Random
+    end_us: int
+    topics: tuple[TopicPlan, ...]
+    nodes: tuple[str, ...]
+    members: tuple[MemberPlan, ...]
+
+
+def always(_: Sketch) -> bool:
+    """Every world may have it."""
+    return True
+
+
+class Luck(NamedTuple):
+    """One kind of step: how likely a world has it at all, how often at most, and what it is."""
+
+    name: str
+    presence: float
+    draw: Callable[[Sketch], Drawn]
+    most: int = 6
+    is_lasting: bool = False
+    """It holds from the beginning until the world is healed."""
+    fits: Callable[[Sketch], bool] = always
+
+
+def _down(random: Random) -> tuple[str, int]:
+    return "down_us", random.choice((0, 200_000, 2_000_000, 7_000_000, 12_000_000)) + random.randrange(500_000)
+
+
+def _lasts(random: Random) -> tuple[str, int]:
+    return "for_us", random.choice((300_000, 2_000_000, 5_000_000, 9_000_000, 15_000_000)) + random.randrange(500_000)
+
+
+def _of_member(what: str, *arguments: Callable[[Random], tuple[str, int]]) -> Callable[[Sketch], Drawn]:
+    def draw(sketch: Sketch) -> Drawn:
+        member = sketch.random.choice(sketch.members)
+        return what, member.name, tuple(argument(sketch.random) for argument in arguments)
+
+    return draw
+
+
+def _of_node(what: str, *arguments: Callable[[Random], tuple[str, int]]) -> Callable[[Sketch], Drawn]:
+    def draw(sketch: Sketch) -> Drawn:
+        return what, "node", tuple(argument(sketch.random) for argument in arguments)
+
+    return draw
+
+
+def _bounce(sketch: Sketch) -> Drawn:
+    member = sketch.random.choice(sketch.members)
+    how = sketch.random.choice(("close", "close", "kill"))
+    return "bounce", member.name, (("how", how), _down(sketch.random))
+
+
+def _subscribe(sketch: Sketch) -> Drawn:
+    random = sketch.random
+    member = random.choice(sketch.members)
+    names = [topic.name for topic in sketch.topics]
+    wanted = [name for name in names if random.random() < 0.6] or [random.choice(names)]
+    return "subscribe", member.name, (("topics", ",".join(wanted)),)
+
+
+def _roll(sketch: Sketch) -> Drawn:
+    """A deployment: every member of a group is bounced, one after the other."""
+    group = sketch.random.choice([member.group for member in sketch.members])
+    pause_us = sketch.random.choice((500_000, 2_000_000, 4_000_000))
+    return "roll", group, (("pause_us", pause_us), _down(sketch.random))
+
+
+def _drift(sketch: Sketch) -> Drawn:
+    random = sketch.random
+    name = random.choice((*sketch.nodes, *(member.name for member in sketch.members)))
+    ppm = random.choice((-500, -200, 200, 500, 20_000, -20_000))
+    return "drift", name, (("ppm", ppm), ("ahead_ms", random.choice((0, 0, 5_000, -5_000))))
+
+
+def _packets(sketch: Sketch) -> Drawn:
+    random = sketch.random
+    return "packets", "network", (
+        ("latency_us", random.choice((100, 250, 2_000, 30_000))),
+        ("jitter_us", random.choice((0, 200, 5_000, 50_000))),
+        ("loss_ppm", random.choice((0, 1_000, 10_000, 50_000))),
+        ("cut_ppm", random.choice((0, 0, 20_000, 300_000))),
+    )  # fmt: skip
+
+
+def _of_topic(what: str, *arguments: Callable[[Random], tuple[str, int]]) -> Callable[[Sketch], Drawn]:
+    def draw(sketch: Sketch) -> Drawn:
+        topic = sketch.random.choice(sketch.topics)
+        return what, topic.name, tuple(argument(sketch.random) for argument in arguments)
+
+    return draw
+
+
+def _of_group(what: str, *arguments: Callable[[Random], tuple[str, int]]) -> Callable[[Sketch], Drawn]:
+    def draw(sketch: Sketch) -> Drawn:
+        group = sketch.random.choice(sketch.members).group
+        return what, group, tuple(argument(sketch.random) for argument in arguments)
+
+    return draw
+
+
+def _configure(sketch: Sketch) -> Drawn:
+    random = sketch.random
+    name, values = random.choice(
+        (
+            ("consumer.session.timeout.ms", ("5000", "8000", "12000")),
+            ("consumer.heartbeat.interval.ms", ("500", "1500", "3000")),
+            ("consumer.assignment.interval.ms", ("0", "2000")),
+        )
+    )
+    group = random.choice(sketch.members).group
+    return "configure group", group, (("name", name), ("value", random.choice(values)))
+
+
+def _expel(sketch: Sketch) -> Drawn:
+    return "expel", sketch.random.choice(sketch.members).name, ()
+
+
+def _storm(sketch: Sketch) -> Drawn:
+    random = sketch.random
+    odds_ppm = random.choice((30_000, 100_000, 400_000))
+    return "storm", "network", (("odds_ppm", odds_ppm), ("for_us", random.choice((1_000_000, 4_000_000, 9_000_000))))
+
+
+def _impersonate(sketch: Sketch) -> Drawn:
+    return "impersonate", sketch.random.choice(sketch.members).name, ()
+
+
+def _burst(sketch: Sketch) -> Drawn:
+    random = sketch.random
+    return "burst", random.choice(sketch.topics).name, (("count", random.choice((1, 20, 100, 400))),)
+
+
+def _more(random: Random) -> tuple[str, int]:
+    return "by", random.choice((1, 1, 2, 4))
+
+
+def _spare(random: Random) -> tuple[str, int]:
+    return "spare", random.choice((0, 200, 3_000))
+
+
+def _slow(random: Random) -> tuple[str, int]:
+    return "flush_us", random.choice((20_000, 200_000, 1_500_000))
+
+
+def _odds(random: Random) -> tuple[str, int]:
+    return "odds_ppm", random.choice((1_000_000, 300_000, 50_000))
+
+
+def _close_within(sketch: Sketch) -> Drawn:
+    random = sketch.random
+    state = random.choice(("joining", "joining", "syncing", "revoking"))
+    wait = "wait_us", random.choice((0, 1_000, 50_000, 400_000))
+    return "close within", random.choice(sketch.members).name, (("state", state), wait, _down(random))
+
+
+def _old_client(sketch: Sketch) -> Drawn:
+    return "old client", sketch.random.choice(sketch.members).name, (_down(sketch.random),)
+
+
+def _is_cooperative(sketch: Sketch) -> bool:
+    return all(member.kind.name in COOPERATIVE for member in sketch.members)
+
+
+def _has_two_nodes(sketch: Sketch) -> bool:
+    return len(sketch.nodes) > 1
+
+
+def _has_native(sketch: Sketch) -> bool:
+    return any(member.kind.protocol == "consumer" for member in sketch.members)
+
+
+MENU = (
+    Luck("burst", 1.0, _burst, 6),
+    Luck("packets", 0.4, _packets, is_lasting=True),
+    Luck("drift", 0.3, _drift, is_lasting=True),
+    Luck("kill member", 0.35, _of_member("kill", _down)),
+    Luck("close member", 0.35, _of_member("close", _down)),
+    Luck("close within", 0.3, _close_within, 3),
+    Luck("old client", 0.2, _old_client, 2, fits=_is_cooperative),
+    Luck("freeze member", 0.3, _of_member("freeze", _lasts)),
+    Luck("bounce", 0.35, _bounce),
+    Luck("roll", 0.3, _roll, 2),
+    Luck("subscribe", 0.25, _subscribe),
+    Luck("expel", 0.1, _expel, 2),
+    Luck("kill node", 0.25, _of_node("kill node", _down), 3),
+    Luck("power loss", 0.25, _of_node("power loss", _down), 3),
+    Luck("stop node", 0.15, _of_node("stop node", _down), 2),
+    Luck("move node", 0.6, _of_node("move node", _down), 3, fits=_has_two_nodes),
+    Luck("freeze node", 0.15, _of_node("freeze node", _lasts), 2),
+    Luck("partition", 0.2, _of_member("partition", _lasts), 3),
+    Luck("one way", 0.2, _of_member("one way", _lasts), 3),
+    Luck("vanish", 0.2, _of_member("vanish"), 3),
+    Luck("break", 0.3, _of_member("break")),
+    Luck("slow disk", 0.15, _of_node("slow disk", _slow, _lasts), 3),
+    Luck("full disk", 0.12, _of_node("full disk", _spare, _lasts), 2),
+    Luck("failing disk", 0.12, _of_node("failing disk", _odds, _lasts), 2),
+    Luck("compact", 0.3, _of_node("compact")),
+    Luck("grow topic", 0.2, _of_topic("grow topic", _more), 2),
+    Luck("delete topic", 0.1, _of_topic("delete topic"), 1),
+    Luck("recreate topic", 0.12, _of_topic("recreate topic", _down), 2),
+    Luck("delete offsets", 0.1, _of_topic("delete offsets"), 2),
+    Luck("delete group", 0.1, _of_group("delete group"), 2),
+    Luck("reset offsets", 0.1, _of_group("reset offsets"), 2),
+    Luck("configure group", 0.15, _configure, 2, fits=_has_native),
+    Luck("storm", 0.25, _storm, 3),
+    Luck("impersonate", 0.1, _impersonate, 2),
+)  # fmt: skip

@@ -1,0 +1,130 @@
+"""What a seed decides before its world runs, as plain values: who is there, how lucky they are, and what happens when.
+
+A step stands for itself: a fault says how long it lasts, so that any subset of the steps is a plan again. Steps keep
+their numbers when others are left out, and each draws its luck under its own number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from kohort.sim.peers.client_kinds import Kind, PeerConfig
+
+SECOND_US = 1_000_000
+
+
+class MemberPlan(NamedTuple):
+    """One member: what program it is, and what its user configures."""
+
+    name: str
+    kind: Kind
+    config: PeerConfig
+
+    @property
+    def group(self) -> str:
+        """Its group."""
+        return self.config.group_id
+
+
+class TopicPlan(NamedTuple):
+    """A topic that exists from the beginning."""
+
+    name: str
+    partitions: int
+
+
+class Step(NamedTuple):
+    """One thing that happens to the world. `at_us` is None for luck that lasts from the beginning to the healing."""
+
+    number: int
+    at_us: int | None
+    what: str
+    subject: str = ""
+    how: tuple[tuple[str, int | str], ...] = ()
+
+    def get(self, name: str, default: int = 0) -> int:
+        """Return a number among the arguments."""
+        value = dict(self.how).get(name, default)
+        assert isinstance(value, int), f"{name} of {self.what} is a number"
+        return value
+
+    def text(self, name: str, default: str = "") -> str:
+        """Return a text among the arguments."""
+        return str(dict(self.how).get(name, default))
+
+
+class Plan(NamedTuple):
+    """A world. The same plan gives the same run, event by event."""
+
+    seed: int
+    settings: tuple[tuple[str, str], ...]
+    """What every broker of the world is started with."""
+    topics: tuple[TopicPlan, ...]
+    nodes: tuple[str, ...]
+    members: tuple[MemberPlan, ...]
+    variants: tuple[tuple[MemberPlan, ...], ...]
+    """For each member what its bounces make of it, one after the other, and then again from the first."""
+    steps: tuple[Step, ...]
+    end_us: int
+    """When the faults end and the world is healed."""
+
+    def only(self, numbers: Iterable[int]) -> Plan:
+        """Return the plan with these steps alone."""
+        kept = frozenset(numbers)
+        return self._replace(steps=tuple(step for step in self.steps if step.number in kept))
+
+    def until(self, end_us: int) -> Plan:
+        """Return the plan with its faults ending at another time."""
+        return self._replace(end_us=end_us)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups, in order of their first member."""
+        return tuple(dict.fromkeys(member.group for member in self.members))
+
+
+def show(plan: Plan) -> Iterator[str]:
+    """Tell a plan as text: who is there, then each step on a line with its number."""
+    yield f"seed {plan.seed}: {len(plan.steps)} steps, healed after {plan.end_us / SECOND_US:.1f} s"
+    yield "topics   " + ", ".join(f"{topic.name} ({topic.partitions})" for topic in plan.topics)
+    yield "nodes    " + ", ".join(plan.nodes)
+    for name, value in plan.settings:
+        yield f"setting  {name}={value}"
+    for member, variants in zip(plan.members, plan.variants, strict=True):
+        yield f"member   {member.name}  {show_member(member)}"
+        for variant in variants:
+            yield f"  then   {member.name}  {show_member(variant)}"
+    for step in plan.steps:
+        yield f"{step.number:>4}  {show_time(step.at_us)}  {show_step(step)}"
+
+
+def show_member(member: MemberPlan) -> str:
+    """Tell a member's configuration on a line."""
+    kind, config = member.kind, member.config
+    wanted = ",".join((*config.topics, *(() if config.pattern is None else (f"~{config.pattern}",))))
+    parts = [
+        f"{member.group}/{kind.name}",
+        f"wants={wanted}",
+        f"commit={config.commit}",
+        f"work={config.work_us // 1000}ms",
+        f"callback={config.callback_us // 1000}ms",
+        f"max-poll={config.max_poll_interval_ms // 1000}s",
+    ]
+    if kind.protocol == "classic":
+        parts.append(f"session={config.session_timeout_ms // 1000}s")
+    if config.instance_id is not None:
+        parts.append(f"instance={config.instance_id}")
+    if config.overrun or config.raising:
+        parts.append(f"overrun={config.overrun:g} raising={config.raising:g}")
+    return " ".join(parts)
+
+
+def show_step(step: Step) -> str:
+    """Tell a step without its number and time."""
+    return " ".join((step.what, step.subject, *(f"{name}={value}" for name, value in step.how))).replace("  ", " ")
+
+
+def show_time(at_us: int | None) -> str:
+    """Tell a time of the world in seconds, in ten columns."""
+    return "   always " if at_us is None else f"{at_us / SECOND_US:>10.6f}"[:10]

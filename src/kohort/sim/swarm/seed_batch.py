@@ -1,0 +1,173 @@
+"""Many worlds: seeds run one after the other or in several processes, and what they amount to.
+
+A tally adds outcomes up in whatever order they come; it says the same of the same seeds.
+"""
+
+from __future__ import annotations
+
+import gc
+import signal
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import count
+from multiprocessing import get_context
+from typing import Any
+
+from kohort.sim.swarm.seed_plan import draw_plan
+from kohort.sim.swarm.world_run import Outcome, run
+
+CHUNK = 4
+"""Seeds that a process takes at once."""
+
+SWEEP = 16
+"""After so many worlds what is left of them is swept up, and not before: that is a fifth of the time."""
+
+
+def run_seed(seed: int) -> Outcome:
+    """Let the world of a seed happen."""
+    return run(draw_plan(seed))
+
+
+def run_seeds(seeds: Iterable[int], jobs: int) -> Iterator[Outcome]:
+    """Yield the outcomes of many worlds as they end; with one job in this process, in the order of the seeds."""
+    if jobs <= 1:
+        yield from run_in_order(seeds)
+        return
+    with get_context().Pool(jobs, _begin_process) as pool:
+        yield from pool.imap_unordered(_run_and_sweep, seeds, chunksize=CHUNK)
+
+
+def run_in_order(seeds: Iterable[int]) -> Iterator[Outcome]:
+    """Yield the outcomes of worlds that run in this process, one after the other."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        for seed in seeds:
+            yield _run_and_sweep(seed)
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+_worlds = count(1)
+
+
+def _run_and_sweep(seed: int) -> Outcome:
+    outcome = run_seed(seed)
+    if next(_worlds) % SWEEP == 0:
+        gc.collect()
+    return outcome
+
+
+def _begin_process() -> None:
+    """Leave Ctrl-C to the main process, which ends this one, and what is there already out of every sweep."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.freeze()
+    gc.disable()
+
+
+class Tally:
+    """What many worlds amount to."""
+
+    def __init__(self) -> None:
+        self.seeds = 0
+        self.events = 0
+        self.virtual_us = 0
+        self.chunks = 0
+        self.broken: list[Outcome] = []
+        self.worlds: Counter[str] = Counter()
+        """In how many worlds a kind of step was drawn."""
+        self.drawn: Counter[str] = Counter()
+        self.met: Counter[str] = Counter()
+        self.coverage: Counter[str] = Counter()
+        self.covered: Counter[str] = Counter()
+        """In how many worlds an invariant was compared with something."""
+        self.failures: Counter[str] = Counter()
+        self.slowest_rest_us = 0
+
+    def add(self, outcome: Outcome) -> None:
+        """Count one more world."""
+        self.seeds += 1
+        self.events += outcome.events
+        self.virtual_us += outcome.virtual_us
+        self.chunks += outcome.chunks
+        if outcome.broken is not None:
+            self.broken.append(outcome)
+        self.worlds.update(outcome.drawn.keys())
+        self.drawn.update(outcome.drawn)
+        self.met.update(outcome.met)
+        self.coverage.update(outcome.coverage)
+        self.covered.update(name for name, times in outcome.coverage.items() if times)
+        self.failures.update(outcome.failures)
+        self.slowest_rest_us = max(self.slowest_rest_us, outcome.rest_us)
+
+    @property
+    def invariants(self) -> Counter[str]:
+        """How many worlds broke each invariant."""
+        return Counter(outcome.broken.invariant for outcome in self.broken if outcome.broken is not None)
+
+    def faults(self) -> list[tuple[str, int, int, int]]:
+        """Return for each kind of step: in how many worlds, how often drawn, how often it came to something."""
+        return [(name, self.worlds[name], self.drawn[name], self.met[name]) for name in sorted(self.drawn)]
+
+    def held(self) -> list[tuple[str, int, int, int]]:
+        """Return for each invariant: in how many worlds it was compared, how often, and how many broke it."""
+        broken = self.invariants
+        return [(name, self.covered[name], self.coverage[name], broken[name]) for name in sorted(self.coverage)]
+
+    def summary(self) -> str:
+        """Return one sentence."""
+        hours = self.virtual_us / 3_600_000_000
+        verdict = f"{len(self.broken):,} failed" if self.broken else "all passed"
+        return f"{self.seeds:,} seeds: {verdict}; {self.events:,} events in {hours:,.1f} virtual hours"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything, for --json."""
+        return {
+            "seeds": self.seeds,
+            "failed": len(self.broken),
+            "events": self.events,
+            "virtual_s": round(self.virtual_us / 1e6, 3),
+            "messages": self.chunks,
+            "slowest_rest_s": round(self.slowest_rest_us / 1e6, 3),
+            "faults": {
+                name: {"worlds": worlds, "drawn": drawn, "met": met} for name, worlds, drawn, met in self.faults()
+            },
+            "invariants": {
+                name: {"worlds": worlds, "compared": times, "broken": broken}
+                for name, worlds, times, broken in self.held()
+            },
+            "members_that_failed": dict(sorted(self.failures.items())),
+            "failures": [failure_as_json(outcome) for outcome in sorted(self.broken)],
+        }
+
+
+def outcome_as_json(outcome: Outcome) -> dict[str, Any]:
+    """Return what became of one world, for --json."""
+    shown: dict[str, Any] = {
+        "seed": outcome.seed,
+        "passed": outcome.passed,
+        "events": outcome.events,
+        "virtual_s": round(outcome.virtual_us / 1e6, 6),
+        "rest_s": None if outcome.rest_us < 0 else round(outcome.rest_us / 1e6, 6),
+        "messages": outcome.chunks,
+        "drawn": outcome.drawn,
+        "met": outcome.met,
+        "coverage": outcome.coverage,
+        "members_that_failed": outcome.failures,
+    }
+    return shown if outcome.broken is None else shown | {"failure": failure_as_json(outcome)}
+
+
+def failure_as_json(outcome: Outcome) -> dict[str, Any]:
+    """Return what broke a world, and the command that shows it."""
+    broken = outcome.broken
+    assert broken is not None, "only a broken world has a failure"
+    return {
+        "seed": outcome.seed,
+        "invariant": broken.invariant,
+        "sentence": broken.sentence,
+        "at_s": round(broken.at_us / 1e6, 6),
+        "event": broken.event,
+        "replay": f"kohort sim --seed {outcome.seed}",
+    }

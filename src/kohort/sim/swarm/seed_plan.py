@@ -1,0 +1,199 @@
+"""The plan of a seed, in swarm style: each seed draws which faults exist at all and how strong, and who is there.
+
+A world with every fault finds less than many worlds with a few each: one fault hides what another would show. What is
+drawn is legal: no step asks for what a real cluster could not do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from random import Random
+from typing import NamedTuple
+
+from kohort.sim.kernel.rng import Draw
+from kohort.sim.peers.client_kinds import KINDS, PeerConfig
+from kohort.sim.scenario.fault_menu import COOPERATIVE, MENU, Luck, Sketch
+from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan, Plan, Step, TopicPlan
+
+EAGER = (
+    ("eager-range", "eager-java", "eager-v2", "eager-hesitant"),
+    ("eager-roundrobin", "eager-aiokafka", "eager-roundrobin"),
+    ("eager-sticky", "eager-v1"),
+    ("eager-range", "eager-librdkafka", "eager-kafka-python", "eager-oldest"),
+)
+"""Kinds that can be in one group."""
+FAMILIES = {
+    "rolling": ("rolling", "rolling", "rolling-java"),
+    "cooperative": COOPERATIVE,
+    "consumer": (
+        "consumer",
+        "consumer",
+        "consumer-uniform",
+        "consumer-range",
+        "consumer-java",
+        "consumer-librdkafka",
+        "consumer-4.0",
+    ),
+}
+
+
+class Mix(NamedTuple):
+    """Whose members make a group: what they begin as, what bounces make of them (in order, or drawn), how often."""
+
+    name: str
+    kinds: tuple[str, ...]
+    bounces: tuple[str, ...]
+    weight: int
+    is_in_order: bool = False
+
+
+MIXES = (
+    Mix("eager", ("eager",), ("eager",), 3),
+    Mix("cooperative", ("cooperative",), ("cooperative",), 4),
+    Mix("eager to cooperative", ("eager",), ("rolling", "cooperative"), 2, is_in_order=True),
+    Mix("consumer", ("consumer",), ("consumer",), 5),
+    Mix("to the consumer protocol", ("cooperative", "rolling", "consumer"), ("consumer",), 4),
+    Mix("from the consumer protocol", ("consumer", "consumer", "cooperative"), ("cooperative", "rolling"), 3),
+    Mix("back and forth", ("rolling", "cooperative", "consumer"), ("rolling", "cooperative", "consumer"), 3),
+)
+"""`rolling` members offer what cooperative ones do and an eager assignor, and give everything up before a round."""
+
+
+def draw_plan(seed: int) -> Plan:
+    """Return the world of a seed."""
+    random = Draw(seed).stream("plan")
+    topics = draw_topics(random)
+    nodes = ("n1", "n2") if random.random() < 0.3 else ("n1",)
+    settings = draw_settings(random)
+    members: list[MemberPlan] = []
+    mixes: dict[str, Mix] = {}
+    for group in ("g", "h") if random.random() < 0.15 else ("g",):
+        mix = mixes[group] = random.choices(MIXES, [mix.weight for mix in MIXES])[0]
+        members += draw_members(random, group, mix, topics, first=len(members) + 1)
+    end_us = random.choice((12, 20, 25, 30, 45)) * SECOND_US
+    variants = []
+    for member in members:
+        mix = mixes[member.group]
+        families = mix.bounces if mix.is_in_order else random.choices(mix.bounces, k=2)
+        eager = next((kinds for kinds in EAGER if member.kind.name in kinds), EAGER[0])
+        variants.append(tuple(draw_member(random, member, family, topics, eager) for family in families))
+    commits = Draw(seed).stream("plan/auto-commit")
+    members = [_committing(commits, member) for member in members]
+    variants = [tuple(_committing(commits, member) for member in each) for each in variants]
+    steps = draw_steps(Draw(seed), Sketch(random, end_us, topics, nodes, tuple(members)))
+    return Plan(seed, settings, topics, nodes, tuple(members), tuple(variants), steps, end_us)
+
+
+def draw_topics(random: Random) -> tuple[TopicPlan, ...]:
+    """Return one topic, or up to three; more than a dozen partitions in all would only cost time."""
+    names = ("t", "u", "v")[: random.choices((1, 2, 3), (6, 3, 1))[0]]
+    return tuple(
+        TopicPlan(name, random.choice((1, 2, 3, 4, 6, 12) if len(names) == 1 else (1, 2, 4))) for name in names
+    )
+
+
+def draw_settings(random: Random) -> tuple[tuple[str, str], ...]:
+    """Return the brokers' settings: times short enough that much happens, policies as they fall."""
+    session_ms = random.choice((6_000, 8_000, 10_000))
+    beat_ms = random.choice((1_000, 2_000, 3_000))
+    choices: dict[str, str] = {
+        "auto.create.topics.enable": "false",
+        "group.initial.rebalance.delay.ms": random.choice(("0", "500", "3000")),
+        "kohort.group.initial.quiet.ms": random.choice(("100", "100", "-1")),
+        "kohort.group.heartbeat.park": random.choice(("true", "true", "false")),
+        "kohort.group.sync.hold.ms": random.choice(("1000", "1000", "0")),
+        "group.consumer.session.timeout.ms": str(session_ms),
+        "group.consumer.min.session.timeout.ms": "5000",
+        "group.consumer.heartbeat.interval.ms": str(beat_ms),
+        "group.consumer.min.heartbeat.interval.ms": "500",
+        "group.consumer.assignment.interval.ms": random.choice(("1000", "1000", "0", "3000")),
+        "group.consumer.assignors": random.choice(("uniform,range", "uniform,range", "range,uniform")),
+        "group.consumer.migration.policy": random.choices(
+            ("bidirectional", "upgrade", "downgrade", "disabled"), (12, 2, 2, 1)
+        )[0],
+        "kohort.group.migration.min.embedded.version": random.choice(("3", "3", "0")),
+        "kohort.group.consumer.heartbeat.park.ms": random.choice(("1000", "1000", "0")),
+        "offsets.topic.num.partitions": random.choice(("1", "1", "3")),
+        "offsets.topic.segment.bytes": random.choice(("4096", "16384", "1048576")),
+        "log.flush.interval.messages": "1",
+        "log.cleaner.backoff.ms": random.choice(("200", "2000", "15000")),
+        "log.cleaner.min.cleanable.ratio": random.choice(("0", "0.5")),
+        "log.cleaner.delete.retention.ms": random.choice(("0", "5000", "86400000")),
+    }
+    return tuple(sorted(choices.items()))
+
+
+def draw_members(random: Random, group: str, mix: Mix, topics: tuple[TopicPlan, ...], first: int) -> list[MemberPlan]:
+    """Return the members of one group; instance ids are for all of them, some or none."""
+    count = random.choices((1, 2, 3, 4, 5, 6), (1, 3, 4, 3, 2, 1))[0]
+    static = random.choice((0.0, 0.0, 0.5, 1.0))
+    eager = random.choice(EAGER)
+    members = []
+    for number in range(first, first + count):
+        slot = f"i{number}" if random.random() < static else None
+        config = PeerConfig(group, (topics[0].name,), instance_id=slot)
+        basis = MemberPlan(f"m{number}", KINDS[random.choice(eager)], config)
+        members.append(draw_member(random, basis, random.choice(mix.kinds), topics, eager))
+    return members
+
+
+def draw_member(
+    random: Random, basis: MemberPlan, family: str, topics: tuple[TopicPlan, ...], eager: tuple[str, ...]
+) -> MemberPlan:
+    """Return a member of a family, in the place and group of `basis`, as another user would configure it."""
+    kind = KINDS[random.choice(eager if family == "eager" else FAMILIES[family])]
+    wanted = tuple(topic.name for topic in topics if random.random() < 0.8) or (topics[0].name,)
+    pattern = random.choice(("[tuv].*", "[tuv].*", "t|v", "u")) if random.random() < 0.1 else None
+    is_busy = random.random() < 0.15
+    config = replace(
+        basis.config,
+        topics=wanted if pattern is None or random.random() < 0.2 else (),
+        pattern=pattern,
+        instance_id=basis.config.instance_id if kind.may_be_static else None,
+        session_timeout_ms=random.choice((6_000, 8_000, 10_000)),
+        heartbeat_interval_ms=random.choice((1_000, 2_000, 3_000)),
+        max_poll_interval_ms=random.choice((5_000, 10_000, 15_000)),
+        work_us=random.choice((1_000, 20_000, 100_000, 500_000)),
+        callback_us=random.choices((1_000, 100_000, 2_000_000), (8, 3, 1))[0],
+        commit=random.choice(("auto", "auto", "sync", "async", "revoked")),
+        max_poll_records=random.choice((10, 50, 500)),
+        overrun=random.choice((0.005, 0.05)) if is_busy else 0.0,
+        raising=random.choice((0.0, 0.0, 0.0, 0.0, 0.0, 0.02, 0.3)),
+        rejoins=0.02 if random.random() < 0.1 else 0.0,
+    )
+    return MemberPlan(basis.name, kind, config)
+
+
+def _committing(random: Random, member: MemberPlan) -> MemberPlan:
+    """Return a member with an interval of automatic commits: often within each heartbeat interval, or seldom."""
+    return member._replace(config=replace(member.config, auto_commit_ms=random.choice((1_000, 2_000, 3_500))))
+
+
+def draw_steps(draw: Draw, sketch: Sketch, menu: Iterable[Luck] = MENU) -> tuple[Step, ...]:
+    """Return what happens: members come, records come, and the faults that this world has.
+
+    Each kind has its own luck, so that a new line of the menu leaves the other steps of a seed as they were.
+    """
+    random = sketch.random
+    drawn: list[tuple[int | None, str, str, tuple[tuple[str, int | str], ...]]] = []
+    for member in sketch.members:
+        late_us = random.choice((0, 0, random.randrange(2 * SECOND_US), random.randrange(sketch.end_us * 2 // 3)))
+        drawn.append((late_us, "start", member.name, ()))
+    for luck in menu:
+        random = draw.stream(f"plan/{luck.name}")
+        sketch = sketch._replace(random=random)
+        if not luck.fits(sketch) or random.random() >= luck.presence:
+            continue
+        for _ in range(_times(random, luck)):
+            at_us = None if luck.is_lasting else random.randrange(SECOND_US, sketch.end_us)
+            step = luck.draw(sketch)
+            if step is not None:
+                drawn.append((at_us, *step))
+    drawn.sort(key=lambda step: -1 if step[0] is None else step[0])
+    return tuple(Step(number, *step) for number, step in enumerate(drawn, 1))
+
+
+def _times(random: Random, luck: Luck) -> int:
+    """Return how often a fault that this world has happens in it: mostly once or twice, at times very often."""
+    return 1 if luck.is_lasting else min(luck.most, random.choices((1, 2, 3, 6), (5, 4, 3, 1))[0])

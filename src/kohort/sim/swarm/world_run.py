@@ -1,0 +1,233 @@
+"""Runs a plan: faults with checks after every event, then healing, then everything must come to rest in time.
+
+One plan gives one outcome. What production code logs as its own defect, and any exception that leaves it, breaks the
+world as a violated invariant does.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from traceback import extract_tb
+from typing import NamedTuple
+
+from kohort.group.invariants import CONVERGES_AFTER_HEALING
+from kohort.sim.checks import Checker, InvariantBroken, all_checkers
+from kohort.sim.checks.standstill_checks import StandstillChecker
+from kohort.sim.kernel.scheduler import Scheduler
+from kohort.sim.kernel.world_observer import Observer, Observers
+from kohort.sim.scenario.fault_injector import Faults
+from kohort.sim.scenario.simulated_cluster import Stage
+from kohort.sim.scenario.world_plan import SECOND_US, Plan
+from kohort.sim.swarm.convergence import Census, missing
+from kohort.sim.swarm.supervisor import Supervisor
+
+REST_US = 90 * SECOND_US
+"""Within so long after the healing everything must have come to rest: two rounds, each as long as the longest poll
+interval and a session, and a callback or two."""
+
+QUIET_US = 3 * SECOND_US
+"""So long a world must stay at rest to have come there."""
+
+LOOK_US = SECOND_US
+"""How often is looked whether it has."""
+
+TOUCH_LOOKS = 5
+"""After so many looks without rest there is one more record everywhere: a commit that failed is not sent again by all
+users, but the next one includes it."""
+
+MEND_LOOKS = 25
+"""After so many looks without rest, somebody has classic groups with static members rebalance: topics that changed
+while their leader was away are seen by nobody (docs/gaps.md)."""
+
+NO_DEFECT = "NoDefect"
+
+
+class Broken(NamedTuple):
+    """What broke: the invariant's name, a sentence, and when."""
+
+    invariant: str
+    sentence: str
+    at_us: int
+    event: int
+
+
+class Outcome(NamedTuple):
+    """What became of one world. Counts are by name; `coverage` is how often each invariant was held against it."""
+
+    seed: int
+    broken: Broken | None
+    events: int
+    virtual_us: int
+    rest_us: int
+    """How long after the healing everything was at rest; -1 where it did not get there."""
+    chunks: int
+    """Pieces of messages that the network carried."""
+    drawn: dict[str, int]
+    met: dict[str, int]
+    coverage: dict[str, int]
+    failures: dict[str, int]
+    """Members that could not go on, by the error that told them."""
+    unowned_us: int = 0
+    """How long partitions were without an owner, added up over all of them."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing was broken."""
+        return self.broken is None
+
+
+def run(plan: Plan, *observers: Observer, checkers: Sequence[Checker] | None = None) -> Outcome:
+    """Let a world happen."""
+    checkers = tuple(all_checkers(plan)) if checkers is None else checkers
+    world = _World(plan, checkers, observers)
+    with _defects(world):
+        broken = world.live()
+    return Outcome(
+        seed=plan.seed,
+        broken=broken,
+        events=world.scheduler.events,
+        virtual_us=world.scheduler.now_us,
+        rest_us=world.rest_us,
+        chunks=world.stage.network.carried,
+        drawn=_drawn(plan),
+        met=dict(sorted(world.faults.met.items())),
+        coverage=_coverage(checkers, world),
+        failures=dict(sorted(world.census.failures.items())),
+        unowned_us=sum(each.unowned_us for each in checkers if isinstance(each, StandstillChecker)),
+    )
+
+
+class _World:
+    """One run."""
+
+    def __init__(self, plan: Plan, checkers: Sequence[Checker], observers: Sequence[Observer]) -> None:
+        self.plan = plan
+        self.scheduler = Scheduler()
+        self.census = Census()
+        # Those who write down come first, so that the line that breaks the world is written.
+        self.supervisor = Supervisor()
+        self.observer = Observers([*observers, self.census, *checkers, self.supervisor])
+        self.supervisor.stage = self.stage = Stage(plan, self.scheduler, self.observer)
+        self.faults = Faults(self.stage)
+        self.defect: str | None = None
+        self.rest_us = -1
+        self.looks = 0
+
+    def live(self) -> Broken | None:
+        """Run from the beginning to the end; return what broke it, if anything did."""
+        try:
+            self.observer.began(self.scheduler)
+            self.stage.open()
+            self.faults.schedule()
+            self.pass_until(self.plan.end_us)
+            self.faults.heal()
+            lack = self.come_to_rest()
+            if lack is not None:
+                return self.breaks(CONVERGES_AFTER_HEALING.name, lack)
+            self.observer.ended()
+        except InvariantBroken as error:
+            return self.breaks(error.violation.invariant.name, error.violation.sentence)
+        except Exception as error:
+            return self.breaks(NO_DEFECT, _place(error))
+        return None
+
+    def pass_until(self, when_us: int) -> None:
+        """Let time pass; raise at the first thing that is logged as a defect."""
+        scheduler, stepped = self.scheduler, self.observer.stepped
+        while (next_us := scheduler.next_us()) is not None and next_us <= when_us:
+            scheduler.step()
+            stepped()
+            if self.defect is not None:
+                raise Defect(self.defect)
+        scheduler.run_until(when_us)
+
+    def come_to_rest(self) -> str | None:
+        """Let time pass until everything is at rest and stays so; return what is missing when there is no time left."""
+        healed_us = self.scheduler.now_us
+        since_us: int | None = None
+        lack: str | None = None
+        while self.scheduler.now_us < healed_us + REST_US:
+            self.pass_until(self.scheduler.now_us + LOOK_US)
+            self.looks += 1
+            lack = missing(self.stage, self.census)
+            if lack is not None:
+                since_us = None
+                if self.looks % TOUCH_LOOKS == 0:
+                    self.stage.feeder.touch()
+                if self.looks == MEND_LOOKS:
+                    self.supervisor.mend()
+            elif since_us is None:
+                since_us = self.scheduler.now_us
+            elif self.scheduler.now_us >= since_us + QUIET_US:
+                self.rest_us = since_us - healed_us
+                return None
+        return lack or "it does not stay at rest"
+
+    def breaks(self, invariant: str, sentence: str) -> Broken:
+        """Say when something broke."""
+        return Broken(invariant, sentence, self.scheduler.now_us, self.scheduler.events)
+
+
+class Defect(AssertionError):
+    """Production code has logged an exception as its own fault."""
+
+
+class _Listener(logging.Handler):
+    """Takes what production code logs: its own defects break the world."""
+
+    def __init__(self, world: _World) -> None:
+        super().__init__(logging.WARNING)
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Note the first defect."""
+        if self._world.defect is not None:
+            return
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, InvariantBroken):
+            raise error
+        if error is not None:
+            self._world.defect = f"{record.getMessage()}: {_place(error)}"
+        elif record.msg.startswith("closed connection") and "malformed" in record.getMessage():
+            self._world.defect = record.getMessage()
+
+
+@contextmanager
+def _defects(world: _World) -> Iterator[None]:
+    """Listen to what production code logs, and to nobody else."""
+    logger = logging.getLogger("kohort")
+    level, propagates = logger.level, logger.propagate
+    listener = _Listener(world)
+    logger.addHandler(listener)
+    logger.propagate = False
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.removeHandler(listener)
+        logger.setLevel(level)
+        logger.propagate = propagates
+
+
+def _place(error: BaseException) -> str:
+    """Return an exception in a line: what it is, and the innermost places of ours that it came through."""
+    frames = [frame for frame in extract_tb(error.__traceback__) if "kohort" in frame.filename]
+    places = [f"{frame.filename.rpartition('kohort/')[2]}:{frame.lineno} {frame.name}" for frame in frames[-3:]]
+    return f"{type(error).__name__}: {error} (" + " > ".join(places) + ")"
+
+
+def _drawn(plan: Plan) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for step in plan.steps:
+        counts[step.what] = counts.get(step.what, 0) + 1
+    return dict(sorted(counts.items()))
+
+
+def _coverage(checkers: Sequence[Checker], world: _World) -> dict[str, int]:
+    counts: dict[str, int] = {CONVERGES_AFTER_HEALING.name: world.looks, NO_DEFECT: world.scheduler.events}
+    for checker in checkers:
+        for name, times in checker.checked.items():
+            counts[name] = counts.get(name, 0) + times
+    return dict(sorted(counts.items()))

@@ -1,0 +1,164 @@
+"""What a program did with its records: that each took effect, and none of a partition that the program had given up.
+
+A program says when a record has taken effect (`World.done`); one that never says so is held to nothing here. A record
+may take effect twice. It may not be left out because it was committed before, nor come so late that its partition had
+been given up by a callback: whoever has the partition by then reads it too.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kohort.group.events import Event, OffsetCommitted
+from kohort.group.invariants import AT_LEAST_ONCE, NO_DOUBLE_OWNERSHIP
+from kohort.group.shard import Shard
+from kohort.member.effects import Callback
+from kohort.member.identity import Identity
+from kohort.model.assignment import Partitions
+from kohort.model.ids import TopicPartition
+from kohort.sim.checks.checker import Checker
+from kohort.sim.kernel.world_observer import SeenMember, SeenNode
+
+
+class Moment(NamedTuple):
+    """Something that happened to records of a partition: from `first` up to, without, `next_offset`."""
+
+    at_us: int
+    first: int
+    next_offset: int
+    text: str
+
+
+class EffectChecker(Checker):
+    """AtLeastOnce by what takes effect, NoDoubleOwnership by when it does."""
+
+    invariants = (AT_LEAST_ONCE, NO_DOUBLE_OWNERSHIP)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.done: dict[TopicPartition, list[int]] = {}
+        """Offsets in the order in which they took effect."""
+        self._seen: dict[TopicPartition, set[int]] = {}
+        self._moments: dict[TopicPartition, list[Moment]] = {}
+        self._floors: dict[TopicPartition, int] = {}
+        """The least offset from which any member began."""
+        self._held: dict[str, dict[TopicPartition, list[tuple[int, int]]]] = {}
+        """By program, what was handed out to it of partitions that it was not told to give up since."""
+        self._given_up: dict[tuple[str, TopicPartition], tuple[int, str]] = {}
+        self._names: dict[str, str] = {}
+        """Members' names by id."""
+
+    # -- what programs do
+
+    def effect(self, program: str, partition: TopicPartition, offset: int) -> None:
+        """See a record take effect."""
+        self.done.setdefault(partition, []).append(offset)
+        self._seen.setdefault(partition, set()).add(offset)
+        self.count(AT_LEAST_ONCE)
+        given_up = self._given_up.get((program, partition))
+        ranges = self._held.get(program, {}).get(partition, ())
+        if given_up is None or any(first <= offset < end for first, end in ranges):
+            return
+        at_us, how = given_up
+        ago_s = (self.now_us - at_us) / 1_000_000
+        self.broken(
+            NO_DOUBLE_OWNERSHIP,
+            f"{program} works on {partition}@{offset}, which it has given up: {how} {ago_s:.3f} s ago",
+        )
+
+    # -- what members see
+
+    def position(self, member: SeenMember, partition: TopicPartition, offset: int, why: str) -> None:
+        """Note from where the group reads."""
+        del member, why
+        self._floors[partition] = min(offset, self._floors.get(partition, offset))
+
+    def delivered(self, member: SeenMember, partition: TopicPartition, first: int, next_offset: int) -> None:
+        """Note what a program has in its hands."""
+        held = self._held.setdefault(program_of(member), {})
+        held.setdefault(partition, []).append((first, next_offset))
+        self._note(partition, first, next_offset, f"{member.name} was handed it")
+
+    def callback_ended(self, member: SeenMember, callback: Callback, partitions: Partitions, error: str | None) -> None:
+        """Note what a program was told to give up, and has."""
+        if callback is Callback.ASSIGNED:
+            return
+        raised = "" if error is None else f", which raised {error}"
+        for partition in sorted(partitions):
+            self._give_up(member, partition, f"its on_partitions_{callback} returned{raised}")
+
+    def member_ended(self, member: SeenMember, how: str) -> None:
+        """Whoever has closed its consumer has given everything up; whoever was killed works on nothing."""
+        program = program_of(member)
+        if how != "closed":
+            for partition in sorted(self._held.get(program, ())):
+                self._note(partition, 0, 1 << 62, f"{program} was {how}" if how == "killed" else f"{program} {how}")
+            self._held.pop(program, None)
+            for key in [key for key in self._given_up if key[0] == program]:
+                del self._given_up[key]
+            return
+        for partition in sorted(self._held.get(program, ())):
+            self._give_up(member, partition, "its consumer was closed")
+
+    def _give_up(self, member: SeenMember, partition: TopicPartition, how: str) -> None:
+        program = program_of(member)
+        ranges = self._held.get(program, {}).pop(partition, [])
+        self._given_up[program, partition] = (self.now_us, how)
+        for first, end in ranges:
+            self._note(partition, first, end, f"{program} gave the partition up ({how})")
+
+    # -- commits
+
+    def commit_shows(self, member: SeenMember, number: int, identity: Identity) -> None:
+        """Learn a member's id."""
+        del number
+        self._names[identity.member_id] = member.name
+
+    def member_moved(self, member: SeenMember, state: str, cause: str) -> None:
+        """Learn a member's id."""
+        del state, cause
+        self._names[member.identity.member_id] = member.name
+
+    def group_event(self, node: SeenNode, shard: Shard, event: Event, now_ms: int) -> None:
+        """Note what was committed, and by whom."""
+        del node, shard, now_ms
+        if isinstance(event, OffsetCommitted):
+            name = self._names.get(event.member_id, event.member_id or "somebody outside the group")
+            partition = TopicPartition(event.topic, event.partition)
+            self._note(partition, 0, event.offset, f"{name} committed {event.offset}")
+
+    # -- the end
+
+    def missing(self, ends: dict[TopicPartition, int]) -> tuple[TopicPartition, int] | None:
+        """Return the first record before these ends that has not taken effect, if programs say at all what does."""
+        if not self.done:
+            return None
+        for partition, end in sorted(ends.items()):
+            seen = self._seen.get(partition, set())
+            for offset in range(self._floors.get(partition, end), end):
+                if offset not in seen:
+                    return partition, offset
+        return None
+
+    def tell_missing(self, partition: TopicPartition, offset: int) -> str:
+        """Return what became of a record that took no effect, in a sentence."""
+        course: list[str] = []
+        for moment in self._moments.get(partition, ()):
+            if moment.first <= offset < moment.next_offset:
+                is_commit = " committed " in moment.text
+                if is_commit and any(" committed " in each for each in course):
+                    continue
+                course.append(f"{moment.text} at {moment.at_us / 1_000_000:.3f} s")
+        shown = course if len(course) <= _SHOWN else [*course[: _SHOWN - 1], "…", course[-1]]
+        return f"{partition}@{offset} never took effect: " + (", ".join(shown) or "nobody was ever handed it")
+
+    def _note(self, partition: TopicPartition, first: int, next_offset: int, text: str) -> None:
+        self._moments.setdefault(partition, []).append(Moment(self.now_us, first, next_offset, text))
+
+
+_SHOWN = 8
+
+
+def program_of(member: SeenMember) -> str:
+    """Return the name of the program that a member is part of."""
+    return member.name.partition(".")[0]

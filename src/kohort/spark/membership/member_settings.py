@@ -1,0 +1,133 @@
+"""How a Spark job takes part in its group, and where it begins to read; names and defaults are the consumer's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal
+
+from kohort.assign.spec import Assignor
+from kohort.client.cluster.cluster import Cluster
+from kohort.client.cluster.metadata import ClusterView
+from kohort.client.config_file import reach
+from kohort.client.consumer.consumer_settings import (
+    DEFAULT_ASSIGNORS,
+    DEFAULT_HEARTBEAT_INTERVAL_MS,
+    DEFAULT_SESSION_TIMEOUT_MS,
+    ISOLATION,
+    check_protocol,
+    check_settings,
+)
+from kohort.client.consumer.topic_subscription import Wanted
+from kohort.client.membership.membership import Membership
+from kohort.client.membership.protocol_switch import GroupProtocol
+from kohort.client.rebalance_listener import RebalanceListener
+from kohort.spark.rows.read_settings import Isolation, ReadSettings
+
+Reset = Literal["earliest", "latest", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """What `Consumer` calls these. `pattern` stands for topics whose whole name it matches, instead of `topics`.
+
+    `topics_must_exist` refuses to join where one does not; `allow_auto_create_topics` lets the broker create it.
+    `properties` are how to be let into the cluster, in Kafka's names (`security.protocol`, `sasl.…`, `ssl.…`): they
+    travel to the executors. Raises ValueError for settings that do not go together.
+    """
+
+    bootstrap_servers: str
+    group_id: str
+    topics: tuple[str, ...] = ()
+    auto_offset_reset: Reset = "latest"
+    client_id: str = "kohort"
+    group_instance_id: str | None = None
+    session_timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS
+    heartbeat_interval_ms: int = DEFAULT_HEARTBEAT_INTERVAL_MS
+    rebalance_timeout_ms: int = 300_000
+    assignors: tuple[Assignor, ...] = DEFAULT_ASSIGNORS
+    client_rack: str | None = None
+    protocol: GroupProtocol = "classic"
+    assignor: str | None = None
+    pattern: str | None = None
+    isolation_level: Isolation = "read_uncommitted"
+    topics_must_exist: bool = False
+    allow_auto_create_topics: bool = False
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.auto_offset_reset not in ("earliest", "latest", "none"):
+            raise ValueError(f"auto_offset_reset={self.auto_offset_reset!r} is not 'earliest', 'latest' or 'none'")
+        check_settings(self.isolation_level, self.group_id, self.session_timeout_ms, self.heartbeat_interval_ms)
+        check_protocol(
+            self.protocol, self.assignors, self.session_timeout_ms, self.heartbeat_interval_ms, self.assignor
+        )
+
+    @property
+    def read_settings(self) -> ReadSettings:
+        """How executors read ranges; where the log has moved on, the member decides."""
+        return ReadSettings(
+            self.bootstrap_servers,
+            isolation=self.isolation_level,
+            client_id=self.client_id,
+            client_rack=self.client_rack or "",
+            properties=self.properties,
+        )
+
+    @property
+    def isolation(self) -> int:
+        """The isolation level as a number of the protocol."""
+        return ISOLATION[self.isolation_level]
+
+    def cluster(self) -> Cluster:
+        """Return the cluster, not started."""
+        secured = reach(self.properties)
+        return Cluster(
+            self.bootstrap_servers,
+            client_id=self.client_id,
+            allow_auto_create_topics=self.allow_auto_create_topics,
+            tls=secured.get("tls"),
+            sasl=secured.get("sasl"),
+        )
+
+    def membership(self, cluster: Cluster, listener: RebalanceListener) -> Membership:
+        """Return the member, not started: it wants `topics`, or what `follow` tells it."""
+        wanted = self._wanted
+        return Membership(
+            cluster,
+            self.group_id,
+            topics=wanted.topics(cluster.view),
+            names=wanted.named(cluster.view),
+            matches=wanted.pattern,
+            assignors=self.assignors,
+            protocol=self.protocol,
+            assignor=self.assignor,
+            session_timeout_ms=self.session_timeout_ms,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            heartbeat_interval_ms=self.heartbeat_interval_ms,
+            group_instance_id=self.group_instance_id,
+            listener=listener,
+            client_rack=self.client_rack,
+        )
+
+    async def follow(self, cluster: Cluster) -> None:
+        """Learn the topics that `pattern` matches, now and from now on."""
+        if self.pattern is not None:
+            cluster.track_all()
+            await cluster.refresh()
+
+    def seen(self, membership: Membership) -> Callable[[ClusterView], None]:
+        """Return what tells a membership of topics that `pattern` matches, as they come and go."""
+        return partial(_tell, self._wanted, membership)
+
+    @property
+    def _wanted(self) -> Wanted:
+        return Wanted(self.topics, (re.compile(self.pattern),) if self.pattern is not None else ())
+
+
+def _tell(wanted: Wanted, membership: Membership, view: ClusterView) -> None:
+    topics = wanted.topics(view)
+    if topics != membership.topics:
+        membership.subscribe(topics, wanted.pattern, names=wanted.named(view))

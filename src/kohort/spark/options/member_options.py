@@ -1,0 +1,160 @@
+"""How a Spark job takes part in its group: protocol, assignor, name and timeouts, read from options.
+
+The law: a protocol and an assignor that do not go together are refused here, in one sentence, before anything joins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from kohort.assign import (
+    Assignor,
+    CapacityAssignor,
+    CooperativeStickyAssignor,
+    RangeAssignor,
+    RoundRobinAssignor,
+    StickyAssignor,
+)
+from kohort.assign.server.catalog import BUILT_IN
+from kohort.spark.options.option_values import Given, listed
+
+if TYPE_CHECKING:
+    from kohort.client.membership.protocol_switch import GroupProtocol
+
+Protocol = Literal["eager", "cooperative", "consumer", "auto"]
+Mismatch = Literal["fail", "group", "checkpoint"]
+OnNewCheckpoint = Literal["fail", "group", "startingOffsets"]
+
+PROTOCOLS: tuple[Protocol, ...] = ("auto", "eager", "cooperative", "consumer")
+MISMATCHES: tuple[Mismatch, ...] = ("fail", "group", "checkpoint")
+ON_NEW_CHECKPOINT: tuple[OnNewCheckpoint, ...] = ("fail", "group", "startingOffsets")
+ASSIGNORS: dict[Protocol, tuple[str, ...]] = {
+    "eager": ("range", "roundrobin", "sticky", "capacity"),
+    "cooperative": ("cooperative-sticky", "capacity"),
+    "consumer": tuple(BUILT_IN),
+    "auto": tuple(BUILT_IN),
+}
+"""By protocol, the assignors that go with it; the first is the default. `consumer`'s run in the broker.
+
+A broker may have others, which its users wrote: where the options say such a protocol, any name is passed on."""
+
+_ELSEWHERE = {
+    "group.protocol": "protocol",
+    "partition.assignment.strategy": "assignor",
+    "group.remote.assignor": "assignor",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MemberOptions:
+    """A job's part in a group. `assignor` is None where the protocol's default is meant.
+
+    `weight` is what `capacity` weighs this job by: None stands for the cores of its Spark.
+    """
+
+    group_id: str
+    protocol: Protocol = "auto"
+    assignor: str | None = None
+    weight: float | None = None
+    instance_id: str | None = None
+    on_offset_mismatch: Mismatch = "fail"
+    on_new_checkpoint: OnNewCheckpoint = "fail"
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    rebalance_timeout_ms: int = 300_000
+
+    @property
+    def group_protocol(self) -> GroupProtocol:
+        """The protocol in the membership's words, for which eager and cooperative are one."""
+        if self.protocol == "eager" or self.protocol == "cooperative":
+            return "classic"
+        return self.protocol
+
+    @property
+    def remote_assignor(self) -> str | None:
+        """The assignor that the broker is asked to use, or None."""
+        return None if self.group_protocol == "classic" else self.assignor
+
+    def assignors(self, cores: float) -> tuple[Assignor, ...]:
+        """Return this member's own assignors, for the classic protocol; a job of `cores` cores."""
+        if self.protocol == "consumer":
+            return ()
+        if self.protocol == "auto":
+            return (CooperativeStickyAssignor(),)
+        return (_made(self.assignor or ASSIGNORS[self.protocol][0], self.protocol, self.weight or cores),)
+
+
+def member_options(given: Given) -> MemberOptions:
+    """Return how the options say to take part in a group. Raises ValueError."""
+    for name, meant in _ELSEWHERE.items():
+        if f"kafka.{name}" in given:
+            raise ValueError(f"kafka.{name} is said by the option {meant} here, which takes {_words(meant)}")
+    group_id = given.required("group.id", "the name of the group to be a member of", "kafka.group.id")
+    protocol, assignor = _protocol_and_assignor(given)
+    defaults = MemberOptions(group_id)
+    session_timeout_ms = given.number("kafka.session.timeout.ms", least=1)
+    heartbeat_interval_ms = given.number("kafka.heartbeat.interval.ms", least=1)
+    found = MemberOptions(
+        group_id,
+        protocol,
+        assignor,
+        _weight(given, assignor),
+        given.text("instance.id", "kafka.group.instance.id") or None,
+        given.choice("onOffsetMismatch", MISMATCHES, defaults.on_offset_mismatch),
+        given.choice("onNewCheckpoint", ON_NEW_CHECKPOINT, defaults.on_new_checkpoint),
+        session_timeout_ms or defaults.session_timeout_ms,
+        heartbeat_interval_ms or defaults.heartbeat_interval_ms,
+        given.number("kafka.max.poll.interval.ms", least=1) or defaults.rebalance_timeout_ms,
+    )
+    if found.heartbeat_interval_ms >= found.session_timeout_ms:
+        raise ValueError(
+            f"kafka.heartbeat.interval.ms is {found.heartbeat_interval_ms}: it takes less than"
+            f" kafka.session.timeout.ms, which is {found.session_timeout_ms}"
+        )
+    return found
+
+
+def _protocol_and_assignor(given: Given) -> tuple[Protocol, str | None]:
+    assignor = given.text("assignor")
+    protocol = given.choice("protocol", PROTOCOLS, _protocol_of(assignor))
+    if assignor is None:
+        return protocol, None
+    if assignor.lower() in ASSIGNORS[protocol]:
+        return protocol, assignor.lower()
+    clients_own = {*ASSIGNORS["eager"], *ASSIGNORS["cooperative"]}
+    if protocol in ("consumer", "auto"):
+        if given.text("protocol") is not None and assignor.lower() not in clients_own:
+            return protocol, assignor  # one of the broker's users; a broker that has it not says which it has
+        own = "; for one of the broker's own, say the protocol too" if assignor.lower() not in clients_own else ""
+        raise ValueError(f"assignor is {assignor!r}: with protocol={protocol} it takes {listed(BUILT_IN)}{own}")
+    raise ValueError(f"assignor is {assignor!r}: with protocol={protocol} it takes {listed(ASSIGNORS[protocol])}")
+
+
+def _protocol_of(assignor: str | None) -> Protocol:
+    """Return the protocol that is meant by naming only an assignor."""
+    order: tuple[Protocol, ...] = ("auto", "cooperative", "eager")
+    return next((each for each in order if (assignor or "").lower() in ASSIGNORS[each]), "auto")
+
+
+def _weight(given: Given, assignor: str | None) -> float | None:
+    text = given.text("assignor.weight")
+    if text is None:
+        return None
+    if assignor != "capacity":
+        raise ValueError(f"assignor.weight is {text!r}: it goes with assignor=capacity alone")
+    try:
+        return CapacityAssignor(float(text)).weight
+    except ValueError:
+        raise ValueError(f"assignor.weight is {text!r}: it takes a number above 0, such as the job's cores") from None
+
+
+def _words(option: str) -> str:
+    return listed(PROTOCOLS if option == "protocol" else dict.fromkeys(sum(ASSIGNORS.values(), ())))
+
+
+def _made(name: str, protocol: Protocol, weight: float) -> Assignor:
+    if name == "capacity":
+        return CapacityAssignor(weight, is_eager=protocol == "eager")
+    plain: tuple[Assignor, ...] = (RangeAssignor(), RoundRobinAssignor(), StickyAssignor(), CooperativeStickyAssignor())
+    return next(each for each in plain if each.name == name)

@@ -1,0 +1,329 @@
+"""The options of `format("kohort")`: those of Spark's own Kafka source and sink where they mean the same, and ours.
+
+The law: a wrong option is one sentence that names it and says what it takes, before any cluster is asked and before
+Spark starts a job. A name that is not known is refused: a typing error must not change what is read. Settings of
+Kafka's clients (`kafka.…`) that mean nothing here are let pass, so that a query moves by the format's name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from kohort.client.cluster.bootstrap_addresses import parse_addresses
+from kohort.client.cluster.offset_specs import EARLIEST, LATEST
+from kohort.client.config_file import reach
+from kohort.model.ids import TopicPartition
+from kohort.spark.options.kafka_names import KAFKA_NAMES
+from kohort.spark.options.member_options import MemberOptions, member_options
+from kohort.spark.options.offset_choice import OffsetChoice, choice_from
+from kohort.spark.options.option_values import Given, listed
+from kohort.spark.rows.read_settings import FETCH_BYTES, Isolation, ReadSettings
+from kohort.spark.rows.rounds import OffsetRange, ranges_from_json
+
+Kind = Literal["stream", "batch", "write"]
+
+_EVERYWHERE = ("kafka.bootstrap.servers", "includeHeaders")
+_READ = (
+    *_EVERYWHERE,
+    *("subscribe", "subscribePattern", "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp"),
+    *("startingOffsetsByTimestampStrategy", "failOnDataLoss", "minPartitions", "maxRecordsPerPartition"),
+    *("isolationLevel", "fetchBytes"),
+    # Of Spark's source, without effect here: how long and how often its executors' consumers and its driver try.
+    *("kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs"),
+)
+_LIMITS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxBytesPerTrigger", "maxTriggerDelay")
+KNOWN: dict[Kind, tuple[str, ...]] = {
+    "stream": (
+        *_READ,
+        *_LIMITS,
+        *("group.id", "protocol", "assignor", "assignor.weight", "instance.id", "onOffsetMismatch", "onNewCheckpoint"),
+    ),
+    # A batch is in no group: a prefix of the group's name has no effect.
+    "batch": (
+        *(*_READ, "assign", "groupIdPrefix", "ranges"),
+        *("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"),
+    ),
+    # Spark hands a streaming query's own options to its sink.
+    "write": (*_EVERYWHERE, "topic", "checkpointLocation", "queryName"),
+}
+"""The options of each kind of use, beside `kafka.*`."""
+
+_REFUSED = {
+    "auto.offset.reset": "startingOffsets says where a partition without a committed offset begins",
+    "enable.auto.commit": "offsets are committed when a batch is done",
+    "key.deserializer": "keys are binary; cast them in the query",
+    "value.deserializer": "values are binary; cast them in the query",
+    "key.serializer": "keys are written as they are",
+    "value.serializer": "values are written as they are",
+    "interceptor.classes": "there are no interceptors",
+}
+_NOT_FOR_TASKS = {
+    "transactional.id": "each task has an idempotent producer, and no transaction spans them",
+    "partitioner.class": "a row goes where its column partition says, else where its key leads, as by Kafka's own",
+}
+_SECURES = ("security.", "ssl.", "sasl.", "enable.ssl.")
+_SAYS_STREAM = (
+    "group.id",
+    "kafka.group.id",
+    "protocol",
+    "assignor",
+    "instance.id",
+    "onOffsetMismatch",
+    "onNewCheckpoint",
+)
+_NOT_FOR_MEMBERS = {
+    "assign": "partitions are shared out by the group: name topics by subscribe or subscribePattern",
+    "groupIdPrefix": "the group is named by group.id",
+    "endingOffsets": "a stream has no end; trigger(availableNow=True) stops at the latest offsets",
+    "endingTimestamp": "a stream has no end; trigger(availableNow=True) stops at the latest offsets",
+    "endingOffsetsByTimestamp": "a stream has no end; trigger(availableNow=True) stops at the latest offsets",
+}
+
+
+_LATEST_START = OffsetChoice("startingOffsets", end=LATEST)
+_LATEST_END = OffsetChoice("endingOffsets", end=LATEST)
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerLimits:
+    """How much a micro-batch of a stream reads; None does not limit it.
+
+    Fewer than `min_offsets` offsets are left for later, until the last batch is `max_delay_ms` ago.
+    """
+
+    max_offsets: int | None = None
+    min_offsets: int | None = None
+    max_bytes: int | None = None
+    max_delay_ms: int = 15 * 60_000
+
+
+NO_LIMITS = TriggerLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """What the options say, as plain values. Of `topics`, `pattern` and `assigned` one is given.
+
+    `member` is a stream's part in its group. `ranges` are a batch's exact offsets, in place of everything else that
+    says what is read. `topic` is a sink's. `properties` are how to be let into the cluster, in Kafka's names.
+    """
+
+    kind: Kind
+    bootstrap_servers: str
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    assigned: frozenset[TopicPartition] = frozenset()
+    ranges: tuple[OffsetRange, ...] | None = None
+    starting: OffsetChoice = _LATEST_START
+    ending: OffsetChoice = _LATEST_END
+    member: MemberOptions | None = None
+    topic: str | None = None
+    limits: TriggerLimits = NO_LIMITS
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
+    fail_on_data_loss: bool = True
+    include_headers: bool = False
+    isolation: Isolation = "read_uncommitted"
+    fetch_bytes: int = FETCH_BYTES
+    allow_auto_create_topics: bool = False
+    client_id: str = "kohort"
+    client_rack: str = ""
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str], kind: Kind = "stream") -> SourceOptions:
+        """Return what options mean for this kind of use. Raises ValueError."""
+        given = Given(options)
+        _refuse(given, kind)
+        servers = given.required("kafka.bootstrap.servers", "host:port, or several with commas between them")
+        _check_addresses(servers)
+        properties = _security(given.under("kafka."))
+        include_headers = given.truth("includeHeaders", default=False)
+        creates = given.truth("kafka.allow.auto.create.topics", default=False)
+        client_id = given.text("kafka.client.id") or "kohort"
+        if kind == "write":
+            return cls(
+                kind,
+                servers,
+                topic=given.text("topic") or None,
+                include_headers=include_headers,
+                allow_auto_create_topics=creates,
+                client_id=client_id,
+                properties=properties,
+            )
+        return cls(
+            kind,
+            servers,
+            *_what(given, kind),
+            starting=choice_from(options, "starting", default="latest" if kind == "stream" else "earliest"),
+            ending=choice_from(options, "ending", default="latest"),
+            member=member_options(given) if kind == "stream" else None,
+            limits=_limits(given) if kind == "stream" else NO_LIMITS,
+            min_partitions=given.number("minPartitions", least=1),
+            max_records_per_partition=given.number("maxRecordsPerPartition", least=1),
+            fail_on_data_loss=given.truth("failOnDataLoss", default=True),
+            include_headers=include_headers,
+            isolation=_isolation(given),
+            fetch_bytes=given.number("fetchBytes", "kafka.max.partition.fetch.bytes", least=1) or FETCH_BYTES,
+            allow_auto_create_topics=creates,
+            client_id=client_id,
+            client_rack=given.text("kafka.client.rack") or "",
+            properties=properties,
+        )._checked()
+
+    @property
+    def read_settings(self) -> ReadSettings:
+        """How executors read ranges."""
+        return ReadSettings(
+            self.bootstrap_servers,
+            self.fetch_bytes,
+            self.isolation,
+            self.include_headers,
+            self.fail_on_data_loss,
+            self.client_id,
+            self.client_rack,
+            properties=self.properties,
+        )
+
+    def _checked(self) -> SourceOptions:
+        choice = self.starting
+        if self.kind == "batch" and (choice.end == LATEST or LATEST in choice.offsets.values()):
+            raise ValueError(
+                f"{choice.option} is latest: in a batch it takes earliest, -2 or offsets per partition, and a stream"
+                " needs the option group.id"
+            )
+        if self.kind == "stream" and (
+            others := {each.topic for each in choice.named() or () if not self._is_read(each)}
+        ):
+            what = f"subscribe is {','.join(self.topics)}" if self.topics else f"subscribePattern is {self.pattern}"
+            raise ValueError(
+                f"{choice.option} names {listed(sorted(others))}, and {what}: it takes topics that are read"
+            )
+        if self.kind == "batch" and (self.ending.end == EARLIEST or EARLIEST in self.ending.offsets.values()):
+            raise ValueError(f"{self.ending.option} is earliest: it takes latest, -1 or offsets per partition")
+        return self
+
+    def _is_read(self, partition: TopicPartition) -> bool:
+        return partition.topic in self.topics or bool(self.pattern and re.fullmatch(self.pattern, partition.topic))
+
+
+def check(options: Mapping[str, str]) -> None:
+    """Refuse what is wrong where a query is written, when Spark has not said what it is. Raises ValueError."""
+    given = Given(options)
+    limits = [name for name in _LIMITS if name in given]
+    if limits and not any(name in given for name in ("group.id", "kafka.group.id")):
+        raise ValueError(
+            f"the option group.id is missing: {limits[0]} is a stream's, and a stream is a member of a group; a batch"
+            f" does without {limits[0]}"
+        )
+    is_batch = any(name in given for name in set(KNOWN["batch"]) - set(KNOWN["stream"]) - {"groupIdPrefix"})
+    is_stream = any(name in given for name in _SAYS_STREAM)
+    SourceOptions.parse(options, "stream" if is_stream and not is_batch else "batch")
+
+
+def _refuse(given: Given, kind: Kind) -> None:
+    """Refuse what has no meaning here. Raises ValueError."""
+    for name, why in _REFUSED.items():
+        if f"kafka.{name}" in given:
+            raise ValueError(f"the option kafka.{name} cannot be set: {why}")
+    if kind == "write":
+        for name, why in _NOT_FOR_TASKS.items():
+            if f"kafka.{name}" in given:
+                raise ValueError(f"a sink has no option kafka.{name}: {why}")
+    if kind == "stream":
+        for name, why in _NOT_FOR_MEMBERS.items():
+            if name in given:
+                raise ValueError(f"a stream has no option {name}: {why}")
+    # A batch and a sink are in no group: what says how a stream is takes no effect there, and does no harm.
+    known = KNOWN["stream"] + (KNOWN[kind] if kind != "stream" else ())
+    # `_security` says what is wrong with a setting that secures a connection.
+    secured = [name for name in given.under("kafka.") if name.startswith(_SECURES)]
+    given.refuse_unknown(known, "kafka.", (*KAFKA_NAMES, *secured))
+
+
+def _check_addresses(servers: str) -> None:
+    try:
+        parse_addresses(servers)
+    except ValueError as error:
+        raise ValueError(f"kafka.bootstrap.servers is {servers!r}: {error}") from None
+
+
+def _security(properties: Mapping[str, str]) -> dict[str, str]:
+    found = {name: value for name, value in properties.items() if name.startswith(_SECURES)}
+    try:
+        reach(found)
+    except (ValueError, OSError) as error:
+        raise ValueError(f"kafka.*: {error}") from None
+    return found
+
+
+def _what(
+    given: Given, kind: Kind
+) -> tuple[tuple[str, ...], str | None, frozenset[TopicPartition], tuple[OffsetRange, ...] | None]:
+    """Return topics, pattern, partitions and ranges to read, of which one is given. Raises ValueError."""
+    ways = ("subscribe", "subscribePattern", *(("assign", "ranges") if kind == "batch" else ()))
+    used = [name for name in ways if name in given]
+    if len(used) != 1:
+        what = f"there are {listed(used)}" if used else "there is none"
+        raise ValueError(f"one option of {listed(ways[:3])} says what is read: {what}")
+    text = given.required(used[0], "topics, such as flights,weather")
+    match used[0]:
+        case "subscribe":
+            topics = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+            if not topics:
+                raise ValueError(f"subscribe is {text!r}: it takes topics, such as flights,weather")
+            return topics, None, frozenset(), None
+        case "subscribePattern":
+            try:
+                re.compile(text)
+            except re.error as cause:
+                raise ValueError(f"subscribePattern is {text!r}: it takes a regular expression ({cause})") from None
+            return (), text, frozenset(), None
+        case "assign":
+            return (), None, _partitions(text), None
+    try:
+        return (), None, frozenset(), tuple(ranges_from_json(text))
+    except ValueError as error:
+        raise ValueError(f"ranges is {text!r}: {error}") from None
+
+
+def _partitions(text: str) -> frozenset[TopicPartition]:
+    wrong = ValueError(f'assign is {text!r}: it takes JSON such as {{"flights": [0, 1]}}')
+    try:
+        topics = json.loads(text)
+    except ValueError:
+        raise wrong from None
+    if not isinstance(topics, dict) or not topics:
+        raise wrong
+    found = set()
+    for topic, numbers in topics.items():
+        if not isinstance(numbers, list) or not all(type(each) is int and each >= 0 for each in numbers):
+            raise wrong
+        found |= {TopicPartition(topic, number) for number in numbers}
+    if not found:
+        raise wrong
+    return frozenset(found)
+
+
+def _isolation(given: Given) -> Isolation:
+    allowed: tuple[Isolation, ...] = ("read_uncommitted", "read_committed")
+    return given.choice("isolationLevel", allowed, "read_uncommitted", "kafka.isolation.level")
+
+
+def _limits(given: Given) -> TriggerLimits:
+    found = TriggerLimits(
+        given.number("maxOffsetsPerTrigger", least=1),
+        given.number("minOffsetsPerTrigger", least=1),
+        given.number("maxBytesPerTrigger", least=1),
+        given.duration_ms("maxTriggerDelay", NO_LIMITS.max_delay_ms),
+    )
+    if found.min_offsets and found.max_offsets and found.min_offsets > found.max_offsets:
+        raise ValueError(
+            f"minOffsetsPerTrigger is {found.min_offsets}: it takes at most maxOffsetsPerTrigger, which is"
+            f" {found.max_offsets}"
+        )
+    return found

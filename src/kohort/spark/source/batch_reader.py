@@ -1,0 +1,111 @@
+"""`spark.read.format("kohort")`: topics from one offset to another, read by the executors in parallel, in Arrow.
+
+Where to begin and to end is decided once, when Spark plans the query; from then on the ranges are exact, and the same
+ranges give the same rows. No group is joined and nothing is committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from kohort.client.cluster.cluster import Cluster
+from kohort.client.cluster.list_offsets import LATEST, READ_COMMITTED, READ_UNCOMMITTED, list_ends
+from kohort.client.cluster.metadata import ClusterView
+from kohort.client.config_file import reach
+from kohort.client.errors import UnknownPartition
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.ids import TopicPartition
+from kohort.spark.options.offset_choice import OffsetChoice, resolve
+from kohort.spark.options.source_options import SourceOptions
+from kohort.spark.rows.read_rows import read_rows
+from kohort.spark.rows.rounds import OffsetRange, parted, pieces, tasks
+from kohort.wire.messages import MetadataRequest
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_SMALLEST_PIECE = 10_000
+"""Offsets below which a range is not split for the sake of parallelism that nobody asked for."""
+
+
+class RangePiece(InputPartition):  # type: ignore[misc]
+    """One Spark task: ranges of partitions, of each at most one."""
+
+    def __init__(self, ranges: tuple[OffsetRange, ...]) -> None:
+        super().__init__(ranges)
+        self.ranges = ranges
+
+
+class RangeReader(DataSourceReader):  # type: ignore[misc]
+    """Plans one task per piece of a range, and reads a piece in its task."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the pieces, one for each partition of a topic unless the options ask for more. Raises KafkaError."""
+        options = self.options
+        ranges = options.ranges if options.ranges is not None else asyncio.run(find_ranges(options))
+        smallest = _SMALLEST_PIECE if options.ranges is not None else 1
+        cut = pieces([each for each in ranges if each.size > 0], options.min_partitions or 1, smallest)
+        cut = parted(cut, options.max_records_per_partition)
+        if options.ranges is not None:  # a round, of which small ranges share a task
+            return [RangePiece(each) for each in tasks(cut, options.min_partitions or 1)]
+        return [RangePiece((each,)) for each in cut]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield one piece's rows. Raises KafkaError where they are no longer there to be read."""
+        if isinstance(partition, RangePiece):  # Spark plans one nameless partition where there is nothing to read
+            yield from read_rows(self.options.read_settings, partition.ranges)
+
+
+async def find_ranges(options: SourceOptions) -> list[OffsetRange]:
+    """Return the ranges that a batch's options stand for in the cluster as it is now. Raises KafkaError, ValueError."""
+    secured = reach(options.properties)
+    cluster = Cluster(
+        options.bootstrap_servers,
+        client_id=options.client_id,
+        allow_auto_create_topics=False,
+        tls=secured.get("tls"),
+        sasl=secured.get("sasl"),
+    )
+    isolation = READ_COMMITTED if options.isolation == "read_committed" else READ_UNCOMMITTED
+    async with cluster:
+        partitions = await _partitions(cluster, options)
+        starts = await resolve(cluster, options.starting, partitions)
+        stops = await resolve(cluster, options.ending, partitions, isolation=isolation)
+        if options.fail_on_data_loss:
+            await _require_starts(cluster, options.starting, stops)
+    return [OffsetRange(each, starts[each], max(starts[each], stops[each])) for each in sorted(partitions)]
+
+
+async def _require_starts(cluster: Cluster, starting: OffsetChoice, stops: Mapping[TopicPartition, int]) -> None:
+    """Refuse offsets to begin at that are beyond the end: the topic is not what it was. Raises KafkaError."""
+    named = {each: place for each in stops if (place := starting.place(each)) is not None and place > stops[each]}
+    ends = await list_ends(cluster, named, LATEST)  # an open transaction, or an end that is chosen, is no loss
+    for partition, place in sorted(named.items()):
+        if place > ends[partition]:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{starting.option} says {place} for {partition}, which ends at {ends[partition]}: records are gone, or"
+                " the topic was made anew; failOnDataLoss=false reads nothing there",
+            )
+
+
+async def _partitions(cluster: Cluster, options: SourceOptions) -> frozenset[TopicPartition]:
+    """Return the partitions of the topics that the options name, or those partitions that they name."""
+    if options.pattern is not None:
+        view = ClusterView.read(await cluster.call_any(MetadataRequest(topics=None)))
+        names = [name for name, topic in view.topics.items() if not topic.is_internal]
+        topics = [name for name in sorted(names) if re.fullmatch(options.pattern, name)]
+    else:
+        topics = sorted({partition.topic for partition in options.assigned} | set(options.topics))
+    there = {TopicPartition(topic, number) for topic in topics for number in (await cluster.topic(topic)).partitions}
+    for partition in sorted(options.assigned - there):
+        raise UnknownPartition(partition, sum(each.topic == partition.topic for each in there))
+    return options.assigned or frozenset(there)

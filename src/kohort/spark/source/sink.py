@@ -1,0 +1,151 @@
+"""`df.write.format("kohort")` and `writeStream`: rows as records of topics, with the columns of Spark's own sink.
+
+Each task has a producer of its own, which is idempotent: no record is written twice or out of order by a retry of the
+producer. A task that Spark runs again, or a micro-batch that it repeats, writes its records again, as Spark's own does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from kohort.client.config_file import reach
+from kohort.client.errors import UnknownTopic
+from kohort.client.producer.producer import Producer
+from kohort.model.errors import KafkaError
+from kohort.spark.loop_thread import LoopThread
+from kohort.spark.options.option_values import Given, listed
+from kohort.spark.options.source_options import SourceOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+_ACKS = ("all", "-1", "0", "1")
+_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+_NUMBERS = {
+    "kafka.batch.size": "batch_size",
+    "kafka.buffer.memory": "buffer_memory",
+    "kafka.delivery.timeout.ms": "delivery_timeout_ms",
+    "kafka.linger.ms": "linger_ms",
+    "kafka.max.block.ms": "max_block_ms",
+    "kafka.max.in.flight.requests.per.connection": "max_in_flight_requests_per_connection",
+    "kafka.max.request.size": "max_request_size",
+    "kafka.request.timeout.ms": "request_timeout_ms",
+}
+_TYPES = {
+    "topic": ("string",),
+    "key": ("string", "binary"),
+    "value": ("string", "binary"),
+    "headers": ("array<struct<key:string,value:binary>>",),
+    "partition": ("int",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSettings:
+    """How a task writes, as plain values: the columns there are, a topic that wins over a column, the producer's."""
+
+    options: SourceOptions
+    columns: tuple[str, ...]
+    producer: Mapping[str, Any]
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str], schema: StructType) -> SinkSettings:
+        """Return what options and columns mean. Raises ValueError."""
+        parsed = SourceOptions.parse(options, "write")
+        given = Given(options)
+        found = {field.name: field.dataType.simpleString() for field in schema.fields}
+        if "value" not in found:
+            raise ValueError(f"a sink needs a column value, string or binary; there are {listed(found) or 'none'}")
+        if "topic" not in found and parsed.topic is None:
+            raise ValueError("a sink needs the option topic, or a column topic")
+        for name, allowed in _TYPES.items():
+            if name in found and found[name] not in allowed:
+                raise ValueError(f"the column {name} is {found[name]}: a sink takes {listed(allowed)}")
+        producer: dict[str, Any] = {
+            argument: number for name, argument in _NUMBERS.items() if (number := given.number(name)) is not None
+        }
+        producer["acks"] = given.choice("kafka.acks", _ACKS, "all")
+        codec = given.choice("kafka.compression.type", _CODECS, "none")
+        producer["compression_type"] = codec
+        if "kafka.enable.idempotence" in given:
+            producer["enable_idempotence"] = given.truth("kafka.enable.idempotence", default=True)
+        try:
+            Producer(parsed.bootstrap_servers, **producer)
+        except ValueError as error:
+            raise ValueError(f"kafka.*: {error}") from None
+        return cls(parsed, tuple(name for name in _TYPES if name in found), producer)
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write a task's rows, and return when all of them are written. Raises KafkaError, ValueError."""
+        secured = reach(self.options.properties)
+        producer = Producer(
+            self.options.bootstrap_servers,
+            client_id=self.options.client_id,
+            tls=secured.get("tls"),
+            sasl=secured.get("sasl"),
+            allow_auto_create_topics=self.options.allow_auto_create_topics,
+            **self.producer,
+        )
+        thread = LoopThread("kohort producer")
+        try:
+            thread.call(producer.start())
+            for batch in batches:
+                thread.call(self._send(producer, batch))
+        except UnknownTopic as error:
+            raise KafkaError(
+                error.code, f"{error.text}; kafka.allow.auto.create.topics=true lets the broker create it"
+            ) from None
+        finally:
+            try:
+                thread.call(producer.stop(timeout_ms=0))
+            finally:
+                thread.close()
+        return WriterCommitMessage()
+
+    async def _send(self, producer: Producer, batch: pa.RecordBatch) -> None:
+        """Send a batch's rows, and wait until they are written: no more than these is ever held."""
+        rows = batch.num_rows
+        of = {name: batch[name].to_pylist() if name in self.columns else [None] * rows for name in _TYPES}
+        topics = [self.options.topic] * rows if self.options.topic is not None else of["topic"]
+        deliveries = []
+        for topic, key, value, headers, partition in zip(
+            topics, of["key"], of["value"], of["headers"], of["partition"], strict=True
+        ):
+            if topic is None:
+                raise ValueError("a row has null for its topic, and there is no option topic")
+            pairs = [(header["key"], header["value"]) for header in headers or ()]
+            deliveries.append(await producer.send(topic, _bytes(value), _bytes(key), partition, headers=pairs))
+        await producer.flush()
+        for delivery in deliveries:
+            await delivery
+
+
+class Writer(DataSourceArrowWriter):  # type: ignore[misc]
+    """Writes the rows of a batch query."""
+
+    def __init__(self, settings: SinkSettings) -> None:
+        self.settings = settings
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write one task's rows."""
+        return self.settings.write(iterator)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
+    """Writes the rows of a streaming query, micro-batch by micro-batch."""
+
+    def __init__(self, settings: SinkSettings) -> None:
+        self.settings = settings
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write one task's rows."""
+        return self.settings.write(iterator)
+
+
+def _bytes(content: str | bytes | None) -> bytes | None:
+    return content.encode() if isinstance(content, str) else content

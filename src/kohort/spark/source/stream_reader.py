@@ -1,0 +1,215 @@
+"""The stream reader behind `spark.readStream.format("kohort")`: Spark's calls, in the process that it keeps for them.
+
+Spark makes readers in several processes, and asks one of them for batches as long as the query runs; only that one may
+be a member. So the group is joined by the first call for a batch, never when a reader is made, and left by whatever
+ends the process: `stop`, the end of `availableNow`, a signal, or the end of the application that it reads from. What a
+member needs is imported there alone: executors import this module too.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from kohort.spark.membership.reader_calls import Calls
+from kohort.spark.membership.stream_offset import StreamOffset
+from kohort.spark.options.source_options import NO_LIMITS, SourceOptions
+from kohort.spark.rows.rounds import OffsetRange, parted, pieces, tasks
+
+if TYPE_CHECKING:
+    import asyncio
+
+    import pyarrow as pa
+
+    from kohort.client.rebalance_listener import RebalanceListener
+    from kohort.spark.loop_thread import LoopThread
+    from kohort.spark.membership.stream_member import Finished, StreamMember
+
+Answer = TypeVar("Answer")
+
+_PARENT_LOOK_S = 0.5
+
+
+class StreamPiece(InputPartition):  # type: ignore[misc]
+    """One Spark task: ranges of partitions, of each at most one."""
+
+    def __init__(self, ranges: tuple[OffsetRange, ...], topic_ids: Mapping[str, str]) -> None:
+        super().__init__(ranges)
+        self.ranges = ranges
+        self.topic_ids = topic_ids
+
+
+class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """Reads topics as a member of a group. `cores` are the query's: they weigh it, and split what it reads.
+
+    `listener` and `finished` are told what `StreamMember` tells them, in the process that is the member.
+    """
+
+    def __init__(
+        self,
+        options: SourceOptions,
+        cores: int,
+        listener: RebalanceListener | None = None,
+        finished: Finished | None = None,
+    ) -> None:
+        assert options.member is not None, "a stream is a member of a group"
+        self.options = options
+        self.group_id = options.member.group_id
+        self.cores = cores
+        self.listener = listener
+        self.finished = finished
+        self._thread: LoopThread | None = None
+        self._member: StreamMember | None = None
+        self._is_over = False
+        self._calls = Calls()
+        self._watch: asyncio.Task[None] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the membership out: a reader also travels to the executors, which read and join nothing."""
+        return self.__dict__ | {"listener": None, "finished": None, "_thread": None, "_member": None, "_watch": None}
+
+    # What Spark asks in the driver
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Return the offset before the first batch: always the same, as a batch is described by its end."""
+        self._calls.called()
+        return StreamOffset(self.group_id).to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Return the limit that the options set, or one of them: Spark hands it back with each call for a batch."""
+        limits = self.options.limits
+        if limits.max_offsets is not None:
+            return ReadMaxRows(limits.max_offsets)
+        if limits.max_bytes is not None:
+            return ReadMaxBytes(limits.max_bytes)
+        return ReadAllAvailable() if limits.min_offsets is None else ReadMinRows(limits.min_offsets)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Fix where this run ends."""
+        self._calls.called()
+        self._call(self._joined().aim())
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Commit the batch that ended at `start`, and return the end of the next one, or `start` where none is due."""
+        begun = StreamOffset.from_json(start)
+        if self._is_over:
+            return start
+        self._calls.called()
+        limits = NO_LIMITS if isinstance(limit, ReadAllAvailable) else self.options.limits
+        member = self._joined()
+        self._call(member.check_siblings())
+        end = self._call(member.next(begun, limits))
+        self._calls.is_planned = end != begun
+        return end.to_json()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """Return the ends of the owned partitions, and how far behind them the query is, for Spark's progress."""
+        return self._member.latest() if self._member is not None else None
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Return the pieces of the batch that ends at `end`, which its end alone describes."""
+        self._calls.called()
+        if start == end:
+            return []
+        asked = self.options.min_partitions
+        least = asked or self.cores
+        most = self.options.max_records_per_partition
+        # Who asks for tasks gets them, however few rows there are; for the cores' sake alone no small range is cut.
+        batch = StreamOffset.from_json(end)
+        ranges = batch.ranges
+        cut = parted(pieces(ranges, least, smallest=1) if asked else pieces(ranges, least), most)
+        found = tasks(cut, least) if most is None else [(each,) for each in cut]
+        return [StreamPiece(each, batch.topic_ids) for each in found]
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Do nothing: Spark says this a batch late, and `latestOffset` has committed by then."""
+
+    def stop(self) -> None:
+        """Leave the group."""
+        self._leave("the query was stopped")
+
+    # What Spark asks in the executors
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield one piece's rows. Raises KafkaError where they are no longer there to be read."""
+        from kohort.spark.rows.read_rows import read_rows
+
+        if isinstance(partition, StreamPiece):
+            yield from read_rows(self.options.read_settings, partition.ranges, partition.topic_ids)
+
+    # The inside
+
+    def _joined(self) -> StreamMember:
+        from kohort.spark.loop_thread import LoopThread
+
+        if self._member is None:
+            self._thread = LoopThread(f"kohort member of {self.group_id}")
+            try:
+                self._member = self._call(self._start())
+            except BaseException:
+                self._thread.close()
+                self._thread = None
+                raise
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, self._terminated)
+        return self._member
+
+    async def _start(self) -> StreamMember:
+        import asyncio
+
+        from kohort.spark.membership.stream_member import StreamMember
+
+        member = StreamMember(self.options, self.cores, self.listener, self.finished, self._calls)
+        await member.start()
+        self._watch = asyncio.create_task(_end_with_parent(member), name="kohort query watches its application")
+        return member
+
+    def _call(self, work: Coroutine[Any, Any, Answer]) -> Answer:
+        assert self._thread is not None, "a member has a thread"
+        return self._thread.call(work)
+
+    def _leave(self, reason: str) -> None:
+        thread, member = self._thread, self._member
+        self._is_over = True
+        if thread is None:
+            return
+        try:
+            if member is not None:  # a signal may come in the middle of this: it waits for the same end
+                thread.call(member.leave(reason))
+        finally:
+            self._thread = self._member = None
+            thread.close()
+
+    def _terminated(self, number: int, frame: object) -> None:
+        """Leave and end as the signal asks for: Spark sends it where a query ends by itself or fails."""
+        del frame
+        with suppress(Exception):
+            self._leave("the query has ended")
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+
+async def _end_with_parent(member: StreamMember) -> None:
+    """Leave the group and end this process once the application that began it was killed: nobody else would."""
+    import asyncio
+
+    parent = os.getppid()
+    while os.getppid() == parent:
+        await asyncio.sleep(_PARENT_LOOK_S)
+    with suppress(Exception):
+        await member.leave("the application is gone")
+    os._exit(1)  # the main thread may wait for that application for ever

@@ -1,0 +1,124 @@
+"""What a forecast starts from: a group as it is, its coordinator's settings, the times it takes, and who takes part.
+
+Plain values, read by somebody else from a cluster or a data directory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kohort.assign import (
+    Assignor,
+    CapacityAssignor,
+    CooperativeStickyAssignor,
+    RangeAssignor,
+    RoundRobinAssignor,
+    StickyAssignor,
+)
+from kohort.group.migration.member_kinds import COOPERATIVE, Kind
+from kohort.group.migration.migration_plan import LiveGroup, LiveMember
+from kohort.model.assignment import Partitions
+from kohort.model.ids import TopicPartition
+
+CLIENT_SIDE: dict[str, type[Assignor]] = {
+    "range": RangeAssignor,
+    "roundrobin": RoundRobinAssignor,
+    "sticky": StickyAssignor,
+    "cooperative-sticky": CooperativeStickyAssignor,
+    "capacity": CapacityAssignor,
+}
+"""The client-side assignors that can be played."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A group and its cluster. `settings` are its coordinator's, by Kafka's names, as far as they could be read."""
+
+    group: LiveGroup
+    settings: Mapping[str, str] = field(default_factory=dict)
+    is_ours: bool = True
+    """Whether the coordinator is one of ours, which keeps heartbeats until there is news."""
+    lag: Mapping[TopicPartition, int] = field(default_factory=dict)
+    rates: Mapping[TopicPartition, float] | None = None
+    """Records that are written per second, None where that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """How long things take, in milliseconds: measured, given, or assumed."""
+
+    network_ms: float = 1.0
+    """From a member to its coordinator, or back."""
+    revoked_ms: float = 0.0
+    """How long `on_partitions_revoked` and `on_partitions_lost` run."""
+    assigned_ms: float = 0.0
+    poll_ms: float = 0.0
+    """How long an application is away between two polls, where callbacks wait for the next one (Java's do)."""
+    away_ms: float = 10_000.0
+    """From the end of a process to the start of the one that takes its place."""
+    pause_ms: float = 0.0
+    """From a group at rest to the next restart."""
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    rebalance_timeout_ms: int = 300_000
+    metadata_ms: float = 300_000.0
+    """How often classic members look at their topics (`metadata.max.age.ms`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """One member as it is started: `offers` are its client-side assignors, `server_assignor` its vote."""
+
+    name: str
+    kind: Kind
+    topics: frozenset[str]
+    instance_id: str | None = None
+    rack: str | None = None
+    offers: tuple[str, ...] = ()
+    server_assignor: str | None = None
+    lags: Mapping[TopicPartition, int] = field(default_factory=dict)
+    acceptable_recovery_lag: int | None = None
+
+
+def role_of(member: LiveMember, group: LiveGroup) -> Role:
+    """Return how a live member was started, as far as that can be known."""
+    rack = member.rack or None  # of librdkafka's members it is empty, which the consumer protocol refuses
+    if member.is_native:
+        return Role(
+            member.name,
+            Kind.CONSUMER,
+            member.topics,
+            member.instance_id,
+            rack,
+            lags=member.lags,
+            acceptable_recovery_lag=member.acceptable_recovery_lag,
+        )
+    in_force = group.assignor if group.group_type == "classic" else "range"
+    offers = tuple(name for name in member.offers or (in_force,) if name in CLIENT_SIDE) or (in_force,)
+    return Role(member.name, kind_of(offers), member.topics, member.instance_id, rack, offers)
+
+
+def kind_of(offers: tuple[str, ...]) -> Kind:
+    """Return how a classic member with these assignors takes part: whoever offers an eager one, too, is eager."""
+    return Kind.COOPERATIVE if set(offers) <= COOPERATIVE else Kind.EAGER
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Who is in a group at the beginning, by member id, and what each of them owns."""
+
+    roles: Mapping[str, Role]
+    owned: Mapping[str, Partitions]
+    assignor: str
+
+    @property
+    def is_consumer(self) -> bool:
+        """Whether it is a consumer group."""
+        return any(role.kind is Kind.CONSUMER for role in self.roles.values())
+
+
+def cast_of(group: LiveGroup) -> Cast:
+    """Return a live group's members as they are."""
+    roles = {each.member_id: role_of(each, group) for each in group.members}
+    return Cast(roles, {each.member_id: each.owned for each in group.members}, group.assignor)

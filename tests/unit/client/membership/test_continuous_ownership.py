@@ -1,0 +1,56 @@
+"""A commit that waited is about partitions that its member has owned all the time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kohort.assign import RangeAssignor
+from kohort.client import Cluster, CommitFailed, Membership, OffsetAndMetadata
+from kohort.client.membership.continuous_ownership import Held
+from kohort.member import inputs
+from kohort.member.effects import Callback
+from kohort.model.assignment import Assignment
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import TopicPartition
+
+T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
+
+
+def test_what_goes_and_comes_back_was_not_held() -> None:
+    held = Held()
+    hold = held.hold([T0, T1, T2], frozenset({T0, T1}))
+    held.follow(frozenset({T0}))
+    held.follow(frozenset({T0, T1}))
+    assert hold.lost == {T1}
+    held.release(hold)
+    held.follow(frozenset())
+    assert hold.lost == {T1}
+
+
+def test_a_commit_asked_for_before_a_rebalance_that_took_its_partition_is_refused_here() -> None:
+    membership = Membership(Cluster("127.0.0.1:1"), "g", topics=("t",), assignors=(RangeAssignor(),))
+    member = membership._member
+
+    def step(event: inputs.Input) -> None:
+        member.step(event, 0)
+        membership._offsets.held.follow(member.owned)
+
+    def assign(generation: int) -> None:
+        step(inputs.JoinAnswered(member.identity, ErrorCode.NONE, generation, "m", "leader", "range"))
+        step(inputs.SyncAnswered(member.identity, ErrorCode.NONE, Assignment(frozenset({T0}))))
+        step(inputs.CallbackFinished(Callback.ASSIGNED))
+
+    async def scenario() -> None:
+        step(inputs.Subscribed(("t",)))
+        assign(1)
+        hold = membership.hold([T0])
+        step(inputs.RejoinRequested("why"))
+        step(inputs.CallbackFinished(Callback.REVOKED))
+        assign(2)
+        assert membership.assignment == {T0}
+        with pytest.raises(CommitFailed, match="t-0 went to others while the commit waited"):
+            await membership.commit({T0: OffsetAndMetadata(5)}, since=hold)
+
+    asyncio.run(scenario())

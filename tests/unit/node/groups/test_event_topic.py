@@ -1,0 +1,269 @@
+"""The topic of group events: every event that there is has its name and fields, and is cheap to write."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, get_args
+
+from tests.unit.node.group_desk import GroupMember, group_desk, stable_group
+from tests.unit.node.groups.test_coordinator import events, records
+
+from kohort.group.classic.group import Phase
+from kohort.group.consumer.events import (
+    Held,
+    MemberAssignmentStored,
+    MemberState,
+    MemberTargetStored,
+    TargetStored,
+)
+from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
+from kohort.group.coordinator_settings import GroupSettings
+from kohort.group.events import (
+    Event,
+    GroupLoaded,
+    GroupStored,
+    MemberRejoined,
+    OffsetCommitted,
+    OffsetDeleted,
+    RoundOpened,
+    StoredMember,
+    SyncReceived,
+)
+from kohort.group.explain.explain import FOLDED, explain
+from kohort.group.shard import Shard
+from kohort.log.disk import StorageError
+from kohort.model.cause import Cause, CauseKind
+from kohort.model.ids import TopicPartition, topic_id_text
+from kohort.model.subscription import Subscription
+from kohort.node.groups.consumer_event_fields import CONSUMER_PARTICULARS, UNWRITTEN
+from kohort.node.groups.event_fields import NAMES, PARTICULARS, Noted, event_fields, event_name, is_unwritten
+from kohort.node.groups.event_topic import LINGER_MS, EventTopic
+from kohort.wire.consumer_protocol import encode_subscription
+from kohort.wire.messages import LeaveGroupRequest
+
+CAUSE = Cause(CauseKind.MEMBER_JOINED, 5, "m", "why")
+TYPES: tuple[type, ...] = get_args(Event)
+UNTOLD = {
+    "initial_delay_extended",
+    "group_unloaded",
+    "member_left or member_evicted",
+    "assignment_stored, group_emptied or group_created",
+    "regex_resolved",
+    "target_timed",
+    "join_held",
+    "join_released",
+}
+"""Names that `explain` has no use for, or that stand for several which it has."""
+
+
+def test_every_type_of_event_has_a_name_and_its_fields_or_is_known_not_to_be_written() -> None:
+    assert SyncReceived in TYPES
+    described = set(NAMES) & (set(PARTICULARS) | set(CONSUMER_PARTICULARS)) | set(UNWRITTEN)
+    missing = [
+        each.__name__ for each in TYPES if each not in described and each not in (OffsetCommitted, OffsetDeleted)
+    ]
+    assert not missing, (
+        "describe them in node/groups/event_fields.py, and see whether group/explain/explain.py must fold them"
+    )
+
+
+def test_every_event_that_is_written_is_folded_or_known_to_tell_nothing() -> None:
+    assert set(NAMES.values()) - FOLDED == UNTOLD
+
+
+def test_event_of_a_type_that_nobody_described_is_told_with_all_its_fields(monkeypatch: Any) -> None:
+    monkeypatch.delitem(NAMES, RoundOpened)
+    monkeypatch.delitem(PARTICULARS, RoundOpened)
+    noted = Noted(RoundOpened("g", 3, True, 100, 200, CAUSE), Phase.PREPARING_REBALANCE, 3, 2, None)
+    told = event_fields(noted)
+    assert (told["event"], told["initial_delay_ms"], told["is_initial"]) == ("round_opened", 100, True)
+    json.dumps(told)
+
+
+def test_generation_that_awaits_its_assignment_is_told_once_as_formed() -> None:
+    member = StoredMember("m", None, "c", "/h", 1, 1, b"", b"")
+    unsynced = GroupStored("g", "consumer", 1, "range", "m", 5, (member,), CAUSE, is_synced=False)
+    assert is_unwritten(unsynced)
+    synced = GroupStored("g", "consumer", 1, "range", "m", 5, (member,), CAUSE)
+    assert not is_unwritten(synced)
+    assert event_name(synced) == "assignment_stored"
+
+
+def test_rejoin_says_what_its_member_owns_where_that_can_be_read() -> None:
+    def owned(metadata: bytes) -> Any:
+        event = MemberRejoined("g", "m", 1, 1, (("range", metadata),), CAUSE)
+        return event_fields(Noted(event, Phase.PREPARING_REBALANCE, 1, 1, None))["owned"]
+
+    partitions = (TopicPartition("t", 0), TopicPartition("t", 2))
+    assert owned(encode_subscription(Subscription(("t",), owned=partitions))) == {"t": [0, 2]}
+    assert owned(encode_subscription(Subscription(("t",)))) == {}
+    assert owned(b"") is None, "opaque metadata says nothing"
+
+
+def test_eviction_says_how_long_its_member_was_silent() -> None:
+    desk = group_desk()
+    stable_group(desk, 1)
+    desk.advance(10_000)
+    (evicted,) = [event for event in events(desk) if event["event"] == "member_evicted"]
+    assert (evicted["silent_ms"], evicted["session_timeout_ms"]) == (10_000, 10_000)
+    assert evicted["cause"]["detail"] == "no heartbeat for 10.0 s"
+
+
+def test_static_member_that_comes_back_is_told_with_how_long_it_was_silent() -> None:
+    desk = group_desk()
+    (member,) = stable_group(desk, 1, instance_id="rack-7")
+    desk.advance(2_000)
+    assert member.heartbeat() == 0
+    desk.advance(2_900)
+    back = GroupMember(desk, "rack-7")
+    back.peer.send(back.join_request(), 9)
+    back.joined()
+    (replaced,) = [event for event in events(desk) if event["event"] == "member_replaced"]
+    assert replaced["silent_ms"] == 2_900
+
+
+def test_evicted_static_member_is_told_apart_since_it_may_have_closed_cleanly() -> None:
+    desk = group_desk()
+    stable_group(desk, 1, instance_id="rack-7")
+    desk.advance(10_000)
+    (evicted,) = [event for event in events(desk) if event["event"] == "member_evicted"]
+    assert evicted["cause"]["detail"] == "no heartbeat for 10.0 s and no new start of its instance"
+
+
+def test_member_that_leaves_says_why_in_its_own_words() -> None:
+    desk = group_desk()
+    (member,) = stable_group(desk, 1)
+    entry = LeaveGroupRequest.Member(member_id=member.member_id, reason="the consumer is being closed")
+    member.peer.call(LeaveGroupRequest(group_id="g", members=[entry]), 5)
+    (left,) = [event for event in events(desk) if event["event"] == "member_left"]
+    assert left["cause"]["detail"] == "the consumer is being closed"
+
+
+def test_assignment_says_who_asked_for_it_when_and_who_has_not() -> None:
+    desk = group_desk()
+    first = stable_group(desk, 1)[0]
+    second = GroupMember(desk)
+    second.enter()
+    first.peer.send(first.join_request(), 9)
+    desk.advance(0)
+    for member in (first, second):
+        member.joined()
+    desk.advance(40)
+    first.peer.send(first.sync_request(**{first.member_id: [0], second.member_id: [1]}), 5)
+    desk.advance(60)
+    second.peer.send(second.sync_request(), 5)
+    stored, late = events(desk)[-2:]
+    assert (stored["event"], list(stored["synced"]), stored["awaiting"]) == (
+        "assignment_stored",
+        [first.member_id],
+        [second.member_id],
+    )
+    assert (late["event"], late["member"], late["at_ms"] - stored["at_ms"]) == ("member_synced", second.member_id, 60)
+
+
+def test_events_that_could_not_be_written_are_owned_up_to() -> None:
+    desk = group_desk()
+    members = stable_group(desk, 2)
+    desk.advance(LINGER_MS)
+
+    def refuse_events(operation: str, path: str) -> None:
+        if "__kohort_group_events" in path:
+            raise StorageError(f"cannot {operation} {path}")
+
+    desk.disk.fault = refuse_events
+    members[1].leave()
+    desk.advance(LINGER_MS)
+    desk.disk.fault = None
+    members[0].peer.send(members[0].join_request(), 9)
+    assert members[0].joined().generation_id == 2
+    members[0].peer.send(members[0].sync_request(**{members[0].member_id: [0, 1]}), 5)
+    told = events(desk)
+    (lost,) = [event for event in told if event["event"] == "events_lost"]
+    assert lost["count"] > 0
+    assert explain(told, "g", desk.clock.now_ms()).rebalances[-1].is_partial
+
+
+def test_events_of_one_turn_are_one_batch() -> None:
+    desk = group_desk()
+    stable_group(desk, 3)
+    desk.advance(LINGER_MS)
+    found = records(desk, "__kohort_group_events")
+    log = desk.node.topics.get("__kohort_group_events")
+    assert log is not None
+    assert len(found) > 8
+    assert len(list(log.partitions[0].log.read(0, 1 << 20))) <= 2
+
+
+def test_targets_of_one_computation_are_told_together_by_the_names_of_their_topics() -> None:
+    desk = group_desk()
+    topic = desk.node.topics.get("orders")
+    assert topic is not None
+    shard, events_of = Shard(GroupSettings()), EventTopic(desk.node)
+    shard.groups["g"] = ConsumerGroup("g")
+    for member_id, numbers in (("a", (0, 1)), ("b", (2,))):
+        events_of.note(shard, MemberTargetStored("g", member_id, ((topic.topic_id, numbers),), CAUSE), 0)
+    events_of.note(shard, TargetStored("g", 2, 5, CAUSE), 0)
+    held = (Held(topic.topic_id, (0, 1), (2, 2)),)
+    step = MemberAssignmentStored("g", "a", 2, 1, MemberState.STABLE, held, (), CAUSE)
+    events_of.note(shard, step, 0)
+    desk.node.topics.delete(topic, 0)
+    events_of.note(shard, MemberTargetStored("g", "c", ((bytes(15) + b"x", (7,)),), CAUSE), 0)
+    events_of.flush(0)
+    told = events(desk)
+    assert [event["event"] for event in told] == ["target_computed", "member_reconciled", "member_targeted"]
+    gone = topic_id_text(topic.topic_id)
+    assert told[0]["targets"] == {"a": {gone: [0, 1]}, "b": {gone: [2]}}, "the topic was deleted before it was named"
+    assert (told[1]["assigned"], told[1]["member_state"], told[1]["epoch"]) == ({gone: [0, 1]}, "STABLE", 1)
+    assert told[2]["target"] == {topic_id_text(bytes(15) + b"x"): [7]}
+
+
+def test_target_that_an_instance_takes_over_is_told_before_what_its_member_does_with_it() -> None:
+    desk = group_desk()
+    topic = desk.node.topics.get("orders")
+    assert topic is not None
+    shard, events_of = Shard(GroupSettings()), EventTopic(desk.node)
+    shard.groups["g"] = ConsumerGroup("g")
+    events_of.note(shard, MemberTargetStored("g", "a2", ((topic.topic_id, (0,)),), CAUSE), 0)
+    events_of.note(shard, MemberAssignmentStored("g", "a2", 0, 0, MemberState.STABLE, (), (), CAUSE), 0)
+    events_of.flush(0)
+    assert [event["event"] for event in events(desk)] == ["member_targeted", "member_reconciled"]
+
+
+def test_topic_that_was_named_keeps_its_name_when_it_is_deleted() -> None:
+    desk = group_desk()
+    topic = desk.node.topics.get("orders")
+    assert topic is not None
+    shard, events_of = Shard(GroupSettings()), EventTopic(desk.node)
+    shard.groups["g"] = ConsumerGroup("g")
+    for _ in range(2):
+        events_of.note(shard, MemberTargetStored("g", "a", ((topic.topic_id, (0,)),), CAUSE), 0)
+        events_of.flush(0)
+        if desk.node.topics.get("orders") is not None:
+            desk.node.topics.delete(topic, 0)
+    assert [event["target"] for event in events(desk)] == [{"orders": [0]}, {"orders": [0]}]
+
+
+def test_consumer_group_that_is_loaded_is_told_with_what_its_members_have_and_should_have() -> None:
+    desk = group_desk()
+    topic = desk.node.topics.get("orders")
+    assert topic is not None
+    shard, events_of = Shard(GroupSettings()), EventTopic(desk.node)
+    group = shard.groups["g"] = ConsumerGroup("g")
+    member = group.members["a"] = ConsumerMember("g", "a")
+    member.client_id, member.epoch, member.state = "alice", 3, MemberState.UNREVOKED_PARTITIONS
+    member.assigned, member.pending = (Held(topic.topic_id, (0,), (3,)),), (Held(topic.topic_id, (1,), (3,)),)
+    member.target = ((topic.topic_id, (0,)),)
+    events_of.note(shard, GroupLoaded("g", CAUSE), 0)
+    member.epoch = 4
+    events_of.flush(0)
+    (told,) = events(desk)
+    assert (told["members"], told["clients"], told["member_states"]) == (
+        ["a"],
+        {"a": ["alice", None]},
+        {"a": [3, "UNREVOKED_PARTITIONS"]},
+    )
+    assert [told[name]["a"] for name in ("assignments", "pending", "targets")] == [
+        {"orders": [0]},
+        {"orders": [1]},
+        {"orders": [0]},
+    ]

@@ -1,0 +1,113 @@
+"""Instances, leaders, and what outsiders are told."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.sim.checks.scripted import (
+    WHY,
+    Script,
+    breaks,
+    classic,
+    consumer,
+    enters,
+    gathers,
+    generation,
+    goes,
+    joins,
+    out,
+    rejoins,
+    replaced,
+)
+
+from kohort.group.events import Event, GroupLoaded
+from kohort.group.invariants import FENCED_IS_TOLD, LEADER_NEVER_ORPHANED, STATIC_SLOT_UNIQUE
+from kohort.model.errors import ErrorCode
+from kohort.sim.checks.membership_checks import MembershipChecker
+
+
+def test_an_instance_is_one_member_of_a_generation() -> None:
+    script = Script(MembershipChecker)
+    with breaks(STATIC_SLOT_UNIQUE, "instance i is both A and B"):
+        script.happens(generation(1, ["A", "B"], instances={"A": "i", "B": "i"}))
+
+
+def test_an_instance_is_one_member_of_a_consumer_group() -> None:
+    script = Script(MembershipChecker)
+    script.happens(enters("A", instance_id="i"))
+    with breaks(STATIC_SLOT_UNIQUE, "instance i is both A and B"):
+        script.happens(enters("B", instance_id="i"))
+
+
+@pytest.mark.parametrize("back", [joins("A"), generation(2, ["A"]), enters("A"), replaced("C", "A")])
+def test_a_replaced_member_id_never_comes_back(back: Event) -> None:
+    script = Script(MembershipChecker)
+    script.happens(*classic("A"), replaced("A", "B"))
+    with breaks(STATIC_SLOT_UNIQUE, "A was replaced as i, and is a member again"):
+        script.happens(back)
+
+
+def test_an_instance_comes_back_under_a_new_id() -> None:
+    script = Script(MembershipChecker)
+    script.happens(generation(1, {"A": "t0"}, instances={"A": "i"}), replaced("A", "B", awaits_join=False))
+    script.happens(generation(1, {"B": "t0"}, instances={"B": "i"}), enters("C", instance_id="j"), *out("C"))
+    script.happens(enters("D", instance_id="j"), enters("D", instance_id="j"))
+    assert script.times(STATIC_SLOT_UNIQUE) == 5
+
+
+@pytest.mark.parametrize("leader", ["B", None])
+def test_whoever_leads_a_generation_is_in_it(leader: str | None) -> None:
+    script = Script(MembershipChecker)
+    with breaks(LEADER_NEVER_ORPHANED, f"generation 1 is led by {leader}"):
+        script.happens(generation(1, ["A"], leader=leader))
+
+
+def test_a_generation_that_was_a_consumer_group_waits_for_its_first_leader() -> None:
+    script = Script(MembershipChecker)
+    script.happens(generation(7, {"A": "t0"}, leader=None), generation(8, ["A"]), generation(9, []))
+    assert script.times(LEADER_NEVER_ORPHANED) == 3
+
+
+@pytest.mark.parametrize("request_", ["Heartbeat", "SyncGroup"])
+def test_a_heartbeat_after_eviction_does_not_succeed(request_: str) -> None:
+    script = Script(MembershipChecker)
+    script.happens(*classic("A", "B"), goes("A"))
+    a = script.member("a", epoch=1)
+    script.see.asked(a, request_, "")
+    with breaks(FENCED_IS_TOLD, f"a (A) is out of g, and its {request_} succeeds"):
+        script.see.answered(a, request_, ErrorCode.NONE, "")
+
+
+def test_an_evicted_member_is_told_so() -> None:
+    script = Script(MembershipChecker)
+    script.happens(*consumer(A="t0", B="t1"), *out("A"))
+    a = script.member("a", epoch=2)
+    script.see.asked(a, "ConsumerGroupHeartbeat", "")
+    script.see.answered(a, "ConsumerGroupHeartbeat", ErrorCode.UNKNOWN_MEMBER_ID, "")
+    assert script.times(FENCED_IS_TOLD) == 1
+
+
+def test_a_heartbeat_that_was_sent_in_time_may_succeed() -> None:
+    script = Script(MembershipChecker)
+    script.happens(*classic("A", "B"))
+    a = script.member("a", epoch=1)
+    script.see.asked(a, "Heartbeat", "")
+    script.happens(goes("A"))
+    script.see.answered(a, "Heartbeat", ErrorCode.NONE, "")
+
+
+def test_who_leaves_may_be_out_already() -> None:
+    script = Script(MembershipChecker)
+    script.happens(*consumer(A="t0"), *out("A"))
+    a = script.member("a", epoch=2)
+    script.see.member_moved(a, "leaving", "CloseRequested")
+    script.see.asked(a, "ConsumerGroupHeartbeat", "epoch -1")
+    script.see.answered(a, "ConsumerGroupHeartbeat", ErrorCode.NONE, "")
+
+
+def test_a_static_member_may_learn_the_generation_that_it_missed() -> None:
+    script = Script(MembershipChecker)
+    script.happens(*classic("A", "B"), gathers(1), rejoins("B"), generation(2, ["B", "A"]))
+    a = script.member("a", epoch=2)
+    script.see.asked(a, "SyncGroup", "")
+    script.see.answered(a, "SyncGroup", ErrorCode.NONE, "")
+    script.happens(GroupLoaded("g", WHY))
