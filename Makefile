@@ -51,6 +51,7 @@ gen: .venv/dev ## write the generated files again
 	$(BIN)/python -m scripts.metrics_table
 	$(BIN)/python -m scripts.invariants_table
 	$(BIN)/python -m scripts.conformance
+	$(BIN)/python -m scripts.decisions_index
 	$(BIN)/python -m scripts.lockstep_table
 	$(BIN)/python -m scripts.show_examples
 

@@ -309,7 +309,7 @@ EXHIBITS = (
     ),
     Exhibit(
         name="kohort-together",
-        link="docs/decisions/0010-heartbeats-are-parked.md",
+        link="docs/decisions/0010-heartbeats-of-classic-groups-are-parked.md",
         title="Parked heartbeats make an eager group stand still longer than Kafka does",
         story=(
             "Six clients in one eager group, each restarted once at default times, had partitions without an owner for "
@@ -325,7 +325,7 @@ EXHIBITS = (
     ),
     Exhibit(
         name="kohort-closing",
-        link="docs/decisions/0066-closing-in-a-round-revokes.md",
+        link="docs/decisions/0066-closing-during-a-rebalance-revokes-and-commits.md",
         title="A cooperative member that is closed in a round commits nothing",
         story=(
             "A consumer that was closed cleanly while a cooperative round ran committed nothing and logged nothing, in "
