@@ -1,25 +1,25 @@
-"""Wakes everybody who waits for something to change; each looks for itself whether it is what they wait for."""
+"""Event that wakes everything that waits for a change; each waiter then checks its own condition."""
 
 from __future__ import annotations
 
 import asyncio
 
 
-class Pulse:
-    """An event that is over as soon as it happened."""
+class BroadcastEvent:
+    """A notification wakes those that wait now, and is not remembered."""
 
     __slots__ = ("_event",)
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
 
-    def beat(self) -> None:
-        """Wake all who wait now."""
+    def notify(self) -> None:
+        """Wake all waiters."""
         self._event.set()
         self._event = asyncio.Event()
 
     async def wait(self, until_s: float | None = None) -> None:
-        """Wait for the next beat, at most until a time of the running loop's clock."""
+        """Wait for the next notification, at most until a time of the running loop's clock."""
         event = self._event
         try:
             async with asyncio.timeout_at(until_s):

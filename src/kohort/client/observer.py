@@ -1,13 +1,12 @@
-"""Who may watch a client: told of each step of a membership, of commits, positions and records handed out.
+"""Hooks that report what a client does: steps of its membership, callbacks, commits, positions, records delivered.
 
-The law: an onlooker changes nothing, and a client without one does not notice. The loop's surroundings bring one: a
-simulated world looks at unmodified programs so.
+The simulator uses them to check unmodified programs. The law: an observer changes nothing; without one the hooks cost
+a call of an empty function. The environment of the running loop brings it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from kohort.client.membership.membership_view import MembershipView
 from kohort.member import effects, inputs
@@ -17,23 +16,23 @@ from kohort.model.ids import TopicPartition
 from kohort.net import environment
 
 Answer = Callable[[Mapping[TopicPartition, ErrorCode]], None]
-"""Told how each partition of a commit fared."""
+"""Called with the error code of each partition of a commit."""
 
 
-class Onlooker:
-    """Sees a client; the base class looks away."""
+class ClientObserver:
+    """Observes a client; the base class does nothing."""
 
-    def stepping(self, membership: MembershipView, event: inputs.Input) -> None:
-        """See what the member is about to be told."""
+    def input_received(self, membership: MembershipView, event: inputs.Input) -> None:
+        """The member's state machine is about to process this input."""
 
-    def stepped(self, membership: MembershipView, event: inputs.Input, asked: Sequence[effects.Effect]) -> None:
-        """See what it asks for in return."""
+    def input_processed(self, membership: MembershipView, event: inputs.Input, asked: Sequence[effects.Effect]) -> None:
+        """It has processed the input, with these effects."""
 
-    def ended(self, membership: MembershipView) -> None:
-        """See the membership end: nothing more comes of it."""
+    def membership_ended(self, membership: MembershipView) -> None:
+        """The membership has ended: nothing more comes of it."""
 
     def callback_began(self, membership: MembershipView, callback: effects.Callback, partitions: Partitions) -> None:
-        """See a callback of the user's own begin."""
+        """A callback of the user's own begins."""
 
     def callback_ended(
         self,
@@ -42,28 +41,30 @@ class Onlooker:
         partitions: Partitions,
         error: BaseException | None,
     ) -> None:
-        """See it end; `error` is what it raised."""
+        """It has ended; `error` is what it raised."""
 
-    def committing(self, membership: MembershipView, offsets: Mapping[TopicPartition, int]) -> Answer:
-        """See a commit leave; what is returned is told of its answer."""
+    def commit_sent(self, membership: MembershipView, offsets: Mapping[TopicPartition, int]) -> Answer:
+        """A commit is sent; the function returned is called when it is answered."""
         del membership, offsets
-        return _nobody
+        return _ignore
 
-    def positioned(self, membership: MembershipView, partition: TopicPartition, offset: int, why: str) -> None:
-        """See from where a partition will be read: `committed`, `reset`, `seek`."""
+    def position_set(self, membership: MembershipView, partition: TopicPartition, offset: int, why: str) -> None:
+        """A partition will be read from this offset; `why` is `committed`, `reset` or `seek`."""
 
-    def handed_out(self, membership: MembershipView, partition: TopicPartition, first: int, next_offset: int) -> None:
-        """See records go to the program."""
-
-
-def _nobody(_: Mapping[TopicPartition, ErrorCode]) -> None:
-    """Nobody looks."""
+    def records_delivered(
+        self, membership: MembershipView, partition: TopicPartition, first: int, next_offset: int
+    ) -> None:
+        """`poll` returns the records of these offsets."""
 
 
-NOBODY = Onlooker()
+def _ignore(_: Mapping[TopicPartition, ErrorCode]) -> None:
+    pass
 
 
-def onlooker() -> Onlooker:
-    """Return who looks at clients of the running loop."""
-    found: Any = environment.onlooker()
-    return NOBODY if found is None else found
+NO_OBSERVER = ClientObserver()
+
+
+def client_observer() -> ClientObserver:
+    """Return the observer of clients on the running loop."""
+    found = environment.observer()
+    return found if isinstance(found, ClientObserver) else NO_OBSERVER

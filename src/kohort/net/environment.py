@@ -30,8 +30,8 @@ class Surroundings(Protocol):
         ...
 
     @property
-    def onlooker(self) -> object:
-        """Who looks at clients (`client.onlooker`), or None."""
+    def observer(self) -> object:
+        """The observer of clients (`client.observer`), or None."""
         ...
 
     def refuse(self, what: str) -> None:
@@ -61,10 +61,10 @@ def wall_clock() -> Callable[[], int]:
     return _wall_ms if own is None else own.wall_ms
 
 
-def onlooker() -> object:
-    """Return who looks at clients of the running loop, or None."""
+def observer() -> object:
+    """Return the observer of clients on the running loop, or None."""
     own = _own()
-    return None if own is None else own.onlooker
+    return None if own is None else own.observer
 
 
 def need(what: str) -> None:

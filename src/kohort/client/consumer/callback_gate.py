@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from kohort.client.broadcast_event import Pulse
+from kohort.client.broadcast_event import BroadcastEvent
 from kohort.client.rebalance_listener import CallbackAbandoned
 
 
 class Turns:
     """One consumer's turns. `pulse` beats whenever they change."""
 
-    def __init__(self, pulse: Pulse) -> None:
+    def __init__(self, pulse: BroadcastEvent) -> None:
         self._pulse = pulse
         self._callbacks = 0
         self.is_user_away = False
@@ -34,7 +34,7 @@ class Turns:
         """The user is done with what it was handed."""
         if self.is_user_away:
             self.is_user_away = False
-            self._pulse.beat()
+            self._pulse.notify()
 
     @asynccontextmanager
     async def callback(
@@ -50,4 +50,4 @@ class Turns:
             yield
         finally:
             self._callbacks -= 1
-            self._pulse.beat()
+            self._pulse.notify()

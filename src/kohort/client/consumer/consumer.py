@@ -204,7 +204,7 @@ class Consumer(HandingOut):
         if is_finished:
             self._finish_handed_out()
         self._turns.user_returned()
-        self._pulse.beat()
+        self._pulse.notify()
         now_s = asyncio.get_running_loop().time()
         # What is left after the commits is the listener's, and LeaveGroup's, which is given five seconds.
         self._commits_until_s = now_s + limit_s - min(5.0, limit_s / 4)
@@ -399,7 +399,7 @@ class Consumer(HandingOut):
                 regex=self._wanted.regex,
                 listener=self._rebalance,
             )
-            self._membership.on_change = self._pulse.beat
+            self._membership.on_change = self._pulse.notify
             self._membership.before_join = self._commit_before_join
             self._take_lags(self._membership)
             self._membership.begin()
@@ -424,8 +424,8 @@ class Consumer(HandingOut):
     def _note_callback(self, callback: Rebalanced, partitions: Partitions) -> None:
         self._measured.callback_began(int(asyncio.get_running_loop().time() * 1000))
         if (membership := self._membership) is not None:
-            membership.onlooker.callback_began(membership, callback, partitions)
+            membership.observer.callback_began(membership, callback, partitions)
 
     def _note_end(self, callback: Rebalanced, partitions: Partitions, error: BaseException | None) -> None:
         if (membership := self._membership) is not None:
-            membership.onlooker.callback_ended(membership, callback, partitions, error)
+            membership.observer.callback_ended(membership, callback, partitions, error)

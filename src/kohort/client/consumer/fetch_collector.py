@@ -37,7 +37,9 @@ class HandingOut(Reading):
             self._raise_errors()  # what came next of a partition may be what cannot be read
         if (membership := self._membership) is not None:
             for batch in batches:
-                membership.onlooker.handed_out(membership, batch.partition, batch.first_offset, batch.next_offset)
+                membership.observer.records_delivered(
+                    membership, batch.partition, batch.first_offset, batch.next_offset
+                )
         return batches
 
     def _raise_errors(self) -> None:

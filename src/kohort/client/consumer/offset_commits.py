@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import NamedTuple
 
 from kohort.client.arguments import topic_partitions
-from kohort.client.broadcast_event import Pulse
+from kohort.client.broadcast_event import BroadcastEvent
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata, commit_offsets, fetch_committed
 from kohort.client.cluster.offset_messages import committable
@@ -69,8 +69,8 @@ class Committing:
         self._lags: Lags | Callable[[], Lags] | None = None
         self._measured = metrics
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._pulse = Pulse()
-        self._fetcher = Fetcher(cluster, config, arrived=self._pulse.beat, adrift=self._look_up)
+        self._pulse = BroadcastEvent()
+        self._fetcher = Fetcher(cluster, config, arrived=self._pulse.notify, adrift=self._look_up)
         self._commit_order = asyncio.Lock()
         self._begun: dict[asyncio.Task[None], None] = {}
         self._tasks: dict[asyncio.Task[None], None] = {}

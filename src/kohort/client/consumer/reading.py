@@ -120,11 +120,11 @@ class Reading(Committing):
 
     def _note_position(self, partition: TopicPartition, offset: int, why: str) -> None:
         if (membership := self._membership) is not None:
-            membership.onlooker.positioned(membership, partition, offset, why)
+            membership.observer.position_set(membership, partition, offset, why)
 
     def _arrived(self) -> None:
         self._fetcher.wake()
-        self._pulse.beat()
+        self._pulse.notify()
 
     def _finish_handed_out(self) -> None:
         for entry in self._fetcher.tracked.values():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 
-from kohort.client.broadcast_event import Pulse
+from kohort.client.broadcast_event import BroadcastEvent
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import REFUSALS, OffsetAndMetadata, commit_offsets, fetch_committed
 from kohort.client.errors import CommitFailed, PartitionErrors
@@ -39,7 +39,7 @@ class MemberOffsets:
         *,
         side: Callable[[], Side],
         tell: Callable[[inputs.Input], None],
-        changed: Pulse,
+        changed: BroadcastEvent,
         committing: Callable[[Mapping[TopicPartition, int]], Answer],
     ) -> None:
         self._cluster = cluster

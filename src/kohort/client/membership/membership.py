@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from functools import partial
 
 from kohort.assign.spec import Assignor
-from kohort.client.broadcast_event import Pulse
+from kohort.client.broadcast_event import BroadcastEvent
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.metadata import ClusterView
 from kohort.client.membership.coordinator_link import CoordinatorLink
@@ -24,7 +24,7 @@ from kohort.client.membership.membership_commits import MembershipCommits
 from kohort.client.membership.protocol_driver import ClassicSide, ConsumerSide, Side
 from kohort.client.membership.protocol_switch import GroupProtocol, Switching
 from kohort.client.membership.user_callbacks import UserCalls
-from kohort.client.observer import onlooker
+from kohort.client.observer import client_observer
 from kohort.client.rebalance_listener import RebalanceListener
 from kohort.member import ConsumerMember, MemberConfig, PollState, State, effects, inputs
 from kohort.member.consumer_inputs import LagsReported
@@ -96,7 +96,7 @@ class Membership(MembershipCommits):
         self.failure: KafkaError | None = None
         self._lags: Lags | Callable[[], Lags] = {}
         self._known_lags: Lags = {}
-        self.onlooker = onlooker()
+        self.observer = client_observer()
         self._cluster = cluster
         self._config = config
         self._assignors = tuple(assignors)
@@ -111,7 +111,7 @@ class Membership(MembershipCommits):
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._driver: asyncio.Task[None] | None = None
         self._unwatch: Callable[[], None] | None = None
-        self._changed = Pulse()
+        self._changed = BroadcastEvent()
         self._sleeping_until_ms: int | None = None
         self._closing: inputs.CloseRequested | None = None
         self._goes_on_in: str | None = None
@@ -124,7 +124,7 @@ class Membership(MembershipCommits):
             side=lambda: self._side,
             tell=self._inbox.put_nowait,
             changed=self._changed,
-            committing=partial(self.onlooker.committing, self),
+            committing=partial(self.observer.commit_sent, self),
         )
 
     # For the user
@@ -249,10 +249,10 @@ class Membership(MembershipCommits):
 
     def _step(self, event: inputs.Input) -> None:
         before, now_ms = self._member.state, _now_ms()
-        self.onlooker.stepping(self, event)
+        self.observer.input_received(self, event)
         asked = self._member.step(event, now_ms)
         self._measured.observe(event, asked, before, self._member.state, now_ms)
-        self.onlooker.stepped(self, event, asked)
+        self.observer.input_processed(self, event, asked)
         self._offsets.held.follow(self._member.owned)
         for effect in asked:
             self._carry_out(effect)
@@ -310,7 +310,7 @@ class Membership(MembershipCommits):
             self._inbox.put_nowait(inputs.Tick())
 
     def _wake(self) -> None:
-        self._changed.beat()
+        self._changed.notify()
         if self.on_change is not None:
             self.on_change()
 
@@ -408,7 +408,7 @@ class Membership(MembershipCommits):
         await asyncio.gather(*tasks, return_exceptions=True)
         self._driver = None
         self._link.drop()
-        self.onlooker.ended(self)
+        self.observer.membership_ended(self)
 
 
 def _now_ms() -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kohort.client.membership.membership_view import MembershipView
-from kohort.client.observer import Answer, Onlooker
+from kohort.client.observer import Answer, ClientObserver
 from kohort.member import effects, inputs
 from kohort.member.consumer_effects import ConsumerHeartbeat
 from kohort.member.consumer_inputs import ConsumerHeartbeatAnswered
@@ -55,7 +55,7 @@ class WatchedMember:
         return self.membership.identity
 
 
-class Watching(Onlooker):
+class Watching(ClientObserver):
     """Looks at the clients of one process, and tells `observer`."""
 
     def __init__(self, name: str, observer: Observer) -> None:
@@ -75,7 +75,7 @@ class Watching(Onlooker):
 
     # -- memberships
 
-    def stepping(self, membership: MembershipView, event: inputs.Input) -> None:
+    def input_received(self, membership: MembershipView, event: inputs.Input) -> None:
         """Tell of answers."""
         if self._is_over:
             return
@@ -95,7 +95,7 @@ class Watching(Onlooker):
                 said = f"epoch {event.member_epoch}"
                 self._observer.answered(member, "ConsumerGroupHeartbeat", event.error, said)
 
-    def stepped(self, membership: MembershipView, event: inputs.Input, asked: Sequence[effects.Effect]) -> None:
+    def input_processed(self, membership: MembershipView, event: inputs.Input, asked: Sequence[effects.Effect]) -> None:
         """Tell of requests, and of what has changed."""
         if self._is_over:
             return
@@ -125,7 +125,7 @@ class Watching(Onlooker):
                 case effects.RunCallback():
                     member.cause = effect.cause
 
-    def ended(self, membership: MembershipView) -> None:
+    def membership_ended(self, membership: MembershipView) -> None:
         """Tell that a membership is over."""
         member = self.members.get(membership)
         if member is not None and not self._is_over:
@@ -156,7 +156,7 @@ class Watching(Onlooker):
 
     # -- offsets and records
 
-    def committing(self, membership: MembershipView, offsets: Mapping[TopicPartition, int]) -> Answer:
+    def commit_sent(self, membership: MembershipView, offsets: Mapping[TopicPartition, int]) -> Answer:
         """Tell of a commit, and then of its answer."""
         member = self._member(membership)
         number = member.commits = member.commits + 1
@@ -169,12 +169,14 @@ class Watching(Onlooker):
 
         return answered
 
-    def positioned(self, membership: MembershipView, partition: TopicPartition, offset: int, why: str) -> None:
+    def position_set(self, membership: MembershipView, partition: TopicPartition, offset: int, why: str) -> None:
         """Tell it."""
         if not self._is_over:
             self._observer.position(self._member(membership), partition, offset, why)
 
-    def handed_out(self, membership: MembershipView, partition: TopicPartition, first: int, next_offset: int) -> None:
+    def records_delivered(
+        self, membership: MembershipView, partition: TopicPartition, first: int, next_offset: int
+    ) -> None:
         """Tell it."""
         if not self._is_over:
             self._observer.delivered(self._member(membership), partition, first, next_offset)

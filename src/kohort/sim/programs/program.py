@@ -54,7 +54,7 @@ class Program:
         self._ended = ended
         host.boot()
         self.loop = VirtualLoop(host, network, random)
-        self.loop.surroundings.onlooker = self.watching
+        self.loop.surroundings.observer = self.watching
         self.loop.surroundings.program = self
         context = copy_context()
         context.run(CURRENT.set, self)

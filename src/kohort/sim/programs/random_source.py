@@ -17,7 +17,7 @@ class Luck:
         self.random = random.random
         self.randbytes = random.randbytes
         self.wall_ms = host.now_ms
-        self.onlooker: object = None
+        self.observer: object = None
         self.program: object = None
         """Whose loop it is."""
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kohort.client.broadcast_event import Pulse
+from kohort.client.broadcast_event import BroadcastEvent
 from kohort.client.consumer.callback_gate import Turns
 from kohort.client.rebalance_listener import CallbackAbandoned
 
@@ -19,7 +19,7 @@ async def settle() -> None:
 
 def test_a_revocation_waits_for_a_user_that_holds_records() -> None:
     async def scenario() -> None:
-        turns = Turns(Pulse())
+        turns = Turns(BroadcastEvent())
         turns.user_left()
         ran: list[bool] = []
 
@@ -40,7 +40,7 @@ def test_a_revocation_waits_for_a_user_that_holds_records() -> None:
 
 def test_a_callback_that_need_not_wait_does_not() -> None:
     async def scenario() -> None:
-        turns = Turns(Pulse())
+        turns = Turns(BroadcastEvent())
         turns.user_left()
         async with turns.callback():
             assert not turns.is_free
@@ -51,7 +51,7 @@ def test_a_callback_that_need_not_wait_does_not() -> None:
 
 def test_a_revocation_that_came_too_late_is_abandoned() -> None:
     async def scenario() -> None:
-        pulse = Pulse()
+        pulse = BroadcastEvent()
         turns = Turns(pulse)
         turns.user_left()
         is_out = False
@@ -63,7 +63,7 @@ def test_a_revocation_that_came_too_late_is_abandoned() -> None:
         task = asyncio.create_task(revoke())
         await settle()
         is_out = True
-        pulse.beat()
+        pulse.notify()
         with pytest.raises(CallbackAbandoned):
             await task
         assert turns.is_free
@@ -73,7 +73,7 @@ def test_a_revocation_that_came_too_late_is_abandoned() -> None:
 
 def test_a_callback_that_raises_gives_the_turn_back() -> None:
     async def scenario() -> None:
-        turns = Turns(Pulse())
+        turns = Turns(BroadcastEvent())
         with pytest.raises(LookupError):
             async with turns.callback():
                 raise LookupError
