@@ -31,7 +31,7 @@ from kohort.group.offset_rules import Group
 from kohort.group.results import ConsumerHeartbeatResult, HeartbeatResult
 from kohort.model.cause import Cause
 from kohort.model.errors import ErrorCode
-from kohort.node.parking import Parking
+from kohort.parking.classic_heartbeats import ClassicParking
 
 Mutation = AbstractContextManager[None]
 
@@ -190,10 +190,10 @@ def commit_one_epoch_late() -> Mutation:
 def told_at_once() -> Mutation:
     """Heartbeats that are kept when an eager round begins are answered at once, whoever has none here."""
 
-    def announce(_parking: Parking, *_: object) -> None:
+    def announce(_parking: ClassicParking[Any, Any], *_: object) -> None:
         pass
 
-    return replaced(Parking, "announce", announce)
+    return replaced(ClassicParking, "announce", announce)
 
 
 def causes_by_bytes() -> Mutation:

@@ -23,12 +23,11 @@ from kohort.log.memory_disk import MemoryDisk
 from kohort.log.offsets_topic import encode_events
 from kohort.node.configuration.broker_settings import INT_MAX
 from kohort.node.configuration.config import Config, ConfigError
-from kohort.node.consumer_parking import KeptHeartbeat
 from kohort.node.groups.coordinator import OFFSETS_TOPIC
 from kohort.node.groups.topic_image import NodeTopics
 from kohort.node.node import Node
-from kohort.node.parking import Kept
 from kohort.node.topics.topics import EVENT_TOPIC
+from kohort.parking.parked_heartbeat import ParkedHeartbeat
 from kohort.sim.kernel.scheduler import Due, Scheduler
 from kohort.what_if.group_facts import Cast, Facts, Times
 from kohort.what_if.reading import Reading
@@ -143,9 +142,9 @@ class Stage:
             self.scheduler.after(self._delay_us, answered, result)
 
         if type(command) is Heartbeat:
-            sender.kept = node.coordinator.heartbeat(command, ticket, now_ms)
+            sender.parked = node.coordinator.heartbeat(command, ticket, now_ms)
         elif type(command) is ConsumerHeartbeat:
-            sender.kept = node.coordinator.consumer_heartbeat(command, ticket, now_ms)
+            sender.parked = node.coordinator.consumer_heartbeat(command, ticket, now_ms)
         else:
             node.coordinator.submit(command, ticket, now_ms)
         node.flush(now_ms)
@@ -154,16 +153,16 @@ class Stage:
     def _release(self, sender: Sender) -> None:
         now_ms = self.now_ms
         self.node.tick(now_ms)
-        kept, sender.kept = sender.kept, None
-        if kept is not None:
-            kept.release(now_ms)
+        parked, sender.parked = sender.parked, None
+        if parked is not None:
+            parked.release(now_ms)
             self._arm()
 
     def hang_up(self, sender: Sender) -> None:
         """The sender's connection is gone."""
-        kept, sender.kept = sender.kept, None
-        if kept is not None:
-            kept.drop()
+        parked, sender.parked = sender.parked, None
+        if parked is not None:
+            parked.drop()
 
     def settle(self, number: int) -> None:
         """A member is at rest, or gone."""
@@ -244,7 +243,7 @@ class Stage:
 class Sender:
     """Whoever has a connection: at most one heartbeat of it is kept."""
 
-    kept: Kept | KeptHeartbeat | None = None
+    parked: ParkedHeartbeat[Any, Any] | None = None
 
 
 def broker_config(facts: Facts) -> Config:

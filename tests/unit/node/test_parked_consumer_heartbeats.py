@@ -7,7 +7,7 @@ from tests.unit.node.consumer_desk import NativeMember, consumer_desk, settle, s
 from tests.unit.node.desk import Desk
 
 from kohort.model.errors import ErrorCode
-from kohort.node.consumer_parking import (
+from kohort.parking.consumer_heartbeats import (
     ACK_MS,
     FAST_MS,
     NEXT_MS,

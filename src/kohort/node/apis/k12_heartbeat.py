@@ -10,38 +10,27 @@ from kohort.group.results import Result
 from kohort.model.errors import ErrorCode
 from kohort.node.client_connection import Request
 from kohort.node.node import Node
-from kohort.node.parking import Follower
+from kohort.parking.client_software import can_static_member_wait
+from kohort.parking.parked_heartbeat import follower_of
 from kohort.wire.apis import Api
-from kohort.wire.messages import HeartbeatRequest, HeartbeatResponse, OffsetCommitRequest
+from kohort.wire.messages import HeartbeatRequest, HeartbeatResponse
 
 API = Api.HEARTBEAT
-JAVA = "apache-kafka-java"
 _ALIVE = HeartbeatResponse()
 
 
 def handle(node: Node, request: Request, message: HeartbeatRequest) -> HeartbeatResponse | None:
-    """Pass the heartbeat to the member's group, which may keep it until there is something to say."""
+    """Pass the heartbeat to the member's group, where it may wait for news."""
 
     def ticket(result: Result) -> None:
         request.reply(HeartbeatResponse(error_code=result.error) if result.error else _ALIVE)
 
     command = Heartbeat(message.group_id, message.member_id, message.group_instance_id, message.generation_id)
-    # Java's close waits for the answers to all that it has sent, and a static member sends no LeaveGroup that would
-    # release a parked heartbeat.
-    is_parked = message.group_instance_id is None or request.connection.client_software[0] != JAVA
-    kept = node.coordinator.heartbeat(command, ticket, node.now_ms, is_parked=is_parked)
-    if kept is not None:
-        request.keep(lambda behind, now_ms: kept.followed(_follower(message, behind), now_ms), kept.drop)
+    can_wait = message.group_instance_id is None or can_static_member_wait(request.connection.client_software[0])
+    parked = node.coordinator.heartbeat(command, ticket, node.now_ms, can_wait=can_wait)
+    if parked is not None:
+        request.keep(lambda behind, now_ms: parked.followed(follower_of(message, behind), now_ms), parked.drop)
     return None
-
-
-def _follower(message: HeartbeatRequest, behind: object) -> Follower:
-    """Return what has come behind a kept heartbeat."""
-    if not isinstance(behind, HeartbeatRequest | OffsetCommitRequest):
-        return Follower.OTHER
-    if (behind.group_id, behind.member_id) != (message.group_id, message.member_id):
-        return Follower.OTHER
-    return Follower.HEARTBEAT if isinstance(behind, HeartbeatRequest) else Follower.COMMIT
 
 
 def refuse(message: HeartbeatRequest, code: ErrorCode, text: str, version: int) -> HeartbeatResponse:

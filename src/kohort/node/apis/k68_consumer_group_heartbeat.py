@@ -16,21 +16,19 @@ from kohort.model.id_partitions import IdPartitions, id_partitions
 from kohort.model.reason import MAX_REASON_LENGTH
 from kohort.node.client_connection import Request
 from kohort.node.node import Node
+from kohort.parking.client_software import MARGIN_MS, OTHERS_MARGIN_MS
+from kohort.parking.parked_heartbeat import Follower
 from kohort.wire.apis import Api
 from kohort.wire.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
 API = Api.CONSUMER_GROUP_HEARTBEAT
 _Assignment = ConsumerGroupHeartbeatResponse.Assignment
-_MARGIN_MS = {"kohort": 0, "unknown": 0, "apache-kafka-java": 50}
-"""How long before a client's next heartbeat is due its last one must be answered; 0 where that does not matter."""
-_OTHERS_MARGIN_MS = 200
-"""librdkafka, under many names, gives a heartbeat up when the next is due. Java's client spins until it is answered."""
 
 
 def handle(
     node: Node, request: Request, message: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse | None:
-    """Pass the heartbeat to the member's group, which may keep it until there is something to say."""
+    """Pass the heartbeat to the member's group, where it may wait for news."""
     if "consumer" not in node.config.group_coordinator_rebalance_protocols:
         return refuse(message, ErrorCode.UNSUPPORTED_VERSION, _NOT_HERE, request.api_version)
     names, owned = message.subscribed_topic_names, message.topic_partitions
@@ -53,21 +51,16 @@ def handle(
         "" if message.reason is None else message.reason[:MAX_REASON_LENGTH],
         request.api_version,
         acceptable_recovery_lag=message.acceptable_recovery_lag if message.acceptable_recovery_lag >= 0 else None,
-        margin_ms=_MARGIN_MS.get(request.connection.client_software[0], _OTHERS_MARGIN_MS),
+        margin_ms=MARGIN_MS.get(request.connection.client_software[0], OTHERS_MARGIN_MS),
     )
 
     def ticket(result: Result) -> None:
         assert isinstance(result, ConsumerHeartbeatResult), "a heartbeat is answered by a heartbeat's result"
         request.reply(_response(result))
 
-    kept = node.coordinator.consumer_heartbeat(command, ticket, node.now_ms)
-    if kept is not None:
-
-        def followed(_: object, now_ms: int) -> bool:
-            kept.release(now_ms)
-            return False
-
-        request.keep(followed, kept.drop)
+    parked = node.coordinator.consumer_heartbeat(command, ticket, node.now_ms)
+    if parked is not None:
+        request.keep(lambda _, now_ms: parked.followed(Follower.OTHER, now_ms), parked.drop)
     return None
 
 

@@ -29,12 +29,10 @@ from kohort.group.shard import followers_of
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import group_partition
-from kohort.node.consumer_parking import KeptHeartbeat
 from kohort.node.groups.offsets_partition import OffsetsPartition, Progress, Status, Ticket, refusal
-from kohort.node.groups.runtime import Runtime
+from kohort.node.groups.runtime import ParkedClassic, ParkedConsumer, Runtime
 from kohort.node.groups.settings_from_config import group_settings
 from kohort.node.groups.topic_image import NodeTopics
-from kohort.node.parking import Kept
 from kohort.node.step_scheduler import Steps
 
 if TYPE_CHECKING:
@@ -118,18 +116,18 @@ class Coordinator:
         return self._runtime.parked
 
     @property
-    def kept(self) -> int:
+    def parked_heartbeats(self) -> int:
         """How many heartbeats wait for news."""
-        return self._runtime.kept
+        return self._runtime.parked_heartbeats
 
-    def is_kept(self, group_id: str, member_id: str) -> bool:
+    def is_parked(self, group_id: str, member_id: str) -> bool:
         """Whether a heartbeat of a classic member waits for news."""
-        return self._runtime.is_kept(group_id, member_id)
+        return self._runtime.is_parked(group_id, member_id)
 
     @property
-    def remembered(self) -> int:
-        """How many members' heartbeats something is known about."""
-        return self._runtime.remembered
+    def known_members(self) -> int:
+        """The number of members of whose heartbeats something is known."""
+        return self._runtime.known_members
 
     # -- asking
 
@@ -153,19 +151,21 @@ class Coordinator:
         shard = hosted.shard
         return not commit_error(shard.groups.get(command.group_id), command, shard.settings)
 
-    def heartbeat(self, command: Heartbeat, ticket: Ticket, now_ms: int, *, is_parked: bool = True) -> Kept | None:
-        """Decide a heartbeat. It may be kept: then its connection must release or drop it.
+    def heartbeat(
+        self, command: Heartbeat, ticket: Ticket, now_ms: int, *, can_wait: bool = True
+    ) -> ParkedClassic | None:
+        """Decide a heartbeat. It may be parked: then its connection must release or drop it.
 
-        One that is not parked is answered at once while its group is at rest.
+        One that cannot wait is answered at once while its group is stable.
         """
         hosted = self._places.get(command.group_id)
         if hosted is None or hosted.status is not Status.ACTIVE:
             self.submit(command, ticket, now_ms)
             return None
-        return self._runtime.heartbeat(hosted, command, ticket, now_ms, is_parked=is_parked)
+        return self._runtime.heartbeat(hosted, command, ticket, now_ms, can_wait=can_wait)
 
-    def consumer_heartbeat(self, command: ConsumerHeartbeat, ticket: Ticket, now_ms: int) -> KeptHeartbeat | None:
-        """Decide a heartbeat of the consumer protocol; the same holds for one that is kept."""
+    def consumer_heartbeat(self, command: ConsumerHeartbeat, ticket: Ticket, now_ms: int) -> ParkedConsumer | None:
+        """Decide a heartbeat of the consumer protocol; the same holds for one that is parked."""
         hosted = self._places.get(command.group_id)
         if hosted is None:
             hosted = self._placed(command, ticket, now_ms)

@@ -43,10 +43,11 @@ from kohort.log.disk import DiskFull, StorageError
 from kohort.log.offsets_topic import encode_events
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.node.consumer_parking import ConsumerParking, KeptHeartbeat
 from kohort.node.groups.event_topic import EventTopic
 from kohort.node.groups.offsets_partition import OffsetsPartition, Progress, Status, Ticket, failure, refusal
-from kohort.node.parking import Kept, Parking
+from kohort.parking.classic_heartbeats import ClassicParking
+from kohort.parking.consumer_heartbeats import ConsumerParking
+from kohort.parking.parked_heartbeat import ParkedHeartbeat
 
 if TYPE_CHECKING:
     from kohort.node.node import Node
@@ -55,6 +56,10 @@ log = logging.getLogger("kohort.node")
 
 GATHERED = 256
 """How many commits are appended together at most."""
+
+ParkedClassic = ParkedHeartbeat[Heartbeat, HeartbeatResult]
+ParkedConsumer = ParkedHeartbeat[ConsumerHeartbeat, Result]
+_ALIVE = HeartbeatResult(ErrorCode.NONE)
 
 
 class Runtime:
@@ -66,14 +71,18 @@ class Runtime:
         self._find = find
         self._parked: dict[Parked, Ticket] = {}
         commit_hold_ms: int = config.kohort_group_commit_hold_ms
-        self._parking = Parking(node.timers, self._answer_of, self._note_announced, commit_hold_ms)
+        self._parking: ClassicParking[Heartbeat, HeartbeatResult] = ClassicParking(
+            node.timers, self._answer_of, _ALIVE, self._note_announced, commit_hold_ms
+        )
         self._is_parking: bool = config.kohort_group_heartbeat_park
         park_ms: int = config.kohort_group_consumer_heartbeat_park_ms
         stable_park_ms: int = config.kohort_group_consumer_heartbeat_park_stable_ms
         settling_ms: int = config.kohort_group_consumer_heartbeat_settling_ms
-        self._consumer_parking = ConsumerParking(node.timers, self._answer_kept, park_ms, stable_park_ms, settling_ms)
-        self._roused: dict[KeptHeartbeat, None] = {}
-        """Kept heartbeats whose members have something new to hear."""
+        self._consumer_parking: ConsumerParking[ConsumerHeartbeat, Result] = ConsumerParking(
+            node.timers, self._answer_parked, park_ms, stable_park_ms, settling_ms
+        )
+        self._roused: dict[ParkedConsumer, None] = {}
+        """Parked heartbeats for whose members there is news."""
         self._is_rousing = False
         self._has_changed = False
         """Whether something happened to a group that its kept heartbeats have not been asked about."""
@@ -90,18 +99,18 @@ class Runtime:
         return self._parked.keys()
 
     @property
-    def kept(self) -> int:
+    def parked_heartbeats(self) -> int:
         """How many heartbeats wait for news."""
         return len(self._parking) + len(self._consumer_parking)
 
-    def is_kept(self, group_id: str, member_id: str) -> bool:
+    def is_parked(self, group_id: str, member_id: str) -> bool:
         """Whether a heartbeat of a classic member waits for news."""
-        return self._parking.is_kept(group_id, member_id)
+        return self._parking.is_parked(group_id, member_id)
 
     @property
-    def remembered(self) -> int:
-        """How many members' heartbeats something is known about."""
-        return self._parking.remembered + self._consumer_parking.remembered
+    def known_members(self) -> int:
+        """The number of members of whose heartbeats something is known."""
+        return self._parking.known_members + self._consumer_parking.known_members
 
     def load(self, hosted: OffsetsPartition, now_ms: int, progress: Progress | None = None) -> None:
         """Replay a partition and take its groups up."""
@@ -114,10 +123,10 @@ class Runtime:
     # -- heartbeats, which are many
 
     def heartbeat(
-        self, hosted: OffsetsPartition, command: Heartbeat, ticket: Ticket, now_ms: int, *, is_parked: bool = True
-    ) -> Kept | None:
-        """Decide a heartbeat of a classic member, and keep it if there is no news yet and its sender does not mind."""
-        kept = None
+        self, hosted: OffsetsPartition, command: Heartbeat, ticket: Ticket, now_ms: int, *, can_wait: bool = True
+    ) -> ParkedClassic | None:
+        """Decide a heartbeat of a classic member, and park it if there is no news yet and its sender can wait."""
+        parked = None
         # Its decision comes as a tuple, the answer first.
         for effect in decide(hosted.shard, command, now_ms):
             if type(effect) is Reply:
@@ -126,16 +135,18 @@ class Runtime:
                 timer = effect.timer
                 if not self._node.timers.move(timer, effect.deadline_ms):
                     self._node.timers.arm(timer, effect.deadline_ms, partial(self._fire, timer))
-                if self._is_parking and type(result) is HeartbeatResult and (is_parked or result.error):
-                    kept = self._parking.keep(command, result, ticket, effect.deadline_ms - now_ms, now_ms)
-        if kept is None:
+                if self._is_parking and type(result) is HeartbeatResult and (can_wait or result.error):
+                    parked = self._parking.park(command, result, ticket, effect.deadline_ms - now_ms, now_ms)
+        if parked is None:
             ticket(result)
-        return kept
+        else:
+            command.is_counted = True
+        return parked
 
     def consumer_heartbeat(
         self, hosted: OffsetsPartition, command: ConsumerHeartbeat, ticket: Ticket, now_ms: int
-    ) -> KeptHeartbeat | None:
-        """Decide a heartbeat of the consumer protocol, and keep it if its member has nothing to hear or to do."""
+    ) -> ParkedConsumer | None:
+        """Decide a heartbeat of the consumer protocol, and park it if its member has no news and nothing to do."""
         effects = decide(hosted.shard, command, now_ms)
         if type(effects) is not tuple:
             if command.owned is not None:
@@ -155,10 +166,11 @@ class Runtime:
                     self._node.timers.arm(timer, effect.deadline_ms, partial(self._fire, timer))
         assert type(result) is ConsumerHeartbeatResult, "a heartbeat is answered by a heartbeat's result"
         if result.is_quiet and (not result.is_settling or _waits_for_others(hosted, command)):
-            kept = self._consumer_parking.keep(command, ticket, session_ms, now_ms)
-            if kept is not None:
-                return kept
-        self._consumer_parking.tell(command.group_id, result, command.margin_ms, now_ms)
+            parked = self._consumer_parking.park(command, ticket, session_ms, now_ms)
+            if parked is not None:
+                command.is_counted = True
+                return parked
+        self._consumer_parking.answering(command.group_id, result, command.margin_ms, now_ms)
         ticket(result)
         return None
 
@@ -167,58 +179,60 @@ class Runtime:
 
         def tell(result: Result) -> None:
             if type(result) is ConsumerHeartbeatResult:
-                self._consumer_parking.tell(command.group_id, result, command.margin_ms, self._node.now_ms)
+                self._consumer_parking.answering(command.group_id, result, command.margin_ms, self._node.now_ms)
             ticket(result)
 
         return tell
 
     def _answer_of(self, command: Heartbeat, now_ms: int) -> HeartbeatResult:
-        """Return what a kept heartbeat of a classic member would be answered now."""
+        """Return the answer to a parked heartbeat of a classic member as of now."""
         hosted = self._find(command.group_id)
-        assert hosted is not None, "what is kept was decided once"
+        assert hosted is not None, "what is parked was decided once"
         if hosted.status is Status.ACTIVE:
             for effect in decide(hosted.shard, command, now_ms):
                 if type(effect) is Reply and type(effect.result) is HeartbeatResult:
                     return effect.result
         return HeartbeatResult(hosted.error)
 
-    def _answer_kept(self, kept: KeptHeartbeat, now_ms: int) -> None:
-        """Decide a heartbeat that was kept once more, and answer it."""
-        hosted = self._find(kept.command.group_id)
-        assert hosted is not None, "what is kept was decided once"
+    def _answer_parked(self, parked: ParkedConsumer, now_ms: int) -> None:
+        """Decide a heartbeat that was parked once more, and answer it."""
+        command, ticket = parked.heartbeat, parked.answer
+        hosted = self._find(command.group_id)
+        assert hosted is not None, "what is parked was decided once"
         if hosted.status is not Status.ACTIVE:
-            kept.ticket(refusal(kept.command, hosted.error))
+            ticket(refusal(command, hosted.error))
             return
-        effects = tuple(decide(hosted.shard, kept.command, now_ms))
+        effects = tuple(decide(hosted.shard, command, now_ms))
         quiet = _quiet_result(effects)
         if quiet is not None:  # as nearly always: there is nothing to carry out
-            self._consumer_parking.tell(kept.command.group_id, quiet, kept.command.margin_ms, now_ms)
-            kept.ticket(quiet)
+            self._consumer_parking.answering(command.group_id, quiet, command.margin_ms, now_ms)
+            ticket(quiet)
         else:
-            self.run(hosted, kept.command, self._telling(kept.command, kept.ticket), now_ms, effects)
+            self.run(hosted, command, self._telling(command, ticket), now_ms, effects)
 
     def _answer_roused(self, now_ms: int) -> None:
-        """Answer the kept heartbeats of those who were roused, and of those whom their answers rouse."""
+        """Answer the parked heartbeats of roused members, and of members whom these answers rouse."""
         if self._is_rousing:
             return
         self._is_rousing = True
         try:
             while self._roused:
-                kept = next(iter(self._roused))
-                del self._roused[kept]
-                hosted = self._find(kept.command.group_id)
-                if kept.parking is None or hosted is None:
+                parked = next(iter(self._roused))
+                del self._roused[parked]
+                command = parked.heartbeat
+                hosted = self._find(command.group_id)
+                if parked.parking is None or hosted is None:
                     continue
-                effects = tuple(decide(hosted.shard, kept.command, now_ms))
+                effects = tuple(decide(hosted.shard, command, now_ms))
                 if _quiet_result(effects) is None:
-                    kept.parking.drop(kept)
-                    self.run(hosted, kept.command, self._telling(kept.command, kept.ticket), now_ms, effects)
+                    parked.drop()
+                    self.run(hosted, command, self._telling(command, parked.answer), now_ms, effects)
         finally:
             self._is_rousing = False
 
-    def _rouse(self, kept: KeptHeartbeat | None) -> None:
-        if kept is not None:
-            self._roused[kept] = None
+    def _rouse(self, parked: ParkedConsumer | None) -> None:
+        if parked is not None:
+            self._roused[parked] = None
 
     # -- commits, which are many
 
@@ -336,7 +350,7 @@ class Runtime:
                     self._forget(effect.timer)
             elif type(effect) is Rouse:
                 for member_id in effect.member_ids:
-                    self._rouse(self._consumer_parking.kept_of(effect.group_id, member_id))
+                    self._rouse(self._consumer_parking.parked_of(effect.group_id, member_id))
             elif type(effect) is Then:
                 followers.append(effect.command)
             elif type(effect) is Park and ticket is not None:

@@ -134,10 +134,14 @@ class StateChecker(Checker):
         bound = members * TIMERS_OF_A_MEMBER + pending + groups * TIMERS_OF_A_GROUP + waits + SPARE
         if len(node.timers) > bound:
             self.broken(BOUNDED_MEMORY, f"{len(node.timers)} timers for {members} members of {groups} groups")
-        if coordinator.remembered > members + SPARE:
-            self.broken(BOUNDED_MEMORY, f"heartbeats of {coordinator.remembered} are remembered, of {members} members")
-        if coordinator.kept > waits:
-            self.broken(BOUNDED_MEMORY, f"{coordinator.kept} heartbeats are kept, and {waits} requests wait")
+        if coordinator.known_members > members + SPARE:
+            self.broken(
+                BOUNDED_MEMORY, f"heartbeats of {coordinator.known_members} are remembered, of {members} members"
+            )
+        if coordinator.parked_heartbeats > waits:
+            self.broken(
+                BOUNDED_MEMORY, f"{coordinator.parked_heartbeats} heartbeats are parked, and {waits} requests wait"
+            )
         # A group that could not be loaded when a topic went keeps what it had committed of it (docs/gaps.md).
         for topic in node.topics:
             self._partitions[topic.name] = max(self._partitions.get(topic.name, 0), len(topic.partitions))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kohort.node.pace import MARGIN_MS, MOST_MS, Pace
+from kohort.parking.heartbeat_interval import MARGIN_MS, MOST_MS, HeartbeatInterval
 
 SESSION_MS = 45_000
 
@@ -15,7 +15,7 @@ class Sender:
     def __init__(self, interval_ms: int, next_ms: Callable[[int, int, int], int], session_ms: int = SESSION_MS) -> None:
         self.interval_ms = interval_ms
         self.session_ms = session_ms
-        self.pace = Pace(0)
+        self.interval = HeartbeatInterval(0)
         self.now_ms = 0
         self._next_ms = next_ms
         self.waits: list[int] = []
@@ -24,7 +24,7 @@ class Sender:
 
     def begin(self, first_ms: int) -> None:
         """Take an assignment, and send the first heartbeat so much later."""
-        self.pace.begin(self.now_ms)
+        self.interval.begin(self.now_ms)
         self._beat_at(self.now_ms + first_ms)
 
     def beat(self, count: int) -> None:
@@ -32,14 +32,14 @@ class Sender:
         for _ in range(count):
             answer_ms = self.now_ms + self.waits[-1]
             next_ms = self._next_ms(self.now_ms, answer_ms, self.interval_ms)
-            self.pace.answered_ms = min(answer_ms, next_ms)
+            self.interval.answered_ms = min(answer_ms, next_ms)
             self.uncovered_ms.append(max(0, next_ms - answer_ms))
             self._beat_at(next_ms)
 
     def _beat_at(self, now_ms: int) -> None:
         self.gaps.append(now_ms - self.now_ms)
         self.now_ms = now_ms
-        self.waits.append(self.pace.beat(now_ms, self.session_ms))
+        self.waits.append(self.interval.beat(now_ms, self.session_ms))
 
 
 def overlapping(sent_ms: int, answer_ms: int, interval_ms: int) -> int:
@@ -84,7 +84,7 @@ def test_librdkafka_misses_one_heartbeat_and_then_never_again() -> None:
     assert set(librdkafka.uncovered_ms[6:]) == {MARGIN_MS}
 
 
-def test_librdkafka_that_sends_its_first_heartbeat_at_once_is_kept_from_the_second_on() -> None:
+def test_librdkafka_that_sends_its_first_heartbeat_at_once_is_parked_from_the_second_on() -> None:
     librdkafka = Sender(3_000, skipping)
     librdkafka.begin(20)
     librdkafka.beat(10)
@@ -119,14 +119,14 @@ def test_short_session_is_never_put_at_risk_by_finding_out() -> None:
     assert max(librdkafka.waits) <= 2_000
 
 
-def test_no_heartbeat_is_kept_for_more_than_a_third_of_its_session() -> None:
+def test_no_heartbeat_waits_for_more_than_a_third_of_its_session() -> None:
     member = Sender(3_000, waiting, session_ms=9_000)
     member.begin(3_000)
     member.beat(20)
     assert max(member.waits) == 3_000
 
 
-def test_no_heartbeat_is_kept_longer_than_a_client_waits_for_an_answer() -> None:
+def test_no_heartbeat_waits_longer_than_a_client_waits_for_an_answer() -> None:
     member = Sender(60_000, overlapping, session_ms=600_000)
     member.begin(60_000)
     member.beat(5)
@@ -163,12 +163,12 @@ def test_member_that_begins_to_send_less_often_is_followed() -> None:
 
 
 def test_commit_that_has_a_heartbeat_answered_early_tells_nothing_of_its_sender() -> None:
-    pace = Pace(0)
-    pace.begin(0)
-    assert pace.beat(3_000, SESSION_MS) == 3_250
-    pace.answered_ms = 4_000
-    assert pace.beat(6_000, SESSION_MS) == 3_250
+    interval = HeartbeatInterval(0)
+    interval.begin(0)
+    assert interval.beat(3_000, SESSION_MS) == 3_250
+    interval.answered_ms = 4_000
+    assert interval.beat(6_000, SESSION_MS) == 3_250
 
 
-def test_member_whose_first_heartbeat_a_new_coordinator_answered_is_kept_from_the_second_on() -> None:
-    assert Pace(3_000).beat(6_000, SESSION_MS) == 3_250
+def test_member_whose_first_heartbeat_a_new_coordinator_answered_is_parked_from_the_second_on() -> None:
+    assert HeartbeatInterval(3_000).beat(6_000, SESSION_MS) == 3_250

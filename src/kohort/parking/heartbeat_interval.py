@@ -1,32 +1,32 @@
-"""How often one member sends heartbeats, and so how long one of them may be kept waiting for news.
+"""How often one classic member sends heartbeats, and so how long one of them may wait for news.
 
-No request says the interval, so it is learnt: from SyncGroup's answer to the first heartbeat, and from one heartbeat
-to the next where ours was answered at once and cannot have delayed it. Java sends the next on time, answered or not:
-its heartbeats may be kept until then, so that one is always here. To others an answer that comes after the next is due
-does harm: librdkafka skips that one, kafka-python polls without pause. The first that is kept tells which it is; the
-others are from then on answered a little before the next is due.
+No request carries the interval. It is learnt from the time between SyncGroup's answer and the first heartbeat, and
+between two heartbeats of which the first was answered at once. Java sends the next one on time, answered or not: its
+heartbeats may wait until then, so that one is always parked. To other clients an answer after the next heartbeat is due
+does harm: librdkafka skips that one, kafka-python polls without pause. The first heartbeat that is parked shows which
+kind the client is; those of the second kind are from then on answered a little before the next is due.
 """
 
 from __future__ import annotations
 
 FAST_MS = 100
-"""Whoever sends heartbeats faster than this is answered at once: it hears of everything soon enough."""
+"""Heartbeats at shorter intervals are answered at once: their senders learn of everything soon enough."""
 
 SLACK_MS = 250
-"""How much longer than the interval a heartbeat is kept, for senders that are a little late (Java's by 100 ms)."""
+"""How much longer than the interval a heartbeat waits, for senders that are a little late (Java's by 100 ms)."""
 
 MARGIN_MS = 100
-"""How long before the next heartbeat the one before is answered, for senders that need the answer first."""
+"""How long before the next heartbeat the last one is answered, for senders that need the answer first."""
 
 USUAL_MS = 3_000
-"""The interval of a member of which nothing is known: every client's default."""
+"""The interval of a member of which nothing is known: the default of every client."""
 
 MOST_MS = 5_000
-"""No heartbeat is kept longer: every client gives up on a request at some time, 10 s and more by default."""
+"""No heartbeat waits longer: every client abandons a request at some time, after 10 s or more by default."""
 
 
-class Pace:
-    """One member's heartbeats; whoever answers a kept one sets `answered_ms`."""
+class HeartbeatInterval:
+    """The heartbeats of one member. Its parking sets `answered_ms` when it answers one that waited."""
 
     __slots__ = (
         "_is_certain",
@@ -42,24 +42,25 @@ class Pace:
 
     def __init__(self, now_ms: int) -> None:
         self.arrived_ms = now_ms
-        """When the last heartbeat came, or the generation began."""
+        """When the last heartbeat arrived, or the generation began."""
         self.answered_ms = now_ms
         self.interval_ms = 0
         """What was learnt; 0 when nothing is known."""
         self._is_certain = False
         """Whether the interval is more than a first guess."""
         self._is_fresh = False
+        """Whether no heartbeat has arrived in this generation."""
         self._is_late = False
-        """Whether its next heartbeat came an interval after the last answer, not after the last heartbeat (kgo)."""
+        """Whether the next heartbeat came an interval after the last answer, not after the last heartbeat (kgo)."""
         self._is_probe = True
         """Whether the last heartbeat was answered at once, so that the next shows the member's own interval."""
         self._overlaps: bool | None = None
-        """Whether its next heartbeat comes though the last is unanswered; None when nobody knows yet."""
+        """Whether the next heartbeat comes though the last is unanswered; None while that is not known."""
         self._trial_end_ms = 0
 
     @property
     def usual_ms(self) -> int:
-        """The interval as far as it is known, else every client's default."""
+        """The interval as far as it is known, else the default of every client."""
         return self.interval_ms or USUAL_MS
 
     @property
@@ -68,16 +69,16 @@ class Pace:
         return self._overlaps is not None and not self._is_late
 
     def begin(self, now_ms: int) -> None:
-        """A generation begins for the member: clients start their interval anew here, or go on with the old one."""
+        """Begin a generation: clients restart their interval here, or continue the old one."""
         self.arrived_ms = self.answered_ms = now_ms
         self._is_fresh = True
         self._is_probe = False
         self._trial_end_ms = 0
 
     def beat(self, now_ms: int, session_timeout_ms: int) -> int:
-        """Note a heartbeat that comes now, and return for how long it may be kept: 0 is not at all."""
+        """Note a heartbeat that arrives now, and return for how long it may wait: 0 is not at all."""
         gap_ms, idle_ms = now_ms - self.arrived_ms, now_ms - self.answered_ms
-        if gap_ms < FAST_MS:  # heartbeats by the thousand come here: nothing below may cost them time
+        if gap_ms < FAST_MS:  # heartbeats by the thousand arrive here: nothing below may cost them time
             self.arrived_ms = self.answered_ms = now_ms
             if not self._is_fresh:
                 self.interval_ms = gap_ms
@@ -85,16 +86,16 @@ class Pace:
             self._is_fresh = False
             self._trial_end_ms = 0
             return 0
-        is_news = not self._has_waited(idle_ms) and self._learn(gap_ms, idle_ms)
+        is_changed = not self._has_waited(idle_ms) and self._learn(gap_ms, idle_ms)
         self.arrived_ms = self.answered_ms = now_ms
-        wait_ms = 0 if is_news else self._wait_ms(session_timeout_ms)
+        wait_ms = 0 if is_changed else self._wait_ms(session_timeout_ms)
         self._is_probe = wait_ms == 0
         if wait_ms and self._overlaps is None:
             self._trial_end_ms = now_ms + wait_ms
         return wait_ms
 
     def hold(self, now_ms: int, session_timeout_ms: int) -> int:
-        """Note a heartbeat that must wait, and return for how long it may be kept: as `beat`, but nothing is tried out.
+        """Note a heartbeat that must wait, and return for how long it may: as `beat`, but nothing is tried out.
 
         0 is not at all: its sender is fast.
         """
@@ -108,11 +109,11 @@ class Pace:
         return max(0, min(self.usual_ms - MARGIN_MS, session_timeout_ms // 3, MOST_MS))
 
     def _has_waited(self, idle_ms: int) -> bool:
-        """Return whether the sender let a kept heartbeat's time run out, which is found out once for all."""
+        """Return whether the sender let the whole wait pass, which is found out only once."""
         trial_end_ms, self._trial_end_ms = self._trial_end_ms, 0
         if trial_end_ms and idle_ms == 0 and self.answered_ms < trial_end_ms:
             self._overlaps = True  # it was this heartbeat that had the last one answered
-        # One that was answered early, and an interval that is only guessed, tell nothing.
+        # One that was answered early, and an interval that is only guessed, show nothing.
         elif trial_end_ms and self.answered_ms >= trial_end_ms and (self._is_certain or idle_ms <= MARGIN_MS):
             self._overlaps = False
             return True
@@ -136,7 +137,7 @@ class Pace:
         return self._is_late
 
     def _wait_ms(self, session_timeout_ms: int) -> int:
-        """Return for how long a member of this pace may be kept, so that its session never depends on it."""
+        """Return for how long a heartbeat may wait so that the member's session never depends on it."""
         interval_ms = self.interval_ms
         # One heartbeat may be lost to finding out; so short a session cannot spare it.
         if self._overlaps or (self._overlaps is None and 3 * interval_ms <= session_timeout_ms):
@@ -144,6 +145,3 @@ class Pace:
         else:
             wait_ms = interval_ms - MARGIN_MS
         return max(0, min(wait_ms, session_timeout_ms // 3, MOST_MS))
-
-
-__all__ = ["FAST_MS", "MARGIN_MS", "MOST_MS", "SLACK_MS", "USUAL_MS", "Pace"]

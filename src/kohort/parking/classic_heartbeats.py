@@ -1,0 +1,328 @@
+"""Parking of heartbeats of classic members, and rounds that eager members learn of together.
+
+The laws: only a commit of the same member waits behind a parked heartbeat, while a round is being announced or for a
+configured time; a heartbeat is answered in the turn in which its group's answer changes, eager members of a round
+together, and no later than its sender's interval allows. To answer a heartbeat, the group decides it again.
+
+An eager member stops reading when it learns of a round, and none reads again before the last has joined. So members
+whose heartbeats are parked continue until each awaited member has sent a heartbeat or a JoinGroup, or has left the
+group. An earlier answer gains nothing: the round cannot end before, however long a dead member's session lasts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Generic, Protocol, TypeVar
+
+from kohort.model.errors import ErrorCode
+from kohort.parking.heartbeat_interval import MARGIN_MS, SLACK_MS, HeartbeatInterval
+from kohort.parking.parked_heartbeat import Follower, HeartbeatT, ParkedHeartbeat, Timers
+
+
+class Answer(Protocol):
+    """What a group answers to a heartbeat."""
+
+    @property
+    def error(self) -> ErrorCode:
+        """NONE, or what its sender must do."""
+        ...
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether it carries no news, and will not until the group's next event."""
+        ...
+
+
+AnswerT = TypeVar("AnswerT", bound=Answer)
+
+
+class ParkedClassicHeartbeat(ParkedHeartbeat[HeartbeatT, AnswerT]):
+    """A heartbeat of a classic member. `latest_ms` is when it must be answered to keep its member's session alive.
+
+    The next heartbeat, an interval after the answer, then still arrives within the session.
+    """
+
+    __slots__ = ("interval", "latest_ms")
+
+    def __init__(
+        self,
+        parking: ClassicParking[HeartbeatT, AnswerT],
+        heartbeat: HeartbeatT,
+        answer: Callable[[AnswerT], None],
+        interval: HeartbeatInterval,
+        latest_ms: int,
+    ) -> None:
+        super().__init__(parking, heartbeat, answer)
+        self.interval = interval
+        self.latest_ms = latest_ms
+
+
+class _Announcement:
+    """A round of which members learn together: `stopping` are those that give up their partitions for it."""
+
+    __slots__ = ("began_ms", "stopping", "unreached")
+
+    def __init__(self, awaited: Iterable[str], stopping: frozenset[str], now_ms: int) -> None:
+        self.began_ms = now_ms
+        self.stopping = stopping
+        self.unreached = set(awaited)
+        """Members with neither a parked heartbeat nor a JoinGroup that waits, and still in the group."""
+
+
+class _Group(Generic[HeartbeatT, AnswerT]):
+    """The parked heartbeats of one group, by member id."""
+
+    __slots__ = ("announcement", "due", "group_id", "parked")
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.parked: dict[str, ParkedClassicHeartbeat[HeartbeatT, AnswerT]] = {}
+        self.announcement: _Announcement | None = None
+        """The round of which its members have not learnt yet."""
+        self.due: list[ParkedClassicHeartbeat[HeartbeatT, AnswerT]] = []
+        """Heartbeats to answer while the round is announced: their members have left, or do not stop."""
+
+    def holding(self, member_id: str, result: AnswerT) -> _Announcement | None:
+        """Return the announcement for which a member's heartbeat waits although `result` has news for it."""
+        if self.announcement is None or result.error is not ErrorCode.REBALANCE_IN_PROGRESS:
+            return None
+        return self.announcement if member_id in self.announcement.stopping else None
+
+
+class ClassicParking(Generic[HeartbeatT, AnswerT]):
+    """The parked heartbeats of classic members, of all groups.
+
+    `decide` returns the answer to a heartbeat as of now; `alive` is the answer that carries no news. The answer to a
+    commit waits behind a heartbeat of a stable group for `commit_hold_ms`. `announced` is called with the group whose
+    members learn of a round now, for how many milliseconds they had waited, and the time.
+    """
+
+    def __init__(
+        self,
+        timers: Timers,
+        decide: Callable[[HeartbeatT, int], AnswerT],
+        alive: AnswerT,
+        announced: Callable[[str, int, int], None],
+        commit_hold_ms: int = 0,
+    ) -> None:
+        self._timers = timers
+        self._decide = decide
+        self._alive = alive
+        self._announced = announced
+        self._commit_hold_ms = commit_hold_ms
+        self._groups: dict[str, _Group[HeartbeatT, AnswerT]] = {}
+        self._intervals: dict[str, HeartbeatInterval] = {}
+        """By member id, which is unique over all groups: it holds a UUID."""
+
+    def __len__(self) -> int:
+        return sum(len(group.parked) for group in self._groups.values())
+
+    @property
+    def known_members(self) -> int:
+        """The number of members whose interval is being learnt."""
+        return len(self._intervals)
+
+    def is_parked(self, group_id: str, member_id: str) -> bool:
+        """Whether a heartbeat of a member waits."""
+        group = self._groups.get(group_id)
+        return group is not None and member_id in group.parked
+
+    # -- members join and leave
+
+    def begin(self, member_id: str, now_ms: int) -> None:
+        """A member got its assignment, from which most clients measure to their first heartbeat."""
+        self._interval_of(member_id, now_ms).begin(now_ms)
+
+    def joined(self, group_id: str, member_id: str) -> None:
+        """A member's JoinGroup waits. `group_changed` is called next."""
+        group = self._groups.get(group_id)
+        if group is not None and group.announcement is not None:
+            group.announcement.unreached.discard(member_id)
+
+    def forget(self, group_id: str, member_id: str) -> None:
+        """A member has left, or another id has replaced it. `group_changed` is called next."""
+        self._intervals.pop(member_id, None)
+        group = self._groups.get(group_id)
+        if group is not None and group.announcement is not None:
+            group.announcement.unreached.discard(member_id)
+            if member_id in group.parked:
+                group.due.append(group.parked[member_id])
+
+    # -- heartbeats arrive
+
+    def park(
+        self,
+        heartbeat: HeartbeatT,
+        result: AnswerT,
+        answer: Callable[[AnswerT], None],
+        session_timeout_ms: int,
+        now_ms: int,
+    ) -> ParkedHeartbeat[HeartbeatT, AnswerT] | None:
+        """Park a heartbeat that `result` would answer; None when it is to be answered now."""
+        member_id = heartbeat.member_id
+        if result.is_quiet:
+            interval = self._intervals.get(member_id)
+            if interval is None:
+                self._intervals[member_id] = HeartbeatInterval(now_ms)
+                return None
+            wait_ms = interval.beat(now_ms, session_timeout_ms)
+            return self._wait(heartbeat, answer, interval, wait_ms, session_timeout_ms, now_ms) if wait_ms else None
+        group = self._groups.get(heartbeat.group_id)
+        if group is None or group.announcement is None or result.error is not ErrorCode.REBALANCE_IN_PROGRESS:
+            return None
+        group.announcement.unreached.discard(member_id)
+        if not group.announcement.unreached:
+            self._announce(group, now_ms)
+        elif member_id in group.announcement.stopping:
+            interval = self._interval_of(member_id, now_ms)
+            wait_ms = interval.hold(now_ms, session_timeout_ms)
+            return self._wait(heartbeat, answer, interval, wait_ms, session_timeout_ms, now_ms) if wait_ms else None
+        return None
+
+    def _interval_of(self, member_id: str, now_ms: int) -> HeartbeatInterval:
+        interval = self._intervals.get(member_id)
+        if interval is None:
+            interval = self._intervals[member_id] = HeartbeatInterval(now_ms)
+        return interval
+
+    def _wait(
+        self,
+        heartbeat: HeartbeatT,
+        answer: Callable[[AnswerT], None],
+        interval: HeartbeatInterval,
+        wait_ms: int,
+        session_timeout_ms: int,
+        now_ms: int,
+    ) -> ParkedHeartbeat[HeartbeatT, AnswerT]:
+        before = self._group(heartbeat.group_id).parked.get(heartbeat.member_id)
+        if before is not None:  # what a client sends twice is answered twice
+            before.followed(Follower.HEARTBEAT, now_ms)
+        latest_ms = now_ms + session_timeout_ms - interval.usual_ms - SLACK_MS
+        parked = ParkedClassicHeartbeat(self, heartbeat, answer, interval, latest_ms)
+        self._group(heartbeat.group_id).parked[heartbeat.member_id] = parked
+        self._timers.arm(parked, now_ms + wait_ms, partial(self._end_wait, parked))
+        return parked
+
+    def _group(self, group_id: str) -> _Group[HeartbeatT, AnswerT]:
+        group = self._groups.get(group_id)
+        if group is None:
+            group = self._groups[group_id] = _Group(group_id)
+        return group
+
+    # -- news
+
+    def announce(
+        self, group_id: str, awaited: Iterable[str], stopping: frozenset[str], latest_ms: int, now_ms: int
+    ) -> None:
+        """A round has begun for which the members of `stopping` stop reading. `group_changed` is called next.
+
+        They learn of it once every member of `awaited` can be reached, and no later than `latest_ms`.
+        """
+        group = self._group(group_id)
+        if group.announcement is not None:
+            self._timers.disarm(group.announcement)
+        announcement = group.announcement = _Announcement(awaited, stopping, now_ms)
+        announcement.unreached -= group.parked.keys()
+        group.due += [parked for member_id, parked in group.parked.items() if member_id not in stopping]
+        self._timers.arm(announcement, latest_ms, partial(self._announce, group))
+
+    def group_changed(self, group_id: str, now_ms: int, *, is_gathering: bool) -> None:
+        """Something happened to a group: answer the heartbeats whose answer carries news now.
+
+        `is_gathering`: whether a round gathers its members.
+        """
+        group = self._groups.get(group_id)
+        if group is None:
+            return
+        if group.announcement is None:
+            self._answer_news(group.parked.values(), now_ms)
+            return
+        due, group.due = group.due, []
+        self._answer_news(due, now_ms)
+        if not group.announcement.unreached or not is_gathering:
+            self._announce(group, now_ms, is_gathering=is_gathering)
+
+    def _announce(self, group: _Group[HeartbeatT, AnswerT], now_ms: int, *, is_gathering: bool = True) -> None:
+        """Have the members with a parked heartbeat learn of their round; the others learn by their next heartbeat."""
+        announcement, group.announcement = group.announcement, None
+        if announcement is not None:
+            self._timers.disarm(announcement)
+            if is_gathering and now_ms > announcement.began_ms:
+                self._announced(group.group_id, now_ms - announcement.began_ms, now_ms)
+        self._answer_news(group.parked.values(), now_ms)
+        self._tidy(group)
+
+    def _answer_news(self, several: Iterable[ParkedClassicHeartbeat[HeartbeatT, AnswerT]], now_ms: int) -> None:
+        for parked in list(several):
+            result = self._decide(parked.heartbeat, now_ms)
+            if not result.is_quiet and parked.parking is not None:
+                self._answer(parked, result, now_ms)
+
+    # -- the end of a wait
+
+    def followed(self, parked: ParkedHeartbeat[HeartbeatT, AnswerT], follower: Follower, now_ms: int) -> bool:
+        """Another request arrived behind a parked heartbeat: return whether it goes on waiting.
+
+        While a round is announced a commit waits with it: the sender would stop before the others, or be out of reach
+        when they stop. Where that takes longer than an interval, for a member that is silent, it is answered.
+        """
+        assert isinstance(parked, ParkedClassicHeartbeat), "what waits here was parked here"
+        group = self._groups[parked.heartbeat.group_id]
+        result = self._decide(parked.heartbeat, now_ms)
+        if result.is_quiet and follower is Follower.COMMIT and self._commit_hold_ms:
+            latest_ms = self._timers.deadline_ms(parked)
+            assert latest_ms is not None, "a parked heartbeat has a timer"
+            self._timers.move(parked, min(latest_ms, now_ms + self._commit_hold_ms))
+            return True
+        announcement = group.holding(parked.heartbeat.member_id, result)
+        if announcement is not None:
+            is_long = now_ms - announcement.began_ms >= parked.interval.usual_ms
+            if follower is Follower.COMMIT and not is_long:
+                return True
+            if follower is Follower.HEARTBEAT:
+                result = self._alive
+            elif is_long:
+                result = self._alive
+                announcement.unreached.add(parked.heartbeat.member_id)
+        self._answer(parked, result, now_ms)
+        return False
+
+    def _end_wait(self, parked: ParkedClassicHeartbeat[HeartbeatT, AnswerT], now_ms: int) -> None:
+        """Answer a heartbeat in time for its sender: while its round is announced, that its member is alive."""
+        group = self._groups[parked.heartbeat.group_id]
+        result = self._decide(parked.heartbeat, now_ms)
+        announcement = group.holding(parked.heartbeat.member_id, result)
+        if announcement is not None:
+            result = self._alive
+            if not parked.interval.is_known:
+                # Its next heartbeat may be a whole interval away (kgo): within the first one it waits for the others.
+                until_ms = min(announcement.began_ms + parked.interval.usual_ms + MARGIN_MS, parked.latest_ms)
+                if now_ms < until_ms:
+                    self._timers.arm(parked, until_ms, partial(self._end_wait, parked))
+                    return
+                announcement.unreached.add(parked.heartbeat.member_id)
+        self._answer(parked, result, now_ms)
+
+    def drop(self, parked: ParkedHeartbeat[HeartbeatT, AnswerT]) -> None:
+        """Remove a heartbeat without an answer: its sender has disconnected."""
+        group = self._groups[parked.heartbeat.group_id]
+        if group.announcement is not None:
+            group.announcement.unreached.add(parked.heartbeat.member_id)
+        self._remove(parked)
+
+    def _answer(self, parked: ParkedClassicHeartbeat[HeartbeatT, AnswerT], result: AnswerT, now_ms: int) -> None:
+        self._remove(parked)
+        parked.interval.answered_ms = now_ms
+        parked.answer(result)
+
+    def _remove(self, parked: ParkedHeartbeat[HeartbeatT, AnswerT]) -> None:
+        parked.parking = None
+        self._timers.disarm(parked)
+        group = self._groups[parked.heartbeat.group_id]
+        del group.parked[parked.heartbeat.member_id]
+        self._tidy(group)
+
+    def _tidy(self, group: _Group[HeartbeatT, AnswerT]) -> None:
+        if not group.parked and group.announcement is None and self._groups.get(group.group_id) is group:
+            del self._groups[group.group_id]

@@ -1,0 +1,101 @@
+"""Parking of classic heartbeats without a broker: requests, timers and answers are all that it is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kohort.model.errors import ErrorCode
+from kohort.node.timers import Timers
+from kohort.parking.classic_heartbeats import ClassicParking
+from kohort.parking.parked_heartbeat import Follower, ParkedHeartbeat, follower_of
+from kohort.wire.messages import HeartbeatRequest, LeaveGroupRequest, OffsetCommitRequest
+
+SESSION_MS, INTERVAL_MS = 45_000, 3_000
+
+
+@dataclass(frozen=True)
+class Answer:
+    error: ErrorCode
+    is_quiet: bool = False
+
+
+ALIVE, REJOIN = Answer(ErrorCode.NONE), Answer(ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+class Group:
+    """A group whose answer to every heartbeat is `answer`."""
+
+    def __init__(self) -> None:
+        self.answer = Answer(ErrorCode.NONE, is_quiet=True)
+        self.timers = Timers()
+        self.now_ms = 0
+        self.announced: list[int] = []
+        self.answers: dict[str, list[Answer]] = {}
+        self.parking: ClassicParking[HeartbeatRequest, Answer] = ClassicParking(
+            self.timers, lambda *_: self.answer, ALIVE, lambda _, waited_ms, __: self.announced.append(waited_ms)
+        )
+
+    def heartbeat(self, member_id: str) -> ParkedHeartbeat[HeartbeatRequest, Answer] | None:
+        request = HeartbeatRequest(group_id="g", member_id=member_id)
+        answers = self.answers.setdefault(member_id, [])
+        parked = self.parking.park(request, self.answer, answers.append, SESSION_MS, self.now_ms)
+        if parked is None:
+            answers.append(self.answer)
+        return parked
+
+    def advance(self, by_ms: int) -> None:
+        self.now_ms += by_ms
+        self.timers.run_due(self.now_ms)
+
+    def settle(self, *member_ids: str) -> list[ParkedHeartbeat[HeartbeatRequest, Answer]]:
+        """Have each member send a heartbeat an interval after its assignment."""
+        for member_id in member_ids:
+            self.parking.begin(member_id, self.now_ms)
+        self.advance(INTERVAL_MS)
+        found = [self.heartbeat(member_id) for member_id in member_ids]
+        return [parked for parked in found if parked is not None]
+
+    def change(self, answer: Answer, *, is_gathering: bool) -> None:
+        self.answer = answer
+        self.parking.group_changed("g", self.now_ms, is_gathering=is_gathering)
+
+
+def test_heartbeat_waits_until_its_group_has_news() -> None:
+    group = Group()
+    assert len(group.settle("a", "b")) == len(group.parking) == 2
+    group.change(REJOIN, is_gathering=True)
+    assert group.answers == {"a": [REJOIN], "b": [REJOIN]}
+    assert len(group.parking) == 0
+
+
+def test_members_that_stop_learn_of_a_round_once_all_are_reached() -> None:
+    group = Group()
+    group.settle("a", "b")
+    group.parking.announce("g", {"a", "b", "c"}, frozenset("abc"), group.now_ms + 60_000, group.now_ms)
+    group.change(REJOIN, is_gathering=True)
+    assert group.answers == {"a": [], "b": []}
+    group.advance(500)
+    group.heartbeat("c")
+    assert group.answers == {"a": [REJOIN], "b": [REJOIN], "c": [REJOIN]}
+    assert group.announced == [500]
+
+
+def test_answered_or_dropped_heartbeat_takes_no_further_part() -> None:
+    group = Group()
+    first, second = group.settle("a", "b")
+    assert not first.followed(Follower.COMMIT, group.now_ms)
+    second.drop()
+    for parked in (first, second):
+        parked.release(group.now_ms)
+        parked.drop()
+        assert parked.parking is None
+    assert group.answers == {"a": [group.answer], "b": []}
+    assert group.timers.next_deadline_ms() is None
+
+
+def test_requests_behind_a_heartbeat_are_told_apart_by_their_sender() -> None:
+    own = HeartbeatRequest(group_id="g", member_id="a")
+    assert follower_of(own, HeartbeatRequest(group_id="g", member_id="a")) is Follower.HEARTBEAT
+    assert follower_of(own, OffsetCommitRequest(group_id="g", member_id="a")) is Follower.COMMIT
+    assert follower_of(own, OffsetCommitRequest(group_id="g", member_id="b")) is Follower.OTHER
+    assert follower_of(own, LeaveGroupRequest(group_id="g")) is Follower.OTHER
