@@ -34,7 +34,7 @@ def inputs_of(folder: Path, records: int, groups: int) -> list[str]:
 
 def run_of(records: int, groups: int, *, again: bool = False) -> dict[str, float]:
     """Run the pipeline over a new log; return the seconds of each stage, and `records` and `groups` as they were."""
-    from kohort.cli.fleet_session import QUICK_JAVA, are_short
+    from kohort.cli.fleet.fleet_session import QUICK_JAVA, are_short
     from kohort.fleet import pipeline
     from kohort.fleet.inputs import parse_inputs
     from kohort.spark import build

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.spark.uncompiled import uncompiled
 
-from kohort.cli import fleet_work
+from kohort.cli.fleet import fleet_commands
 from kohort.cli.main import main
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -40,7 +40,7 @@ def shared(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     def started(*_: Any, **__: Any) -> Iterator[SparkSession]:
         yield spark
 
-    monkeypatch.setattr(fleet_work, "started", started)
+    monkeypatch.setattr(fleet_commands, "started", started)
 
 
 @pytest.fixture(scope="module")

@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kohort.cli.cluster import admin_of, ends_of, require_topics, run_against
 from kohort.cli.terminal import output
-from kohort.cli.terminal.failure import USAGE, CommandFailed, run_against
+from kohort.cli.terminal.failure import USAGE, CommandFailed
 from kohort.cli.terminal.options import add_cluster, moment_ms, number, verb
 from kohort.cli.terminal.record_lines import Incoming, as_format, as_json, as_value
-from kohort.cli.topics import START_TIMEOUT_MS, ends_of, require_topics
 from kohort.model.ids import TopicPartition
 from kohort.wire.record_body import CorruptBatch
 
@@ -140,9 +140,9 @@ async def starts(args: argparse.Namespace, admin: Admin) -> dict[TopicPartition,
 
 async def follow(args: argparse.Namespace, write: Writer) -> int:
     """Write records of the topics; return the exit status."""
-    from kohort.client import Admin, Consumer
+    from kohort.client import Consumer
 
-    async with Admin(args.bootstrap_server, start_timeout_ms=START_TIMEOUT_MS, **args.security) as admin:
+    async with admin_of(args) as admin:
         await require_topics(admin, [topic for topic in args.topics if not topic.startswith("^")])
         at = await starts(args, admin)
     # Auto-commit takes a batch as finished when poll is called again: when it has been written and flushed.

@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kohort.cli.cluster import admin_of, run_against
 from kohort.cli.group_events import (
     EVENT_TOPIC,
     GroupFilter,
@@ -25,10 +26,9 @@ from kohort.cli.group_events import (
     stored_events,
 )
 from kohort.cli.terminal import output
-from kohort.cli.terminal.failure import USAGE, CommandFailed, run_against, unknown
+from kohort.cli.terminal.failure import USAGE, CommandFailed, unknown
 from kohort.cli.terminal.options import add_cluster, add_json, moment_ms, number, verb
 from kohort.cli.terminal.record_lines import iso_time
-from kohort.cli.topics import START_TIMEOUT_MS
 from kohort.group.explain.explain import JOIN_REFUSED, Explanation
 from kohort.group.explain.explain_text import Names, chain, partition_seconds, refusal, sentence, told
 from kohort.group.explain.rebalance_report import Rebalance, Refused, Told
@@ -122,9 +122,9 @@ async def explain_stored(args: argparse.Namespace) -> int:
 
 async def explain_live(args: argparse.Namespace) -> int:
     """Explain from a cluster."""
-    from kohort.client import Admin, Consumer
+    from kohort.client import Consumer
 
-    async with Admin(args.bootstrap_server, start_timeout_ms=START_TIMEOUT_MS, **args.security) as admin:
+    async with admin_of(args) as admin:
         await require_events(args, admin)
     consumer = Consumer(bootstrap_servers=args.bootstrap_server, auto_offset_reset="earliest", **args.security)
     async with consumer:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kohort.cli.cluster import ends_of, with_admin
 from kohort.cli.group_events import EVENT_TOPIC, lately_told, now_ms
-from kohort.cli.group_reset import Move, NothingToShift, Reach, Rule, changes, plan
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import USAGE, CommandFailed, unknown
 from kohort.cli.terminal.options import (
@@ -21,7 +22,6 @@ from kohort.cli.terminal.options import (
     verb,
 )
 from kohort.cli.terminal.record_lines import iso_time
-from kohort.cli.topics import ends_of, with_admin
 from kohort.group.explain.explain_text import Names, refusal, sentence, title
 from kohort.group.explain.rebalance_report import cause_json
 from kohort.model.assignment import by_topic
@@ -44,26 +44,28 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser = verbs.add_parser("groups", help="list, describe and delete groups, and reset their offsets")
     inner = parser.add_subparsers(metavar="VERB", required=True)
     example = "kohort groups list --type consumer\nkohort groups list --state stable --json"
-    listing = verb(inner, "list", "list groups", run=run_list, examples=example)
+    listing = verb(inner, "list", "list groups", run=with_admin(show_groups), examples=example)
     listing.add_argument("--type", metavar="TYPE", action="append", default=[], help="classic, consumer, …; may repeat")
     listing.add_argument("--state", metavar="STATE", action="append", default=[], help="stable, empty, …; may repeat")
     example = "kohort groups describe readers\nkohort groups describe readers --members"
-    describe = verb(inner, "describe", "show a group's offsets and members", run=run_describe, examples=example)
-    describe.add_argument("--offsets", action="store_true", help="committed offsets and lag (the default)")
-    describe.add_argument("--members", action="store_true", help="members and what they are assigned")
+    describing = verb(
+        inner, "describe", "show a group's offsets and members", run=with_admin(describe), examples=example
+    )
+    describing.add_argument("--offsets", action="store_true", help="committed offsets and lag (the default)")
+    describing.add_argument("--members", action="store_true", help="members and what they are assigned")
     example = "kohort groups delete readers"
-    delete = verb(inner, "delete", "delete a group and its offsets", run=run_delete, examples=example)
-    reset = verb(
+    delete = verb(inner, "delete", "delete a group and its offsets", run=with_admin(delete_group), examples=example)
+    resetting = verb(
         inner,
         "reset-offsets",
         "move the committed offsets of a group without members",
-        run=run_reset,
+        run=with_admin(reset),
         examples=RESET_EXAMPLES,
     )
-    add_reset_options(reset)
-    for each in (describe, delete, reset):
+    add_reset_options(resetting)
+    for each in (describing, delete, resetting):
         each.add_argument("group", metavar="GROUP")
-    for each in (listing, describe, delete, reset):
+    for each in (listing, describing, delete, resetting):
         add_json(each)
         add_cluster(each)
 
@@ -88,26 +90,6 @@ def add_reset_options(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--dry-run", action="store_true", help="only show what would be written (the default)")
     what.add_argument("--execute", action="store_true", help="write the offsets")
-
-
-def aim_of(rule: Rule, read: Callable[[str], int]) -> Callable[[str], tuple[Rule, int]]:
-    """Return the type of an option that gives a rule its number."""
-    return lambda text: (rule, read(text))
-
-
-def run_list(args: argparse.Namespace) -> int:
-    """List groups."""
-    return with_admin(args, show_groups)
-
-
-def run_describe(args: argparse.Namespace) -> int:
-    """Show one group."""
-    return with_admin(args, describe)
-
-
-def run_delete(args: argparse.Namespace) -> int:
-    """Delete a group."""
-    return with_admin(args, delete)
 
 
 async def show_groups(args: argparse.Namespace, admin: Admin) -> None:
@@ -285,7 +267,7 @@ def member_json(group: GroupDescription, member: MemberDescription) -> dict[str,
     return document
 
 
-async def delete(args: argparse.Namespace, admin: Admin) -> None:
+async def delete_group(args: argparse.Namespace, admin: Admin) -> None:
     """Delete a group that has no members."""
     group = await existing(admin, args.group)
     require_no_members(group, "deleted")
@@ -301,11 +283,6 @@ def require_no_members(group: GroupDescription, what: str) -> None:
     if count := len(group.members):
         who = "a member" if count == 1 else f"{count} members"
         raise CommandFailed(f"group {group.group_id} has {who} and cannot be {what}: stop them first")
-
-
-def run_reset(args: argparse.Namespace) -> int:
-    """Show where the offsets of a group would go, and with --execute write them."""
-    return with_admin(args, reset)
 
 
 async def reset(args: argparse.Namespace, admin: Admin) -> None:
@@ -368,3 +345,87 @@ async def planned(
         return plan(rule, value, reaches, committed, at_time)
     except NothingToShift as error:
         raise CommandFailed(str(error)) from None
+
+
+class Rule(Enum):
+    """Which offset a reset aims at; the value is the option that asks for it."""
+
+    EARLIEST = "--to-earliest"
+    LATEST = "--to-latest"
+    OFFSET = "--to-offset"
+    TIME = "--to-datetime"
+    SHIFT = "--shift-by"
+
+
+class Move(NamedTuple):
+    """One partition's step of a plan. `committed` is None where nothing was; `bounded` is true at a log's end."""
+
+    partition: TopicPartition
+    committed: int | None
+    offset: int
+    bounded: bool
+
+
+class Reach(NamedTuple):
+    """How far a partition's log reaches: its first offset and the one after its last."""
+
+    earliest: int
+    latest: int
+
+
+class NothingToShift(ValueError):
+    """A shift needs a committed offset to start from; the text names the partition."""
+
+
+def plan(
+    rule: Rule,
+    number: int,
+    reaches: Mapping[TopicPartition, Reach],
+    committed: Mapping[TopicPartition, int],
+    at_time: Mapping[TopicPartition, int | None],
+) -> list[Move]:
+    """Return a move for each partition of `reaches`, sorted.
+
+    `number` is the offset of OFFSET or the distance of SHIFT. `at_time` has, for TIME, the first offset at or
+    after the time, or None where every record is older. Raises NothingToShift.
+    """
+    return [
+        aimed(partition, target(rule, number, partition, reach, committed, at_time), reach, committed.get(partition))
+        for partition, reach in sorted(reaches.items())
+    ]
+
+
+def target(
+    rule: Rule,
+    number: int,
+    partition: TopicPartition,
+    reach: Reach,
+    committed: Mapping[TopicPartition, int],
+    at_time: Mapping[TopicPartition, int | None],
+) -> int:
+    """Return the offset that a rule asks for, inside the log or not."""
+    match rule:
+        case Rule.EARLIEST:
+            return reach.earliest
+        case Rule.LATEST:
+            return reach.latest
+        case Rule.OFFSET:
+            return number
+        case Rule.TIME:
+            found = at_time.get(partition)
+            return reach.latest if found is None else found
+        case Rule.SHIFT:
+            if partition not in committed:
+                raise NothingToShift(f"{partition} has no committed offset to shift: use --to-offset or --to-earliest")
+            return committed[partition] + number
+
+
+def aimed(partition: TopicPartition, offset: int, reach: Reach, committed: int | None) -> Move:
+    """Return the move to an offset, kept inside the log."""
+    inside = min(max(offset, reach.earliest), reach.latest)
+    return Move(partition, committed, inside, inside != offset)
+
+
+def changes(moves: Iterable[Move]) -> list[Move]:
+    """Return the moves that would change a committed offset."""
+    return [move for move in moves if move.offset != move.committed]

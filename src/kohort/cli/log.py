@@ -1,6 +1,8 @@
-"""`kohort log check PATH…`: whether Apache Kafka can load a log of groups, and which of its versions cannot.
+"""`kohort log check PATH…` and `kohort log export PATH…`: the segment files of `__consumer_offsets`.
 
-It reads files only, a batch at a time. A log in which something is found ends with status 1.
+`check` finds records at which some version of Apache Kafka would fail to load the log; it reads a batch at a time and
+exits with 1 where it finds any. `export` prints the records as lines of JSON, which `kohort fleet` reads again; keys
+and values are hex, so that no byte is lost.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kohort.cli import log_export
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed
 from kohort.cli.terminal.options import add_json, verb
@@ -28,6 +29,10 @@ kohort log check /var/lib/kafka/data
 kohort log check __consumer_offsets-7/00000000000000000000.log --kafka 4.1.1
 kohort log check ./kohort-data --json | jq .violations[0].sentence
 """
+EXPORT_EXAMPLES = """
+kohort log export /var/lib/kafka/data | gzip > prod.jsonl.gz
+kohort log export __consumer_offsets-7/00000000000000000000.log | jq .offset
+"""
 _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 
 
@@ -37,11 +42,15 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     inner = parser.add_subparsers(metavar="VERB", required=True)
     summary = "say whether Apache Kafka can load a log of groups (__consumer_offsets), and where it would stop"
     check = verb(inner, "check", summary, run=run_check, examples=EXAMPLES)
-    check.add_argument("paths", metavar="PATH", nargs="+", type=Path, help="a data directory, a partition's, a segment")
     check.add_argument("--kafka", metavar="VERSION", type=version, help="only what this version would not load")
     add_json(check)
     summary = "print the records of a log of groups as lines of JSON, key and value as hex, for `kohort fleet`"
-    log_export.add_arguments(verb(inner, "export", summary, run=log_export.run_export, examples=log_export.EXAMPLES))
+    export = verb(inner, "export", summary, run=run_export, examples=EXPORT_EXAMPLES)
+    export.add_argument("--json", action="store_true", help="lines of JSON, which is what it prints anyway")
+    for each in (check, export):
+        each.add_argument(
+            "paths", metavar="PATH", nargs="+", type=Path, help="a data directory, a partition's, a segment"
+        )
 
 
 def version(text: str) -> Version:
@@ -131,3 +140,35 @@ def _place(violation: Violation) -> tuple[str, str, int]:
 
 def _place_of_group(violation: Violation) -> tuple[str, str]:
     return violation.demand.ticket, violation.step.group
+
+
+def run_export(args: argparse.Namespace) -> int:
+    """Print the lines, and return the exit status: 1 where a file could not be read to its end."""
+    from kohort.fleet.log_check.checked_files import NothingToCheck, segments_of
+
+    try:
+        segments = segments_of(args.paths)
+    except NothingToCheck as error:
+        raise CommandFailed(str(error), USAGE) from None
+    is_whole = True
+    for (partition, _), files in segments.items():
+        for file in files:
+            is_whole &= _put_file(file, partition)
+    return 0 if is_whole else FAILED
+
+
+def _put_file(file: Path, partition: int) -> bool:
+    """Print the lines of a file; return whether it could be read to its end."""
+    from kohort.fleet.inputs.export_lines import export_lines
+    from kohort.wire.record_batches import CorruptBatch
+
+    try:
+        for line in export_lines(file.read_bytes(), partition):
+            output.put(line)
+    except CorruptBatch as corrupt:
+        output.remark(f"{file} was read up to a batch that is broken: {corrupt}")
+        return False
+    except OSError as error:
+        output.remark(f"cannot read {file}: {error.strerror}")
+        return False
+    return True

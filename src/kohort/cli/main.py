@@ -32,8 +32,6 @@ VERBS = (
 )
 """The verbs in the order of the help, each named as its module, but for hyphens. One without a module is left out."""
 
-TRACEBACK_VARIABLE = "KOHORT_TRACEBACK"
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status: 0, 1 when it failed, 2 when it was typed wrongly."""
@@ -61,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run_verb(parsed: argparse.Namespace) -> int:
     """Run the verb of a parsed command line; whatever ends it is a sentence on stderr and an exit status."""
     from kohort.cli.terminal import interruption, output
-    from kohort.cli.terminal.failure import FAILED, INTERRUPTED, CommandFailed
+    from kohort.cli.terminal.failure import FAILED, INTERRUPTED, TRACEBACK_VARIABLE, CommandFailed, OutputClosed
 
     try:
         with interruption.first_signal(interruption.raise_keyboard_interrupt):
@@ -70,7 +68,7 @@ def run_verb(parsed: argparse.Namespace) -> int:
     except CommandFailed as failure:
         output.complain(failure.sentence)
         return failure.status
-    except output.OutputClosed:
+    except OutputClosed:
         return 0  # as `head` expects of the command that it ended
     except interruption.Interrupted as interrupted:
         output.remark(f"ended by {interrupted}")

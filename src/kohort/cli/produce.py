@@ -17,8 +17,9 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
+from kohort.cli.cluster import admin_of, require_topics, run_against
 from kohort.cli.terminal import output
-from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed, run_against
+from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed
 from kohort.cli.terminal.options import add_cluster, number, verb
 from kohort.cli.terminal.record_lines import (
     NotARecord,
@@ -29,7 +30,6 @@ from kohort.cli.terminal.record_lines import (
     raw_line,
     with_defaults,
 )
-from kohort.cli.topics import START_TIMEOUT_MS, require_topics
 from kohort.model.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -96,9 +96,9 @@ def run(args: argparse.Namespace) -> int:
 
 async def send(args: argparse.Namespace, read: Callable[[bytes], Outgoing]) -> int:
     """Send every line of stdin; return the exit status."""
-    from kohort.client import Admin, Producer
+    from kohort.client import Producer
 
-    async with Admin(args.bootstrap_server, start_timeout_ms=START_TIMEOUT_MS, **args.security) as admin:
+    async with admin_of(args) as admin:
         count = (await require_topics(admin, [args.topic]))[args.topic]
     if args.partition is not None and args.partition >= count:
         raise CommandFailed(f"topic {args.topic!r} has partitions 0 to {count - 1}, and no {args.partition}", USAGE)

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from kohort.cli.cluster import ends_of, require_topics, with_admin
 from kohort.cli.terminal import output
-from kohort.cli.terminal.failure import USAGE, CommandFailed, run_against, unknown
+from kohort.cli.terminal.failure import USAGE, CommandFailed
 from kohort.cli.terminal.options import add_cluster, add_json, number, setting, verb
 from kohort.model.ids import TopicPartition, topic_id_text
 
 if TYPE_CHECKING:
     from kohort.client import Admin
-
-START_TIMEOUT_MS = 2_000
-"""How long a command tries to reach a broker before it says that none answers."""
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -23,7 +20,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser = verbs.add_parser("topics", help="create, list, describe, alter and delete topics")
     inner = parser.add_subparsers(metavar="VERB", required=True)
     example = "kohort topics create flights --partitions 12 --config retention.ms=86400000"
-    create = verb(inner, "create", "create a topic", run=run_create, examples=example)
+    create = verb(inner, "create", "create a topic", run=with_admin(create_topic), examples=example)
     create.add_argument(
         "--partitions",
         metavar="N",
@@ -33,10 +30,10 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     create.add_argument(
         "--config", metavar="NAME=VALUE", type=setting, action="append", default=[], help="a topic setting; may repeat"
     )
-    listing = verb(inner, "list", "list topics", run=run_list, examples="kohort topics list --json")
+    listing = verb(inner, "list", "list topics", run=with_admin(show_topics), examples="kohort topics list --json")
     listing.add_argument("--internal", action="store_true", help="also those that brokers keep for themselves")
     example = "kohort topics describe flights"
-    describe = verb(inner, "describe", "show a topic's partitions", run=run_describe, examples=example)
+    describing = verb(inner, "describe", "show a topic's partitions", run=with_admin(describe), examples=example)
     summary = "add partitions to a topic, and change its settings"
     example = "kohort topics alter flights --partitions 24\nkohort topics alter flights --config retention.ms=3600000"
     example += "\nkohort topics alter flights --reset retention.ms"
@@ -51,64 +48,22 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         "--reset", metavar="NAME", action="append", default=[], help="go back to the broker's default; may repeat"
     )
     example = "kohort topics delete flights"
-    delete = verb(inner, "delete", "delete a topic and its records", run=run_delete, examples=example)
-    for each in (create, describe, alter, delete):
+    delete = verb(inner, "delete", "delete a topic and its records", run=with_admin(delete_topic), examples=example)
+    for each in (create, describing, alter, delete):
         each.add_argument("name", metavar="NAME")
-    for each in (create, listing, describe, alter, delete):
+    for each in (create, listing, describing, alter, delete):
         add_json(each)
         add_cluster(each)
-
-
-def with_admin(args: argparse.Namespace, work: Any) -> int:
-    """Run a coroutine function of (args, admin) against the cluster."""
-
-    async def session() -> int:
-        from kohort.client import Admin
-
-        async with Admin(args.bootstrap_server, start_timeout_ms=START_TIMEOUT_MS, **args.security) as admin:
-            return int(await work(args, admin) or 0)
-
-    return run_against(args.bootstrap_server, session)
-
-
-async def require_topics(admin: Admin, names: Sequence[str]) -> dict[str, int]:
-    """Return partition counts of topics. Raises CommandFailed, with the nearest name, where one does not exist."""
-    known = {topic.name: topic for topic in await admin.list_topics()}
-    for name in names:
-        if name not in known:
-            visible = [topic.name for topic in known.values() if not topic.is_internal]
-            raise unknown("topic", name, visible, f"create it with `kohort topics create {name}`")
-    return {name: len(known[name].partitions) for name in names}
-
-
-def run_create(args: argparse.Namespace) -> int:
-    """Create a topic."""
-    return with_admin(args, create)
-
-
-def run_list(args: argparse.Namespace) -> int:
-    """List topics."""
-    return with_admin(args, show_topics)
-
-
-def run_describe(args: argparse.Namespace) -> int:
-    """Show one topic."""
-    return with_admin(args, describe)
 
 
 def run_alter(args: argparse.Namespace) -> int:
     """Change one topic."""
     if args.partitions is None and not args.config and not args.reset:
         raise CommandFailed("nothing to change: give --partitions, --config or --reset", USAGE)
-    return with_admin(args, alter)
+    return with_admin(alter)(args)
 
 
-def run_delete(args: argparse.Namespace) -> int:
-    """Delete a topic."""
-    return with_admin(args, delete)
-
-
-async def create(args: argparse.Namespace, admin: Admin) -> None:
+async def create_topic(args: argparse.Namespace, admin: Admin) -> None:
     """Create a topic and say what it became."""
     await admin.create_topic(args.name, partitions=args.partitions, configs=dict(args.config))
     count = (await require_topics(admin, [args.name]))[args.name]
@@ -176,12 +131,6 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
     output.put("\n" + output.table(list(described[0]), [list(row.values()) for row in described]))
 
 
-async def ends_of(admin: Admin, partitions: Iterable[TopicPartition], which: str) -> dict[TopicPartition, int]:
-    """Return the "earliest" or "latest" offset of each partition."""
-    found = await admin.list_offsets(dict.fromkeys(partitions, which))
-    return {held: entry.offset for held, entry in found.items() if entry is not None}
-
-
 async def own_configs(admin: Admin, name: str) -> dict[str, str | None]:
     """Return the settings that were given to this topic, not its defaults."""
     from kohort.client.admin.admin import ConfigSource, ResourceType
@@ -213,7 +162,7 @@ async def alter(args: argparse.Namespace, admin: Admin) -> None:
         output.put(f"  {name}={value}")
 
 
-async def delete(args: argparse.Namespace, admin: Admin) -> None:
+async def delete_topic(args: argparse.Namespace, admin: Admin) -> None:
     """Delete a topic that exists."""
     await require_topics(admin, [args.name])
     await admin.delete_topic(args.name)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.unit.fleet.written_log import COMMIT_VALUE, batch_of, commit_key
 
-from kohort.cli.fleet_session import SHORT_BYTES, are_short, have_little
+from kohort.cli.fleet.fleet_session import SHORT_BYTES, are_short, have_little
 from kohort.cli.main import main
 from kohort.fleet.inputs import Input
 from kohort.fleet.schema import GROUP_HOURS

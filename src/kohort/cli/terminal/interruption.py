@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from kohort.cli.terminal import output
+from kohort.cli.terminal.failure import OutputClosed
 
 ResultT = TypeVar("ResultT")
 
@@ -70,7 +71,7 @@ def raise_keyboard_interrupt(_number: int) -> None:
 def run(work: Coroutine[Any, Any, ResultT]) -> ResultT:
     """Run a coroutine in a loop of its own; a signal, or a reader of stdout that closes its end, cancels it.
 
-    Raises Interrupted and output.OutputClosed where the coroutine did not end by itself after that.
+    Raises Interrupted and OutputClosed where the coroutine did not end by itself after that.
     """
     interruption = _Interruption()
     try:
@@ -79,7 +80,7 @@ def run(work: Coroutine[Any, Any, ResultT]) -> ResultT:
         if interruption.number is not None:
             raise Interrupted(interruption.number) from None
         if interruption.is_output_closed:
-            raise output.OutputClosed from None
+            raise OutputClosed from None
         raise
 
 

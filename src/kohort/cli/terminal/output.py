@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, TextIO
 
+from kohort.cli.terminal.failure import CommandFailed, OutputClosed
 from kohort.model.printable import printable
 
 SHOW_AFTER_S = 2.0
@@ -69,10 +70,6 @@ def is_number(cell: str) -> bool:
     return cell == "-" or cell.lstrip("-").isdigit()
 
 
-class OutputClosed(Exception):
-    """The process that read our stdout has closed it, as `head` does once it has its lines."""
-
-
 def put(text: str) -> None:
     """Print lines to stdout, control characters escaped; nothing for an empty text. Raises as put_bytes does."""
     if text:
@@ -104,8 +101,6 @@ def flush() -> None:
 
 def _unwritable(error: OSError) -> Exception:
     """Return what a failed write to stdout is to a command; what is still buffered is thrown away."""
-    from kohort.cli.terminal.failure import CommandFailed
-
     # Without this the interpreter would try to write the buffer again at exit, and complain.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if isinstance(error, BrokenPipeError):

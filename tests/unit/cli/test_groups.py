@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.cli.group_reset import Move, NothingToShift, Reach, Rule, changes, plan
+from kohort.cli.groups import Move, NothingToShift, Reach, Rule, changes, plan
 from kohort.model.ids import TopicPartition
 
 P0, P1 = TopicPartition("flights", 0), TopicPartition("flights", 1)

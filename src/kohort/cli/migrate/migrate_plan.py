@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
+from kohort.cli.cluster import with_admin
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import FAILED
 from kohort.cli.terminal.options import add_cluster, add_json, number, verb
 from kohort.cli.terminal.record_lines import iso_time
-from kohort.cli.topics import with_admin
 from kohort.group.explain.explain_text import Names, refusal
 from kohort.group.explain.rebalance_report import Told
 from kohort.group.migration.member_kinds import Cost
@@ -114,14 +114,14 @@ def duration_ms(text: str) -> int:
 
 def run_plan(args: argparse.Namespace) -> int:
     """Print the plan; the status says whether it is safe."""
-    return with_admin(args, show_plan)
+    return with_admin(show_plan)(args)
 
 
 def run_watch(args: argparse.Namespace) -> int:
     """Follow the restarts."""
-    from kohort.cli.migrate_watch import watch
+    from kohort.cli.migrate.migrate_watch import watch
 
-    return with_admin(args, watch)
+    return with_admin(watch)(args)
 
 
 async def show_plan(args: argparse.Namespace, admin: Admin) -> int:

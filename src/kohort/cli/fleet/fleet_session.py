@@ -8,14 +8,18 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import sys
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import TYPE_CHECKING, TextIO
 
-from kohort.cli.main import TRACEBACK_VARIABLE
+from kohort.cli.cluster import no_answer, sentence_of
 from kohort.cli.terminal import output
-from kohort.cli.terminal.failure import INTERRUPTED, USAGE, CommandFailed, sentence_of, silent
+from kohort.cli.terminal.failure import INTERRUPTED, TRACEBACK_VARIABLE, USAGE, CommandFailed
 from kohort.extras import install_command
 from kohort.model.errors import ErrorCode, KafkaError
 
@@ -46,7 +50,7 @@ def guarded(work: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Nam
         except KafkaError as error:
             if error.code is ErrorCode.BROKER_NOT_AVAILABLE:
                 where = "an INPUT that is no file is the address of a cluster"
-                raise CommandFailed(f"{silent('', error)}: {where}") from error
+                raise CommandFailed(f"{no_answer('', error)}: {where}") from error
             raise CommandFailed(sentence_of(error, "the cluster")) from error
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
@@ -169,3 +173,76 @@ def first_line(error: BaseException) -> str:
     told = [line.strip() for line in str(error).splitlines() if line.strip()]
     raised = [line for line in told if _RAISED.match(line) and not line.startswith(("org.", "java.", "py4j."))]
     return (raised[-1] if raised else told[0] if told else type(error).__name__)[:500]
+
+
+EVERY_S = 0.5
+
+STAGES = {
+    "bronze": "read the records",
+    "fold": "folded each group's records to what happened",
+    "silver": "wrote events and who owned what",
+    "gold": "added up groups and hours",
+    "findings": "looked for what is wrong",
+    "publish": "published",
+    "report": "gathered the report",
+}
+"""What a stage did, in words; one that is not here is said by its name."""
+
+
+class Stages:
+    """Told the name of each stage as it begins, it says on stderr that the one before is over."""
+
+    def __init__(self, session: SparkSession, stream: TextIO | None = None) -> None:
+        self._tracker = session.sparkContext.statusTracker()
+        self._stream = sys.stderr if stream is None else stream
+        self._stage: str | None = None
+        self._began = time.monotonic()
+        self._lock = threading.Lock()
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._draw, name="kohort fleet progress", daemon=True)
+
+    def __enter__(self) -> Stages:
+        if self._stream.isatty():
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._is_over.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+        with self._lock:
+            self._end(is_done=kind is None)
+
+    def __call__(self, stage: str) -> None:
+        """Begin a stage."""
+        with self._lock:
+            self._end(is_done=True)
+            self._stage, self._began = stage, time.monotonic()
+
+    def _end(self, *, is_done: bool) -> None:
+        if self._stream.isatty():
+            self._stream.write("\r\x1b[K")
+        if self._stage is not None and is_done:
+            said = STAGES.get(self._stage, self._stage)
+            self._stream.write(f"kohort: {said}: {time.monotonic() - self._began:.1f} s\n")
+        self._stream.flush()
+        self._stage = None
+
+    def _draw(self) -> None:
+        while not self._is_over.wait(EVERY_S):
+            tasks = self._tasks()
+            with self._lock:
+                if self._stage is not None:
+                    self._stream.write(f"\r\x1b[K{self._stage}{tasks}, {time.monotonic() - self._began:.0f} s")
+                    self._stream.flush()
+
+    def _tasks(self) -> str:
+        done = total = 0
+        with suppress(Exception):  # Spark may be stopping: a line of progress is no reason to fail
+            for stage in self._tracker.getActiveStageIds():
+                found = self._tracker.getStageInfo(stage)
+                if found is not None:
+                    done, total = done + found.numCompletedTasks, total + found.numTasks
+        return f": {done:,} of {total:,} tasks" if total else ""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kohort.cli.fleet_session import SHORT_BYTES, are_short, first_line
+from kohort.cli.fleet.fleet_session import SHORT_BYTES, are_short, first_line
 from kohort.cli.main import main
 from kohort.fleet.inputs import Input
 from kohort.fleet.schema import FINDINGS

@@ -10,9 +10,7 @@ import argparse
 from argparse import ArgumentParser, ArgumentTypeError
 from pathlib import Path
 
-from kohort.cli.fleet_demo import run_demo, run_generate
-from kohort.cli.fleet_tables import run_findings, run_tables
-from kohort.cli.fleet_work import run_report, run_run
+from kohort.cli.fleet.fleet_commands import run_demo, run_findings, run_generate, run_report, run_run, run_tables
 from kohort.cli.terminal.options import CONFIG_VARIABLE, add_json, number, setting, verb
 
 SEVERITIES = ("critical", "warning", "info")

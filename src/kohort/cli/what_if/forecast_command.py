@@ -10,15 +10,15 @@ from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kohort.cli.migrate import duration_ms, goal
+from kohort.cli.cluster import run_against, with_admin
+from kohort.cli.migrate.migrate_plan import duration_ms, goal
 from kohort.cli.terminal import output
-from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed, run_against
+from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed
 from kohort.cli.terminal.options import add_cluster, add_json, number, setting, verb
-from kohort.cli.topics import with_admin
 from kohort.group.migration.migration_plan import Goal, LiveGroup
 
 if TYPE_CHECKING:
-    from kohort.cli.what_if_facts import Found
+    from kohort.cli.what_if.forecast_inputs import Found
     from kohort.client import Admin
     from kohort.what_if.change import Change
     from kohort.what_if.forecast import Forecast
@@ -201,13 +201,13 @@ def plot_file(text: str) -> Path:
 def run(args: argparse.Namespace) -> int:
     """Forecast, and return the exit status."""
     if args.data_dir is None:
-        return with_admin(args, forecast_live)
+        return with_admin(forecast_live)(args)
     return run_against(args.bootstrap_server, lambda: forecast_stored(args))
 
 
 async def forecast_live(args: argparse.Namespace, admin: Admin) -> int:
     """Forecast for a group of a cluster."""
-    from kohort.cli.what_if_facts import read_live
+    from kohort.cli.what_if.forecast_inputs import read_live
 
     refuse_contradictions(args)
     return forecast(args, await read_live(args, admin))
@@ -215,7 +215,7 @@ async def forecast_live(args: argparse.Namespace, admin: Admin) -> int:
 
 async def forecast_stored(args: argparse.Namespace) -> int:
     """Forecast for a group in a data directory."""
-    from kohort.cli.what_if_facts import read_stored
+    from kohort.cli.what_if.forecast_inputs import read_stored
 
     refuse_contradictions(args)
     return forecast(args, read_stored(args))
@@ -253,10 +253,10 @@ def forecast(args: argparse.Namespace, found: Found) -> int:
             cast = cast_of(group)
             forecasts = [play(found.facts, cast, found.times, change, "", meter.advance)]
     if args.plot is not None:
-        from kohort.cli.what_if_plot import write_plot
+        from kohort.cli.what_if.forecast_report import write_plot
 
         write_plot(args.plot, forecasts, title(args, change))
-    from kohort.cli.what_if_report import document, put_forecasts
+    from kohort.cli.what_if.forecast_report import document, put_forecasts
 
     if args.json:
         output.put_json(document(args, found, change, forecasts))
@@ -267,7 +267,7 @@ def forecast(args: argparse.Namespace, found: Found) -> int:
 
 def title(args: argparse.Namespace, change: Change) -> str:
     """Return the change in a clause."""
-    from kohort.cli.what_if_report import said
+    from kohort.cli.what_if.forecast_report import said
 
     return f"{args.group}: {said(args, change)}"
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+from kohort.cli.cluster import ends_of
 from kohort.cli.group_events import EVENT_TOPIC, LATELY, GroupFilter, live_events, now_ms, stored_events
 from kohort.cli.live_group import EMBEDDED, coordinator_settings, read_facts
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed, unknown
-from kohort.cli.topics import ends_of
 from kohort.group.migration.migration_plan import Limits, LiveGroup
 from kohort.log.disk import StorageError
 from kohort.model.ids import TopicPartition

@@ -1,0 +1,108 @@
+"""Access of commands to a cluster: an admin client, its errors as sentences, and look-ups of topics and offsets."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kohort.cli.terminal import interruption
+from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed, unknown
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from kohort.client import Admin
+
+START_TIMEOUT_MS = 2_000
+"""How long a command tries to reach a broker before it fails."""
+
+USAGE_ERRORS = {
+    ErrorCode.INVALID_TOPIC_EXCEPTION,
+    ErrorCode.INVALID_PARTITIONS,
+    ErrorCode.INVALID_CONFIG,
+    ErrorCode.INVALID_GROUP_ID,
+    ErrorCode.INVALID_REPLICATION_FACTOR,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.GROUP_ID_NOT_FOUND,
+}
+"""Errors of a broker that another command line would avoid: exit status 2."""
+
+
+def run_against(bootstrap: str, work: Callable[[], Coroutine[Any, Any, int]]) -> int:
+    """Run a command's coroutine against a cluster and return its exit status.
+
+    Raises CommandFailed with the error of the cluster; OutputClosed; Interrupted.
+    """
+    try:
+        return interruption.run(work())
+    except KafkaError as error:
+        raise CommandFailed(sentence_of(error, bootstrap), USAGE if error.code in USAGE_ERRORS else FAILED) from error
+    except (OSError, TimeoutError) as error:
+        raise CommandFailed(unreachable(bootstrap, error)) from error
+
+
+def with_admin(
+    work: Callable[[argparse.Namespace, Admin], Coroutine[Any, Any, int | None]],
+) -> Callable[[argparse.Namespace], int]:
+    """Return the `run` function of a command that needs an admin client: it calls `work` with one."""
+
+    def run(args: argparse.Namespace) -> int:
+        async def session() -> int:
+            async with admin_of(args) as admin:
+                return await work(args, admin) or 0
+
+        return run_against(args.bootstrap_server, session)
+
+    return run
+
+
+def admin_of(args: argparse.Namespace) -> Admin:
+    """Return an admin client, not started, of the cluster that the options name."""
+    from kohort.client import Admin
+
+    return Admin(args.bootstrap_server, start_timeout_ms=START_TIMEOUT_MS, **args.security)
+
+
+async def require_topics(admin: Admin, names: Sequence[str]) -> dict[str, int]:
+    """Return partition counts of topics. Raises CommandFailed, with the nearest name, where one does not exist."""
+    known = {topic.name: topic for topic in await admin.list_topics()}
+    for name in names:
+        if name not in known:
+            visible = [topic.name for topic in known.values() if not topic.is_internal]
+            raise unknown("topic", name, visible, f"create it with `kohort topics create {name}`")
+    return {name: len(known[name].partitions) for name in names}
+
+
+async def ends_of(admin: Admin, partitions: Iterable[TopicPartition], which: str) -> dict[TopicPartition, int]:
+    """Return the "earliest" or "latest" offset of each partition."""
+    found = await admin.list_offsets(dict.fromkeys(partitions, which))
+    return {partition: entry.offset for partition, entry in found.items() if entry is not None}
+
+
+def sentence_of(error: KafkaError, bootstrap: str) -> str:
+    """Return an error of a cluster as a sentence for the user."""
+    if error.code is ErrorCode.BROKER_NOT_AVAILABLE:
+        return unreachable(bootstrap, error)
+    if error.text == error.code.text:
+        return f"{bootstrap} answered {error.code.name}: {error.text}"
+    return error.text  # the client's own text names the request and the reason
+
+
+def unreachable(bootstrap: str, error: BaseException) -> str:
+    """Return the sentence for a cluster that does not answer, with what to do."""
+    return (
+        f"{no_answer(bootstrap, error)}: start one with `kohort broker --data DIR`, "
+        "or name another with --bootstrap-server or KOHORT_BOOTSTRAP"
+    )
+
+
+def no_answer(bootstrap: str, error: BaseException) -> str:
+    """Return where no broker answers, and why; the addresses that were tried, where `bootstrap` is empty."""
+    attempts: list[tuple[str, str]] = list(getattr(error, "attempts", ()))
+    bootstrap = bootstrap or ",".join(dict.fromkeys(address for address, _ in attempts)) or "the cluster"
+    whys = [why.removeprefix(f"cannot connect to {address}: ") for address, why in attempts]
+    reason = "; ".join(dict.fromkeys(whys)) or str(error) or type(error).__name__
+    if "Connect call failed" in reason:
+        reason = "nothing listens there"  # asyncio's words for a refused connection
+    return f"no broker answers at {bootstrap} ({reason})"

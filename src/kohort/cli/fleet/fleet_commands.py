@@ -1,0 +1,376 @@
+"""`kohort fleet run` and `kohort fleet report`: from logs to tables, and from tables to a page."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from shutil import rmtree
+from typing import TYPE_CHECKING, Any
+
+from kohort.cli.fleet.fleet_session import (
+    Stages,
+    are_short,
+    guarded,
+    have_little,
+    opened,
+    require_packages,
+    started,
+    writable,
+)
+from kohort.cli.terminal import output
+from kohort.cli.terminal.failure import USAGE, CommandFailed, unknown
+from kohort.cli.terminal.options import CONFIG_VARIABLE
+from kohort.cli.terminal.record_lines import iso_time
+from kohort.fleet.report.wording import counted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kohort.fleet.generator import Score, Truth
+    from kohort.fleet.inputs import Input
+    from kohort.fleet.pipeline import RunSummary
+    from kohort.fleet.report.fleet_report import FleetReport
+    from kohort.fleet.schema import Table
+    from kohort.fleet.tables import Tables
+
+
+@guarded
+def run_run(args: argparse.Namespace) -> int:
+    """Read what is new into the tables."""
+    tables = opened(args.tables, must_hold=False)
+    inputs = inputs_of(args.inputs, args.properties)
+    writable(args.report)
+    with started(args, is_short=are_short(inputs) and have_little(tables)) as session:
+        summary = piped(session, inputs, tables)
+        report = None if args.report is None else told_report(session, tables)
+    if report is not None:
+        write_report(args.report, report, is_shown=args.open)
+    if args.json:
+        output.put_json(summary_json(summary, args.report))
+        return 0
+    put_summary(summary, args.tables)
+    if report is not None:
+        output.put(f"report: {args.report}")
+    return 0
+
+
+def inputs_of(given: Sequence[str], properties: str | None) -> list[Input]:
+    """Return what the inputs are. Raises CommandFailed where one is nothing that can be read."""
+    from kohort.fleet.inputs import WrongInput, parse_inputs
+
+    path = properties or os.environ.get(CONFIG_VARIABLE)
+    settings: Mapping[str, str] = {}
+    if path:
+        from kohort.client.config_file import read_properties
+
+        try:
+            settings = read_properties(Path(path).read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise CommandFailed(f"{path}: {error}", USAGE) from None
+    try:
+        return parse_inputs(given, settings)
+    except (WrongInput, ValueError) as wrong:
+        raise CommandFailed(str(wrong), USAGE) from None
+
+
+def piped(session: SparkSession, inputs: Sequence[Input], tables: Tables) -> RunSummary:
+    """Run the pipeline and tell its stages."""
+    from kohort.fleet import pipeline
+    from kohort.fleet.tables import TablesBusy
+
+    try:
+        with Stages(session) as stages:
+            return pipeline.run(session, inputs, tables, progress=stages)
+    except TablesBusy as busy:
+        raise CommandFailed(str(busy)) from None
+
+
+def put_summary(summary: RunSummary, directory: Path) -> None:
+    """Print what a run did."""
+    if not summary.is_new:
+        output.put(f"nothing new: {directory} stays as run {summary.run} left it")
+        return
+    took = sum(summary.seconds.values())
+    output.put(f"run {summary.run}: {summary.records:,} records in {took:.1f} s, {summary.findings:,} findings")
+    if summary.quarantined:
+        output.put(f"{summary.quarantined:,} could not be read and were put aside: see bronze/quarantine")
+
+
+def summary_json(summary: RunSummary, report: Path | None) -> dict[str, Any]:
+    """Return what a run did, as JSON."""
+    return {
+        "run": summary.run,
+        "is_new": summary.is_new,
+        "records": summary.records,
+        "quarantined": summary.quarantined,
+        "findings": summary.findings,
+        "seconds": summary.seconds,
+        "positions": {
+            source: {str(partition): offset for partition, offset in sorted(offsets.items())}
+            for source, offsets in sorted(summary.positions.items())
+        },
+        "report": None if report is None else str(report),
+    }
+
+
+@guarded
+def run_report(args: argparse.Namespace) -> int:
+    """Write what the tables say."""
+    tables = opened(args.tables, must_hold=True)
+    out: Path | None = args.out or (None if args.json else Path("fleet.html"))
+    writable(out)
+    with started(args, is_short=have_little(tables)) as session:
+        report = told_report(session, tables)
+    if out is not None:
+        write_report(out, report, is_shown=args.open)
+    if args.json:
+        from kohort.fleet.report.report_json import document
+
+        output.put_json(document(report))
+        return 0
+    from kohort.fleet.report.summary import headline
+
+    output.put(headline(report))
+    output.put(f"report: {out}")
+    return 0
+
+
+def told_report(session: SparkSession, tables: Tables) -> FleetReport:
+    """Gather a report, and tell how long it took."""
+    from kohort.fleet.report.report_queries import Frames, gather
+
+    with Stages(session) as stages:
+        stages("report")
+        return gather(Frames.read(session, tables), now_ms=round(time.time() * 1000))
+
+
+def write_report(path: Path, report: FleetReport, *, is_shown: bool) -> None:
+    """Write a report as what its name says, whole or not at all."""
+    if path.suffix.lower() == ".json":
+        from kohort.fleet.report.report_json import document
+
+        text = json.dumps(document(report), ensure_ascii=False, indent=1) + "\n"
+    else:
+        from kohort.fleet.report.page import page
+
+        text = page(report)
+    beside = path.with_name(f".{path.name}.next")
+    beside.write_text(text, encoding="utf-8", errors="backslashreplace")
+    beside.replace(path)
+    if is_shown:
+        import webbrowser
+
+        if not webbrowser.open(path.absolute().as_uri()):
+            output.remark(f"no browser could be started: open {path} in one")
+
+
+WORST_FIRST = ("critical", "warning", "info")
+
+
+def files_of(tables: Tables, table: Table) -> list[Path]:
+    """Return the files that count of a table."""
+    base = tables.directory / table.path
+    return sorted(file for part in tables.parts.get(table.path, []) for file in (base / part).rglob("*.parquet"))
+
+
+def findings_of(tables: Tables, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """Return the rows of findings."""
+    import pyarrow.parquet as pq
+
+    from kohort.fleet.schema import FINDINGS
+
+    wanted = list(columns or FINDINGS.names)
+    return [row for file in files_of(tables, FINDINGS) for row in pq.read_table(file, columns=wanted).to_pylist()]
+
+
+@guarded
+def run_findings(args: argparse.Namespace) -> int:
+    """Print what was found, the worst first."""
+    rows = findings_of(opened(args.tables, must_hold=True))
+    if args.finding is not None and all(row["finding"] != args.finding for row in rows):
+        from kohort.fleet.findings.rules import NAMES
+
+        if args.finding not in NAMES:
+            raise unknown("finding", args.finding, NAMES, f"there are {', '.join(NAMES)}")
+    most = WORST_FIRST.index(args.severity) if args.severity else len(WORST_FIRST)
+    kept = [
+        row
+        for row in rows
+        if _rank(row) <= most
+        and (args.finding is None or row["finding"] == args.finding)
+        and (args.group is None or row["group"] == args.group)
+    ]
+    kept.sort(key=lambda row: (_rank(row), row["finding"], -(row["value"] or 0), row["source"], row["group"]))
+    kept = kept[: args.max]
+    if args.json:
+        output.put_json([finding_json(row) for row in kept])
+    elif not kept:
+        output.put("nothing was found")
+    else:
+        put_findings(kept, has_evidence=args.evidence)
+    return 0
+
+
+def _rank(row: Mapping[str, Any]) -> int:
+    severity = row["severity"]
+    return WORST_FIRST.index(severity) if severity in WORST_FIRST else len(WORST_FIRST)
+
+
+def put_findings(rows: Iterable[Mapping[str, Any]], *, has_evidence: bool) -> None:
+    """Print findings: a line each, and below it what to do, and what proves it where that is wanted."""
+    from kohort.fleet.report.wording import shown_name, shown_sentence
+
+    for row in rows:
+        output.put(f"{row['severity']:8}  {row['finding']}  {shown_name(row['group'])} ({shown_name(row['source'])})")
+        output.put(f"          {shown_sentence(row['sentence'] or '')}")
+        if row["advice"]:
+            output.put(f"          to do: {shown_sentence(row['advice'])}")
+        for record in (row["evidence"] or ()) if has_evidence else ():
+            at = "" if record["at_ms"] is None else f" at {iso_time(record['at_ms'])}"
+            place = f"{record['partition']}:{record['offset']}"
+            output.put(f"            {place}{at}  {shown_sentence(record['what'] or '')}")
+
+
+def finding_json(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a finding as JSON: the columns of the table, in its order."""
+    return {name: row[name] for name in row if name != "evidence"} | {"evidence": list(row["evidence"] or ())}
+
+
+@guarded
+def run_tables(args: argparse.Namespace) -> int:
+    """Print what tables there are."""
+    import pyarrow.parquet as pq
+
+    from kohort.fleet.schema import TABLES
+
+    tables = opened(args.tables, must_hold=True)
+    listed = []
+    for table in TABLES:
+        files = files_of(tables, table)
+        rows = sum(pq.read_metadata(file).num_rows for file in files)
+        listed.append((table.path, rows, len(files), sum(file.stat().st_size for file in files)))
+    sources = [(source, len(offsets), sum(offsets.values())) for source, offsets in sorted(tables.positions.items())]
+    if args.json:
+        output.put_json(
+            {
+                "run": tables.run,
+                "tables": [dict(zip(("table", "rows", "files", "bytes"), each, strict=True)) for each in listed],
+                "positions": {
+                    source: {str(partition): offset for partition, offset in sorted(offsets.items())}
+                    for source, offsets in sorted(tables.positions.items())
+                },
+            }
+        )
+        return 0
+    output.put(f"run {tables.run} of {args.tables}\n")
+    output.put(output.table(("table", "rows", "files", "bytes"), listed))
+    output.put("")
+    output.put(output.table(("source", "partitions", "offsets read"), sources, empty="no source was read"))
+    return 0
+
+
+@guarded
+def run_generate(args: argparse.Namespace) -> int:
+    """Write the log of a fleet."""
+    truth = generated(args.directory, args)
+    if args.json:
+        output.put_json({"directory": str(args.directory), "groups": len(truth.groups), "records": truth.records})
+    else:
+        output.put(f"{args.directory}: {len(truth.groups):,} groups, {truth.records:,} records")
+        output.put(f"read it with: kohort fleet run --tables DIR made={args.directory}")
+    return 0
+
+
+def generated(directory: Path, args: argparse.Namespace) -> Truth:
+    """Write the log of a fleet, and tell how long it took. Raises CommandFailed where the directory is not empty."""
+    from kohort.fleet.generator import generate
+
+    output.remark(f"making the log of {counted(args.groups, 'group')}, each a copy of a story that is played first")
+    began = time.monotonic()
+    with output.Meter("making the log", unit="stories and groups") as meter:
+
+        def advanced(done: int, total: int) -> None:
+            meter.total = total
+            meter.advance(done - meter.count)
+
+        try:
+            truth = generate(directory, groups=args.groups, seed=args.seed, days=args.days, progress=advanced)
+        except ValueError as wrong:
+            raise CommandFailed(str(wrong), USAGE) from None
+    output.remark(f"made {len(truth.groups):,} groups: {time.monotonic() - began:.1f} s")
+    return truth
+
+
+@guarded
+def run_demo(args: argparse.Namespace) -> int:
+    """Make a fleet, read it, find what is wrong with it, and write the report."""
+    require_packages()
+    log, directory, page = args.out / "log", args.out / "tables", args.out / "report.html"
+    opened(directory, must_hold=False)
+    for made in (log, directory):  # of an earlier demo, and nothing else: a demo begins anew
+        if (made / "truth.json").exists() or (made / "state").is_dir():
+            rmtree(made)
+    args.out.mkdir(parents=True, exist_ok=True)
+    writable(page)
+    truth = generated(log, args)
+    tables = opened(directory, must_hold=False)
+    inputs = inputs_of([f"demo={log}"], None)
+    with started(args, is_short=are_short(inputs)) as session:
+        summary = piped(session, inputs, tables)
+        report = told_report(session, tables)
+    write_report(page, report, is_shown=args.open)
+    scores = truth.score({(row["group"], row["finding"]) for row in findings_of(tables, columns=("group", "finding"))})
+    if args.json:
+        from kohort.fleet.report.summary import headline
+
+        written = summary_json(summary, page)
+        output.put_json({**written, "headline": headline(report), "scores": [score_json(each) for each in scores]})
+        return 0
+    put_demo(report, scores)
+    output.put(
+        f"\n{summary.records:,} records of {len(truth.groups):,} groups in {sum(summary.seconds.values()):.1f} s"
+    )
+    output.put(f"report: {page}")
+    return 0
+
+
+def put_demo(report: FleetReport, scores: Sequence[Score]) -> None:
+    """Print what is wrong, and how much of it was known to be."""
+    from kohort.fleet.report.summary import headline, points
+    from kohort.fleet.report.wording import shown_name
+
+    output.put(headline(report))
+    for point in points(report)[0]:
+        where = ", ".join(shown_name(key.group) for key in point.groups[:1])
+        more = len(point.groups) - 1 + point.more_groups
+        output.put(f"  {point.severity:8}  {point.title}: {where}" + (f" and {more:,} more" if more else ""))
+    output.put("")
+    rows = [
+        (score.finding, score.right, score.wrong, score.missed, *shares(score), score.near_misses, score.fooled)
+        for score in scores
+    ]
+    columns = ("finding", "right", "wrong", "missed", "precision", "recall", "near misses", "fooled by")
+    output.put(output.table(columns, rows, empty="nothing was found"))
+
+
+def shares(score: Score) -> tuple[str, str]:
+    """Return precision and recall as they are printed."""
+    return f"{score.precision:.3f}", f"{score.recall:.3f}"
+
+
+def score_json(score: Score) -> dict[str, Any]:
+    """Return how a finding did, as JSON."""
+    return {
+        "finding": score.finding,
+        "right": score.right,
+        "wrong": score.wrong,
+        "missed": score.missed,
+        "precision": score.precision,
+        "recall": score.recall,
+        "near_misses": score.near_misses,
+        "fooled": score.fooled,
+    }
