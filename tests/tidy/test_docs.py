@@ -57,6 +57,18 @@ def test_every_anchor_is_a_heading(tree: Tree) -> None:
     assert not offences, "\n".join(offences)
 
 
+def test_every_path_in_a_document_exists(tree: Tree) -> None:
+    """A path of Python code in backticks, from the root, from src/kohort, or from the folder that the text is about."""
+    offences = [
+        f"{path}: {named}"
+        for path in tree.under("", suffix=".md")
+        if not path.startswith("changes/")
+        for named in re.findall(r"`((?:[\w.-]+/)*[\w.-]+\.pyi?)`", tree.text(path))
+        if not any(file == named or file.endswith("/" + named) for file in tree.files)
+    ]
+    assert not offences, "moved or renamed? name the new place:\n" + "\n".join(offences)
+
+
 def test_every_document_is_reachable_from_the_readme(tree: Tree) -> None:
     reached: set[str] = set()
     waiting = list(STARTS)

@@ -10,10 +10,12 @@ import pytest
 from tests.tidy import test_dependencies as dependencies
 from tests.tidy import test_docs as docs
 from tests.tidy import test_names as names
+from tests.tidy import test_packages as packages
 from tests.tidy import test_places as places
 from tests.tidy import test_purity as purity
 from tests.tidy import test_sizes as sizes
 from tests.tidy import test_structure as structure
+from tests.tidy import test_words as plain
 from tests.tidy.tree import Tree
 
 GROUP = "src/kohort/group/"
@@ -51,9 +53,16 @@ OFFENCES: list[tuple[Callable[[Tree], None], str, str]] = [
     (structure.test_no_debugging_is_left_behind, "tests/a.py", "breakpoint()\n"),
     (docs.test_every_relative_link_resolves, "README.md", "[gone](docs/gone.md)\n"),
     (docs.test_every_anchor_is_a_heading, "README.md", "# Here\n[there](README.md#there)\n"),
+    (docs.test_every_path_in_a_document_exists, "README.md", "see `kohort/gone.py`\n"),
     (docs.test_every_document_is_reachable_from_the_readme, "docs/lost.md", "# Lost\n"),
     (docs.test_kips_and_tickets_are_spelled_so_that_they_can_be_searched, "README.md", "see KIP" + " 848\n"),
     (docs.test_every_changelog_fragment_is_named_and_says_one_thing, "changes/thing.md", "A thing.\n"),
+    (packages.test_every_package_states_in_two_sentences_what_lives_there, "src/a/__init__.py", '"""a"""\n'),
+    (plain.test_docstrings_and_comments_use_plain_words, "scripts/a.py", '"""Tell the member."""\n'),
+    (plain.test_docstrings_and_comments_use_plain_words, "scripts/a.py", "x = 1  # nobody\n"),
+    (plain.test_messages_use_plain_words, "scripts/a.py", "print(f'{1} was told')\n"),
+    (plain.test_names_of_modules_functions_and_tests_use_plain_words, "scripts/a.py", "def tell_member(): pass\n"),
+    (plain.test_documents_use_plain_words, "README.md", "whoever reads\n"),
     (places.test_no_machine_path_is_in_the_repository, "README.md", "cd /" + "home/me\n"),
     (places.test_no_registry_address_is_in_the_repository, "Makefile", "pip --index" + "-url=x\n"),
 ]
@@ -78,3 +87,15 @@ def test_a_dependency_without_its_line_is_found(tree: Tree, tmp_path: Path) -> N
     (tmp_path / "pyproject.toml").write_text(tree.text("pyproject.toml"), encoding="utf-8")
     with pytest.raises(AssertionError, match="does not say why"):
         dependencies.test_every_dependency_has_its_line_and_every_line_its_dependency(Tree(tmp_path))
+
+
+def test_two_modules_of_one_name_and_a_crowded_package_are_found(tmp_path: Path) -> None:
+    for number in range(packages.ENTRIES + 1):
+        (tmp_path / f"src/a/room{number}").mkdir(parents=True)
+        (tmp_path / f"src/a/room{number}/same.py").write_text("x = 1\n", encoding="utf-8")
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    subprocess.run(["git", "add", "."], cwd=tmp_path, check=True)
+    with pytest.raises(AssertionError, match="rename one"):
+        packages.test_two_modules_of_one_name_share_the_idea(Tree(tmp_path))
+    with pytest.raises(AssertionError, match="make rooms"):
+        packages.test_no_package_has_more_than_some_twenty_entries(Tree(tmp_path))

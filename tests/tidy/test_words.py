@@ -1,0 +1,142 @@
+"""Prose in plain words: a member sends, requests and owns; it does not say, tell or hear. No persons, no riddles."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from tests.tidy.tree import Tree
+
+REPLACEMENTS = {
+    "said|told|tells?|telling|hears?|heard": "sends, reports, returns, requests, receives, learns",
+    "whoever|whom|nobody|somebody|anybody|everybody": "the client, the caller, no member, each member",
+    "luck|door|doors|ills|heed|heeds|heeded|heeding": "random numbers, socket, faults, checks",
+    "put out|puts out|goes away|keeps quiet|makes do": "evict, fence, leave",
+}
+"""Words that hide the industry's term, and what may be meant instead."""
+
+BANNED = re.compile(rf"\b(?:{'|'.join(REPLACEMENTS)})\b", re.IGNORECASE)
+
+CODE = ("src/", "tests/", "bench/", "examples/", "interop/", "scripts/")
+
+NOT_YET_PROSE = (
+    "src/kohort/assign/",
+    "src/kohort/broker/",
+    "src/kohort/cli/",
+    "src/kohort/client/",
+    "src/kohort/demo/",
+    "src/kohort/fleet/",
+    "src/kohort/group/",
+    "src/kohort/lazy.py",
+    "src/kohort/log/",
+    "src/kohort/member/",
+    "src/kohort/model/",
+    "src/kohort/net/",
+    "src/kohort/node/",
+    "src/kohort/sim/",
+    "src/kohort/spark/",
+    "src/kohort/sync.py",
+    "src/kohort/what_if/",
+    "src/kohort/wire/",
+    "tests/",
+    "bench/",
+    "examples/",
+    "interop/",
+)
+"""Where docstrings and comments still have such words. Take a folder out when it is clean, and add none."""
+
+NOT_YET_STRINGS = (
+    "src/kohort/cli/",
+    "src/kohort/client/",
+    "src/kohort/demo/",
+    "src/kohort/fleet/",
+    "src/kohort/group/",
+    "src/kohort/member/",
+    "src/kohort/node/",
+    "src/kohort/sim/",
+    "src/kohort/spark/",
+    "src/kohort/what_if/",
+    "tests/",
+    "interop/",
+)
+"""Where messages still have such words."""
+
+NOT_YET_DOCUMENTS = ("docs/", "changes/")
+
+OF_THE_TEST = "tests/tidy/test_words.py"
+
+
+def prose_and_strings(text: str) -> Iterator[tuple[int, bool, str]]:
+    """Yield line, whether it is a docstring or comment, and text of every comment and string of a module."""
+    documented = {
+        statement.lineno
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        for statement in node.body
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    }
+    middle = getattr(tokenize, "FSTRING_MIDDLE", None)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], True, token.string
+        elif token.type in (tokenize.STRING, middle):
+            yield token.start[0], token.start[0] in documented, token.string
+
+
+def offences(tree: Tree, *, is_prose: bool, but: tuple[str, ...]) -> list[str]:
+    """Return the banned words in the docstrings and comments, or in the other strings, of our code."""
+    return [
+        f"{path}:{line + text[: match.start()].count(chr(10))}: {match.group()!r}"
+        for path in tree.under(*CODE)
+        if not path.startswith(but) and path != OF_THE_TEST
+        for line, prose, text in prose_and_strings(tree.text(path))
+        if prose is is_prose
+        for match in BANNED.finditer(text)
+    ]
+
+
+def advice(found: list[str]) -> str:
+    return "\n".join([*found, *(f"instead of {words}: {better}" for words, better in REPLACEMENTS.items())])
+
+
+def test_docstrings_and_comments_use_plain_words(tree: Tree) -> None:
+    found = offences(tree, is_prose=True, but=NOT_YET_PROSE)
+    assert not found, advice(found)
+
+
+def test_messages_use_plain_words(tree: Tree) -> None:
+    found = offences(tree, is_prose=False, but=NOT_YET_STRINGS)
+    assert not found, advice(found)
+
+
+def test_names_of_modules_functions_and_tests_use_plain_words(tree: Tree) -> None:
+    found = [
+        f"{path}: {name}"
+        for path, module in tree.modules(*CODE)
+        if not path.startswith(NOT_YET_PROSE)
+        for name in [
+            PurePosixPath(path).stem,
+            *(
+                node.name
+                for node in ast.walk(module)
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            ),
+        ]
+        if BANNED.search(re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", name))
+    ]
+    assert not found, advice(found)
+
+
+def test_documents_use_plain_words(tree: Tree) -> None:
+    """Code and quoted output are left out: they show what a program prints."""
+    found = [
+        f"{path}: {match.group()!r}"
+        for path in tree.under("", suffix=".md")
+        if not path.startswith(NOT_YET_DOCUMENTS)
+        for match in BANNED.finditer(re.sub(r"```.*?```|`[^`\n]*`", "", tree.text(path), flags=re.DOTALL))
+    ]
+    assert not found, advice(found)
