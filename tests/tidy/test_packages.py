@@ -13,6 +13,7 @@ SHARED_NAMES = {
     "apply": "folds an event into the state of a group; one for each type of group",
     "broker": "the broker process, and the verb that starts it",
     "clock": "the clock of a process, and the manual one for tests",
+    "cluster": "one Kafka cluster as clients use it, and as commands name it",
     "commands": "commands to the coordinator; those of consumer groups have a module of their own",
     "committed_offsets": "the committed offsets of a group, in the coordinator and in the client",
     "effects": "what a state machine decides, in the coordinator and in the member",
