@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.lockstep.cases import Difference
 from tests.lockstep.differences import PARTS, TABLE
 
-from kohort.node.configuration.broker_settings import BROKER, COMPATIBLE
+from kohort.node.configuration.broker_settings import BROKER, COMPATIBLE, value_text
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "lockstep.md"
@@ -97,8 +97,7 @@ def _ends(difference: Difference) -> str:
 
 
 def _switches() -> str:
-    off = COMPATIBLE["kafka-4.3"]
-    return "\n".join(f"| {BROKER[name].doc} | `{name}={value}` |" for name, value in off.items())
+    return "\n".join(f"| {BROKER[name].doc} | `{name}={value_text(value)}` |" for name, value in COMPATIBLE.items())
 
 
 def _lines() -> Iterator[str]:

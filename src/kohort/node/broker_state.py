@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from kohort.log.disk import Disk, DiskFull, StorageError
 from kohort.model.errors import KafkaError
 from kohort.model.ids import NO_TOPIC_ID, topic_id_text
-from kohort.node.configuration.broker_settings import LONG_MAX
-from kohort.node.configuration.config import Config, ConfigError, value_text
+from kohort.node.configuration.broker_settings import LONG_MAX, value_text
+from kohort.node.configuration.config import Config, ConfigError
 from kohort.node.configuration.group_configs import GroupConfigs
 from kohort.node.durability import Durability
 from kohort.node.metadata_log import Entry, MetadataLog
@@ -51,7 +51,7 @@ class Catalog:
 
     def start(self, now_ms: int) -> None:
         """Open and replay the metadata log, and begin a new epoch. Raises StorageError."""
-        flushes = int(self._config.log_flush_interval_messages) < LONG_MAX
+        flushes = self._config.log_flush_interval_messages < LONG_MAX
         self._log = MetadataLog(self._disk, now_ms, fsync=flushes)
         for entry in self._log.replay():
             self._apply(entry)

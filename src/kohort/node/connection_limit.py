@@ -32,7 +32,7 @@ class ConnectionLimit:
     @property
     def most(self) -> int:
         """How many connections may be open."""
-        most: int = self._config.max_connections
+        most = self._config.max_connections
         return most if self._for_clients is None else min(most, self._for_clients)
 
     def admits(self, count: int, peer_host: str, now_ms: int) -> bool:

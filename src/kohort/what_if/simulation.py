@@ -90,7 +90,7 @@ class Play:
         stage, config = self.stage, self.stage.node.config
         interval_ms = self.times.heartbeat_interval_ms
         if self.cast.is_consumer:
-            interval_ms = max(interval_ms, int(config.group_consumer_heartbeat_interval_ms))
+            interval_ms = max(interval_ms, config.group_consumer_heartbeat_interval_ms)
         for topic in {topic for role in self.cast.roles.values() for topic in role.topics}:
             stage.reading.know(_partitions(topic, 0, stage.partitions.get(topic, 0)), 0)
         for place, member_id in enumerate(sorted(self.cast.roles)):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.configuration import broker_settings, group_configs
-from kohort.node.configuration.broker_settings import Setting
-from kohort.node.configuration.config import Config, GroupOwnConfig, OwnConfig, TopicConfig, value_text
+from kohort.node.configuration.broker_settings import Setting, value_text
+from kohort.node.configuration.config import Config, GroupResourceConfig, ResourceConfig, TopicConfig
 from kohort.node.node import Node
 
 TOPIC, BROKER, GROUP = 2, 4, 32
@@ -20,26 +20,26 @@ class Resource(NamedTuple):
 
     kind: int
     name: str
-    table: Mapping[str, Setting]
-    config: Config | OwnConfig
+    table: Mapping[str, Setting[Any]]
+    config: Config | ResourceConfig
 
     @property
     def own_texts(self) -> Mapping[str, str]:
         """The settings that were given to the thing itself while the broker ran."""
-        if isinstance(self.config, OwnConfig):
+        if isinstance(self.config, ResourceConfig):
             return self.config.texts
         return {name: value_text(value) or "" for name, value in self.config.dynamic.items()}
 
     def check(self, changes: list[tuple[str, str | None]]) -> None:
         """Raise ConfigError when the changes cannot all be made together."""
-        draft: Config | OwnConfig
+        draft: Config | ResourceConfig
         if isinstance(self.config, Config):
             draft = Config({name: value_text(value) or "" for name, value in self.config.static.items()})
         else:
             draft = type(self.config)(self.config.broker)
         for name, text in [*self.own_texts.items(), *changes]:
             draft.alter(name, text)
-        if isinstance(draft, GroupOwnConfig):
+        if isinstance(draft, GroupResourceConfig):
             draft.check()
 
     def alter(self, node: Node, changes: list[tuple[str, str | None]], now_ms: int) -> None:

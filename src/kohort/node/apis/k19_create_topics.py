@@ -11,8 +11,7 @@ from collections import Counter
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.client_connection import Request
-from kohort.node.configuration.broker_settings import TOPIC
-from kohort.node.configuration.config import value_text
+from kohort.node.configuration.broker_settings import TOPIC, value_text
 from kohort.node.node import Node
 from kohort.node.step_scheduler import Steps
 from kohort.node.topics.topics import CREATION_STEPS, INTERNAL
@@ -87,7 +86,7 @@ def _partitions(node: Node, topic: CreateTopicsRequest.Topic) -> int:
     if topic.replication_factor not in (-1, 1):
         text = f"Unable to replicate the partition {topic.replication_factor} time(s): only 1 broker is registered."
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, text)
-    return int(node.config.num_partitions) if topic.num_partitions == -1 else topic.num_partitions
+    return node.config.num_partitions if topic.num_partitions == -1 else topic.num_partitions
 
 
 def _refusal(name: str, code: ErrorCode, text: str) -> CreateTopicsResponse.Topic:

@@ -57,7 +57,7 @@ def _delete(node: Node, name: str, asked: DeleteRecordsRequest.Topic.Partition) 
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if partition.topic.is_internal:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot delete records of internal topic {name}")
-    if "delete" not in partition.topic.config.get("cleanup.policy"):
+    if "delete" not in partition.topic.config.cleanup_policy:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, "The topic's cleanup.policy does not include delete.")
     log = partition.log
     before = log.high_watermark if asked.offset == HIGH_WATERMARK else asked.offset

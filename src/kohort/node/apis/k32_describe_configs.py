@@ -5,11 +5,13 @@ v1 adds where a value comes from and its synonyms (KIP-226); v3 its type and its
 
 from __future__ import annotations
 
+from typing import Any
+
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis.config_resources import Resource, find_resource
 from kohort.node.client_connection import Request
-from kohort.node.configuration.broker_settings import BROKER, Kind, Setting
-from kohort.node.configuration.config import OwnConfig, Source, value_text
+from kohort.node.configuration.broker_settings import BROKER, Kind, Setting, value_text
+from kohort.node.configuration.config import ResourceConfig, Source
 from kohort.node.node import Node
 from kohort.node.step_scheduler import Steps
 from kohort.wire.apis import Api
@@ -57,26 +59,26 @@ def refuse(message: DescribeConfigsRequest, code: ErrorCode, text: str, version:
 
 
 def _describe(
-    node: Node, message: DescribeConfigsRequest, resource: Resource, setting: Setting
+    node: Node, message: DescribeConfigsRequest, resource: Resource, setting: Setting[Any]
 ) -> DescribeConfigsResponse.Result.Config:
     is_secret = setting.kind is Kind.PASSWORD
     own = resource.config
     config = _Result.Config(
         name=setting.name,
         value=None if is_secret else value_text(own.get(setting.name)),
-        read_only=not (setting.is_dynamic or isinstance(own, OwnConfig)),
+        read_only=not (setting.is_dynamic or isinstance(own, ResourceConfig)),
         config_source=own.source(setting.name),
         is_sensitive=is_secret,
         config_type=setting.kind.code,
         documentation=setting.doc if message.include_documentation else None,
     )
     if message.include_synonyms and not is_secret:
-        config.synonyms = _synonyms(node, own if isinstance(own, OwnConfig) else None, setting)
+        config.synonyms = _synonyms(node, own if isinstance(own, ResourceConfig) else None, setting)
     return config
 
 
 def _synonyms(
-    node: Node, own: OwnConfig | None, setting: Setting
+    node: Node, own: ResourceConfig | None, setting: Setting[Any]
 ) -> list[DescribeConfigsResponse.Result.Config.Synonym]:
     synonym = _Result.Config.Synonym
     found = []
@@ -90,5 +92,5 @@ def _synonyms(
             if name in layer:
                 found.append(synonym(name=name, value=value_text(layer[name]), source=source))
         if BROKER[name].default is not None:
-            found.append(synonym(name=name, value=BROKER[name].default, source=Source.DEFAULT))
+            found.append(synonym(name=name, value=value_text(BROKER[name].default), source=Source.DEFAULT))
     return found

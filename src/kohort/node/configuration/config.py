@@ -1,8 +1,8 @@
-"""What settings are worth: the broker's own, and those of one topic or one group over the broker's.
+"""The values of settings: the broker's own, and those of one topic or one group over the broker's.
 
-A `Config` never holds a value that its table would refuse: whatever comes in as text is checked here, and
-the error is one sentence that names the setting, the value and what was expected. Three layers of the
-broker's settings, the later wins: default, static (start), dynamic (IncrementalAlterConfigs).
+A configuration never holds a value that its setting would refuse: whatever comes in as text is checked here, and the
+error is one sentence that names the setting, the value and what was expected. The broker's settings have three layers,
+of which the later wins: default, static (start), dynamic (IncrementalAlterConfigs).
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ from kohort.node.configuration.broker_settings import (
     BROKER,
     COMPATIBLE,
     GROUP,
+    KAFKA_4_3,
     NEWEST_VERSIONS,
     TOPIC,
     UNIT_MS,
+    BrokerSettings,
+    GroupSettings,
     Kind,
     Setting,
+    TopicSettings,
+    Value,
 )
-
-Value = str | int | float | bool | tuple[str, ...] | None
 
 
 class ConfigError(ValueError):
@@ -40,7 +43,7 @@ class Source(IntEnum):
     GROUP = 8
 
 
-def parse_value(setting: Setting, text: str) -> Value:
+def parse_value(setting: Setting[Any], text: str) -> Value:
     """Return the value that `text` has for a setting. Raises ConfigError when it is ill-typed or out of bounds."""
     text = text.strip()
     match setting.kind:
@@ -71,14 +74,14 @@ def parse_value(setting: Setting, text: str) -> Value:
     return text
 
 
-def _bounded(setting: Setting, number: float, text: str) -> Value:
+def _bounded(setting: Setting[Any], number: float, text: str) -> Value:
     low, high = setting.low, setting.high
     if number != number or (low is not None and number < low) or (high is not None and number > high):
         raise _refusal(setting, text)
     return number
 
 
-def _refusal(setting: Setting, text: str) -> ConfigError:
+def _refusal(setting: Setting[Any], text: str) -> ConfigError:
     expected = setting.kind.noun
     if setting.choices:
         expected += f" of {', '.join(setting.choices)}" if setting.kind is Kind.LIST else ""
@@ -89,7 +92,7 @@ def _refusal(setting: Setting, text: str) -> ConfigError:
     return ConfigError(f"invalid value {text!r} for {setting.name}: expected {expected}")
 
 
-def find(table: Mapping[str, Setting], name: str) -> Setting:
+def find(table: Mapping[str, Setting[Any]], name: str) -> Setting[Any]:
     """Return the setting of that name. Raises ConfigError, with the nearest name, when there is none."""
     setting = table.get(name)
     if setting is not None:
@@ -100,34 +103,18 @@ def find(table: Mapping[str, Setting], name: str) -> Setting:
     raise ConfigError(f"unknown setting {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 
 
-def value_text(value: Value) -> str | None:
-    """Return a value as Kafka writes it in DescribeConfigs."""
-    if value is None:
-        return None
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return str(value).upper().replace("E+", "E")  # 1.0E10, as Java writes it
-    return ",".join(value) if isinstance(value, tuple) else str(value)
-
-
-class Config:
-    """The broker's settings in force; each is an attribute by its name with dots as underscores."""
+class Config(BrokerSettings):
+    """The broker's settings in force. `newest_versions` bounds the versions of some APIs, by key."""
 
     def __init__(self, static: Mapping[str, str] | None = None) -> None:
-        self._defaults = {
-            name: None if setting.default is None else parse_value(setting, setting.default)
-            for name, setting in BROKER.items()
+        self.static: dict[str, Value] = {
+            name: parse_value(find(BROKER, name), text) for name, text in (static or {}).items()
         }
-        self.static: dict[str, Value] = {}
         self.dynamic: dict[str, Value] = {}
-        for name, text in (static or {}).items():
-            self.static[name] = parse_value(find(BROKER, name), text)
-        compatible = str(self.get("kohort.compatible") or "")
-        for name, text in COMPATIBLE.get(compatible, {}).items():
-            self._defaults[name] = parse_value(BROKER[name], text)
-        self.newest_versions = NEWEST_VERSIONS.get(compatible, {})
-        """The newest version of some APIs that is offered, by key; the others are offered as far as they go."""
+        is_compatible = self.static.get("kohort.compatible") == KAFKA_4_3
+        self._defaults: dict[str, Value] = {name: setting.default for name, setting in BROKER.items()}
+        self._defaults |= COMPATIBLE if is_compatible else {}
+        self.newest_versions = NEWEST_VERSIONS if is_compatible else {}
         self._refresh()
         self._check()
 
@@ -135,9 +122,6 @@ class Config:
     def parse(cls, pairs: Iterable[tuple[str, str]] | Mapping[str, str] = ()) -> Config:
         """Return the settings of name-value pairs, the last of a name wins. Raises ConfigError."""
         return cls(dict(pairs))
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"no setting {name.replace('_', '.')!r}")
 
     def get(self, name: str) -> Any:
         """Return the value in force of a setting by Kafka's name."""
@@ -147,13 +131,13 @@ class Config:
         return self._defaults[name]
 
     def source(self, name: str) -> Source:
-        """Say which layer gives a setting its value."""
+        """Return the layer that gives a setting its value."""
         if name in self.dynamic:
             return Source.DYNAMIC_BROKER
         return Source.STATIC_BROKER if name in self.static else Source.DEFAULT
 
     def alter(self, name: str, text: str | None) -> None:
-        """Set a dynamic setting, or with None give it back to its lower layer. Raises ConfigError."""
+        """Set a dynamic setting, or with None return it to its lower layer. Raises ConfigError."""
         setting = find(BROKER, name)
         if not setting.is_dynamic:
             raise ConfigError(f"{name} cannot be changed while the broker runs")
@@ -164,31 +148,31 @@ class Config:
         self._refresh()
 
     def note_static(self, **texts: str) -> None:
-        """Take down what the process was started with by other means than settings, such as its listener."""
+        """Record what the process was started with by other means than settings, such as its listener."""
         for name, text in texts.items():
             name = name.replace("_", ".")
             self.static[name] = parse_value(find(BROKER, name), text)
         self._refresh()
 
-    def default_of(self, setting: Setting) -> Value:
-        """Return what a setting of a topic or a group is worth where it says nothing itself."""
+    def default_of(self, setting: Setting[Any]) -> Value:
+        """Return the value of a topic's or a group's setting that is not set there."""
         for broker_name in setting.broker_names:
             value = self.get(broker_name)
             if value is not None:
                 unit = UNIT_MS.get(broker_name.rpartition(".")[2], 1)
                 return value * unit if isinstance(value, int) and value > 0 and unit != 1 else value
-        return None if setting.default is None else parse_value(setting, setting.default)
+        default: Value = setting.default
+        return default
 
     @property
     def sasl_users(self) -> dict[str, str]:
         """The users of SASL/PLAIN and their passwords; empty when clients need not authenticate."""
-        text = self.get("kohort.sasl.plain.users")
-        pairs = (item.partition(":") for item in str(text or "").split(",") if item)
+        pairs = (item.partition(":") for item in (self.kohort_sasl_plain_users or "").split(",") if item)
         return {name.strip(): password for name, _, password in pairs}
 
     def ignored_offsets(self, partition: int) -> frozenset[int]:
         """Return the offsets of one partition of `__consumer_offsets` whose records may be left out of a load."""
-        places = (item.partition("@") for item in self.get("kohort.offsets.load.ignore"))
+        places = (item.partition("@") for item in self.kohort_offsets_load_ignore)
         return frozenset(int(offset) for number, _, offset in places if int(number) == partition)
 
     def _refresh(self) -> None:
@@ -209,11 +193,9 @@ class Config:
                 f"group.consumer.session.timeout.ms ({session_ms}) is not above "
                 f"group.consumer.heartbeat.interval.ms ({interval_ms})"
             )
-        users = str(self.get("kohort.sasl.plain.users") or "")
-        if any(":" not in item for item in users.split(",") if item):
+        if any(":" not in item for item in (self.kohort_sasl_plain_users or "").split(",") if item):
             raise ConfigError("invalid value for kohort.sasl.plain.users: expected NAME:PASSWORD, separated by commas")
-        places = self.get("kohort.offsets.load.ignore")
-        if not all(re.fullmatch(r"\d+@\d+", place, re.ASCII) for place in places):
+        if not all(re.fullmatch(r"\d+@\d+", place, re.ASCII) for place in self.kohort_offsets_load_ignore):
             raise ConfigError("invalid value for kohort.offsets.load.ignore: expected PARTITION@OFFSET, …")
 
     def bounds_of(self, name: str) -> tuple[int, int]:
@@ -226,10 +208,10 @@ class Config:
         return low, high
 
 
-class OwnConfig:
+class ResourceConfig:
     """The settings of one topic or one group: its own where set, the broker's default elsewhere."""
 
-    table: Mapping[str, Setting]
+    table: Mapping[str, Setting[Any]]
     own_source: Source
 
     def __init__(self, broker: Config, own: Mapping[str, str] | None = None) -> None:
@@ -254,7 +236,7 @@ class OwnConfig:
         return self._own[name] if name in self._own else self.broker.default_of(self.table[name])
 
     def source(self, name: str) -> Source:
-        """Say which layer gives a setting its value."""
+        """Return the layer that gives a setting its value."""
         if name in self._own:
             return self.own_source
         for broker_name in self.table[name].broker_names:
@@ -263,15 +245,15 @@ class OwnConfig:
         return Source.DEFAULT
 
 
-class TopicConfig(OwnConfig):
-    """The settings of one topic."""
+class TopicConfig(ResourceConfig, TopicSettings):
+    """The settings of one topic in force."""
 
     table = TOPIC
     own_source = Source.TOPIC
 
 
-class GroupOwnConfig(OwnConfig):
-    """The settings of one group; each works within the broker's bounds."""
+class GroupResourceConfig(ResourceConfig, GroupSettings):
+    """The settings of one group in force; each works within the broker's bounds."""
 
     table = GROUP
     own_source = Source.GROUP
@@ -283,7 +265,7 @@ class GroupOwnConfig(OwnConfig):
 
     def check(self) -> None:
         """Raise ConfigError when the settings contradict each other."""
-        session_ms, interval_ms = self.get("consumer.session.timeout.ms"), self.get("consumer.heartbeat.interval.ms")
+        session_ms, interval_ms = self.consumer_session_timeout_ms, self.consumer_heartbeat_interval_ms
         if session_ms <= interval_ms:
             text = f"consumer.session.timeout.ms ({session_ms}) is not above consumer.heartbeat.interval.ms"
             raise ConfigError(f"{text} ({interval_ms})")

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterable, Iterator
 
 from kohort.group.coordinator_settings import GroupConfig
-from kohort.node.configuration.config import Config, ConfigError, GroupOwnConfig
+from kohort.node.configuration.config import Config, ConfigError, GroupResourceConfig
 from kohort.node.metadata_log import Entry
 
 log = logging.getLogger("kohort.node")
@@ -21,17 +21,17 @@ class GroupConfigs:
 
     def __init__(self, broker: Config) -> None:
         self._broker = broker
-        self._own: dict[str, GroupOwnConfig] = {}
+        self._own: dict[str, GroupResourceConfig] = {}
         self._effective: dict[str, GroupConfig] = {}
-        self._default = _effective(GroupOwnConfig(broker))
+        self._default = _effective(GroupResourceConfig(broker))
 
     def __iter__(self) -> Iterator[str]:
         """Yield the ids of the groups that have settings, sorted."""
         return iter(sorted(self._own))
 
-    def get(self, group_id: str) -> GroupOwnConfig:
+    def get(self, group_id: str) -> GroupResourceConfig:
         """Return the settings of a group, to be read only."""
-        return self._own.get(group_id) or GroupOwnConfig(self._broker)
+        return self._own.get(group_id) or GroupResourceConfig(self._broker)
 
     def effective(self, group_id: str) -> GroupConfig:
         """Return what a group works with: its own settings within the broker's bounds, else the broker's."""
@@ -40,7 +40,7 @@ class GroupConfigs:
     def apply(self, entry: Entry) -> None:
         """Fold one change of a group's settings."""
         group_id, name, text = entry["group"], entry["name"], entry["value"]
-        own = self._own.get(group_id) or GroupOwnConfig(self._broker)
+        own = self._own.get(group_id) or GroupResourceConfig(self._broker)
         try:
             own.alter(name, text)
         except ConfigError as error:
@@ -73,9 +73,9 @@ def entries(group_id: str, changes: Iterable[tuple[str, str | None]], now_ms: in
     ]
 
 
-def _effective(own: GroupOwnConfig) -> GroupConfig:
+def _effective(own: GroupResourceConfig) -> GroupConfig:
     return GroupConfig(
-        session_timeout_ms=own.get("consumer.session.timeout.ms"),
-        heartbeat_interval_ms=own.get("consumer.heartbeat.interval.ms"),
-        assignment_interval_ms=own.get("consumer.assignment.interval.ms"),
+        session_timeout_ms=own.consumer_session_timeout_ms,
+        heartbeat_interval_ms=own.consumer_heartbeat_interval_ms,
+        assignment_interval_ms=own.consumer_assignment_interval_ms,
     )

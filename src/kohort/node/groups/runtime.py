@@ -67,16 +67,16 @@ class Runtime:
         self._node = node
         self._find = find
         self._parked: dict[Parked, Ticket] = {}
-        commit_hold_ms: int = config.kohort_group_commit_hold_ms
         self._parking: ClassicParking[Heartbeat, HeartbeatResult] = ClassicParking(
-            node.timers, self._answer_of, _ALIVE, self._note_announced, commit_hold_ms
+            node.timers, self._answer_of, _ALIVE, self._note_announced, config.kohort_group_commit_hold_ms
         )
-        self._is_parking: bool = config.kohort_group_heartbeat_park
-        park_ms: int = config.kohort_group_consumer_heartbeat_park_ms
-        stable_park_ms: int = config.kohort_group_consumer_heartbeat_park_stable_ms
-        settling_ms: int = config.kohort_group_consumer_heartbeat_settling_ms
+        self._is_parking = config.kohort_group_heartbeat_park
         self._consumer_parking: ConsumerParking[ConsumerHeartbeat, Result] = ConsumerParking(
-            node.timers, self._answer_parked, park_ms, stable_park_ms, settling_ms
+            node.timers,
+            self._answer_parked,
+            config.kohort_group_consumer_heartbeat_park_ms,
+            config.kohort_group_consumer_heartbeat_park_stable_ms,
+            config.kohort_group_consumer_heartbeat_settling_ms,
         )
         self._roused: dict[ParkedConsumer, None] = {}
         """Parked heartbeats for whose members there is news."""

@@ -68,7 +68,7 @@ class LogCleaner:
         """Begin with the log that needs it most, if one does."""
         best: tuple[bool, float] | None = None
         for topic in self._topics:
-            if "compact" not in topic.config.get("cleanup.policy"):
+            if "compact" not in topic.config.cleanup_policy:
                 continue
             for partition in topic.partitions:
                 found = self._need_of(partition, now_ms)

@@ -117,23 +117,23 @@ class Partition:
             opened.close()
 
     def _configure(self) -> LogConfig:
-        get = self.topic.config.get
-        self.flushes = get("flush.messages") < LONG_MAX
-        self.max_ahead_ms = get("message.timestamp.after.max.ms")
-        self.max_behind_ms = get("message.timestamp.before.max.ms")
+        config = self.topic.config
+        self.flushes = config.flush_messages < LONG_MAX
+        self.max_ahead_ms = config.message_timestamp_after_max_ms
+        self.max_behind_ms = config.message_timestamp_before_max_ms
         return LogConfig(
-            segment_bytes=get("segment.bytes"),
-            segment_ms=get("segment.ms"),
-            index_interval_bytes=get("index.interval.bytes"),
-            retention_bytes=get("retention.bytes"),
-            retention_ms=get("retention.ms"),
-            max_message_bytes=get("max.message.bytes"),
-            message_timestamp_type=get("message.timestamp.type"),
-            cleanup_policy=",".join(get("cleanup.policy")),
-            min_compaction_lag_ms=get("min.compaction.lag.ms"),
-            max_compaction_lag_ms=get("max.compaction.lag.ms"),
-            min_cleanable_ratio=get("min.cleanable.dirty.ratio"),
-            delete_retention_ms=get("delete.retention.ms"),
+            segment_bytes=config.segment_bytes,
+            segment_ms=config.segment_ms,
+            index_interval_bytes=config.index_interval_bytes,
+            retention_bytes=config.retention_bytes,
+            retention_ms=config.retention_ms,
+            max_message_bytes=config.max_message_bytes,
+            message_timestamp_type=config.message_timestamp_type,
+            cleanup_policy=",".join(config.cleanup_policy),
+            min_compaction_lag_ms=config.min_compaction_lag_ms,
+            max_compaction_lag_ms=config.max_compaction_lag_ms,
+            min_cleanable_ratio=config.min_cleanable_dirty_ratio,
+            delete_retention_ms=config.delete_retention_ms,
             flush_policy="fsync" if self.flushes else "os",
             producer_id_expiration_ms=self._topics.config.producer_id_expiration_ms,
         )
