@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kohort.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from kohort.sim.programs.not_simulated import NotSimulated
+    from kohort.sim.programs.random_source import NotSimulated
     from kohort.sim.users.instance import Instance
     from kohort.sim.users.seed_runs import WorldFailed
     from kohort.sim.users.world import World
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # Imported when first asked for: a world brings a broker and a client with it.
 _HOME_OF = {
     "Instance": "kohort.sim.users.instance",
-    "NotSimulated": "kohort.sim.programs.not_simulated",
+    "NotSimulated": "kohort.sim.programs.random_source",
     "World": "kohort.sim.users.world",
     "WorldBroken": "kohort.sim.users.world_driver",
     "WorldFailed": "kohort.sim.users.seed_runs",

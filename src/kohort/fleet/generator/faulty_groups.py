@@ -37,11 +37,11 @@ def poll_timeouts(kind: str, poll_s: int) -> Callable[[Scene], None]:
     def script(scene: Scene) -> None:
         start(scene, 3, kind, max_poll_interval_ms=poll_s * 1000, heartbeat_interval_ms=RARELY_MS)
         peer = scene.peers[member_token(0)]
-        peer.config = replace(peer.config, overrun=1.0)
+        peer.reconfigure(overrun=1.0)
         for _ in range(50):
             scene.feed(120)
             scene.pass_s(180)
-        peer.config = replace(peer.config, overrun=0.0)
+        peer.reconfigure(overrun=0.0)
         scene.pass_s(1800)
         scene.settle()
         scene.cut()
@@ -73,7 +73,7 @@ def held_for_hours(scene: Scene) -> None:
     patient = {"max_poll_interval_ms": 12 * 3_600_000}
     start(scene, 2, "consumer-java", **patient)
     for peer in scene.peers.values():
-        peer.config = replace(peer.config, callback_us=40 * 3_600_000_000)
+        peer.reconfigure(callback_us=40 * 3_600_000_000)
     scene.start(2, "consumer-java", **patient)
     scene.pass_s(300)
     scene.cut()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from kohort.fleet.generator.group_scenario import Commits, Story, crash, roll, scale, start, stop, topics
 from kohort.fleet.generator.simulated_group import Scene, instance_token, member_token
@@ -149,7 +148,7 @@ def pausing(scene: Scene) -> None:
     patient = {"max_poll_interval_ms": 12 * 3_600_000}
     start(scene, 2, "consumer-java", **patient)
     for peer in scene.peers.values():
-        peer.config = replace(peer.config, callback_us=40 * 3_600_000_000)
+        peer.reconfigure(callback_us=40 * 3_600_000_000)
     scene.start(2, "consumer-java", **patient)
     scene.pass_s(60)
     scene.cut()

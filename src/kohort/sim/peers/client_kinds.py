@@ -21,12 +21,22 @@ from kohort.assign import (
 from kohort.member.member_state import MemberConfig
 from kohort.member.rebalance_strategy import strategy_for
 from kohort.model.assignment import Assignment, Partitions
-from kohort.sim.peers.heartbeat_pace import Pace
-from kohort.sim.peers.peer_link import Connections
 from kohort.wire.apis import Api
 
 Protocol = Literal["classic", "consumer"]
 Commit = Literal["auto", "sync", "async", "revoked"]
+Layout = Literal["apart", "one", "joins apart"]
+"""Which requests to the coordinator share a connection: one behind a JoinGroup that waits, waits too; a commit behind a
+parked heartbeat has it answered. `apart`: group requests on one, commits and committed offsets on another (ours).
+`one`: all on one (Java, librdkafka, kafka-python, aiokafka). `joins apart`: JoinGroup and SyncGroup on one, the others
+on another (kgo)."""
+Pace = Literal["waits", "overlaps", "skips", "from answer"]
+"""When a classic member sends its next heartbeat; only a broker that parks heartbeats sees the difference. `waits`: an
+interval after the send, once it is answered (aiokafka, kafka-python, ours). `overlaps`: an interval after the send,
+answered or not (Java). `skips`: one that falls due while another is unanswered is left out (librdkafka). `from answer`:
+an interval after the answer (kgo)."""
+LONGEST_GAPS: Mapping[Pace, int] = {"waits": 1, "overlaps": 1, "skips": 2, "from answer": 2}
+"""How many intervals may lie between two heartbeats of a client, however long a broker parks the first."""
 
 ASSIGNORS: Mapping[str, Callable[[], Assignor]] = {
     "range": RangeAssignor,
@@ -57,7 +67,7 @@ class Kind:
     """Whether it uses what only our brokers offer: told failures of leaders, heartbeats that are asked back."""
     failures: int = 0
     """How often its assignor fails, in each process, before it assigns."""
-    connections: Connections = "apart"
+    connections: Layout = "apart"
     """Which requests share a connection to the coordinator."""
     pace: Pace = "waits"
     """When it sends its next heartbeat (classic)."""
@@ -184,7 +194,7 @@ class _Client(TypedDict, total=False):
     """What kinds of one client library have in common."""
 
     software: str
-    connections: Connections
+    connections: Layout
     pace: Pace
 
 

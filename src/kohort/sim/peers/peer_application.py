@@ -8,17 +8,15 @@ run when the user is in poll, as in Java's client; one of a revocation that come
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from kohort.member import effects, inputs
 from kohort.member.effects import Callback
+from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition
 from kohort.sim.kernel.scheduler import Due
 from kohort.sim.peers.peer_commits import Offsets, PeerCommits
-from kohort.sim.peers.peer_fetcher import PeerReading
-
-if TYPE_CHECKING:
-    from kohort.sim.peers.peer import Peer
+from kohort.sim.peers.peer_fetcher import PeerFetcher
+from kohort.sim.peers.peer_member import MemberUser, PeerMember
 
 
 class Doing(StrEnum):
@@ -29,16 +27,17 @@ class Doing(StrEnum):
     COMMITTING = "committing"
 
 
-class Application:
+class Application(MemberUser):
     """The user of one peer; `begin` once the peer has begun to join."""
 
-    def __init__(self, peer: Peer) -> None:
+    def __init__(self, member: PeerMember, fetcher: PeerFetcher, commits: PeerCommits) -> None:
         self.doing = Doing.WORKING
-        self.reading = PeerReading(peer)
-        self.commits = PeerCommits(peer)
-        self._peer = peer
-        self._host = peer.host
-        self._random = peer.random
+        self._member = member
+        self._fetcher = fetcher
+        self._commits = commits
+        self._host = member.host
+        self._random = member.random
+        member.user = self
         self._wanted: effects.RunCallback | None = None
         """The callback that is to begin when the user is in poll."""
         self._running: effects.RunCallback | None = None
@@ -56,7 +55,7 @@ class Application:
     @property
     def is_settled(self) -> bool:
         """Whether no callback is under way, and it is known from where everything is read."""
-        return self._wanted is None and self._running is None and self.reading.is_placed
+        return self._wanted is None and self._running is None and self._fetcher.is_placed
 
     def begin(self) -> None:
         """Poll for the first time."""
@@ -67,13 +66,17 @@ class Application:
         self._closing = self._closing or closing
         self.go_on()
 
+    def partitions_given_up(self, partitions: Partitions) -> None:
+        """Commit nothing for these any more."""
+        self._commits.gave_up(partitions)
+
     def member_changed(self) -> None:
-        """The member is in another state, or is somebody else by now."""
+        """Abandon a revocation that comes too late, and look for a newer epoch to commit with."""
         wanted = self._wanted
-        if wanted is not None and wanted.callback is Callback.REVOKED and not self._peer.identity.is_valid:
+        if wanted is not None and wanted.callback is Callback.REVOKED and not self._member.identity.is_valid:
             self._wanted = None
-            self._peer.take(inputs.CallbackFinished(Callback.REVOKED, is_abandoned=True))
-        self.commits.member_changed()
+            self._member.take(inputs.CallbackFinished(Callback.REVOKED, is_abandoned=True))
+        self._commits.member_changed()
 
     # -- the loop
 
@@ -86,25 +89,25 @@ class Application:
         elif self._closing is not None:
             if not self._is_close_said:
                 self._is_close_said = True
-                self._peer.observer.closing(self._peer, self.reading.finished())
-                self._peer.take(self._closing)
-        elif self.reading.entries:
-            if self._peer.config.commit == "auto":
+                self._member.observer.closing(self._member, self._fetcher.finished())
+                self._member.take(self._closing)
+        elif self._fetcher.entries:
+            if self._member.config.commit == "auto":
                 self._commit_if_due()
-            if self.reading.has_ahead:
+            if self._fetcher.has_ahead:
                 self._hand_out()
             else:
-                self.reading.go_on()
+                self._fetcher.go_on()
 
     def _poll(self) -> None:
         self.doing = Doing.POLLING
-        self._peer.take(inputs.PollEntered())
+        self._member.take(inputs.PollEntered())
         self.go_on()
 
     def _hand_out(self) -> None:
-        peer, budget = self._peer, self._peer.config.max_poll_records
+        member, budget = self._member, self._member.config.max_poll_records
         handed: list[tuple[TopicPartition, int]] = []
-        for entry in self.reading.entries.values():
+        for entry in self._fetcher.entries.values():
             first, end = entry.position, entry.ahead
             if first is None or end is None or budget <= 0:
                 continue
@@ -113,35 +116,35 @@ class Application:
             entry.position = stop
             entry.ahead = None if stop == end else end
             handed.append((entry.partition, stop))
-            peer.observer.delivered(peer, entry.partition, first, stop)
+            member.observer.delivered(member, entry.partition, first, stop)
         self.doing = Doing.WORKING
-        peer.take(inputs.PollReturned())
+        member.take(inputs.PollReturned())
         self._host.after_us(self._work_us(), self._worked, handed)
 
     def _work_us(self) -> int:
-        config, random = self._peer.config, self._random
+        config, random = self._member.config, self._random
         if config.overrun and random.random() < config.overrun:
             return int(config.max_poll_interval_ms * 1000 * (1.1 + random.random()))
         return int(config.work_us * random.random())
 
     def _worked(self, handed: list[tuple[TopicPartition, int]]) -> None:
         for partition, stop in handed:
-            entry = self.reading.entries.get(partition)
+            entry = self._fetcher.entries.get(partition)
             if entry is not None and entry.position == stop:
                 entry.consumed = stop
-        config = self._peer.config
+        config = self._member.config
         if config.rejoins and self._random.random() < config.rejoins:
-            self._peer.rejoin("the user wants it")
+            self._member.take(inputs.RejoinRequested("the user wants it"))
         if config.commit == "sync":
             self.doing = Doing.COMMITTING
-            self.commits.commit(self.reading.finished(), self._committed_and_polls, is_sync=True)
+            self._commits.commit(self._fetcher.finished(), self._committed_and_polls, is_sync=True)
             return
         if config.commit == "async":
-            self.commits.commit(self.reading.finished(), self.reading.committed, is_sync=False)
+            self._commits.commit(self._fetcher.finished(), self._fetcher.committed, is_sync=False)
         self._poll()
 
     def _committed_and_polls(self, committed: Offsets) -> None:
-        self.reading.committed(committed)
+        self._fetcher.committed(committed)
         self._poll()
 
     def _commit_if_due(self) -> None:
@@ -150,10 +153,10 @@ class Application:
             if self._commit_alarm is None or not self._commit_alarm.is_pending:
                 self._commit_alarm = self._host.at_us(self._commit_us, self.go_on)
             return
-        if not self.commits.is_idle or not (offsets := self.reading.finished()):
+        if not self._commits.is_idle or not (offsets := self._fetcher.finished()):
             return
-        self._commit_us = now_us + self._peer.config.auto_commit_ms * 1000
-        self.commits.commit(offsets, self.reading.committed, is_sync=False)
+        self._commit_us = now_us + self._member.config.auto_commit_ms * 1000
+        self._commits.commit(offsets, self._fetcher.committed, is_sync=False)
 
     # -- callbacks
 
@@ -165,8 +168,8 @@ class Application:
 
     def _begin_callback(self, effect: effects.RunCallback) -> None:
         self._wanted, self._running = None, effect
-        peer, config = self._peer, self._peer.config
-        peer.observer.callback_began(peer, effect.callback, effect.partitions, effect.cause)
+        member, config = self._member, self._member.config
+        member.observer.callback_began(member, effect.callback, effect.partitions, effect.cause)
         error = None
         if config.raising and self._random.random() < config.raising:
             error = "the user's callback raised"
@@ -176,10 +179,10 @@ class Application:
             return
 
         def committed(offsets: Offsets) -> None:
-            self.reading.committed(offsets)
+            self._fetcher.committed(offsets)
             self._end_callback_after(wait_us, None)
 
-        self.commits.commit(self.reading.finished(effect.partitions), committed, is_sync=True)
+        self._commits.commit(self._fetcher.finished(effect.partitions), committed, is_sync=True)
 
     def _end_callback_after(self, wait_us: int, error: str | None) -> None:
         if wait_us:
@@ -190,11 +193,11 @@ class Application:
     def _end_callback(self, error: str | None) -> None:
         effect, self._running = self._running, None
         assert effect is not None, "a callback ends once"
-        peer = self._peer
-        peer.observer.callback_ended(peer, effect.callback, effect.partitions, error)
+        member = self._member
+        member.observer.callback_ended(member, effect.callback, effect.partitions, error)
         if effect.callback is Callback.ASSIGNED:
-            self.reading.add(effect.partitions)
+            self._fetcher.add(effect.partitions)
         else:
-            self.reading.forget(effect.partitions)
-        peer.take(inputs.CallbackFinished(effect.callback))
+            self._fetcher.forget(effect.partitions)
+        member.take(inputs.CallbackFinished(effect.callback))
         self.go_on()

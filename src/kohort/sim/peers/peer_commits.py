@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kohort.client.cluster.offset_messages import (
     NEWEST_BY_ID,
@@ -26,10 +26,8 @@ from kohort.member.identity import Identity
 from kohort.member.member_state import MOVED
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
+from kohort.sim.peers.peer_member import PeerMember
 from kohort.wire.apis import Api
-
-if TYPE_CHECKING:
-    from kohort.sim.peers.peer import Peer
 
 Offsets = Mapping[TopicPartition, int]
 Done = Callable[[Offsets], None]
@@ -53,16 +51,16 @@ class _Commit:
 
 
 class PeerCommits:
-    """Commits for one peer."""
+    """Commits for one member."""
 
-    def __init__(self, peer: Peer) -> None:
-        self._peer = peer
+    def __init__(self, member: PeerMember) -> None:
+        self._member = member
         self._queue: deque[_Commit] = deque()
         self._current: _Commit | None = None
         self._stale: _Commit | None = None
         """The commit that waits for a newer epoch."""
         self._number = 0
-        self._waits = Backoff(peer.random.random)
+        self._waits = Backoff(member.random.random)
 
     @property
     def is_idle(self) -> bool:
@@ -71,12 +69,12 @@ class PeerCommits:
 
     def commit(self, offsets: Offsets, done: Done, *, is_sync: bool) -> None:
         """Commit; `done` is called once, perhaps at once."""
-        now_us = self._peer.host.scheduler.now_us
+        now_us = self._member.host.scheduler.now_us
         until_us = now_us + SYNC_US if is_sync else None
         if not offsets:
             done({})
             return
-        self._queue.append(_Commit(dict(offsets), done, until_us, self._peer.identity))
+        self._queue.append(_Commit(dict(offsets), done, until_us, self._member.identity))
         self._next()
 
     def gave_up(self, partitions: Iterable[TopicPartition]) -> None:
@@ -87,7 +85,7 @@ class PeerCommits:
     def member_changed(self) -> None:
         """See whether a newer epoch has come."""
         commit = self._stale
-        if commit is not None and self._peer.identity != commit.identity:
+        if commit is not None and self._member.identity != commit.identity:
             self._take_epoch(commit)
 
     # -- the inside
@@ -111,68 +109,68 @@ class PeerCommits:
         if commit.is_void:
             self._end(commit, {})
             return
-        peer = self._peer
+        member = self._member
         number = self._number = self._number + 1
         ids = self._topic_ids(commit.offsets)
         request = commit_request(
-            peer.group_id,
+            member.group_id,
             {partition: OffsetAndMetadata(offset) for partition, offset in commit.offsets.items()},
             identity=commit.identity,
-            instance_id=peer.instance_id,
+            instance_id=member.instance_id,
             topic_ids=ids,
         )
-        version = min(peer.link.version(Api.OFFSET_COMMIT), NEWEST_BY_ID if ids else NEWEST_BY_NAME)
+        version = min(member.connections.version(Api.OFFSET_COMMIT), NEWEST_BY_ID if ids else NEWEST_BY_NAME)
 
         def answered(code: ErrorCode, answer: Any) -> None:
             errors = dict.fromkeys(commit.offsets, code) if answer is None else commit_errors(answer, ids)
-            peer.observer.commit_answered(peer, number, commit.offsets, errors)
+            member.observer.commit_answered(member, number, commit.offsets, errors)
             self._take(commit, errors)
 
-        if commit.identity != peer.identity:
-            peer.observer.commit_shows(peer, number, commit.identity)
-        peer.observer.commit_sent(peer, number, commit.offsets)
-        peer.link.ask(peer.link.offsets, request, answered, version=version)
+        if commit.identity != member.identity:
+            member.observer.commit_shows(member, number, commit.identity)
+        member.observer.commit_sent(member, number, commit.offsets)
+        member.connections.send(member.connections.offsets, request, answered, version=version)
 
     def _topic_ids(self, offsets: Offsets) -> Mapping[str, bytes]:
-        member = self._peer.member
-        if not isinstance(member, ConsumerMember) or self._peer.link.version(Api.OFFSET_COMMIT) < NEWEST_BY_ID:
+        machine, version = self._member.machine, self._member.connections.version(Api.OFFSET_COMMIT)
+        if not isinstance(machine, ConsumerMember) or version < NEWEST_BY_ID:
             return {}
         topics = sorted({topic for topic, _ in offsets})
-        ids = member.topic_ids
+        ids = machine.topic_ids
         return {topic: ids[topic] for topic in topics} if all(topic in ids for topic in topics) else {}
 
     def _take(self, commit: _Commit, errors: Mapping[TopicPartition, ErrorCode]) -> None:
         code = next(iter(errors.values()), ErrorCode.NONE)
-        peer = self._peer
+        member = self._member
         if code in REFUSALS:
-            peer.take(inputs.CommitAnswered(commit.identity, code))
+            member.take(inputs.CommitAnswered(commit.identity, code))
             if code is ErrorCode.STALE_MEMBER_EPOCH:
                 self._wait_for_epoch(commit)
             else:
                 self._end(commit, {})
             return
         if code in MOVED:
-            peer.link.forget_coordinator()
+            member.connections.forget_coordinator()
         if code in MOVED or code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS or code.is_retriable:
             wait_us = self._waits.next_ms() * 1000
-            if commit.until_us is not None and peer.host.scheduler.now_us + wait_us < commit.until_us:
-                peer.host.after_us(wait_us, self._send, commit)
+            if commit.until_us is not None and member.host.scheduler.now_us + wait_us < commit.until_us:
+                member.host.after_us(wait_us, self._send, commit)
                 return
         else:
             self._waits.reset()
         self._end(commit, {partition: at for partition, at in commit.offsets.items() if partition not in errors})
 
     def _wait_for_epoch(self, commit: _Commit) -> None:
-        if self._peer.identity != commit.identity:
+        if self._member.identity != commit.identity:
             self._take_epoch(commit)
             return
         self._stale = commit
-        self._peer.host.after_us(EPOCH_US, self._give_up_epoch, commit, commit.identity)
+        self._member.host.after_us(EPOCH_US, self._give_up_epoch, commit, commit.identity)
 
     def _take_epoch(self, commit: _Commit) -> None:
         self._stale = None
-        identity = self._peer.identity
-        if identity.is_valid and not commit.is_void and commit.offsets.keys() <= self._peer.owned:
+        identity = self._member.identity
+        if identity.is_valid and not commit.is_void and commit.offsets.keys() <= self._member.owned:
             commit.identity = identity
             self._send(commit)
         else:

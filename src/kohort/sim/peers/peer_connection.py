@@ -1,25 +1,31 @@
-"""One connection of a peer: opened when first needed, requests out as they come, answers back in order.
+"""The connections of a simulated client: requests out as they come, responses back in order, over one or several.
 
-The law: each request is answered once: by its message, or by NETWORK_EXCEPTION or REQUEST_TIMED_OUT. A broker answers
-in order, so a request that times out takes the connection with it. What fails is told a moment later, never from
-inside the call that made it fail.
+A request is answered once: by its response, or by NETWORK_EXCEPTION or REQUEST_TIMED_OUT. A broker answers in order, so
+a request that times out takes the connection with it. Failures are reported in an event of their own, never from inside
+the call that caused them. Which requests to the coordinator share a connection differs between client libraries
+(`client_kinds.Layout`); the coordinator is looked up once and kept until a connection to it fails.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from random import Random
 from struct import Struct
 from typing import Any, NamedTuple
 
+from kohort.member.deadlines import Backoff
 from kohort.model.errors import ErrorCode
 from kohort.sim.kernel.host import Host
 from kohort.sim.kernel.network import Address, End, Network
 from kohort.sim.kernel.scheduler import Due
-from kohort.wire.apis import Api, response_class
+from kohort.sim.peers.client_kinds import Layout
+from kohort.wire.apis import VERSIONS, Api, response_class
 from kohort.wire.codec import MalformedMessage
-from kohort.wire.frames import FrameSplitter, decode_response
+from kohort.wire.frames import FrameSplitter, decode_response, encode_request
+from kohort.wire.message import Message
+from kohort.wire.messages import ApiVersionsRequest, FindCoordinatorRequest
 
 Answered = Callable[[ErrorCode, Any], None]
 """Called with NONE and the message, or with why there is none, and None."""
@@ -31,6 +37,7 @@ CONNECT_US = 3_000_000
 MAX_FRAME_BYTES = 16 << 20
 
 _CORRELATION = Struct(">i")
+_OPENING_VERSION = 3
 
 
 class _Call(NamedTuple):
@@ -53,7 +60,7 @@ def reader(api: Api, version: int) -> Read:
     return read
 
 
-class Lane:
+class Connection:
     """A connection to wherever `where` says by then; None where that is not known now, and `retry` comes later.
 
     `opening` is a request to send first on each connection, whose answer nobody needs. `lost` is told of each end.
@@ -84,7 +91,7 @@ class Lane:
         """Whether somebody waits for a connection."""
         return bool(self._waiting)
 
-    def ask(self, frame: bytes, read: Read, answered: Answered, timeout_ms: int) -> None:
+    def send(self, frame: bytes, read: Read, answered: Answered, timeout_ms: int) -> None:
         """Send a request, whose correlation id is filled in here."""
         if self._is_closed:
             return
@@ -218,3 +225,139 @@ class Lane:
 
 def _nobody(_: ErrorCode, __: object) -> None:
     """Nobody waits for the answer to an opening."""
+
+
+class PeerConnections:
+    """The connections of one peer. `versions` are the newest that it speaks, where they are not the newest of all."""
+
+    def __init__(
+        self,
+        client_id: str,
+        group_id: str,
+        host: Host,
+        network: Network,
+        bootstrap: Sequence[Address],
+        random: Random,
+        *,
+        versions: Mapping[Api, int],
+        request_timeout_ms: int = 30_000,
+        software: str | None = None,
+        layout: Layout = "apart",
+    ) -> None:
+        self.client_id = client_id
+        self.group_id = group_id
+        self.host = host
+        self.random = random
+        self.request_timeout_ms = request_timeout_ms
+        self.brokers: tuple[Address, ...] = ()
+        """The brokers that metadata has shown last."""
+        self._bootstrap = tuple(bootstrap)
+        self._versions = versions
+        self._turn = random.randrange(len(self._bootstrap))
+        self._coordinator: Address | None = None
+        self._is_looking = False
+        self._waits = Backoff(random.random)
+        self.group = Connection(host, network, self._find_coordinator, self._doubt_coordinator)
+        self.joins = self.offsets = self.group
+        if layout == "apart":
+            self.offsets = Connection(host, network, self._find_coordinator, self._doubt_coordinator)
+        elif layout == "joins apart":
+            self.joins = Connection(host, network, self._find_coordinator, self._doubt_coordinator)
+        self.records = Connection(host, network, self._leader, self._turn_away)
+        self.any = Connection(host, network, self._anybody, self._turn_away)
+        self._coordinated = tuple(dict.fromkeys((self.group, self.joins, self.offsets)))
+        if software is not None:
+            self.group.opening = self.joins.opening = self.opening(software)
+
+    def version(self, api: Api) -> int:
+        """Return the version in which this peer speaks an API."""
+        return min(self._versions.get(api, 1 << 15), VERSIONS[api].highest)
+
+    def frame(self, request: Message, version: int | None = None) -> bytes:
+        """Return the bytes of a request without its correlation id."""
+        chosen = self.version(Api(request.API_KEY)) if version is None else version
+        return encode_request(request, chosen, 0, self.client_id)
+
+    def send(
+        self,
+        connection: Connection,
+        request: Message,
+        answered: Answered,
+        *,
+        timeout_ms: int | None = None,
+        version: int | None = None,
+    ) -> None:
+        """Send a request; `answered` hears what became of it."""
+        api = Api(request.API_KEY)
+        chosen = self.version(api) if version is None else version
+        frame = encode_request(request, chosen, 0, self.client_id)
+        connection.send(
+            frame, reader(api, chosen), answered, self.request_timeout_ms if timeout_ms is None else timeout_ms
+        )
+
+    def opening(self, software: str) -> bytes:
+        """Return an ApiVersions request, which any broker answers at once."""
+        request = ApiVersionsRequest(client_software_name=software, client_software_version="1")
+        return encode_request(request, _OPENING_VERSION, 0, self.client_id)
+
+    def rediscover(self) -> None:
+        """Forget the coordinator and the connection to it; the next request looks it up."""
+        self.forget_coordinator()
+        self.group.drop()
+        if self.joins is not self.group:
+            self.joins.drop()
+
+    def forget_coordinator(self) -> None:
+        """Say that the known coordinator is not, or may not be, the coordinator."""
+        self._coordinator = None
+
+    def close(self) -> None:
+        """Close every connection; nobody is told anything any more."""
+        for connection in (*self._coordinated, self.records, self.any):
+            connection.close()
+
+    # -- where to
+
+    def _anybody(self) -> Address | None:
+        known = tuple(dict.fromkeys((*self.brokers, *self._bootstrap)))
+        return known[self._turn % len(known)]
+
+    def _leader(self) -> Address | None:
+        # One node leads everything; which one it is, metadata says.
+        return self.brokers[0] if self.brokers else self._anybody()
+
+    def _turn_away(self) -> None:
+        self._turn += 1
+
+    def _doubt_coordinator(self) -> None:
+        self._coordinator = None
+
+    def _find_coordinator(self) -> Address | None:
+        if self._coordinator is None:
+            self._look_up()
+        return self._coordinator
+
+    def _look_up(self) -> None:
+        if self._is_looking:
+            return
+        self._is_looking = True
+        request = FindCoordinatorRequest(key=self.group_id, key_type=0, coordinator_keys=[self.group_id])
+        self.send(self.any, request, self._looked_up)
+
+    def _looked_up(self, code: ErrorCode, answer: Any) -> None:
+        found = None
+        if code is ErrorCode.NONE:
+            found = answer.coordinators[0] if answer.coordinators else answer
+        if found is None or found.error_code:
+            self.host.after_us(self._waits.next_ms() * 1000, self._look_again)
+            return
+        self._is_looking = False
+        self._waits.reset()
+        self._coordinator = (found.host, found.port)
+        for connection in self._coordinated:
+            connection.connect()
+
+    def _look_again(self) -> None:
+        self._is_looking = False
+        if any(connection.is_wanted for connection in self._coordinated):
+            self._look_up()

@@ -8,7 +8,7 @@ was asked for. Of records only the headers of their batches are read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kohort.client.cluster.list_offsets import EARLIEST, LATEST
 from kohort.client.cluster.offset_messages import (
@@ -29,18 +29,16 @@ from kohort.model.errors import ErrorCode, error_for
 from kohort.model.ids import TopicPartition
 from kohort.sim.kernel.scheduler import Due
 from kohort.sim.peers.peer_connection import reader
+from kohort.sim.peers.peer_member import PeerMember
 from kohort.wire.apis import Api
 from kohort.wire.messages import FetchRequest, FetchResponse, ListOffsetsRequest
-
-if TYPE_CHECKING:
-    from kohort.sim.peers.peer import Peer
 
 _NEWEST_BY_NAME = 12
 _PARTITION_BYTES = 1 << 20
 _BACKOFF_US = 100_000
 
 
-class Reading:
+class FetchPosition:
     """One assigned partition. `position` is the next offset to hand out, `consumed` what the user is done with."""
 
     __slots__ = ("ahead", "committed", "consumed", "is_reset_due", "not_before_us", "partition", "position", "topic_id")
@@ -63,18 +61,18 @@ class Reading:
         self.is_reset_due = False
 
 
-class PeerReading:
+class PeerFetcher:
     """The partitions that one peer reads. Whenever something came of it, the peer's application is told to go on."""
 
-    def __init__(self, peer: Peer) -> None:
-        self.entries: dict[TopicPartition, Reading] = {}
-        self._peer = peer
-        self._link = peer.link
-        self._config = peer.config
-        self._scheduler = peer.host.scheduler
-        self._is_native = isinstance(peer.member, ConsumerMember)
-        self._fetch_version = peer.link.version(Api.FETCH)
-        self._waits = Backoff(peer.random.random)
+    def __init__(self, member: PeerMember) -> None:
+        self.entries: dict[TopicPartition, FetchPosition] = {}
+        self._member = member
+        self._connections = member.connections
+        self._config = member.config
+        self._scheduler = member.host.scheduler
+        self._is_native = isinstance(member.machine, ConsumerMember)
+        self._fetch_version = member.connections.version(Api.FETCH)
+        self._waits = Backoff(member.random.random)
         self._is_looking = False
         self._look_not_before_us = 0
         self._is_fetching = False
@@ -99,7 +97,7 @@ class PeerReading:
     def add(self, partitions: Partitions) -> None:
         """Begin to read partitions, from where the group has come to."""
         for partition in sorted(partitions):
-            self.entries[partition] = Reading(partition, self._id_of(partition.topic))
+            self.entries[partition] = FetchPosition(partition, self._id_of(partition.topic))
 
     def forget(self, partitions: Partitions) -> None:
         """Read partitions no more."""
@@ -166,12 +164,12 @@ class PeerReading:
     # -- positions
 
     def _id_of(self, topic: str) -> bytes | None:
-        member = self._peer.member
-        if isinstance(member, ConsumerMember):
-            return member.topic_ids.get(topic)
-        return self._peer.topics.spec_id(topic)
+        machine = self._member.machine
+        if isinstance(machine, ConsumerMember):
+            return machine.topic_ids.get(topic)
+        return self._member.metadata.spec_id(topic)
 
-    def _look_up(self, missing: list[Reading]) -> None:
+    def _look_up(self, missing: list[FetchPosition]) -> None:
         self._is_looking = True
         fresh = [entry for entry in missing if not entry.is_reset_due]
         if fresh:
@@ -179,34 +177,34 @@ class PeerReading:
         else:
             self._ask_offsets(missing)
 
-    def _ask_committed(self, fresh: list[Reading]) -> None:
-        peer = self._peer
-        identity = peer.identity if self._is_native and peer.identity.is_valid else NOBODY
+    def _ask_committed(self, fresh: list[FetchPosition]) -> None:
+        member = self._member
+        identity = member.identity if self._is_native and member.identity.is_valid else NOBODY
         ids = {entry.partition.topic: entry.topic_id for entry in fresh if entry.topic_id is not None}
         if (
             not self._is_native
-            or self._link.version(Api.OFFSET_FETCH) < NEWEST_BY_ID
+            or self._connections.version(Api.OFFSET_FETCH) < NEWEST_BY_ID
             or len(ids) < len({entry.partition.topic for entry in fresh})
         ):
             ids = {}
-        request = fetch_request(peer.group_id, [entry.partition for entry in fresh], identity=identity, topic_ids=ids)
-        version = min(self._link.version(Api.OFFSET_FETCH), NEWEST_BY_ID if ids else NEWEST_BY_NAME)
+        request = fetch_request(member.group_id, [entry.partition for entry in fresh], identity=identity, topic_ids=ids)
+        version = min(self._connections.version(Api.OFFSET_FETCH), NEWEST_BY_ID if ids else NEWEST_BY_NAME)
 
         def answered(code: ErrorCode, answer: Any) -> None:
             found = Fetched(code, {}, {}) if answer is None else fetched(answer, ids)
             if found.error in MOVED:
-                self._link.forget_coordinator()
+                self._connections.forget_coordinator()
             if found.error in REFUSALS:
-                peer.take(inputs.CommitAnswered(identity, found.error))
+                member.take(inputs.CommitAnswered(identity, found.error))
             self._looked_up(is_done=found.error is ErrorCode.NONE and not found.failed)
             if found.error is ErrorCode.NONE:
                 for entry in fresh:
                     self._take_committed(entry, found)
-            peer.application.go_on()
+            member.user.go_on()
 
-        self._link.ask(self._link.offsets, request, answered, version=version)
+        self._connections.send(self._connections.offsets, request, answered, version=version)
 
-    def _take_committed(self, entry: Reading, found: Fetched) -> None:
+    def _take_committed(self, entry: FetchPosition, found: Fetched) -> None:
         if self.entries.get(entry.partition) is not entry or entry.position is not None:
             return
         if entry.partition in found.failed:
@@ -217,9 +215,9 @@ class PeerReading:
         else:
             entry.move(offset.offset)
             entry.committed = offset.offset
-            self._peer.observer.position(self._peer, entry.partition, offset.offset, "committed")
+            self._member.observer.position(self._member, entry.partition, offset.offset, "committed")
 
-    def _ask_offsets(self, entries: list[Reading]) -> None:
+    def _ask_offsets(self, entries: list[FetchPosition]) -> None:
         timestamp = EARLIEST if self._config.reset == "earliest" else LATEST
         topics: dict[str, ListOffsetsRequest.Topic] = {}
         for entry in entries:
@@ -240,25 +238,25 @@ class PeerReading:
                         is_done = False
                     elif self.entries.get(entry.partition) is entry and entry.is_reset_due:
                         entry.move(found.offset)
-                        self._peer.observer.position(self._peer, entry.partition, found.offset, "reset")
+                        self._member.observer.position(self._member, entry.partition, found.offset, "reset")
             self._looked_up(is_done=is_done)
-            self._peer.application.go_on()
+            self._member.user.go_on()
 
-        self._link.ask(self._link.records, request, answered)
+        self._connections.send(self._connections.records, request, answered)
 
     def _looked_up(self, *, is_done: bool) -> None:
         self._is_looking = False
         if is_done:
             self._waits.reset()
         else:
-            self._peer.topics.want_look()
+            self._member.metadata.want_look()
             self._look_not_before_us = self._scheduler.now_us + self._waits.next_ms() * 1000
 
     # -- records
 
-    def _fetch(self, ready: list[Reading]) -> None:
+    def _fetch(self, ready: list[FetchPosition]) -> None:
         self._is_fetching = True
-        view = self._peer.topics.view
+        view = self._member.metadata.view
         key = (view, *[(entry.partition, entry.position, entry.topic_id) for entry in ready])
         if key != self._key:
             self._key = key
@@ -272,13 +270,13 @@ class PeerReading:
                 self._delay([entry for entry, _ in asked])
             elif frame[4:] != self._empty or self._key is not key:
                 self._take(frame, asked, is_current=self._key is key)
-            self._peer.application.go_on()
+            self._member.user.go_on()
 
-        timeout_ms = self._link.request_timeout_ms + self._config.fetch_wait_ms
-        self._link.records.ask(self._frame, bytes, answered, timeout_ms)
+        timeout_ms = self._connections.request_timeout_ms + self._config.fetch_wait_ms
+        self._connections.records.send(self._frame, bytes, answered, timeout_ms)
 
-    def _encoded(self, ready: list[Reading]) -> tuple[bytes, int]:
-        view = self._peer.topics.view
+    def _encoded(self, ready: list[FetchPosition]) -> tuple[bytes, int]:
+        view = self._member.metadata.view
         version = self._fetch_version
         if version > _NEWEST_BY_NAME and any(entry.topic_id is None for entry in ready):
             version = _NEWEST_BY_NAME
@@ -300,11 +298,11 @@ class PeerReading:
         request = FetchRequest(
             max_wait_ms=self._config.fetch_wait_ms, min_bytes=1, max_bytes=50 << 20, topics=list(topics.values())
         )
-        return self._link.frame(request, version), version
+        return self._connections.frame(request, version), version
 
-    def _take(self, frame: bytes, asked: list[tuple[Reading, int | None]], *, is_current: bool) -> None:
+    def _take(self, frame: bytes, asked: list[tuple[FetchPosition, int | None]], *, is_current: bool) -> None:
         answer: FetchResponse = reader(Api.FETCH, self._version)(frame)
-        by_topic: dict[object, dict[int, tuple[Reading, int | None]]] = {}
+        by_topic: dict[object, dict[int, tuple[FetchPosition, int | None]]] = {}
         for entry, offset in asked:
             for name in (entry.partition.topic, entry.topic_id):
                 by_topic.setdefault(name, {})[entry.partition.partition] = (entry, offset)
@@ -325,7 +323,7 @@ class PeerReading:
         if is_empty and is_current:
             self._empty = frame[4:]
 
-    def _take_partition(self, entry: Reading, offset: int, found: FetchResponse.Response.Partition) -> None:
+    def _take_partition(self, entry: FetchPosition, offset: int, found: FetchResponse.Response.Partition) -> None:
         if not found.error_code:
             if found.records is not None and len(found.records):
                 visible = visible_batches(memoryview(found.records), offset, None)
@@ -340,11 +338,11 @@ class PeerReading:
         else:
             self._delay([entry])
 
-    def _delay(self, entries: list[Reading]) -> None:
+    def _delay(self, entries: list[FetchPosition]) -> None:
         until_us = self._scheduler.now_us + _BACKOFF_US
         for entry in entries:
             entry.not_before_us = until_us
-        self._peer.topics.want_look()
+        self._member.metadata.want_look()
 
     def _wake_at(self, when_us: int) -> None:
         alarm = self._alarm
@@ -352,4 +350,4 @@ class PeerReading:
             if alarm.when_us <= when_us:
                 return
             alarm.cancel()
-        self._alarm = self._peer.host.at_us(when_us, self._peer.application.go_on)
+        self._alarm = self._member.host.at_us(when_us, self._member.user.go_on)

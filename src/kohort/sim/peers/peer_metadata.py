@@ -14,8 +14,7 @@ from kohort.member.deadlines import Backoff
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import NO_TOPIC_ID
 from kohort.sim.kernel.scheduler import Due
-from kohort.sim.peers.peer_connection import reader
-from kohort.sim.peers.peer_link import PeerLink
+from kohort.sim.peers.peer_connection import PeerConnections, reader
 from kohort.wire.apis import Api
 from kohort.wire.messages import MetadataRequest, MetadataResponse
 
@@ -28,20 +27,20 @@ Looked = Callable[[bool], None]
 """Called with whether the view is of now."""
 
 
-class PeerTopics:
+class PeerMetadata:
     """The view of one peer. `changed` is told when a look showed something else than the one before it."""
 
-    def __init__(self, link: PeerLink, look_ms: int, changed: Callable[[], None]) -> None:
+    def __init__(self, connections: PeerConnections, look_ms: int) -> None:
+        self.changed: Callable[[], None] = _nobody
         self.view = ClusterView()
         self.followed: dict[str, None] = {}
         self.is_following_all = False
-        self._link = link
-        self._host = link.host
+        self._connections = connections
+        self._host = connections.host
         self._look_ms = look_ms
-        self._changed = changed
         self._nameless: frozenset[bytes] = frozenset()
-        self._waits = Backoff(link.random.random)
-        self._version = link.version(Api.METADATA)
+        self._waits = Backoff(connections.random.random)
+        self._version = connections.version(Api.METADATA)
         self._read = reader(Api.METADATA, self._version)
         self._asked = b""
         """The request that the last view answers, without its correlation id."""
@@ -88,13 +87,13 @@ class PeerTopics:
         if topics is None and self._version == 0:
             topics = []
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
-        frame = self._link.frame(request, self._version)
+        frame = self._connections.frame(request, self._version)
         waiting, self._waiting = self._waiting, []
 
         def answered(code: ErrorCode, found: bytes | None) -> None:
             self._take(frame, found if code is ErrorCode.NONE else None, waiting, is_whole=everything)
 
-        self._link.any.ask(frame, bytes, answered, self._link.request_timeout_ms)
+        self._connections.any.send(frame, bytes, answered, self._connections.request_timeout_ms)
 
     def spec_id(self, topic: str) -> bytes | None:
         """Return a topic's id, None where the cluster has not shown one."""
@@ -114,14 +113,14 @@ class PeerTopics:
         if is_news:
             answer: MetadataResponse = self._read(found)
             self.view = (read_whole if is_whole else read_view)(answer, self.view)
-            self._link.brokers = tuple((broker.host, broker.port) for broker in self.view.brokers.values())
+            self._connections.brokers = tuple((broker.host, broker.port) for broker in self.view.brokers.values())
         if self._nameless and self._version >= FIRST_BY_ID:
             known = {topic.topic_id for topic in self.view.topics.values()}
             if missing := sorted(self._nameless - known):
                 self._find_names(missing, waiting)
                 return
         if is_news:
-            self._changed()
+            self.changed()
         self._end(waiting, is_seen=True)
 
     @property
@@ -141,10 +140,10 @@ class PeerTopics:
                 found = {topic.topic_id: topic.name for topic in self.view.topics.values()}
                 self.follow(found[topic_id] for topic_id in topic_ids if topic_id in found)
                 self._nameless -= found.keys()
-                self._changed()
+                self.changed()
             self._end(waiting, is_seen=code is ErrorCode.NONE)
 
-        self._link.ask(self._link.any, request, answered, version=self._version)
+        self._connections.send(self._connections.any, request, answered, version=self._version)
 
     def _end(self, waiting: list[Looked], *, is_seen: bool) -> None:
         self._is_looking = False
@@ -171,3 +170,7 @@ class PeerTopics:
     def _look_by_itself(self) -> None:
         self._next = None
         self.look()
+
+
+def _nobody() -> None:
+    """No one waits for changes."""

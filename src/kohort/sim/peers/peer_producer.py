@@ -18,8 +18,8 @@ from kohort.model.ids import TopicPartition
 from kohort.sim.kernel.host import Host
 from kohort.sim.kernel.network import Address, Network
 from kohort.sim.kernel.world_observer import Observer
-from kohort.sim.peers.peer_link import PeerLink
-from kohort.sim.peers.peer_metadata import PeerTopics
+from kohort.sim.peers.peer_connection import PeerConnections
+from kohort.sim.peers.peer_metadata import PeerMetadata
 from kohort.wire.apis import Api
 from kohort.wire.messages import InitProducerIdRequest, ProduceRequest
 from kohort.wire.record_batches import Record, encode_batch
@@ -81,8 +81,9 @@ class Feeder:
         self._value = value
         self._pause_us = pause_us
         self._most = most
-        self._link = PeerLink(host.name, "", host, network, bootstrap, random, versions={Api.PRODUCE: PRODUCE_VERSION})
-        self._view = PeerTopics(self._link, 60_000, lambda: None)
+        versions = {Api.PRODUCE: PRODUCE_VERSION}
+        self._connections = PeerConnections(host.name, "", host, network, bootstrap, random, versions=versions)
+        self._metadata = PeerMetadata(self._connections, 60_000)
         self._waits = Backoff(random.random)
         self._identity: _Identity | None = None
         self._partitions: dict[TopicPartition, _Outgoing] = {}
@@ -96,7 +97,7 @@ class Feeder:
 
     def start(self, *, is_feeding: bool = True) -> None:
         """Begin: some records now and then, until `stop`; or only what is asked for."""
-        self._view.look()
+        self._metadata.look()
         self._is_feeding = is_feeding
         self._feed()
 
@@ -155,8 +156,8 @@ class Feeder:
             return
         self._is_busy = True
         if self._identity is None:
-            self._link.ask(
-                self._link.any,
+            self._connections.send(
+                self._connections.any,
                 InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000),
                 self._identified,
             )
@@ -168,8 +169,10 @@ class Feeder:
             if topic is None:
                 topic = topics[name] = ProduceRequest.TopicData(name=name)
             topic.partition_data.append(ProduceRequest.TopicData.PartitionData(index=index, records=records))
-        request = ProduceRequest(acks=-1, timeout_ms=self._link.request_timeout_ms, topic_data=list(topics.values()))
-        self._link.ask(self._link.records, request, lambda _, answer: self._answered(sent, answer))
+        request = ProduceRequest(
+            acks=-1, timeout_ms=self._connections.request_timeout_ms, topic_data=list(topics.values())
+        )
+        self._connections.send(self._connections.records, request, lambda _, answer: self._answered(sent, answer))
 
     def _encoded(self, outgoing: _Outgoing) -> bytes:
         if outgoing.encoded is None:
@@ -224,7 +227,7 @@ class Feeder:
         return False
 
     def _send_later(self) -> None:
-        self._view.want_look()
+        self._metadata.want_look()
         self._is_busy = True
         self._host.after_us(self._waits.next_ms() * 1000, self._send_again)
 

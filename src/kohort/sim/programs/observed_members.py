@@ -1,7 +1,7 @@
-"""What a world sees of an unmodified client: the steps of its memberships, told as the hooks of an observer.
+"""The memberships of an unmodified client, reported to a world's observers.
 
-One for each process. A membership is a member of the world, under the process's name; a second one at the same time
-gets a number behind it.
+One `ObservedClient` for each process. A membership is a member of the world under the process's name; a second one at
+the same time gets a number behind it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kohort.sim.kernel.world_observer import Observer
 NOTHING: Partitions = frozenset()
 
 
-class WatchedMember:
+class ObservedMember:
     """One membership, as observers know it."""
 
     def __init__(self, name: str, membership: MembershipView) -> None:
@@ -51,15 +51,15 @@ class WatchedMember:
 
     @property
     def identity(self) -> Identity:
-        """What it shows now."""
+        """Its member id with the generation or epoch that it shows."""
         return self.membership.identity
 
 
-class Watching(ClientObserver):
-    """Looks at the clients of one process, and tells `observer`."""
+class ObservedClient(ClientObserver):
+    """Translates the hooks of one process's client into those of `observer`."""
 
     def __init__(self, name: str, observer: Observer) -> None:
-        self.members: dict[MembershipView, WatchedMember] = {}
+        self.members: dict[MembershipView, ObservedMember] = {}
         """Those that live, the oldest first."""
         self.has_begun = False
         """Whether there was ever one."""
@@ -68,23 +68,22 @@ class Watching(ClientObserver):
         self._is_over = False
 
     def die(self, how: str) -> None:
-        """The process is no more: what its members had they act on no longer."""
-        self._is_over = True
+        """End every member: the process is killed. What is left of it is not reported any more."""
         for member in list(self.members.values()):
             self._end(member, how)
+        self._is_over = True
+        self._observer = Observer()
 
     # -- memberships
 
     def input_received(self, membership: MembershipView, event: inputs.Input) -> None:
-        """Tell of answers."""
-        if self._is_over:
-            return
+        """Report a response."""
         member = self._member(membership)
         match event:
             case inputs.JoinAnswered():
                 role = "leads" if event.leader and event.leader == event.member_id else "follows"
-                said = f"{role} as {event.member_id} in generation {event.generation}"
-                self._observer.answered(member, "JoinGroup", event.error, said)
+                detail = f"{role} as {event.member_id} in generation {event.generation}"
+                self._observer.answered(member, "JoinGroup", event.error, detail)
             case inputs.SyncAnswered():
                 self._observer.answered(member, "SyncGroup", event.error, _names(event.assignment.partitions))
             case inputs.HeartbeatAnswered():
@@ -92,19 +91,16 @@ class Watching(ClientObserver):
             case inputs.LeaveAnswered():
                 self._observer.answered(member, "LeaveGroup", event.error, "")
             case ConsumerHeartbeatAnswered():
-                said = f"epoch {event.member_epoch}"
-                self._observer.answered(member, "ConsumerGroupHeartbeat", event.error, said)
+                self._observer.answered(member, "ConsumerGroupHeartbeat", event.error, f"epoch {event.member_epoch}")
 
     def input_processed(self, membership: MembershipView, event: inputs.Input, asked: Sequence[effects.Effect]) -> None:
-        """Tell of requests, and of what has changed."""
-        if self._is_over:
-            return
+        """Report requests, and a new state or other partitions."""
         member = self._member(membership)
         state = str(membership.state)
         if state != member.state:
             member.state = state
             self._observer.member_moved(member, state, type(event).__name__)
-        # What is new is acted on from its callback on, which is about to begin.
+        # New partitions count from their callback on, which is about to begin.
         self._own(member, member.owned & membership.assignment)
         for effect in asked:
             match effect:
@@ -113,34 +109,33 @@ class Watching(ClientObserver):
                     self._observer.subscribed(member, effect.protocols[0][1].topics)
                     self._observer.asked(member, "JoinGroup", f"{offers}: {effect.reason}")
                 case effects.Sync():
-                    said = f"{len(effect.assignments)} assignments of {effect.protocol_name}"
-                    self._observer.asked(member, "SyncGroup", said)
+                    detail = f"{len(effect.assignments)} assignments of {effect.protocol_name}"
+                    self._observer.asked(member, "SyncGroup", detail)
                 case effects.Heartbeat():
                     self._observer.asked(member, "Heartbeat", "")
                 case effects.Leave():
                     self._observer.asked(member, "LeaveGroup", effect.reason)
                 case ConsumerHeartbeat():
-                    said = f"epoch {effect.member_epoch}: {effect.cause}"
-                    self._observer.asked(member, "ConsumerGroupHeartbeat", said)
+                    detail = f"epoch {effect.member_epoch}: {effect.cause}"
+                    self._observer.asked(member, "ConsumerGroupHeartbeat", detail)
                 case effects.RunCallback():
                     member.cause = effect.cause
 
     def membership_ended(self, membership: MembershipView) -> None:
-        """Tell that a membership is over."""
+        """Report that a membership is over."""
         member = self.members.get(membership)
-        if member is not None and not self._is_over:
+        if member is not None:
             failure = membership.failure
             self._end(member, "closed" if failure is None else f"failed: {failure.code.name}: {failure.text}")
 
     # -- callbacks
 
     def callback_began(self, membership: MembershipView, callback: effects.Callback, partitions: Partitions) -> None:
-        """Tell it, with the cause that the member gave."""
-        if not self._is_over:
-            member = self._member(membership)
-            self._observer.callback_began(member, callback, partitions, member.cause)
-            if callback is effects.Callback.ASSIGNED:
-                self._own(member, member.membership.assignment)
+        """Report a callback, with the cause that the member gave."""
+        member = self._member(membership)
+        self._observer.callback_began(member, callback, partitions, member.cause)
+        if callback is effects.Callback.ASSIGNED:
+            self._own(member, member.membership.assignment)
 
     def callback_ended(
         self,
@@ -149,60 +144,53 @@ class Watching(ClientObserver):
         partitions: Partitions,
         error: BaseException | None,
     ) -> None:
-        """Tell it."""
-        if not self._is_over:
-            raised = None if error is None else f"{type(error).__name__}: {error}"
-            self._observer.callback_ended(self._member(membership), callback, partitions, raised)
+        """Report its end."""
+        raised = None if error is None else f"{type(error).__name__}: {error}"
+        self._observer.callback_ended(self._member(membership), callback, partitions, raised)
 
     # -- offsets and records
 
     def commit_sent(self, membership: MembershipView, offsets: Mapping[TopicPartition, int]) -> Answer:
-        """Tell of a commit, and then of its answer."""
+        """Report a commit, and then its response."""
         member = self._member(membership)
         number = member.commits = member.commits + 1
-        if not self._is_over:
-            self._observer.commit_sent(member, number, offsets)
+        self._observer.commit_sent(member, number, offsets)
 
         def answered(errors: Mapping[TopicPartition, ErrorCode]) -> None:
-            if not self._is_over:
-                self._observer.commit_answered(member, number, offsets, errors)
+            self._observer.commit_answered(member, number, offsets, errors)
 
         return answered
 
     def position_set(self, membership: MembershipView, partition: TopicPartition, offset: int, why: str) -> None:
-        """Tell it."""
-        if not self._is_over:
-            self._observer.position(self._member(membership), partition, offset, why)
+        """Report a position."""
+        self._observer.position(self._member(membership), partition, offset, why)
 
     def records_delivered(
         self, membership: MembershipView, partition: TopicPartition, first: int, next_offset: int
     ) -> None:
-        """Tell it."""
-        if not self._is_over:
-            self._observer.delivered(self._member(membership), partition, first, next_offset)
+        """Report records that were delivered."""
+        self._observer.delivered(self._member(membership), partition, first, next_offset)
 
     # -- the inside
 
-    def _member(self, membership: MembershipView) -> WatchedMember:
+    def _member(self, membership: MembershipView) -> ObservedMember:
         member = self.members.get(membership)
         if member is None:
             taken = {each.name for each in self.members.values()}
             numbers = (f"{self._name}.{number}" for number in range(2, len(taken) + 3))
             name = next(name for name in (self._name, *numbers) if name not in taken)
-            member = self.members[membership] = WatchedMember(name, membership)
-            self.has_begun = True
+            member = self.members[membership] = ObservedMember(name, membership)
+            self.has_begun = self.has_begun or not self._is_over
             self._observer.member_started(member)
         return member
 
-    def _own(self, member: WatchedMember, owned: Partitions) -> None:
+    def _own(self, member: ObservedMember, owned: Partitions) -> None:
         if owned != member.owned:
             member.owned = owned
             self._observer.owns(member, owned)
 
-    def _end(self, member: WatchedMember, how: str) -> None:
-        if member.owned:
-            member.owned = NOTHING
-            self._observer.owns(member, NOTHING)
+    def _end(self, member: ObservedMember, how: str) -> None:
+        self._own(member, NOTHING)
         del self.members[member.membership]
         self._observer.member_ended(member, how)
 

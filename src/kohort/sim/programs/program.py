@@ -17,7 +17,7 @@ from typing import Any
 from kohort.sim.kernel.host import Host
 from kohort.sim.kernel.network import Network
 from kohort.sim.kernel.world_observer import Observer
-from kohort.sim.programs.observed_members import Watching
+from kohort.sim.programs.observed_members import ObservedClient
 from kohort.sim.programs.virtual_loop import VirtualLoop
 
 GRACE_US = 30_000_000
@@ -47,14 +47,14 @@ class Program:
         self.name = name
         self.is_over = False
         self.is_stopping = False
-        self.watching = Watching(name, observer)
+        self.client = ObservedClient(name, observer)
         self.began_us = host.scheduler.now_us
         self._host = host
         self._network = network
         self._ended = ended
         host.boot()
         self.loop = VirtualLoop(host, network, random)
-        self.loop.surroundings.observer = self.watching
+        self.loop.surroundings.observer = self.client
         self.loop.surroundings.program = self
         context = copy_context()
         context.run(CURRENT.set, self)
@@ -106,6 +106,6 @@ class Program:
 
     def _end(self, how: str) -> None:
         self.is_over = True
-        self.watching.die(how)
+        self.client.die(how)
         self._network.close_all(self._host)
         self._host.kill()

@@ -25,8 +25,7 @@ from typing import Any, TypeVar, TypeVarTuple
 from kohort.sim.kernel.host import Host
 from kohort.sim.kernel.network import End, Network
 from kohort.sim.kernel.scheduler import Due
-from kohort.sim.programs.not_simulated import NotSimulated, refusals
-from kohort.sim.programs.random_source import Luck
+from kohort.sim.programs.random_source import NotSimulated, RandomSource, refusals
 from kohort.sim.programs.virtual_transport import VirtualTransport
 
 T = TypeVar("T")
@@ -93,7 +92,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def __init__(self, host: Host, network: Network, random: Random) -> None:
         super().__init__()
         self.host = host
-        self.surroundings = Luck(host, random)
+        self.surroundings = RandomSource(host, random)
         self.on_error: Callable[[dict[str, Any]], None] | None = None
         """Told of exceptions that no task took, beside the loop's exception handler."""
         self._network = network

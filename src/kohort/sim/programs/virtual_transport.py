@@ -8,13 +8,11 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
 
+from kohort.sim.kernel.host import Host
 from kohort.sim.kernel.network import Address, End
-
-if TYPE_CHECKING:
-    from kohort.sim.programs.virtual_loop import VirtualLoop
 
 HIGH_WATER_BYTES = 64 << 10
 LOOK_AGAIN_US = 10_000
@@ -23,10 +21,22 @@ LOOK_AGAIN_US = 10_000
 _ENDED = {"closed by the peer": 0, "timed out": errno.ETIMEDOUT}
 
 
-class VirtualTransport(asyncio.Transport):
-    """Stands between one end of a simulated connection and a protocol."""
+class HostLoop(Protocol):
+    """The event loop of a process on a simulated host."""
 
-    def __init__(self, loop: VirtualLoop, end: End, address: Address, protocol: asyncio.BaseProtocol) -> None:
+    host: Host
+
+    def call_soon(self, callback: Callable[..., object], *args: Any) -> object:
+        """Call as soon as what is ready now has run."""
+
+    def enter(self, callback: Callable[..., object], *arguments: Any) -> None:
+        """Run a callback that an action of the host brings, and all that is ready then."""
+
+
+class VirtualTransport(asyncio.Transport):
+    """Transport between one end of a simulated connection and a protocol."""
+
+    def __init__(self, loop: HostLoop, end: End, address: Address, protocol: asyncio.BaseProtocol) -> None:
         peer = {"peername": address, "sockname": (loop.host.name, 32_768 + end.number % 28_000)}
         super().__init__(peer)
         self._loop = loop

@@ -94,7 +94,7 @@ class Seat:
     def behave(self) -> None:
         """Have the member's user make no more mistakes."""
         if self.peer is not None:
-            self.peer.config = replace(self.peer.config, overrun=0.0, raising=0.0, rejoins=0.0)
+            self.peer.reconfigure(overrun=0.0, raising=0.0, rejoins=0.0)
 
 
 class Stage:

@@ -8,7 +8,7 @@ from kohort.group.invariants import CONVERGES_AFTER_HEALING
 from kohort.member.effects import Callback
 from kohort.model.assignment import Partitions
 from kohort.sim.kernel.world_observer import Observer, SeenMember
-from kohort.sim.programs.observed_members import WatchedMember
+from kohort.sim.programs.observed_members import ObservedMember
 from kohort.sim.scenario.world_plan import SECOND_US, Plan
 from kohort.sim.users.instance import Instance
 from kohort.sim.users.program_convergence import members_of
@@ -116,15 +116,15 @@ class ByHand(Driven):
 
     # -- the inside
 
-    def _session_s(self, members: list[WatchedMember]) -> float:
+    def _session_s(self, members: list[ObservedMember]) -> float:
         classic = max(
             (each.membership.config.session_timeout_ms for each in members if each.kind != "consumer"), default=0
         )
         native = int(dict(self._plan.settings).get("group.consumer.session.timeout.ms", "45000"))
         return max(classic, native if any(each.kind == "consumer" for each in members) else 0) / 1000
 
-    def _members_of(self, instance: Instance) -> list[WatchedMember]:
-        return [] if instance.program is None else list(instance.program.watching.members.values())
+    def _members_of(self, instance: Instance) -> list[ObservedMember]:
+        return [] if instance.program is None else list(instance.program.client.members.values())
 
     def _chosen(self, instance: Instance | None) -> Instance:
         chosen = instance or next((each for each in self._stage.instances if each.is_up), None)

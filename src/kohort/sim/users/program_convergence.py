@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kohort.model.ids import TopicPartition
-from kohort.sim.programs.observed_members import WatchedMember
+from kohort.sim.programs.observed_members import ObservedMember
 from kohort.sim.scenario.world_plan import SECOND_US
 from kohort.sim.swarm.convergence import Census
 from kohort.sim.trace import show_partitions
@@ -21,11 +21,11 @@ START_US = 10 * SECOND_US
 """How long a client may look for the cluster before it gives up or has begun."""
 
 
-def members_of(stage: UserStage) -> Iterator[WatchedMember]:
+def members_of(stage: UserStage) -> Iterator[ObservedMember]:
     """Yield the members that live."""
     for instance in stage.instances:
         if instance.program is not None and instance.is_running:
-            yield from instance.program.watching.members.values()
+            yield from instance.program.client.members.values()
 
 
 def lack(stage: UserStage, census: Census, effects: EffectChecker) -> str | None:
@@ -65,10 +65,10 @@ def lack(stage: UserStage, census: Census, effects: EffectChecker) -> str | None
 def _is_about_to_join(stage: UserStage, instance: Instance) -> bool:
     """Return whether a process that has no member yet can be expected to have one."""
     program = instance.program
-    if program is None or program.watching.has_begun:
+    if program is None or program.client.has_begun:
         return False
     is_young = stage.scheduler.now_us - program.began_us < START_US
-    return is_young or any(each.watching.has_begun for other in stage.instances for each in other.programs)
+    return is_young or any(each.client.has_begun for other in stage.instances for each in other.programs)
 
 
 def _unread(stage: UserStage, census: Census, owners: dict[tuple[str, TopicPartition], str]) -> str | None:

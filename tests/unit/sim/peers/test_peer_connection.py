@@ -9,7 +9,7 @@ from kohort.model.errors import ErrorCode
 from kohort.sim.kernel.host import Host
 from kohort.sim.kernel.network import End, Network
 from kohort.sim.kernel.scheduler import Scheduler
-from kohort.sim.peers.peer_connection import CONNECT_US, Lane
+from kohort.sim.peers.peer_connection import CONNECT_US, Connection
 
 ADDRESS = ("n1", 9092)
 SECOND_US = 1_000_000
@@ -21,7 +21,7 @@ def request(name: bytes) -> bytes:
 
 
 class Wire:
-    """A lane, and a server that answers each request with its name when it is told to."""
+    """A connection, and a server that answers each request with its name when it is told to."""
 
     def __init__(self) -> None:
         self.scheduler = Scheduler()
@@ -33,7 +33,7 @@ class Wire:
         self.ends: list[End] = []
         self.losses = 0
         self.is_silent = False
-        self.lane = Lane(self.client, self.network, lambda: ADDRESS, self.lose)
+        self.connection = Connection(self.client, self.network, lambda: ADDRESS, self.lose)
 
     def lose(self) -> None:
         self.losses += 1
@@ -58,7 +58,7 @@ class Wire:
         def answered(code: ErrorCode, message: Any) -> None:
             self.answers.append((name, code.name if message is None else message.decode()))
 
-        self.lane.ask(request(name.encode()), lambda frame: frame[4:], answered, timeout_ms)
+        self.connection.send(request(name.encode()), lambda frame: frame[4:], answered, timeout_ms)
 
     def pass_s(self, seconds: float) -> None:
         self.scheduler.run_until(self.scheduler.now_us + int(seconds * SECOND_US))
@@ -113,7 +113,7 @@ def test_who_drops_a_connection_is_told_of_it_later_and_not_from_inside() -> Non
     wire.is_silent = True
     wire.ask("first")
     wire.pass_s(0.1)
-    wire.lane.drop()
+    wire.connection.drop()
     assert wire.answers == []
     wire.ask("second")
     wire.is_silent = False
@@ -121,10 +121,10 @@ def test_who_drops_a_connection_is_told_of_it_later_and_not_from_inside() -> Non
     assert wire.answers == [("first", "NETWORK_EXCEPTION"), ("second", "second")]
 
 
-def test_a_lane_that_is_closed_tells_nobody_anything() -> None:
+def test_a_connection_that_is_closed_tells_nobody_anything() -> None:
     wire = Wire()
     wire.ask("first")
-    wire.lane.close()
+    wire.connection.close()
     wire.pass_s(10)
     assert wire.answers == []
     assert wire.asked == []
@@ -132,7 +132,7 @@ def test_a_lane_that_is_closed_tells_nobody_anything() -> None:
 
 def test_an_opening_goes_first_on_each_connection_and_its_answer_is_nobodys() -> None:
     wire = Wire()
-    wire.lane.opening = request(b"opening")
+    wire.connection.opening = request(b"opening")
     wire.ask("first")
     wire.pass_s(1)
     assert wire.asked == [b"opening", b"first"]
