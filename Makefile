@@ -13,7 +13,7 @@ help: ## show this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 demo: .venv/demo ## real flights through our broker and group into Spark, one worker killed on the way
-	$(BIN)/kohort demo
+	$(BIN)/python -m demo
 
 test: check ## everything a change must pass
 	$(BIN)/python -m pytest -q -n 2 -m "not interop" --ignore=tests/unit --ignore=tests/tidy --ignore=tests/interop
