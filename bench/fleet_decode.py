@@ -23,7 +23,7 @@ DUMP = "org.apache.kafka.tools.DumpLogSegments"
 OURS = """
 import sys, time
 from kohort.fleet import bronze
-from kohort.fleet.bronze.tasks import rows_of
+from kohort.fleet.bronze.bronze_reader import rows_of
 from kohort.fleet.inputs import parse_inputs
 
 def decode(folder):

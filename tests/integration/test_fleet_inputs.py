@@ -13,7 +13,7 @@ pytest.importorskip("numba")
 pytest.importorskip("pyspark")
 
 from kohort.fleet import bronze
-from kohort.fleet.bronze.tasks import rows_of
+from kohort.fleet.bronze.bronze_reader import rows_of
 from kohort.fleet.inputs import parse_inputs
 
 
@@ -30,14 +30,14 @@ def test_a_cluster_is_read_in_ranges_from_where_the_last_run_ended() -> None:
             for offset in (1, 2):
                 admin.reset_offsets("g", {TopicPartition("t", 0): offset})
         inputs = parse_inputs([f"here={broker.bootstrap_servers}"])
-        (piece,) = bronze.plan(inputs, {})
-        rows = [row for batch in rows_of(piece) for row in batch.to_pylist()]
-        assert [row["offset"] for row in rows if row["next_offset"] is None] == list(range(piece.stop))
+        (split,) = bronze.plan(inputs, {})
+        rows = [row for batch in rows_of(split) for row in batch.to_pylist()]
+        assert [row["offset"] for row in rows if row["next_offset"] is None] == list(range(split.stop))
         assert {row["group"] for row in rows if row["next_offset"] is None} == {"g"}
-        assert rows[-1]["next_offset"] == piece.stop
-        (tail,) = bronze.plan(inputs, {"here": {piece.partition: 1}})
-        assert (tail.start, tail.stop) == (1, piece.stop)
-        assert bronze.plan(inputs, {"here": {piece.partition: piece.stop}}) == []
+        assert rows[-1]["next_offset"] == split.stop
+        (tail,) = bronze.plan(inputs, {"here": {split.partition: 1}})
+        assert (tail.start, tail.stop) == (1, split.stop)
+        assert bronze.plan(inputs, {"here": {split.partition: split.stop}}) == []
 
 
 def test_a_cluster_that_is_not_there_is_told_before_anything_is_read() -> None:

@@ -23,8 +23,9 @@ from interop.waiting import eventually
 
 from interop import jars
 from kohort.fleet import bronze
-from kohort.fleet.bronze.tasks import rows_of
-from kohort.fleet.inputs import parse_inputs, text_files
+from kohort.fleet.bronze.bronze_reader import rows_of
+from kohort.fleet.inputs import parse_inputs
+from kohort.fleet.inputs.input_splits import text_splits
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("numba")
@@ -76,8 +77,8 @@ class LoggedKafka(ApacheKafka):
 
 
 def rows_from(*given: str) -> list[dict[str, Any]]:
-    pieces = bronze.plan(parse_inputs(given), {})
-    rows: list[dict[str, Any]] = [row for piece in pieces for batch in rows_of(piece) for row in batch.to_pylist()]
+    splits = bronze.plan(parse_inputs(given), {})
+    rows: list[dict[str, Any]] = [row for split in splits for batch in rows_of(split) for row in batch.to_pylist()]
     return rows
 
 
@@ -282,7 +283,7 @@ def test_commits_say_what_was_committed_and_how_their_transactions_ended(stored:
 def test_the_brokers_log_says_who_came_and_went_and_why(left: Left) -> None:
     (given,) = parse_inputs([f"a={left.broker_log}"])
     assert given.kind == "broker_log"
-    rows = [row for piece in text_files.plan(given, {}) for batch in rows_of(piece) for row in batch.to_pylist()]
+    rows = [row for split in text_splits(given, {}) for batch in rows_of(split) for row in batch.to_pylist()]
     seen = {(row["group"], row["change"]) for row in rows}
     for group in ("eager grün", "transactional"):
         assert {(group, "joined"), (group, "rebalance"), (group, "generation"), (group, "emptied")} <= seen, group

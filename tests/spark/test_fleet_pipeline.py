@@ -15,10 +15,10 @@ from tests.spark.uncompiled import uncompiled
 from tests.unit.fleet.written_group import START, TOPIC, Written
 
 from kohort.fleet import pipeline
-from kohort.fleet.bronze.bronze_writer import Read
-from kohort.fleet.decode.columns import schema
+from kohort.fleet.bronze.bronze_writer import InputRows
 from kohort.fleet.schema import (
     COUNTS,
+    DECODED,
     EVENTS,
     FINDINGS,
     GROUP_HOURS,
@@ -49,7 +49,7 @@ def row(offset: int, at_ms: int, **said) -> dict:
     """Return a row of `bronze.read`."""
     place = {"source": "cluster", "partition": 7, "offset": offset, "at_ms": at_ms, "group": "orders"}
     day = at_ms // 86_400_000
-    return dict.fromkeys(schema().names) | place | {"day": day, "bucket": 7, "tombstone": False} | said
+    return dict.fromkeys(DECODED.names) | place | {"day": day, "bucket": 7, "tombstone": False} | said
 
 
 def commit(offset: int, at_ms: int, committed: int, **said) -> dict:
@@ -86,21 +86,21 @@ def a_log() -> list[dict]:
     ]
     rows = [each | {"offset": offset} for offset, each in enumerate([*opened, *a_life(), *ended])]
     torn = {"source": "cluster", "file": "x.log", "reason": "torn", "position": 3}
-    return [*rows, dict.fromkeys(schema().names) | torn]
+    return [*rows, dict.fromkeys(DECODED.names) | torn]
 
 
 def reader(rows: list[dict], line: str):
     """Return what reads these rows, from the positions on that are given, and a broker's log of one line."""
 
-    def read(spark, _, positions) -> Read:
+    def read(spark, _, positions) -> InputRows:
         start = positions.get("cluster", {}).get(7, 0)
         wanted = [each for each in rows if each["offset"] is None or each["offset"] >= start]
         stop = max((each["offset"] for each in wanted if each["offset"] is not None), default=start - 1) + 1
-        end = dict.fromkeys(schema().names) | {"source": "cluster", "partition": 7, "next_offset": stop}
-        frame = spark.createDataFrame(pa.Table.from_pylist([*wanted, end], schema=schema()))
+        end = dict.fromkeys(DECODED.names) | {"source": "cluster", "partition": 7, "next_offset": stop}
+        frame = spark.createDataFrame(pa.Table.from_pylist([*wanted, end], schema=DECODED.arrow()))
         said = {"source": "cluster", "file": "server.log", "position": 0, "at_ms": START, "text": line}
         lines = spark.createDataFrame([tuple(said.get(name) for name in STATE_CHANGES.names)], STATE_CHANGES.ddl)
-        return Read(frame, None, ((STATE_CHANGES, lines),))
+        return InputRows(frame, None, ((STATE_CHANGES, lines),))
 
     return read
 

@@ -11,9 +11,8 @@ from tests.spark.uncompiled import uncompiled
 
 from kohort.fleet.report.fleet_report import HOUR_MS, FleetReport, GroupKey, Limits, Span
 from kohort.fleet.report.page import page
-from kohort.fleet.report.report_json import document
 from kohort.fleet.report.report_queries import Frames, gather
-from kohort.fleet.report.summary import headline, points
+from kohort.fleet.report.summary import document, headline, points
 from kohort.fleet.schema import COUNTS, EVENTS, FINDINGS, GROUP_HOURS, GROUPS, OWNERSHIP, QUARANTINE, Table
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kohort.fleet.schema import GROUP_HOURS, GROUPS
-from kohort.fleet.silver.frames import is_commit
-from kohort.fleet.state_tables import STATE_COMMITS
+from kohort.fleet.schema import GROUP_HOURS, GROUPS, STATE_COMMITS
+from kohort.fleet.silver import is_commit
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -73,8 +72,7 @@ def hours(parts: DataFrame, known: DataFrame, lags: DataFrame | None) -> DataFra
         .withColumn("commit_rate", f.col("commits") / (HOUR_MS // 1000))
         .withColumn("unowned_partition_seconds", f.round("unowned_partition_seconds", 3))
     )
-    kinds = dict(column.split(" ", 1) for column in GROUP_HOURS.columns)
-    return rows.select(*(f.col(name).cast(kinds[name]) for name in GROUP_HOURS.names))
+    return rows.select(*(f.col(name).cast(kind) for name, kind in GROUP_HOURS.types.items()))
 
 
 def last_commits(records: DataFrame, known: DataFrame) -> DataFrame:
@@ -159,5 +157,4 @@ def groups(states: DataFrame, lagged: DataFrame) -> DataFrame:
     rows = states.join(committed, ["source", "group"], "left").withColumn(
         "committed_partitions", f.coalesce("committed_partitions", f.lit(0))
     )
-    kinds = dict(column.split(" ", 1) for column in GROUPS.columns)
-    return rows.select(*(f.col(name).cast(kinds[name]) for name in GROUPS.names))
+    return rows.select(*(f.col(name).cast(kind) for name, kind in GROUPS.types.items()))

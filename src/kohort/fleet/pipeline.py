@@ -14,16 +14,36 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kohort.fleet import gold, silver
-from kohort.fleet.bronze.bronze_writer import READ, Bronze, Positions, Read, names_of_topics, read_inputs, write_bronze
-from kohort.fleet.schema import EVENTS, FINDINGS, GROUP_HOURS, GROUPS, OWNERSHIP, RECORDS, TOPICS, Table
-from kohort.fleet.silver.rows import PARTS, struct_ddl
-from kohort.fleet.state_tables import STATE_COMMITS, STATE_GROUPS, STATE_OPEN, STATE_PENDING
+from kohort.fleet.bronze.bronze_writer import (
+    READ,
+    InputRows,
+    Positions,
+    StoredBronze,
+    names_of_topics,
+    read_inputs,
+    write_bronze,
+)
+from kohort.fleet.schema import (
+    EVENTS,
+    FINDINGS,
+    GROUP_HOURS,
+    GROUPS,
+    OWNERSHIP,
+    RECORDS,
+    STATE_COMMITS,
+    STATE_GROUPS,
+    STATE_OPEN,
+    STATE_PENDING,
+    TOPICS,
+    Table,
+)
+from kohort.fleet.silver import PARTS, struct_ddl
 from kohort.fleet.tables import Run, Tables, read_parts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-ReadBronze = Callable[["SparkSession", Sequence[Any], Positions], Read]
+ReadBronze = Callable[["SparkSession", Sequence[Any], Positions], InputRows]
 FindAll = Callable[["SparkSession", Run], "DataFrame"]
 """Makes the rows of findings from the tables as `Run.frame` gives them: those of this run included."""
 
@@ -106,7 +126,7 @@ def _findings() -> FindAll:
     return findings.find_all
 
 
-def _derive(spark: SparkSession, run: Run, bronze: Bronze, stage: _Stages) -> None:
+def _derive(spark: SparkSession, run: Run, bronze: StoredBronze, stage: _Stages) -> None:
     """Make silver and gold of the records that this run stored."""
     records = _with_outcomes(spark, run, has_open=bronze.has_open)
     states = run.frame(spark, STATE_GROUPS)

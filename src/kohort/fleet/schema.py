@@ -10,6 +10,7 @@ What `fields` of a bronze record holds is said in `FIELDS`, the events of silver
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -47,30 +48,36 @@ class Table:
         return ", ".join(self.columns)
 
     @property
+    def types(self) -> dict[str, str]:
+        """Return the types of the columns by name, as Spark's DDL."""
+        return dict(column.split(" ", 1) for column in self.columns)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Return the names of the columns."""
-        return tuple(column.split(" ", 1)[0] for column in self.columns)
+        return tuple(self.types)
 
     def arrow(self) -> pa.Schema:
         """Return the columns as an Arrow schema with the exact types that Spark expects of a Python function."""
-        import pyarrow as pa
+        return _arrow_schema(self.columns)
 
-        return pa.schema([(name, _arrow_type(kind)) for name, kind in (each.split(" ", 1) for each in self.columns)])
+
+@cache
+def _arrow_schema(columns: tuple[str, ...]) -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema([(name, _arrow_type(kind)) for name, kind in (each.split(" ", 1) for each in columns)])
+
+
+_ARROW_NAMES = {"int": "int32", "bigint": "int64", "boolean": "bool", "date": "date32"}
+"""Where Arrow's name of a type is not Spark's."""
 
 
 def _arrow_type(kind: str) -> pa.DataType:
     import pyarrow as pa
 
-    plain = {
-        "string": pa.string(),
-        "int": pa.int32(),
-        "bigint": pa.int64(),
-        "boolean": pa.bool_(),
-        "double": pa.float64(),
-        "date": pa.date32(),
-    }
-    if kind in plain:
-        return plain[kind]
+    if kind.isalpha():
+        return pa.type_for_alias(_ARROW_NAMES.get(kind, kind))
     if kind == EVIDENCE:
         parts = [("partition", pa.int32()), ("offset", pa.int64()), ("at_ms", pa.int64()), ("what", pa.string())]
         return pa.list_(pa.struct(parts))
@@ -121,6 +128,22 @@ something known are replaced by it:
 - type 5: `classicMemberMetadata.supportedProtocols[].metadata` likewise as a subscription.
 Our own tag of type 2 is `awaitsSync`: true of a generation that formed and has no assignment yet.
 """
+
+DECODED = Table(
+    "state",
+    "decoded",
+    (
+        *RECORDS.columns,
+        "file string",
+        "position bigint",
+        "reason string",
+        "sample string",
+        "next_offset bigint",
+    ),
+)
+"""The frame that decoding yields: three tables in one. A row with a `reason` belongs to the quarantine, one with a
+`next_offset` is the position reached in a partition, all others are records. A transaction marker is a row without a
+record type; later runs match it with the transaction's commits."""
 
 QUARANTINE = Table(
     "bronze",
@@ -388,3 +411,66 @@ FINDINGS = Table(
 
 TABLES = (RECORDS, QUARANTINE, COUNTS, TOPICS, METRICS, STATE_CHANGES, EVENTS, OWNERSHIP, GROUP_HOURS, GROUPS, FINDINGS)
 """What people read."""
+
+
+STATE_GROUPS = Table(
+    "state",
+    "groups",
+    (
+        "source string",
+        "group string",
+        "partition int",
+        "bucket int",
+        "kind string",
+        "state string",
+        "epoch int",
+        "members int",
+        "static_members int",
+        "partitions int",
+        "topics array<string>",
+        "strategy string",
+        "protocol string",
+        "supported_protocols array<string>",
+        "embedded_versions array<int>",
+        "has_user_data boolean",
+        "client_ids array<string>",
+        "hosts array<string>",
+        "largest_share int",
+        "smallest_share int",
+        "idle_members int",
+        "emptied_ms bigint",
+        "running_since_ms bigint",
+        "first_seen_ms bigint",
+        "last_seen_ms bigint",
+        "records bigint",
+        "rebalances int",
+        "last_offset bigint",
+        "folded string",  # what the next run goes on with
+    ),
+)
+"""What was folded of each group; all groups, written anew by each run."""
+
+STATE_COMMITS = Table(
+    "state",
+    "commits",
+    (
+        "source string",
+        "group string",
+        "topic string",
+        "topic_partition int",
+        "offset bigint",
+        "at_ms bigint",
+        "committed_offset bigint",  # null of a tombstone
+        "commit_at_ms bigint",
+        "expire_at_ms bigint",
+        "first_ms bigint",
+        "bucket int",
+    ),
+)
+"""The last commit of each partition of each group."""
+
+STATE_OPEN = Table("state", "open_ownership", OWNERSHIP.columns)
+"""Who owns what now: the rows of `ownership` that have not ended; `silver.ownership` reads both."""
+
+STATE_PENDING = Table("state", "pending_commits", RECORDS.columns)
+"""Commits of transactions whose end had not been read: they count once it is."""

@@ -18,8 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kohort.fleet.schema import OWNERSHIP, Table
-from kohort.fleet.state_tables import STATE_OPEN
+from kohort.fleet.schema import OWNERSHIP, STATE_OPEN, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa

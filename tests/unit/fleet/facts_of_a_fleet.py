@@ -19,9 +19,8 @@ from kohort.fleet.findings.unloadable_log import Row, find
 from kohort.fleet.fold.fold import COMMITS, fold
 from kohort.fleet.fold.folded_group import Group
 from kohort.fleet.fold.folded_group import Record as Folded
-from kohort.fleet.log_check.checked_files import segments_of
-from kohort.fleet.log_check.steps import step_of
-from kohort.fleet.silver.rows import Found
+from kohort.fleet.log_check.checked_files import segments_of, step_of
+from kohort.fleet.silver import Found
 from kohort.group.events import OffsetCommitted
 from kohort.log.offsets_topic import Replay
 from kohort.wire.record_batches import ControlType, Record, control_type, decode_batch, iter_batches

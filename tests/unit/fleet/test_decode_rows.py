@@ -27,7 +27,7 @@ from tests.unit.fleet.written_log import (
 
 from kohort.fleet.decode.quarantine import MOST_OF_A_REASON, MOST_REASONS, Fault, Quarantine
 from kohort.fleet.decode.value_json import kinds, value_class
-from kohort.fleet.inputs.dump_values import value_bytes
+from kohort.fleet.inputs.kafka_dump import value_bytes
 from kohort.model.assignment import Assignment
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription

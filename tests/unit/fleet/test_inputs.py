@@ -14,12 +14,11 @@ from kohort.client.cluster.list_offsets import OffsetAndTimestamp
 from kohort.client.cluster.metadata import PartitionView, TopicView
 from kohort.client.errors import PartitionErrors, UnknownPartition, UnknownTopic
 from kohort.fleet import bronze
-from kohort.fleet.bronze.tasks import rows_of
-from kohort.fleet.inputs import WrongInput, parse_inputs, text_files
-from kohort.fleet.inputs import cluster_input as cluster_input
+from kohort.fleet.bronze.bronze_reader import rows_of
+from kohort.fleet.inputs import WrongInput, cluster_input, parse_inputs
 from kohort.fleet.inputs.broker_log import state_change
 from kohort.fleet.inputs.export_lines import export_lines
-from kohort.fleet.inputs.input_splits import Piece, from_json, packed, to_json
+from kohort.fleet.inputs.input_splits import Split, from_json, packed, text_splits, to_json
 from kohort.fleet.inputs.member_metrics import measurements
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
@@ -68,8 +67,8 @@ def write(folder: Path, partition: int, content: bytes, first_offset: int = 0) -
 
 
 def rows_from(*given: str, since=None) -> list[dict]:
-    pieces = bronze.plan(parse_inputs(given), since or {})
-    batches = [batch for piece in pieces for batch in rows_of(piece)]
+    splits = bronze.plan(parse_inputs(given), since or {})
+    batches = [batch for split in splits for batch in rows_of(split)]
     return pa.Table.from_batches(batches).to_pylist() if batches else []
 
 
@@ -143,7 +142,7 @@ def test_segments_that_end_before_what_is_wanted_are_not_opened(tmp_path):
             tmp_path, 0, batch_of([(commit_key("g", "t", number), COMMIT_VALUE) for number in range(3)], first), first
         )
     inputs = parse_inputs([f"a={tmp_path}"])
-    names = [[Path(piece.where).stem for piece in bronze.plan(inputs, {"a": {0: start}})] for start in (0, 2, 3, 8, 9)]
+    names = [[Path(split.where).stem for split in bronze.plan(inputs, {"a": {0: start}})] for start in (0, 2, 3, 8, 9)]
     assert [[int(each) for each in found] for found in names] == [[0, 3, 6], [0, 3, 6], [3, 6], [6], [6]]
     rows = rows_from(f"a={tmp_path}", since={"a": {0: 7}})
     assert [row["offset"] for row in records(rows)] == [7, 8]
@@ -152,9 +151,9 @@ def test_segments_that_end_before_what_is_wanted_are_not_opened(tmp_path):
 
 def test_a_file_that_is_gone_when_it_is_read_is_a_fault(tmp_path):
     file = write(tmp_path, 0, COMMITS)
-    (piece,) = bronze.plan(parse_inputs([str(tmp_path)]), {})
+    (split,) = bronze.plan(parse_inputs([str(tmp_path)]), {})
     file.unlink()
-    fault, end = pa.Table.from_batches(list(rows_of(piece))).to_pylist()
+    fault, end = pa.Table.from_batches(list(rows_of(split))).to_pylist()
     assert "cannot be read" in fault["reason"]
     assert end["next_offset"] == 0
 
@@ -163,9 +162,9 @@ def test_small_files_share_a_task_and_large_ones_do_not(tmp_path):
     for partition in range(4):
         write(tmp_path, partition, COMMITS if partition else COMMITS * 4000)
     tasks = packed(bronze.plan(parse_inputs([str(tmp_path)]), {}), 1 << 20)
-    assert [[piece.partition for piece in task] for task in tasks] == [[0, 1, 2, 3]]
+    assert [[split.partition for split in task] for task in tasks] == [[0, 1, 2, 3]]
     tasks = packed(bronze.plan(parse_inputs([str(tmp_path)]), {}), 1 << 18)
-    assert [[piece.partition for piece in task] for task in tasks] == [[0], [1, 2, 3]]
+    assert [[split.partition for split in task] for task in tasks] == [[0], [1, 2, 3]]
     assert from_json(to_json(tasks)) == tasks
 
 
@@ -314,8 +313,8 @@ def test_a_topic_that_cannot_tell_its_end_keeps_no_other_from_it():
 
 
 def test_a_partition_that_nobody_leads_is_put_aside_and_asked_for_again():
-    piece = Piece("cluster", "a", "nowhere:1", 3, 40, cluster_input.UNLED)
-    fault, end = pa.Table.from_batches(list(rows_of(piece))).to_pylist()
+    split = Split("cluster", "a", "nowhere:1", 3, 40, cluster_input.UNLED)
+    fault, end = pa.Table.from_batches(list(rows_of(split))).to_pylist()
     assert (fault["partition"], fault["offset"], fault["reason"][:26]) == (3, 40, "no broker leads this parti")
     assert end["next_offset"] == 40
 
@@ -424,8 +423,8 @@ def test_what_no_table_can_hold_is_no_measurement_and_no_change(tmp_path):
         f"f 1 {10**15}\n"
     )
     (given,) = parse_inputs([str(tmp_path / "m.json")])
-    (piece,) = text_files.plan(given, {})
-    rows = pa.Table.from_batches(list(rows_of(piece))).to_pylist()
+    (split,) = text_splits(given, {})
+    rows = pa.Table.from_batches(list(rows_of(split))).to_pylist()
     assert [row["metric"] for row in rows] == ["a", "c", "d", "\\ud800", "f"]
     line = "[2026-11-21 20:08:10,123] INFO Group g with generation 99999999999 is now empty (x.Y)"
     assert state_change(line) is None
@@ -437,8 +436,8 @@ def test_files_of_metrics_and_logs_fill_tables_of_their_own(tmp_path):
         "[2026-11-21 20:08:10,123] INFO Group g with generation 7 is now empty (x.Y)\n"
     )
     for given in parse_inputs([f"a={tmp_path}"]):
-        pieces = text_files.plan(given, {})
-        (row,) = pa.Table.from_batches([batch for piece in pieces for batch in rows_of(piece)]).to_pylist()
+        splits = text_splits(given, {})
+        (row,) = pa.Table.from_batches([batch for split in splits for batch in rows_of(split)]).to_pylist()
         assert (row["source"], row["group"]) == ("a", "g")
 
 
@@ -449,14 +448,14 @@ def test_a_partition_that_two_brokers_have_is_read_once(tmp_path):
             write(tmp_path / broker, 1, COMMITS, first_offset=offset)
     write(tmp_path / "one", 4, COMMITS)
     inputs = parse_inputs([f"a={tmp_path / 'one'}", f"a={tmp_path / 'two'}", f"b={tmp_path / 'one'}"])
-    found = [(piece.source, piece.partition, Path(piece.where).parts[-3]) for piece in bronze.plan(inputs, {})]
+    found = [(split.source, split.partition, Path(split.where).parts[-3]) for split in bronze.plan(inputs, {})]
     assert found == [("a", 4, "one"), ("a", 1, "two"), ("a", 1, "two"), ("b", 1, "one"), ("b", 4, "one")]
 
 
 def test_a_file_that_is_named_twice_is_read_once(tmp_path):
     file = write(tmp_path, 1, COMMITS)
     inputs = parse_inputs([f"a={each}" for each in (tmp_path, file.parent, file, file)] + [f"b={file}"])
-    assert [(piece.source, piece.where) for piece in bronze.plan(inputs, {})] == [("a", str(file)), ("b", str(file))]
+    assert [(split.source, split.where) for split in bronze.plan(inputs, {})] == [("a", str(file)), ("b", str(file))]
 
 
 def test_segments_that_came_since_a_directory_was_named_are_read_too(tmp_path):
@@ -464,7 +463,7 @@ def test_segments_that_came_since_a_directory_was_named_are_read_too(tmp_path):
     inputs = parse_inputs([f"a={tmp_path}"])
     write(tmp_path, 2, COMMITS)
     write(tmp_path, 1, COMMITS, first_offset=3)
-    assert [(piece.partition, Path(piece.where).stem[-1]) for piece in bronze.plan(inputs, {})] == [
+    assert [(split.partition, Path(split.where).stem[-1]) for split in bronze.plan(inputs, {})] == [
         (1, "0"),
         (1, "3"),
         (2, "0"),

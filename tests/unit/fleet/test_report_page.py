@@ -14,7 +14,7 @@ from tests.unit.fleet.reports import HOSTILE, IMAGE, LONG, SCRIPT, TURNED, repor
 
 from kohort.fleet.report.fleet_report import HOUR_MS, FleetReport, columns_of
 from kohort.fleet.report.page import page
-from kohort.fleet.report.report_json import document
+from kohort.fleet.report.summary import document
 
 INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069\u2028\u2029\ufeff]")
 

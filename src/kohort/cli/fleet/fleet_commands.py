@@ -128,7 +128,7 @@ def run_report(args: argparse.Namespace) -> int:
     if out is not None:
         write_report(out, report, is_shown=args.open)
     if args.json:
-        from kohort.fleet.report.report_json import document
+        from kohort.fleet.report.summary import document
 
         output.put_json(document(report))
         return 0
@@ -151,7 +151,7 @@ def told_report(session: SparkSession, tables: Tables) -> FleetReport:
 def write_report(path: Path, report: FleetReport, *, is_shown: bool) -> None:
     """Write a report as what its name says, whole or not at all."""
     if path.suffix.lower() == ".json":
-        from kohort.fleet.report.report_json import document
+        from kohort.fleet.report.summary import document
 
         text = json.dumps(document(report), ensure_ascii=False, indent=1) + "\n"
     else:

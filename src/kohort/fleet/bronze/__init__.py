@@ -1,7 +1,7 @@
 """Bronze: `__consumer_offsets` as decoded by Spark's executors, and how a run stores it."""
 
 from kohort.fleet.bronze.bronze_reader import (
-    Bronze,
+    PlannedRead,
     ends,
     metrics,
     plan,
@@ -14,7 +14,7 @@ from kohort.fleet.bronze.bronze_reader import (
 )
 
 __all__ = [
-    "Bronze",
+    "PlannedRead",
     "ends",
     "metrics",
     "plan",

@@ -8,14 +8,15 @@ took away in between.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from kohort.fleet.inputs.input_splits import Input, Kind, Piece, Since, packed
-from kohort.fleet.schema import METRICS, QUARANTINE, RECORDS, STATE_CHANGES, TOPICS
+from kohort.fleet.inputs.input_splits import Input, Kind, Since, Split, from_json, packed, text_splits, to_json
+from kohort.fleet.schema import DECODED, METRICS, QUARANTINE, RECORDS, STATE_CHANGES, TOPICS, Table
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 TASK_BYTES: Final = 128 << 20
@@ -27,63 +28,73 @@ _LEAST_TASKS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Bronze:
+class PlannedRead:
     """What was planned: the frame that reads it when it is written, and in how many pieces, of which no bytes are 0."""
 
     rows: DataFrame
-    pieces: int
+    splits: int
     size: int
 
 
-def plan(inputs: Sequence[Input], since: Since) -> list[Piece]:
+def plan(inputs: Sequence[Input], since: Since) -> list[Split]:
     """Return what is to be read. Raises KafkaError when a cluster cannot say what it has."""
-    from kohort.fleet.inputs import cluster_input, segment_files, text_files
+    from kohort.fleet.inputs import cluster_input, segment_files
 
-    found: list[Piece] = []
+    found: list[Split] = []
     for given in inputs:
         if given.kind == "cluster":
             found += cluster_input.plan(given, since)
         elif given.kind == "segment":
             found += segment_files.plan(given, since)
         elif given.kind in ("dump", "export"):
-            found += text_files.plan(given, since)
+            found += text_splits(given, since)
     return segment_files.without_replicas(found)
 
 
-def read(spark: SparkSession, inputs: Sequence[Input], since: Since | None = None) -> Bronze:
+def read(spark: SparkSession, inputs: Sequence[Input], since: Since | None = None) -> PlannedRead:
     """Return the frame of what `inputs` have from the positions `since` on.
 
     Raises KafkaError when a cluster cannot say what it has; whatever else is wrong becomes rows of quarantine.
     """
-    pieces = plan(inputs, since or {})
-    return Bronze(_frame(spark, pieces, "records"), len(pieces), sum(piece.size for piece in pieces))
+    splits = plan(inputs, since or {})
+    return PlannedRead(_frame(spark, splits, DECODED.ddl), len(splits), sum(split.size for split in splits))
 
 
 def metrics(spark: SparkSession, inputs: Sequence[Input]) -> DataFrame:
-    """Return bronze `metrics` of the files that members' metrics were given in."""
-    return _of_kind(spark, inputs, "metrics")
+    """Return bronze `metrics` from the inputs that are metrics of members."""
+    return _of_kind(spark, inputs, "metrics", METRICS)
 
 
 def state_changes(spark: SparkSession, inputs: Sequence[Input]) -> DataFrame:
-    """Return bronze `state_changes` of the logs of brokers that were given."""
-    return _of_kind(spark, inputs, "broker_log")
+    """Return bronze `state_changes` from the inputs that are logs of brokers."""
+    return _of_kind(spark, inputs, "broker_log", STATE_CHANGES)
 
 
-def _of_kind(spark: SparkSession, inputs: Sequence[Input], kind: Kind) -> DataFrame:
-    from kohort.fleet.inputs import text_files
+def _of_kind(spark: SparkSession, inputs: Sequence[Input], kind: Kind, table: Table) -> DataFrame:
+    return _frame(
+        spark, [split for given in inputs if given.kind == kind for split in text_splits(given, {})], table.ddl
+    )
 
-    pieces = [piece for given in inputs if given.kind == kind for piece in text_files.plan(given, {})]
-    return _frame(spark, pieces, kind)
 
+def _frame(spark: SparkSession, splits: Sequence[Split], ddl: str) -> DataFrame:
+    """Return the lazy rows of pieces, each Spark task reading some of them.
 
-def _frame(spark: SparkSession, pieces: Sequence[Piece], kind: str) -> DataFrame:
-    from kohort.fleet.bronze.tasks import frame
-    from kohort.fleet.decode.columns import DDL
-
-    size = sum(piece.size for piece in pieces)
+    Reading raises KafkaError when a cluster stays unreachable.
+    """
+    size = sum(split.size for split in splits)
     cores = max(spark.sparkContext.defaultParallelism, _LEAST_TASKS)
-    tasks = packed(pieces, max(min(TASK_BYTES, size // cores), _LEAST_BYTES))
-    return frame(spark, tasks, {"metrics": METRICS.ddl, "broker_log": STATE_CHANGES.ddl}.get(kind, DDL))
+    tasks = packed(splits, max(min(TASK_BYTES, size // cores), _LEAST_BYTES))
+    if not tasks:
+        return spark.createDataFrame([], ddl)
+    encoded = to_json(tasks)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for split in from_json(encoded)[number]:
+                    yield from rows_of(split)
+
+    return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(run, ddl)
 
 
 def records(rows: DataFrame) -> DataFrame:
@@ -145,3 +156,18 @@ def topics(inputs: Sequence[Input], now_ms: int) -> list[dict[str, Any]]:
 
     asked = [(given.source, *each, now_ms) for given in inputs if given.kind == "cluster" for each in topics_of(given)]
     return [dict(zip(TOPICS.names, row, strict=True)) for row in asked]
+
+
+def rows_of(split: Split) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a piece: of `decode.columns.DDL`, or of the table that its kind fills."""
+    from kohort.fleet.inputs import broker_log, cluster_input, export_lines, kafka_dump, member_metrics, segment_files
+
+    read: dict[str, Callable[[Split], Iterator[pa.RecordBatch]]] = {
+        "segment": segment_files.read,
+        "cluster": cluster_input.read,
+        "dump": kafka_dump.read,
+        "export": export_lines.read,
+        "metrics": member_metrics.read,
+        "broker_log": broker_log.read,
+    }
+    return read[split.kind](split)

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from kohort.fleet.bronze.bronze_reader import metrics, read, state_changes, topics
 from kohort.fleet.bronze.record_tally import Tally, tally, tally_by_spark
-from kohort.fleet.schema import COUNTS, METRICS, QUARANTINE, RECORDS, STATE_CHANGES, TOPICS, Table
+from kohort.fleet.schema import COUNTS, DECODED, METRICS, QUARANTINE, RECORDS, STATE_CHANGES, TOPICS, Table
 from kohort.fleet.tables import Run, small_rows
 
 if TYPE_CHECKING:
@@ -27,12 +28,7 @@ READ = Table(
     "state",
     "read",
     (
-        *RECORDS.columns,
-        "file string",
-        "position bigint",
-        "reason string",
-        "sample string",
-        "next_offset bigint",
+        *DECODED.columns,
         "what string",
     ),
     ("what", "day", "bucket"),
@@ -40,7 +36,7 @@ READ = Table(
 """What a run read, until it is in its tables."""
 
 
-class Read(NamedTuple):
+class InputRows(NamedTuple):
     """What inputs yield: the rows of `bronze.read`, and what else is known of topics once the records are there."""
 
     rows: DataFrame
@@ -49,7 +45,7 @@ class Read(NamedTuple):
     """What others say of the groups: tables whose rows stand at a position of a file, and are taken up once."""
 
 
-class Bronze(NamedTuple):
+class StoredBronze(NamedTuple):
     """What a run stored of bronze."""
 
     records: int
@@ -63,21 +59,19 @@ class Bronze(NamedTuple):
     """Whether there are commits of a transaction whose end was not read."""
 
 
-def read_inputs(spark: SparkSession, inputs: Sequence[Any], positions: Positions) -> Read:
+def read_inputs(spark: SparkSession, inputs: Sequence[Any], positions: Positions) -> InputRows:
     """Return what is new in files and clusters. Raises KafkaError when a cluster cannot say what it has."""
-    from kohort.fleet import bronze
-
     kinds = {given.kind for given in inputs}
     told = []
     if "metrics" in kinds:
-        told.append((METRICS, bronze.metrics(spark, inputs)))
+        told.append((METRICS, metrics(spark, inputs)))
     if "broker_log" in kinds:
-        told.append((STATE_CHANGES, bronze.state_changes(spark, inputs)))
-    rows = bronze.read(spark, inputs, positions).rows
-    return Read(rows, lambda: bronze.topics(inputs, int(time.time() * 1000)), tuple(told))
+        told.append((STATE_CHANGES, state_changes(spark, inputs)))
+    rows = read(spark, inputs, positions).rows
+    return InputRows(rows, lambda: topics(inputs, int(time.time() * 1000)), tuple(told))
 
 
-def write_bronze(spark: SparkSession, run: Run, read: Read) -> Bronze:
+def write_bronze(spark: SparkSession, run: Run, read: InputRows) -> StoredBronze:
     """Store what was read, and return how much it was."""
     from pyspark.sql import functions as f
 
@@ -87,14 +81,14 @@ def write_bronze(spark: SparkSession, run: Run, read: Read) -> Bronze:
     refused = _put_into_quarantine(run)
     told = sum(_take_up(spark, run, table, rows) for table, rows in read.told)
     if not _move_records(run):
-        return Bronze(0, refused, told, positions, frozenset(), False)
+        return StoredBronze(0, refused, told, positions, frozenset(), False)
     files = sorted(run.directory(RECORDS).rglob("*.parquet"))
     is_small = sum(file.stat().st_size for file in files) <= TALLIED_HERE
     found = tally(files) if is_small else tally_by_spark(run.written(spark, RECORDS))
     counts = _count(found, run)
     _put_topics(run, [*found.topic_rows(), *(() if read.topics is None else read.topics())])
     dense = _dense(counts, run, positions)
-    return Bronze(sum(counts.values()), refused, told, positions, dense, found.has_open)
+    return StoredBronze(sum(counts.values()), refused, told, positions, dense, found.has_open)
 
 
 def _read(run: Run, what: str, *columns: str) -> list[tuple[Any, ...]]:

@@ -15,11 +15,10 @@ import pyarrow as pa
 
 from kohort.fleet.decode import record_scanner
 from kohort.fleet.decode.batch_scanner import AT, ATTRIBUTES, BASE, BASE_MS, CONTROL, EPOCH, PRODUCER
-from kohort.fleet.decode.columns import schema
 from kohort.fleet.decode.quarantine import Fault, Quarantine
 from kohort.fleet.decode.sound_batches import Chunk, Cutter, Outcomes, producers
 from kohort.fleet.decode.value_json import fields_of
-from kohort.fleet.schema import bucket_of
+from kohort.fleet.schema import DECODED, bucket_of
 from kohort.wire.codec import MalformedMessage
 
 np: Any = numpy
@@ -194,8 +193,8 @@ class Reader:
             "bucket": pa.repeat(pa.scalar(bucket_of(place.partition), pa.int32()), count),
             "file": pa.repeat(pa.scalar(place.file, pa.string()), count),
         }
-        arrays = [_array(given.get(field.name), field.type, count) for field in schema()]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema())
+        arrays = [_array(given.get(field.name), field.type, count) for field in DECODED.arrow()]
+        return pa.RecordBatch.from_arrays(arrays, schema=DECODED.arrow())
 
 
 def _array(values: Any, kind: pa.DataType, count: int) -> pa.Array:

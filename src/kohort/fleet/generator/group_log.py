@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from random import Random
 
-from kohort.fleet.generator.compaction_race import raced_pieces
 from kohort.fleet.generator.generated_commits import Batch, Committer, Span
 from kohort.fleet.generator.group_scenario import Commits, Story
 from kohort.fleet.generator.group_template import Copy, Template, make_template
 from kohort.fleet.generator.share_and_streams import Modern, played
-from kohort.fleet.generator.simulated_group import Scene
+from kohort.fleet.generator.simulated_group import Piece, Scene
+from kohort.fleet.log_check.checked_files import step_of
+from kohort.fleet.log_check.load_check import KAFKA_17306, LogCheck
 from kohort.group.consumer.events import ConsumerMemberStored
+from kohort.log.group_replay import raced
 from kohort.log.offsets_topic import Replay
 from kohort.model.ids import NO_TOPIC_ID
 from kohort.wire.record_batches import Record, encode_batch
@@ -132,3 +134,29 @@ def _joined(spans: list[Span]) -> list[Span]:
         else:
             found.append(span)
     return found
+
+
+def raced_pieces(pieces: Sequence[Piece], random: Random) -> list[Piece]:
+    """Return pieces from which the cleaner has taken records at such a moment that a released Kafka does not load."""
+    records = [record for piece in pieces for record in piece.records]
+    moments = list(range(1, len(records)))
+    random.shuffle(moments)
+    for read in moments:
+        left = raced(records, read)
+        if is_refused(left):
+            kept = {id(record) for record in left}
+            return [
+                replace(piece, records=tuple(record for record in piece.records if id(record) in kept))
+                for piece in pieces
+            ]
+    raise AssertionError("a cleaner finds a moment that is bad enough")
+
+
+def is_refused(records: Sequence[Record]) -> bool:
+    """Whether some released Kafka with consumer groups that are no preview stops at one of the records."""
+    check = LogCheck()
+    return any(
+        violation.demand is not KAFKA_17306
+        for offset, record in enumerate(records)
+        for violation in check.take(step_of(offset, record.timestamp_ms, record.key or b"", record.value))
+    )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from kohort.fleet.decode.quarantine import Fault
 from kohort.fleet.inputs.export_lines import lines_of
-from kohort.fleet.inputs.input_splits import Piece
+from kohort.fleet.inputs.input_splits import Split
 from kohort.fleet.schema import STATE_CHANGES
 
 if TYPE_CHECKING:
@@ -122,15 +122,15 @@ CHANGES: Final[tuple[tuple[str, re.Pattern[str]], ...]] = tuple(
 """What a line is about, and the sentence that says it, in the order in which they are tried."""
 
 
-def read(piece: Piece) -> Iterator[pa.RecordBatch]:
+def read(split: Split) -> Iterator[pa.RecordBatch]:
     """Yield rows of bronze `state_changes` from a broker's log."""
     import pyarrow as pa
 
     rows: list[dict[str, object]] = []
-    for position, line in lines_of(Path(piece.where)):
+    for position, line in lines_of(Path(split.where)):
         if isinstance(line, Fault) or not (row := state_change(line.decode("utf-8", "replace"))):
             continue
-        rows.append({"source": piece.source, "file": piece.where, "position": position, **row})
+        rows.append({"source": split.source, "file": split.where, "position": position, **row})
         if len(rows) == 10_000:
             yield pa.RecordBatch.from_pylist(rows, schema=STATE_CHANGES.arrow())
             rows.clear()

@@ -17,7 +17,7 @@ from kohort.client.errors import PartitionErrors, UnknownPartition, UnknownTopic
 from kohort.fleet.decode.decoded_rows import Place, Reader
 from kohort.fleet.decode.quarantine import Fault
 from kohort.fleet.decode.value_json import topic_id
-from kohort.fleet.inputs.input_splits import OFFSETS_TOPIC, Input, Piece, Since
+from kohort.fleet.inputs.input_splits import OFFSETS_TOPIC, Input, Since, Split
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.sync import Admin
@@ -40,7 +40,7 @@ def cluster_name(where: str, properties: Mapping[str, str]) -> str:
         return admin.describe_cluster().cluster_id or where
 
 
-def plan(given: Input, since: Since) -> list[Piece]:
+def plan(given: Input, since: Since) -> list[Split]:
     """Return the ranges of offsets that are there and wanted. Raises KafkaError when the cluster cannot say."""
     (where,) = given.where
     with _admin(where, given.properties) as admin:
@@ -54,8 +54,8 @@ def plan(given: Input, since: Since) -> list[Piece]:
         firsts = admin.list_offsets(dict.fromkeys(partitions, EARLIEST))
         ends = admin.list_offsets(dict.fromkeys(partitions, LATEST))
     known = since.get(given.source, {})
-    pieces = [
-        Piece("cluster", given.source, where, number, known.get(number, 0), UNLED, properties=given.properties)
+    splits = [
+        Split("cluster", given.source, where, number, known.get(number, 0), UNLED, properties=given.properties)
         for number in numbers
         if number not in led
     ]
@@ -67,37 +67,37 @@ def plan(given: Input, since: Since) -> list[Piece]:
         for start in range(begin, end.offset, OFFSETS_OF_A_PIECE):
             stop = min(start + OFFSETS_OF_A_PIECE, end.offset)
             size = (stop - start) * _BYTES_OF_AN_OFFSET
-            pieces.append(
-                Piece(
+            splits.append(
+                Split(
                     "cluster", given.source, where, partition.partition, start, stop, size, properties=given.properties
                 )
             )
-    return pieces
+    return splits
 
 
-def read(piece: Piece) -> Iterator[pa.RecordBatch]:
+def read(split: Split) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a range. Raises KafkaError when the cluster stays out of reach."""
-    partition = TopicPartition(OFFSETS_TOPIC, piece.partition)
-    place = Place(piece.source, piece.partition, f"{partition} of {piece.where}")
-    reader = Reader(place, (piece.start, piece.stop), position=None)
-    if piece.stop == UNLED:
-        reader.refuse(Fault("no broker leads this partition, so that nothing of it can be read", offset=piece.start))
-        yield from reader.finish(piece.start)
+    partition = TopicPartition(OFFSETS_TOPIC, split.partition)
+    place = Place(split.source, split.partition, f"{partition} of {split.where}")
+    reader = Reader(place, (split.start, split.stop), position=None)
+    if split.stop == UNLED:
+        reader.refuse(Fault("no broker leads this partition, so that nothing of it can be read", offset=split.start))
+        yield from reader.finish(split.start)
         return
-    wanted = [(partition, piece.start, piece.stop)]
-    secured = reach(piece.properties)
+    wanted = [(partition, split.start, split.stop)]
+    secured = reach(split.properties)
     tls, sasl = secured.get("tls"), secured.get("sasl")
     try:
-        for _, batches, _ in read_ranges(piece.where, wanted, _FETCH_BYTES, client_id=_CLIENT_ID, tls=tls, sasl=sasl):
+        for _, batches, _ in read_ranges(split.where, wanted, _FETCH_BYTES, client_id=_CLIENT_ID, tls=tls, sasl=sasl):
             yield from reader.read(batches)
     except CorruptBatch as corrupt:
         at = reader.next_offset
-        reader.refuse(Fault(f"{corrupt}; what follows up to offset {piece.stop} was not read", offset=at))
+        reader.refuse(Fault(f"{corrupt}; what follows up to offset {split.stop} was not read", offset=at))
     except KafkaError as error:
         if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
             raise
-        reader.refuse(Fault(error.text, offset=piece.start))
-    yield from reader.finish(piece.stop)
+        reader.refuse(Fault(error.text, offset=split.start))
+    yield from reader.finish(split.stop)
 
 
 def _admin(where: str, properties: Mapping[str, str]) -> Admin:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kohort.fleet.decode.quarantine import Fault
 from kohort.fleet.inputs.input_kinds import opened
-from kohort.fleet.inputs.input_splits import Piece
+from kohort.fleet.inputs.input_splits import Split
 from kohort.fleet.inputs.rebuilt_batches import Partitions, Told
 from kohort.wire.record_batches import Buffer, iter_batches, sound_records
 
@@ -49,11 +49,11 @@ def export_lines(batches: Buffer, partition: int) -> Iterator[str]:
             yield json.dumps(line)
 
 
-def read(piece: Piece) -> Iterator[pa.RecordBatch]:
+def read(split: Split) -> Iterator[pa.RecordBatch]:
     """Yield the rows of an export."""
-    starts = {int(partition): start for partition, start in piece.starts.items()}
-    partitions = Partitions(piece.source, piece.where, starts)
-    yield from partitions.rows(_told(Path(piece.where)))
+    starts = {int(partition): start for partition, start in split.starts.items()}
+    partitions = Partitions(split.source, split.where, starts)
+    yield from partitions.rows(_told(Path(split.where)))
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, bytes | Fault]]:

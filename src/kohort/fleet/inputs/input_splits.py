@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Final, Literal
 
 Kind = Literal["segment", "cluster", "dump", "export", "metrics", "broker_log"]
@@ -28,7 +29,7 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Split:
     """Part of an input: a file's or a range's records with `start` ≤ offset < `stop`.
 
     `size` is in bytes; of a dump the partition is -1, because its lines say it, and `starts` has where each begins.
@@ -49,26 +50,36 @@ Since = Mapping[str, Mapping[int, int]]
 """By source and partition, the offset from which on records are wanted: what an earlier run gave as `next_offset`."""
 
 
-def packed(pieces: Iterable[Piece], most_bytes: int) -> list[list[Piece]]:
+def packed(splits: Iterable[Split], most_bytes: int) -> list[list[Split]]:
     """Return pieces in tasks of about `most_bytes`, each with pieces of one source and in their order."""
-    tasks: list[list[Piece]] = []
+    tasks: list[list[Split]] = []
     held = most_bytes
-    for piece in pieces:
+    for split in splits:
         # A file costs something even when it is small: opening it, and a row that says how far it was read.
-        cost = piece.size + (1 << 16)
-        if held + cost > most_bytes or tasks[-1][0].source != piece.source:
+        cost = split.size + (1 << 16)
+        if held + cost > most_bytes or tasks[-1][0].source != split.source:
             tasks.append([])
             held = 0
-        tasks[-1].append(piece)
+        tasks[-1].append(split)
         held += cost
     return tasks
 
 
-def to_json(tasks: list[list[Piece]]) -> str:
+def to_json(tasks: list[list[Split]]) -> str:
     """Return tasks as text."""
-    return json.dumps([[asdict(piece) for piece in task] for task in tasks])
+    return json.dumps([[asdict(split) for split in task] for task in tasks])
 
 
-def from_json(text: str) -> list[list[Piece]]:
+def from_json(text: str) -> list[list[Split]]:
     """Return the tasks that a text stands for."""
-    return [[Piece(**piece) for piece in task] for task in json.loads(text)]
+    return [[Split(**split) for split in task] for task in json.loads(text)]
+
+
+def text_splits(given: Input, since: Since) -> list[Split]:
+    """Return a piece for each file."""
+    starts = {str(partition): start for partition, start in since.get(given.source, {}).items()}
+    assert given.kind not in ("cluster", "segment"), "an input of these kinds is no text"
+    return [
+        Split(given.kind, given.source, where, -1, 0, NO_END, Path(where).stat().st_size, starts)
+        for where in given.where
+    ]

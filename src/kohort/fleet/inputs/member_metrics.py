@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kohort.fleet.decode.quarantine import Fault
 from kohort.fleet.inputs.export_lines import lines_of
-from kohort.fleet.inputs.input_splits import Piece
+from kohort.fleet.inputs.input_splits import Split
 from kohort.fleet.schema import METRICS
 
 if TYPE_CHECKING:
@@ -31,18 +31,18 @@ _LARGEST_PARTITION: Final = (1 << 31) - 1
 _LATEST_MS: Final = 10**18
 
 
-def read(piece: Piece) -> Iterator[pa.RecordBatch]:
+def read(split: Split) -> Iterator[pa.RecordBatch]:
     """Yield rows of bronze `metrics` from a file; lines that are no measurement are passed over."""
     import pyarrow as pa
 
-    written_ms = int(Path(piece.where).stat().st_mtime * 1000)
+    written_ms = int(Path(split.where).stat().st_mtime * 1000)
     rows: list[dict[str, Any]] = []
-    for position, line in lines_of(Path(piece.where)):
+    for position, line in lines_of(Path(split.where)):
         if isinstance(line, Fault):
             continue
         for row in measurements(line.decode("utf-8", "replace")):
             at_ms = written_ms if row["at_ms"] is None else row["at_ms"]
-            rows.append({"source": piece.source, "file": piece.where, "position": position, **row, "at_ms": at_ms})
+            rows.append({"source": split.source, "file": split.where, "position": position, **row, "at_ms": at_ms})
         if len(rows) >= 10_000:
             yield pa.RecordBatch.from_pylist(rows, schema=METRICS.arrow())
             rows.clear()

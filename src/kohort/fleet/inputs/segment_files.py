@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kohort.fleet.decode.decoded_rows import Place, Reader
 from kohort.fleet.decode.quarantine import Fault
-from kohort.fleet.inputs.input_splits import NO_END, OFFSETS_TOPIC, Input, Piece, Since
+from kohort.fleet.inputs.input_splits import NO_END, OFFSETS_TOPIC, Input, Since, Split
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,14 +54,14 @@ def cluster_id(folder: Path) -> str | None:
     return None
 
 
-def plan(given: Input, since: Since) -> list[Piece]:
+def plan(given: Input, since: Since) -> list[Split]:
     """Return a piece for each file that may hold records that are wanted."""
     by_partition: dict[int, list[Path]] = {}
     for where in map(Path, given.where):
         folders = partition_folders(where) if where.is_dir() else []
         for path in [file for folder in folders for file in segment_files(folder)] if folders else [where]:
             by_partition.setdefault(partition_of(path.resolve().parent) or 0, []).append(path)
-    pieces: list[Piece] = []
+    splits: list[Split] = []
     for partition, files in sorted(by_partition.items()):
         start = since.get(given.source, {}).get(partition, 0)
         files.sort()
@@ -70,36 +70,36 @@ def plan(given: Input, since: Since) -> list[Piece]:
             if following is not None and _first_offset(following) <= start:
                 continue
             if size := _size(file):
-                pieces.append(Piece("segment", given.source, str(file), partition, start, NO_END, size))
-    return pieces
+                splits.append(Split("segment", given.source, str(file), partition, start, NO_END, size))
+    return splits
 
 
-def without_replicas(pieces: Sequence[Piece]) -> list[Piece]:
+def without_replicas(splits: Sequence[Split]) -> list[Split]:
     """Return pieces of which each partition of a source comes from one directory, the one whose log reaches farthest.
 
     Directories of several brokers of a cluster have the same records, and each record counts once, as in a file that
     was named twice. Files that lie in no directory of a partition say nothing of which it is; they stay.
     """
-    pieces = list({(piece.source, piece.where, piece.partition, piece.start): piece for piece in pieces}.values())
+    splits = list({(split.source, split.where, split.partition, split.start): split for split in splits}.values())
     reach: dict[tuple[str, int], dict[Path, tuple[int, int]]] = {}
-    for piece in pieces:
-        file = Path(piece.where)
-        if piece.kind == "segment" and partition_folders(file.parent) == [file.parent]:
-            folders = reach.setdefault((piece.source, piece.partition), {})
-            folders[file.parent] = max(folders.get(file.parent, (-1, -1)), (_first_offset(file), piece.size))
+    for split in splits:
+        file = Path(split.where)
+        if split.kind == "segment" and partition_folders(file.parent) == [file.parent]:
+            folders = reach.setdefault((split.source, split.partition), {})
+            folders[file.parent] = max(folders.get(file.parent, (-1, -1)), (_first_offset(file), split.size))
 
-    def is_wanted(piece: Piece) -> bool:
-        folder, folders = Path(piece.where).parent, reach.get((piece.source, piece.partition), {})
+    def is_wanted(split: Split) -> bool:
+        folder, folders = Path(split.where).parent, reach.get((split.source, split.partition), {})
         return folder not in folders or folder == max(folders, key=folders.__getitem__)
 
-    return [piece for piece in pieces if is_wanted(piece)]
+    return [split for split in splits if is_wanted(split)]
 
 
-def read(piece: Piece) -> Iterator[pa.RecordBatch]:
+def read(split: Split) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a segment file."""
-    reader = Reader(Place(piece.source, piece.partition, piece.where), (piece.start, piece.stop))
+    reader = Reader(Place(split.source, split.partition, split.where), (split.start, split.stop))
     try:
-        with open(piece.where, "rb") as file:
+        with open(split.where, "rb") as file:
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except (OSError, ValueError) as error:  # a file that has become empty cannot be mapped
         reader.refuse(Fault(f"the file cannot be read: {error}"))

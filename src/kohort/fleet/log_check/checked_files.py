@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from struct import Struct
 
-from kohort.fleet.log_check.load_check import LogCheck, Violation
-from kohort.fleet.log_check.steps import step_of
-from kohort.model.ids import TopicPartition
+from kohort.fleet.log_check.load_check import LogCheck, Step, Violation
+from kohort.group.consumer.events import MemberAssignmentStored
+from kohort.log.consumer_records import MEMBER_ASSIGNMENT, read_member_assignment
+from kohort.log.record_parts import read_text
+from kohort.model.ids import TopicPartition, topic_id_text
 from kohort.wire.codec import MalformedMessage
 from kohort.wire.compression import CompressionUnavailable
 from kohort.wire.record_batches import CorruptBatch, Record, iter_batches, sound_records
@@ -121,3 +123,29 @@ def _replay(record: Record, check: LogCheck, checked: Checked, seen: set[bytes])
         seen.difference_update((b"\0\0" + key[2:], b"\0\1" + key[2:]))
     step = step_of(record.offset, record.timestamp_ms, key, record.value)
     checked.violations.extend(check.take(step))
+
+
+_SHORT = Struct(">h")
+_WITH_MEMBER = frozenset({5, 7, 8, 10, 13, 14, 16, 19, 21, 22})
+NEWEST_TYPE = 23
+
+
+def step_of(offset: int, at_ms: int, key: bytes, value: bytes | None) -> Step:
+    """Return a record as a step. Raises MalformedMessage."""
+    if len(key) < 2:
+        raise MalformedMessage("the record has no key that says what it is")
+    (record_type,) = _SHORT.unpack_from(key)
+    if not 0 <= record_type <= NEWEST_TYPE:
+        return Step(offset, at_ms, record_type, "", is_tombstone=value is None)
+    group, position = read_text(key, 2)
+    member = read_text(key, position)[0] if record_type in _WITH_MEMBER else ""
+    if record_type != MEMBER_ASSIGNMENT or value is None:
+        return Step(offset, at_ms, record_type, group, member, value is None)
+    event = read_member_assignment(key, value)
+    assert isinstance(event, MemberAssignmentStored), "a value is no tombstone"
+    held = [
+        (topic_id_text(topic.topic_id), partition)
+        for topic in (*event.assigned, *event.pending)
+        for partition in topic.partitions
+    ]
+    return Step(offset, at_ms, record_type, group, member, False, event.epoch, held)

@@ -10,12 +10,23 @@ from base64 import b64encode
 from collections.abc import Iterator
 from hashlib import sha256
 from importlib.resources import files
+from typing import Any
 
-from kohort.fleet.report import plots, sections
-from kohort.fleet.report.fleet_report import FleetReport
+from kohort.fleet.report import plots
+from kohort.fleet.report.fleet_report import Evidence, Finding, FleetReport, GroupKey, GroupLine, RuleFindings
 from kohort.fleet.report.markup import Content, Markup, script_json, tag
 from kohort.fleet.report.summary import WORDS, Point, headline, lead, points
-from kohort.fleet.report.wording import counted, duration, hour, listed, moment, shown_name, visible
+from kohort.fleet.report.wording import (
+    counted,
+    duration,
+    hour,
+    listed,
+    moment,
+    rule_title,
+    shown_name,
+    shown_sentence,
+    visible,
+)
 
 TITLE = "What your fleet does"
 
@@ -33,9 +44,9 @@ _SECTIONS = (
 
 def page(report: FleetReport) -> str:
     """Return the report as HTML."""
-    named = sections.Names(report)
+    named = Names(report)
     script = Markup(_resource("page.js"))
-    values = script_json({**plots.plotted(report), **sections.listed_groups(report)})
+    values = script_json({**plots.plotted(report), **listed_groups(report)})
     body: list[Content] = [
         tag("a", "To the summary", href="#summary", class_="skip"),
         _head_of_page(report),
@@ -48,14 +59,14 @@ def page(report: FleetReport) -> str:
     return f"<!doctype html>\n{tag('html', _head(report, script), tag('body', body), lang='en')}\n"
 
 
-def _parts(report: FleetReport, named: sections.Names) -> Iterator[Markup]:
+def _parts(report: FleetReport, named: Names) -> Iterator[Markup]:
     yield _summary(report, named)
-    yield sections.findings(report, named)
-    yield sections.rebalances(report, named)
-    yield sections.unowned(report, named)
-    yield sections.ownership(report, named)
-    yield sections.migration(report, named)
-    yield sections.groups(report)
+    yield findings(report, named)
+    yield rebalances(report, named)
+    yield unowned(report, named)
+    yield ownership(report, named)
+    yield migration(report, named)
+    yield groups(report)
     yield _about(report)
 
 
@@ -90,7 +101,7 @@ def _head_of_page(report: FleetReport) -> Markup:
     )
 
 
-def _summary(report: FleetReport, named: sections.Names) -> Markup:
+def _summary(report: FleetReport, named: Names) -> Markup:
     todo, more = points(report)
     rest = f"{counted(more, 'more rule')} found something: see the findings below." if more else None
     return tag(
@@ -125,16 +136,16 @@ def _figures(report: FleetReport) -> Markup:
     )
 
 
-def _point(point: Point, named: sections.Names) -> Markup:
+def _point(point: Point, named: Names) -> Markup:
     where: list[Content] = [[", " if place else "", named(key)] for place, key in enumerate(point.groups)]
     if point.more_groups:
-        anchor = tag("a", f"{point.more_groups:,} more", href=f"#{sections.rule_id(point.rule)}", data_opens=True)
+        anchor = tag("a", f"{point.more_groups:,} more", href=f"#{rule_id(point.rule)}", data_opens=True)
         where.append([" and ", anchor])
     # Where there are several groups the sentence is about the first of them.
     of = [tag("bdi", shown_name(point.groups[0].group)), ": "] if len(where) > 1 else None
     return tag(
         "li",
-        tag("h3", sections.badge(point.severity), point.title, tag("small", WORDS[point.severity])),
+        tag("h3", badge(point.severity), point.title, tag("small", WORDS[point.severity])),
         tag("p", tag("b", "Where: "), where),
         tag("p", of, tag("bdi", point.sentence, dir="ltr")),
         tag("p", tag("b", "To do: "), point.advice, class_="advice") if point.advice else None,
@@ -164,4 +175,277 @@ def _about(report: FleetReport) -> Markup:
             f"Put aside because they could not be read, each with its place in the table of quarantine: {bad}."
         )
     shown = plots.table(("record type", "records"), kinds, frozenset({1})) if kinds else None
-    return sections.section("about", "About", tag("ul", [tag("li", note) for note in notes]), shown)
+    return section("about", "About", tag("ul", [tag("li", note) for note in notes]), shown)
+
+
+STATIC_GROUPS = 50
+"""Groups that the page lists without its script."""
+
+_SEVERITIES = [("", "all"), ("critical", "critical"), ("warning", "warning or worse"), ("any", "any")]
+_ORDERS = [
+    ("", "worst first"),
+    ("name", "name"),
+    ("rebalances", "rebalances"),
+    ("unowned", "unowned time"),
+    ("lag", "lag"),
+]
+
+
+class Names:
+    """Writes the names of groups: each a link to its line where it has one, with its source where there are several."""
+
+    def __init__(self, report: FleetReport) -> None:
+        self.places = {line.key: place for place, line in enumerate(report.groups)}
+        self.has_sources = len(report.read.sources) > 1
+
+    def __call__(self, key: GroupKey) -> Markup:
+        """Return a group's name as a link."""
+        name = tag("bdi", shown_name(key.group))
+        source = tag("small", tag("bdi", shown_name(key.source)), class_="source") if self.has_sources else None
+        place = self.places.get(key)
+        if place is None:
+            return tag("span", name, source)
+        return tag("a", name, source, href=f"#group-{place}", data_group=place)
+
+
+def section(name: str, heading: str, *content: Content) -> Markup:
+    """Return one section of the page."""
+    return tag(
+        "section", tag("h2", heading, id=f"{name}-heading"), *content, id=name, aria_labelledby=f"{name}-heading"
+    )
+
+
+def badge(severity: str) -> Markup:
+    """Return a severity as a sign and a word, so that it needs no colour."""
+    signs = {"critical": "▲", "warning": "◆", "info": "●"}
+    known = severity if severity in signs else "info"
+    return tag("span", tag("span", signs[known], aria_hidden="true"), f" {known}", class_=f"badge {known}")
+
+
+# -- findings
+
+
+def findings(report: FleetReport, named: Names) -> Markup:
+    """Return every rule that found something, its worst findings, and the records that prove them."""
+    if not report.rules:
+        return section("findings", "Findings", tag("p", "No rule found anything.", class_="note"))
+    note = (
+        f"Each rule shows its {report.limits.findings_of_a_rule} worst findings at most, each with the records of "
+        "__consumer_offsets that prove it, by partition:offset there and time (UTC). "
+        "All of them are in the table of findings, and `kohort fleet findings` prints them."
+    )
+    rules = [_rule(rule, named) for rule in report.rules]
+    return section("findings", "Findings", tag("p", note, class_="note"), tag("div", rules, class_="rules"))
+
+
+def _rule(rule: RuleFindings, named: Names) -> Markup:
+    heading = tag(
+        "summary",
+        badge(rule.severity),
+        tag("b", rule_title(rule.rule)),
+        tag("span", f"{counted(rule.groups, 'group')}", class_="count"),
+    )
+    left = None
+    if rule.left_out:
+        left = tag("p", f"{rule.left_out:,} more of this rule are in the table of findings.", class_="note")
+    return tag(
+        "details", heading, [_finding(each, named) for each in rule.shown], left, class_="rule", id=rule_id(rule.rule)
+    )
+
+
+def rule_id(rule: str) -> str:
+    """Return the anchor of a rule."""
+    return "rule-" + "".join(each if each.isascii() and each.isalnum() else "-" for each in rule[:60])
+
+
+def _finding(finding: Finding, named: Names) -> Markup:
+    advice = tag("p", tag("b", "To do: "), shown_sentence(finding.advice), class_="advice") if finding.advice else None
+    return tag(
+        "article",
+        tag("h4", badge(finding.severity), named(finding.key), tag("small", _lasted(finding))),
+        tag("p", tag("bdi", shown_sentence(finding.sentence), dir="ltr")),
+        advice,
+        _evidence(finding),
+        class_="finding",
+    )
+
+
+def _lasted(finding: Finding) -> str:
+    if finding.from_ms is None:
+        return "" if finding.until_ms is None else f"until {moment(finding.until_ms)}"
+    if finding.until_ms is None or finding.until_ms == finding.from_ms:
+        return f"since {moment(finding.from_ms)}" if finding.until_ms is None else moment(finding.from_ms)
+    return f"{hour(finding.from_ms)} to {hour(finding.until_ms)}"
+
+
+def _evidence(finding: Finding) -> Markup | None:
+    if not finding.evidence:
+        return None
+    rows = [_proof(each) for each in finding.evidence]
+    shown = plots.table(("place", "time", "what it says"), rows, frozenset({0}))
+    left = f"and {finding.evidence_left_out:,} more" if finding.evidence_left_out else None
+    count = len(finding.evidence) + finding.evidence_left_out
+    return tag("details", tag("summary", f"Evidence: {counted(count, 'record')}"), shown, tag("p", left, class_="note"))
+
+
+def _proof(record: Evidence) -> list[Content]:
+    place = ":".join("–" if each is None else f"{each}" for each in (record.partition, record.offset))
+    return [place, moment(record.at_ms), tag("bdi", shown_sentence(record.what), dir="ltr")]
+
+
+# -- plots
+
+
+def rebalances(report: FleetReport, named: Names) -> Markup:
+    """Return the heat map."""
+    if not report.heat:
+        return section("rebalances", "Rebalances", tag("p", "There was no rebalance.", class_="note"))
+    groups, count = report.heat_left_out
+    left = f" {counted(groups, 'more group')} had {counted(count, 'rebalance')} together." if groups else ""
+    note = f"The {counted(len(report.heat), 'group')} with most rebalances, over time (UTC).{left}"
+    how = "Point at a cell, or go along a line with the arrow keys."
+    return section("rebalances", "Rebalances", tag("p", note, " ", how, class_="note"), plots.heat_map(report, named))
+
+
+def unowned(report: FleetReport, named: Names) -> Markup:
+    """Return the ranking by unowned partition-seconds."""
+    if not report.ranking:
+        return section("unowned", "Without an owner", tag("p", "No partition was ever without one.", class_="note"))
+    groups, seconds = report.ranking_left_out
+    left = f" {counted(groups, 'more group')} add {duration(seconds)}." if groups else ""
+    note = (
+        "While a group has members and a partition has no owner, nobody reads it: ten partitions for six seconds are a "
+        f"minute of partition time.{left}"
+    )
+    return section("unowned", "Without an owner", tag("p", note, class_="note"), plots.ranking(report, named))
+
+
+def ownership(report: FleetReport, named: Names) -> Markup:
+    """Return the timelines."""
+    if not report.timelines:
+        note = "No group had partitions that changed hands."
+        return section("ownership", "Who owned what", tag("p", note, class_="note"))
+    note = (
+        f"The worst hour of {counted(len(report.timelines), 'group')}: a line for each partition, a colour for each "
+        "member. Red is nobody; a gap too short to be seen is drawn a little longer than it was."
+    )
+    drawn = [plots.timeline(place, each, named) for place, each in enumerate(report.timelines)]
+    return section("ownership", "Who owned what", tag("p", note, class_="note"), tag("div", drawn, class_="timelines"))
+
+
+def migration(report: FleetReport, named: Names) -> Markup:
+    """Return how far the fleet is from leaving the classic protocol, and what is in the way."""
+    ready = report.readiness
+    classic = ready.ready + ready.not_ready + ready.unknown
+    note = (
+        "Apache Kafka 6.0 drops the classic group protocol. "
+        f"{counted(classic, 'group')} still {'speaks' if classic == 1 else 'speak'} it."
+    )
+    rows: list[list[Content]] = []
+    for reason in ready.reasons:
+        more = reason.groups - len(reason.shown)
+        names: list[Content] = [[", " if place else "", named(key)] for place, key in enumerate(reason.shown)]
+        which: list[Content] = [names, f" and {more:,} more" if more else None]
+        rows.append([shown_sentence(reason.example), shown_sentence(reason.advice), f"{reason.groups:,}", which])
+    left = f"{counted(ready.reasons_left_out, 'rarer reason')} left out." if ready.reasons_left_out else None
+    headings = ("for example", "what to do", "groups", "which")
+    shown = [tag("h3", "What is in the way"), plots.table(headings, rows, frozenset({2}))] if rows else []
+    return section(
+        "migration",
+        "Ready for the new protocol?",
+        tag("p", note, class_="note"),
+        plots.readiness_bar(ready),
+        shown,
+        tag("p", left, class_="note") if left else None,
+    )
+
+
+# -- groups
+
+
+def groups(report: FleetReport) -> Markup:
+    """Return the list of groups with its search; the script replaces the list by one that answers it."""
+    left = report.totals.groups - len(report.groups)
+    note = f"{counted(len(report.groups), 'group')}, those with the worst findings first."
+    if left:
+        note += f" {counted(left, 'group')} without anything remarkable left out; they are in the tables."
+    kinds = sorted({line.kind for line in report.groups})
+    form = tag(
+        "form",
+        tag("label", "Search ", tag("input", type="search", id="group-search", autocomplete="off", spellcheck="false")),
+        _choice("group-severity", "Findings", _SEVERITIES),
+        _choice("group-kind", "Type", [("", "all"), *((kind, visible(kind)) for kind in kinds)]),
+        _choice("group-order", "Order", _ORDERS),
+        class_="filters",
+        role="search",
+        hidden=True,
+    )
+    listed = [_group(place, line) for place, line in enumerate(report.groups[:STATIC_GROUPS])]
+    return section(
+        "groups",
+        "Groups",
+        tag("p", note, class_="note"),
+        form,
+        tag("p", id="group-count", class_="note", aria_live="polite"),
+        tag("div", listed, id="group-list", class_="groups"),
+        tag("button", "Show more", type="button", id="group-more", hidden=True),
+    )
+
+
+def _choice(name: str, label: str, options: list[tuple[str, str]]) -> Markup:
+    shown = [tag("option", text, value=value) for value, text in options]
+    return tag("label", f"{label} ", tag("select", shown, id=name))
+
+
+def _group(place: int, line: GroupLine) -> Markup:
+    said = f"{line.kind}, {line.state}, {counted(line.members, 'member')}, {counted(line.partitions, 'partition')}"
+    figures = f"{counted(line.rebalances, 'rebalance')}, {duration(line.unowned_s)} without an owner"
+    name = tag("b", tag("bdi", shown_name(line.key.group)))
+    return tag(
+        "p", badge(line.severity) if line.severity else None, name, f" {visible(said)}; {figures}", id=f"group-{place}"
+    )
+
+
+def listed_groups(report: FleetReport) -> dict[str, Any]:
+    """Return the groups and what was found of them, for the page's script."""
+    by_key: dict[GroupKey, list[list[str]]] = {}
+    for findings_of in (*(rule.shown for rule in report.rules), report.further):
+        for finding in findings_of:
+            said = [
+                finding.severity,
+                rule_title(finding.rule),
+                shown_sentence(finding.sentence),
+                shown_sentence(finding.advice),
+            ]
+            by_key.setdefault(finding.key, []).append(said)
+    drawn = {of.key: place for place, of in enumerate(report.timelines)}
+    has_sources = len(report.read.sources) > 1
+    return {
+        "fields": list(GROUP_FIELDS),
+        "groups": [_row(line, has_sources, drawn.get(line.key)) for line in report.groups],
+        "findings": {place: by_key[line.key] for place, line in enumerate(report.groups) if line.key in by_key},
+    }
+
+
+GROUP_FIELDS = (
+    "name", "source", "kind", "state", "members", "partitions", "topics", "assignor", "protocols", "rebalances",
+    "failed", "longest", "unowned", "moved", "commits", "lag", "static", "first", "last", "commit", "severity",
+    "findings", "activity", "timeline",
+)  # fmt: skip
+"""What `_row` holds, in its order."""
+
+
+def _row(line: GroupLine, has_sources: bool, timeline: int | None) -> list[Any]:
+    topics = [shown_name(each) for each in line.topics[:5]]
+    if len(line.topics) > 5:
+        topics.append(f"and {len(line.topics) - 5:,} more")
+    return [
+        shown_name(line.key.group), shown_name(line.key.source) if has_sources else "", visible(line.kind),
+        visible(line.state),
+        line.members, line.partitions, ", ".join(topics), shown_name(line.assignor) if line.assignor else "",
+        ", ".join(shown_name(each) for each in line.protocols[:5]), line.rebalances, line.rebalances_failed,
+        round(line.rebalance_ms_max / 1000, 1), round(line.unowned_s, 1), line.moved, line.commits, line.lag,
+        None if line.static_share is None else round(100 * line.static_share), moment(line.first_seen_ms),
+        moment(line.last_seen_ms), moment(line.last_commit_ms), line.severity or "", line.findings,
+        [part for cell in line.activity for part in cell], timeline,
+    ]  # fmt: skip

@@ -24,8 +24,16 @@ from kohort.fleet.report.fleet_report import (
     columns_of,
     severity_rank,
 )
-from kohort.fleet.report.group_queries import KEY, key_of, line_of, lines_of, severity_place, standing_of, totals_of
-from kohort.fleet.report.readiness import readiness_of
+from kohort.fleet.report.group_queries import (
+    KEY,
+    key_of,
+    line_of,
+    lines_of,
+    readiness_of,
+    severity_place,
+    standing_of,
+    totals_of,
+)
 from kohort.fleet.report.timeline_queries import timelines_of
 from kohort.fleet.schema import COUNTS, EVENTS, FINDINGS, GROUP_HOURS, GROUPS, OWNERSHIP, QUARANTINE
 

@@ -1,0 +1,362 @@
+"""Silver: what happened to each group, made of bronze by one pass over its records.
+
+Offset commits, which are most of a log, are counted by Spark itself and come to the fold as one row for each hour of a
+group. All other records are sorted by group and offset inside of the partition of `__consumer_offsets` in which they
+lie, and folded one after another: a task holds one group at a time, and what it found is handed out in batches. So the
+cost is linear in records, whatever groups they are of, and memory is that of the largest group as it is, not its past.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import date
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from kohort.fleet.fold.fold import COMMITS, Folded, fold, state_of
+from kohort.fleet.fold.folded_group import Group, Record
+from kohort.fleet.fold.group_json import group_from_json, group_to_json
+from kohort.fleet.fold.hours import Hour, Standing
+from kohort.fleet.fold.ownership_intervals import Interval
+from kohort.fleet.schema import EVENTS, GROUP_HOURS, OWNERSHIP, STATE_GROUPS, STATE_OPEN, Table, bucket_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+STATE = -2
+"""The type of the row that holds what an earlier run folded of a group."""
+
+NamesOfTopics = Mapping[tuple[str, str], str]
+"""By source and topic id, the topic's name."""
+
+INPUT = Table(
+    "",
+    "",
+    (
+        "source string",
+        "group string",
+        "partition int",
+        "offset bigint",
+        "at_ms bigint",
+        "record_type int",
+        "tombstone boolean",
+        "member string",
+        "fields string",
+        "commits bigint",
+        "deletions bigint",
+    ),
+)
+"""What the fold reads, in this order."""
+
+
+def is_commit() -> Column:
+    """Return whether a row of bronze is a commit, or the deletion of one, that took effect."""
+    from pyspark.sql import functions as f
+
+    return f.col("record_type").isin(0, 1) & (f.coalesce(f.col("transaction"), f.lit("committed")) == "committed")
+
+
+def commits(records: DataFrame) -> DataFrame:
+    """Return silver `commits`: a projection of bronze."""
+    from kohort.fleet.schema import COMMITS as TABLE
+
+    return records.where(is_commit()).select(*TABLE.names)
+
+
+def commit_hours(records: DataFrame) -> DataFrame:
+    """Return the commits of each group and hour, counted, as rows of `INPUT`."""
+    from pyspark.sql import functions as f
+
+    hour = f.floor(f.col("at_ms") / 3_600_000)
+    counted = (
+        records.where(is_commit())
+        .groupBy("source", "group", "partition", hour.alias("hour"))
+        .agg(
+            f.max("offset").alias("offset"),
+            f.max("at_ms").alias("at_ms"),
+            f.count_if(~f.col("tombstone")).alias("commits"),
+            f.count_if("tombstone").alias("deletions"),
+        )
+    )
+    return _as_input(counted, record_type=COMMITS)
+
+
+def group_records(records: DataFrame) -> DataFrame:
+    """Return the records that are no commits, as rows of `INPUT`; a type that nobody knows names no group."""
+    return _as_input(records.where("record_type >= 2 AND `group` IS NOT NULL"))
+
+
+def _as_input(rows: DataFrame, *, record_type: int | None = None) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    if record_type is not None:
+        rows = rows.withColumn("record_type", f.lit(record_type))
+    present = set(rows.columns)
+    return rows.select(
+        *(
+            (f.col(name) if name in present else f.lit(None)).cast(kind).alias(name)
+            for name, kind in INPUT.types.items()
+        )
+    )
+
+
+def folded(
+    records: DataFrame, states: DataFrame, names: NamesOfTopics, dense: Iterable[tuple[str, int]], tasks: int
+) -> DataFrame:
+    """Return what new records bring about, as rows of `FOLDED_DDL`.
+
+    `states` are the rows of `STATE_GROUPS` of an earlier run; `dense` are the partitions, by source and number, of
+    which no record vanished since then; `tasks` is into how many parts the work is cut.
+    """
+    from pyspark.sql import functions as f
+
+    news = group_records(records).unionByName(commit_hours(records))
+    touched = news.select("source", "group").distinct()
+    before = states.join(touched, ["source", "group"], "left_semi").select(
+        "source", "group", "partition", f.lit(-1).alias("offset"), f.col("folded").alias("fields")
+    )
+    every = news.unionByName(_as_input(before, record_type=STATE))
+    ordered = every.repartition(tasks, "source", "partition").sortWithinPartitions("source", "group", "offset")
+    return ordered.mapInArrow(_folding(dict(names), frozenset(dense)), FOLDED_DDL)
+
+
+def untouched(rows: DataFrame, new: DataFrame) -> DataFrame:
+    """Return the rows of groups of which nothing new was read."""
+    return rows.join(new.select("source", "group"), ["source", "group"], "left_anti").select(*rows.columns)
+
+
+def _folding(
+    names: dict[tuple[str, str], str], dense: frozenset[tuple[str, int]]
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function that a task runs over its sorted rows."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found = Found()
+        group: Group | None = None
+        is_gap = False
+        for source, group_id, record in _records(batches):
+            if group is None or group.group != group_id or group.source != source:
+                if group is not None:
+                    found.finish(group)
+                group, is_gap = _start(source, group_id, record, names, dense)
+                if record.record_type == STATE:
+                    continue
+            found.take(group, record, fold(group, record, is_gap=is_gap))
+            is_gap &= record.record_type == COMMITS
+            if found.is_full():
+                yield from found.batches()
+        if group is not None:
+            found.finish(group)
+        yield from found.batches()
+
+    return run
+
+
+def _start(
+    source: str,
+    group_id: str,
+    record: Record,
+    names: dict[tuple[str, str], str],
+    dense: frozenset[tuple[str, int]],
+) -> tuple[Group, bool]:
+    """Return a group as it was before its first new record, and whether records in between may have vanished."""
+
+    def name_of(topic_id: str) -> str:
+        return names.get((source, topic_id), topic_id)
+
+    if record.record_type != STATE:
+        group = Group(source, group_id)
+        group.name_of = name_of
+        return group, False
+    group = group_from_json(source, group_id, record.fields or "{}", name_of)
+    return group, (source, record.partition) not in dense
+
+
+def _records(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, str, Record]]:
+    for batch in batches:
+        columns: list[list[Any]] = [batch.column(name).to_pylist() for name in INPUT.names]
+        for source, group, partition, offset, at_ms, kind, tombstone, member, fields, count, gone in zip(
+            *columns, strict=True
+        ):
+            record = Record(partition, offset, at_ms or 0, kind, bool(tombstone), member, fields, count or 0, gone or 0)
+            yield source, group, record
+
+
+PARTS: dict[str, Table] = {
+    "event": EVENTS,
+    "ended": OWNERSHIP,
+    "open": STATE_OPEN,
+    "hour": GROUP_HOURS,
+    "state": STATE_GROUPS,
+}
+
+ROWS_OF_A_BATCH = 10_000
+MOST_TEXTS = 1_000
+"""How many clients or hosts of one group are listed."""
+
+
+def struct_ddl(table: Table) -> str:
+    """Return a table's columns as the DDL of one struct."""
+    return "struct<" + ", ".join(f"`{name}`: {kind}" for name, kind in table.types.items()) + ">"
+
+
+FOLDED_DDL = ", ".join(["what string", *(f"{what} {struct_ddl(table)}" for what, table in PARTS.items())])
+
+
+@cache
+def folded_schema() -> pa.Schema:
+    """Return `FOLDED_DDL` as Arrow."""
+    structs = [(what, pa.struct(list(table.arrow()))) for what, table in PARTS.items()]
+    return pa.schema([("what", pa.string()), *structs])
+
+
+class Found:
+    """Rows that were found and not handed out yet, by table, as tuples in the order of its columns."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, list[tuple[Any, ...]]] = {what: [] for what in PARTS}
+
+    def take(self, group: Group, record: Record, folded: Folded) -> None:
+        """Take what one record brought about."""
+        place = (group.source, record.partition, record.offset)
+        for told in folded.events:
+            at_ms, event, *rest = told
+            row = (*place, at_ms, group.group, group.kind or None, event, *rest, *_when(at_ms, record.partition))
+            self._rows["event"].append(row)
+        self._take_ended(group, folded.ended)
+        self._rows["hour"] += [_hour_row(group, hour) for hour in folded.hours]
+
+    def _take_ended(self, group: Group, ended: list[Interval]) -> None:
+        self._rows["ended"] += [_interval_row(group, each, each.until_ms) for each in ended]
+
+    def finish(self, group: Group) -> None:
+        """Take what is left of a group and how it stands."""
+        self._take_ended(group, group.ownership.collect_ended())
+        self._rows["open"] += [_interval_row(group, each, each.from_ms) for each in group.ownership.open_intervals()]
+        self._rows["hour"] += [_hour_row(group, hour) for hour in group.hours.collect(all_of_them=True)]
+        self._rows["state"].append(_state_row(group))
+
+    def is_full(self) -> bool:
+        """Whether there is a batch to hand out."""
+        return any(len(rows) >= ROWS_OF_A_BATCH for rows in self._rows.values())
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Hand out everything."""
+        schema = folded_schema()
+        for what, rows in self._rows.items():
+            for start in range(0, len(rows), ROWS_OF_A_BATCH):
+                part = rows[start : start + ROWS_OF_A_BATCH]
+                kinds = PARTS[what].arrow()
+                columns = [
+                    pa.array(column, kind.type) for column, kind in zip(zip(*part, strict=True), kinds, strict=True)
+                ]
+                filled = pa.StructArray.from_arrays(columns, fields=list(kinds))
+                arrays = [pa.repeat(pa.scalar(what, pa.string()), len(part))]
+                arrays += [filled if each.name == what else pa.nulls(len(part), each.type) for each in list(schema)[1:]]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+            rows.clear()
+
+
+UNKNOWN = Standing()
+_DAY_MS = 86_400_000
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # of the years 1 and 9999, which is what a date can be
+_EPOCH = date(1970, 1, 1).toordinal()
+
+
+def _when(at_ms: int | None, partition: int) -> tuple[date, int]:
+    return _day((at_ms or 0) // _DAY_MS), bucket_of(partition)
+
+
+@lru_cache(maxsize=4096)
+def _day(day: int) -> date:
+    return date.fromordinal(_EPOCH + min(max(day, _FIRST_DAY), _LAST_DAY))
+
+
+def _interval_row(group: Group, each: Interval, day_ms: int | None) -> tuple[Any, ...]:
+    member = group.members.get(each.member_id) or group.departed.get(each.member_id)
+    return (
+        group.source,
+        group.group,
+        each.partition.topic,
+        each.partition.partition,
+        each.member_id,
+        None if member is None else member.client_id,
+        each.from_ms,
+        each.until_ms,
+        *_when(day_ms, group.partition),
+    )
+
+
+def _hour_row(group: Group, hour: Hour) -> tuple[Any, ...]:
+    standing = hour.standing or UNKNOWN
+    return (
+        group.source,
+        group.group,
+        hour.hour_ms,
+        standing.kind or None,
+        standing.strategy,
+        hour.rebalances,
+        hour.rebalances_failed,
+        hour.rebalance_ms_total,
+        hour.rebalance_ms_max,
+        hour.unowned_partition_ms / 1000,
+        hour.partitions_moved,
+        hour.partitions_kept,
+        None,  # stickiness, commit rate and lag are of whole hours: gold.py
+        hour.commits,
+        None,
+        None,
+        hour.members_min,
+        hour.members_max,
+        hour.joined,
+        hour.left,
+        hour.evicted,
+        standing.static_members / standing.members if standing.members else None,
+        sorted(hour.protocols),
+        sorted(hour.versions),
+        hour.slowest_member,
+        standing.members,
+        standing.partitions,
+        hour.last_at_ms,
+        *_when(hour.hour_ms, group.partition),
+    )
+
+
+def _state_row(group: Group) -> tuple[Any, ...]:
+    shares = [group.ownership.share_of(member_id) for member_id in group.members]
+    if group.kind == "share":
+        shares = [len(member.target) for member in group.members.values()]
+    members = list(group.members.values())
+    return (
+        group.source,
+        group.group,
+        group.partition,
+        bucket_of(group.partition),
+        group.kind or "classic",
+        state_of(group),
+        group.epoch,
+        len(members),
+        group.static_members,
+        len(group.ownership.owners) + len(group.ownership.unowned),
+        sorted({topic for member in members for topic in member.topics})[:MOST_TEXTS],
+        group.strategy,
+        group.protocol,
+        sorted({name for member in members for name in member.protocols})[:MOST_TEXTS],
+        sorted({member.version for member in members if member.version is not None}),
+        group.has_user_data,
+        sorted({member.client_id for member in members})[:MOST_TEXTS],
+        sorted({member.host for member in members})[:MOST_TEXTS],
+        max(shares, default=None),
+        min(shares, default=None),
+        sum(share == 0 for share in shares),
+        group.emptied_ms,
+        None if group.running is None else group.running.since_ms,
+        group.first_seen_ms,
+        group.last_seen_ms,
+        group.records,
+        group.rebalances,
+        group.last_offset,
+        group_to_json(group),
+    )
