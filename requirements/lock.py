@@ -8,12 +8,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-DEMO = ["--extra", "fast", "--extra", "cli", "--extra", "spark", "--extra", "plots", "--group", "demo"]
-
 SETS = {
-    "demo": DEMO,
-    "dev": [*DEMO, "--group", "check"],
-    "interop": [*DEMO, "--extra", "postgres", "--group", "check", "--group", "interop"],
+    "demo": ["--extra", "demo"],
+    "dev": ["--extra", "demo", "--group", "check"],
+    "interop": ["--extra", "demo", "--extra", "postgres", "--group", "check", "--group", "interop"],
 }
 
 OPTIONS = ["--universal", "--generate-hashes", "--no-header", "--no-emit-index-url", "--no-emit-find-links", "--quiet"]

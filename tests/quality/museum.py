@@ -11,9 +11,10 @@ from typing import NamedTuple
 from tests.quality.exhibits import EXHIBITS, Exhibit
 
 from kohort.group.invariants import STANDSTILL_BOUNDED
+from kohort.sim.scenario.outcome import NO_DEFECT
 from kohort.sim.swarm.rolling_restarts import draw_restarts, like_kafka
 from kohort.sim.swarm.seed_plan import draw_plan
-from kohort.sim.swarm.world_run import NO_DEFECT, run
+from kohort.sim.swarm.world_run import run
 
 STARTS = (1, 100_001, 200_001, 300_001, 400_001)
 """From which seeds a bug is looked for: what one finds by luck, another must find too."""

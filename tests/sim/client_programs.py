@@ -26,7 +26,7 @@ from kohort import (
 )
 from kohort.model.assignment import Partitions
 from kohort.sim import Instance, World
-from kohort.sim.kernel.rng import Draw
+from kohort.sim.kernel.rng import Rng
 
 CLASSIC: dict[str, tuple[type[Any], ...]] = {
     "range": (RangeAssignor,),
@@ -227,14 +227,14 @@ class Program(RebalanceListener):
 
 def start(world: World, families: tuple[str, ...] = tuple(FAMILIES)) -> None:
     """Start a program whose habits the world's seed draws."""
-    draw = Draw(world.seed)
-    random = draw.stream("program")
+    rng = Rng(world.seed)
+    random = rng.stream("program")
     family = random.choice(families)
     is_static = random.random() < 0.25
     habits = {instance.name: draw_habits(random, family, is_static) for instance in world.instances}
 
     async def app(instance: Instance) -> None:
         mine = habits.get(instance.name) or next(iter(habits.values()))
-        await Program(world, instance.name, mine, draw.stream(f"program/{instance.name}")).run()
+        await Program(world, instance.name, mine, rng.stream(f"program/{instance.name}")).run()
 
     world.start(app)

@@ -13,7 +13,7 @@ from tests.sim.client_programs import FAMILIES, start
 import kohort.sim
 from kohort.sim import World
 from kohort.sim.trace import Trace
-from kohort.sim.users.world_options import Wishes, draw_world
+from kohort.sim.users.world_options import WorldOptions, draw_world
 
 SEEDS = 7
 """Of each family of programs."""
@@ -42,7 +42,7 @@ def test_a_stale_commit_is_not_said_again_for_partitions_that_were_lost_in_betwe
 def trace_of(seed: int, family: str) -> list[str]:
     """Run one world; return its trace."""
     lines: list[str] = []
-    wishes = Wishes(seconds=15)
+    wishes = WorldOptions(seconds=15)
     world = World(draw_world(seed, wishes), wishes, [Trace(lines.append)])
     start(world, (family,))
     world.run()

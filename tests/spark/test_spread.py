@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from kohort.sim.swarm.seed_batch import run_seeds
-from kohort.sim.swarm.spark_spread import spread
+from kohort.sim.swarm.seed_batch import run_seeds, spread
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 

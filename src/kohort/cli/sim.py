@@ -20,9 +20,9 @@ from kohort.cli.terminal.failure import FAILED, INTERRUPTED, USAGE, CommandFaile
 from kohort.cli.terminal.options import add_json, number, verb
 
 if TYPE_CHECKING:
+    from kohort.sim.scenario.outcome import Broken, Outcome
     from kohort.sim.scenario.world_plan import Plan
     from kohort.sim.swarm.seed_batch import Tally
-    from kohort.sim.swarm.world_run import Outcome
 
 EXAMPLES = """
 kohort sim --seed 7
@@ -118,8 +118,9 @@ def run_one(args: argparse.Namespace) -> int:
     finally:
         if drawing is not None:
             write_picture(args.picture, drawing.svg())
-    is_small = outcome.passed or args.no_shrink or args.only is not None
-    return tell_one(args, outcome, "" if is_small else smallest(whole, plan, outcome))
+    if outcome.broken is None or args.no_shrink or args.only is not None:
+        return tell_one(args, outcome, "")
+    return tell_one(args, outcome, smallest(whole, plan, outcome.broken))
 
 
 def tell_one(args: argparse.Namespace, outcome: Outcome, smaller: str) -> int:
@@ -158,18 +159,18 @@ def told(outcome: Outcome) -> Iterator[str]:
         yield f"  {broken.sentence}"
 
 
-def smallest(whole: Plan, plan: Plan, outcome: Outcome) -> str:
+def smallest(whole: Plan, plan: Plan, broken: Broken) -> str:
     """Return the command line of the smallest plan that fails as this one does."""
     from kohort.sim.scenario.shrinking import TRIES, replay, shrink
     from kohort.sim.swarm.world_run import run as run_plan
 
     with output.Meter("making it smaller", total=TRIES, unit="worlds") as meter:
 
-        def tried(smaller: Plan) -> Outcome:
+        def tried(smaller: Plan) -> Broken | None:
             meter.advance()
-            return run_plan(smaller)
+            return run_plan(smaller).broken
 
-        return replay(shrink(plan, outcome, runs=tried).plan, whole)
+        return replay(shrink(plan, broken, tried).plan, whole)
 
 
 def write_picture(path: Path, svg: str) -> None:
@@ -234,7 +235,7 @@ def outcomes(args: argparse.Namespace, seeds: range) -> Generator[Outcome]:
         session = build("kohort sim", master=args.spark)
     except SparkMissing as error:
         raise CommandFailed(str(error)) from None
-    from kohort.sim.swarm.spark_spread import spread
+    from kohort.sim.swarm.seed_batch import spread
 
     try:
         yield from spread(session, seeds)
@@ -246,15 +247,14 @@ def smaller_of(tally: Tally) -> dict[int, str]:
     """Return the command lines of the first failures of each invariant, made smaller, by seed."""
     from kohort.sim.swarm.seed_plan import draw_plan
 
-    seen: dict[str, int] = {}
+    first: dict[str, tuple[int, Broken]] = {}
     for outcome in sorted(tally.broken):
-        if outcome.broken is not None and len(seen) < SHRUNK:
-            seen.setdefault(outcome.broken.invariant, outcome.seed)
-    by_seed = {outcome.seed: outcome for outcome in tally.broken}
+        if outcome.broken is not None and len(first) < SHRUNK:
+            first.setdefault(outcome.broken.invariant, (outcome.seed, outcome.broken))
     found: dict[int, str] = {}
-    for seed in seen.values():
+    for seed, broken in first.values():
         whole = draw_plan(seed)
-        found[seed] = smallest(whole, whole, by_seed[seed])
+        found[seed] = smallest(whole, whole, broken)
     return found
 
 

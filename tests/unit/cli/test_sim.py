@@ -14,8 +14,8 @@ from kohort.cli import sim
 from kohort.cli.main import main, parser_for
 from kohort.cli.terminal.output import table
 from kohort.sim.scenario.fault_menu import MENU
+from kohort.sim.scenario.outcome import Broken, Outcome
 from kohort.sim.swarm.seed_plan import draw_plan
-from kohort.sim.swarm.world_run import Broken, Outcome
 
 NOTHING = ["--only", "none", "--until", "2"]
 """A world in which nobody starts: it is over at once."""

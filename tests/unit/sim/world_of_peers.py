@@ -12,7 +12,7 @@ from kohort.model.ids import TopicPartition
 from kohort.sim.kernel.broker_host import NodeHost
 from kohort.sim.kernel.host import Host
 from kohort.sim.kernel.network import Network
-from kohort.sim.kernel.rng import Draw
+from kohort.sim.kernel.rng import Rng
 from kohort.sim.kernel.scheduler import Scheduler
 from kohort.sim.kernel.world_observer import Observer, Observers, SeenMember
 from kohort.sim.peers.client_kinds import KINDS, Kind, PeerConfig
@@ -100,15 +100,15 @@ class PeerWorld:
     """One node `n1` with a topic `t` of four partitions, and peers."""
 
     def __init__(self, *observers: Observer, seed: int = 1, partitions: int = 4, **settings: str) -> None:
-        self.draw = Draw(seed)
+        self.rng = Rng(seed)
         self.scheduler = Scheduler()
-        self.network = Network(self.scheduler, self.draw.stream("network"))
+        self.network = Network(self.scheduler, self.rng.stream("network"))
         self.diary = Diary()
         self.observer = Observers([self.diary, *observers])
         self.observer.began(self.scheduler)
         host = Host("n1", self.scheduler)
         self.node = NodeHost(
-            host, self.network, ("n1", 9092), self.draw.stream("n1"), self.observer, SETTINGS | settings
+            host, self.network, ("n1", 9092), self.rng.stream("n1"), self.observer, SETTINGS | settings
         )
         assert self.node.start()
         assert self.node.node is not None
@@ -116,7 +116,7 @@ class PeerWorld:
         self.births = 0
         feed = Host("feed", self.scheduler)
         self.topics = {"t": partitions}
-        self.feeder = Feeder(feed, self.network, [("n1", 9092)], self.draw.stream("feed"), self.observer, self.topics)
+        self.feeder = Feeder(feed, self.network, [("n1", 9092)], self.rng.stream("feed"), self.observer, self.topics)
 
     def peer(self, name: str, kind: str | Kind, host: Host | None = None, **config: Any) -> Peer:
         """Start a peer."""
@@ -128,7 +128,7 @@ class PeerWorld:
             self.network,
             [("n1", 9092)],
             KINDS[kind] if isinstance(kind, str) else kind,
-            self.draw.stream(f"{name}/{self.births}"),
+            self.rng.stream(f"{name}/{self.births}"),
             self.observer,
             PeerConfig("g", **config),
         )

@@ -20,7 +20,7 @@ from kohort.log.partition_log import PartitionLog
 from kohort.sim.kernel.broker_host import NodeHost
 from kohort.sim.kernel.host import WALL_MS, Host
 from kohort.sim.kernel.network import Network
-from kohort.sim.kernel.rng import Draw
+from kohort.sim.kernel.rng import Rng
 from kohort.sim.kernel.scheduler import Scheduler
 from kohort.sim.kernel.world_observer import Observer
 from kohort.sim.peers.client_kinds import KINDS, Kind, PeerConfig
@@ -69,13 +69,13 @@ class Scene:
     """One world with one broker and one group. `topics` are by name, with their partitions."""
 
     def __init__(self, seed: int, topics: Mapping[str, int], **settings: str) -> None:
-        self.draw = Draw(seed)
+        self.rng = Rng(seed)
         self.topics = dict(topics)
         self.scheduler = Scheduler()
         self._observer = Observer()
-        self._network = Network(self.scheduler, self.draw.stream("network"))
+        self._network = Network(self.scheduler, self.rng.stream("network"))
         host = Host("n1", self.scheduler)
-        random = self.draw.stream("n1")
+        random = self.rng.stream("n1")
         self._node = NodeHost(host, self._network, ("n1", 9092), random, self._observer, SETTINGS | settings)
         self._node.start()
         assert self._node.node is not None, "a new disk has no objections"
@@ -89,9 +89,7 @@ class Scene:
         self.occupied: list[bool] = []
         """By piece, whether somebody was in the group when it ended."""
         feed = Host("feed", self.scheduler)
-        self._feeder = Feeder(
-            feed, self._network, [("n1", 9092)], self.draw.stream("feed"), self._observer, self.topics
-        )
+        self._feeder = Feeder(feed, self._network, [("n1", 9092)], self.rng.stream("feed"), self._observer, self.topics)
 
     # -- what a script says
 
@@ -108,7 +106,7 @@ class Scene:
             self._network,
             [("n1", 9092)],
             KINDS[kind] if isinstance(kind, str) else kind,
-            self.draw.stream(f"{name}/{self._births}"),
+            self.rng.stream(f"{name}/{self._births}"),
             self._observer,
             PeerConfig(GROUP, **config),
         )
@@ -125,7 +123,7 @@ class Scene:
             self._network,
             [("n1", 9092)],
             peer.made_as,
-            self.draw.stream(f"{peer.name}/{self._births}"),
+            self.rng.stream(f"{peer.name}/{self._births}"),
             self._observer,
             PeerConfig(**config),
         )

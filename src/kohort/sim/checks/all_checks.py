@@ -22,7 +22,7 @@ from kohort.sim.checks.standstill_checks import StandstillChecker
 from kohort.sim.checks.state_checks import StateChecker
 from kohort.sim.checks.target_checks import TargetChecker
 from kohort.sim.checks.world_ledgers import Ledgers
-from kohort.sim.kernel.rng import Draw
+from kohort.sim.kernel.rng import Rng
 
 
 class Seeded(Protocol):
@@ -36,7 +36,7 @@ class Seeded(Protocol):
 
 def all_checkers(plan: Seeded) -> list[Checker]:
     """Return new checkers for a world."""
-    draw = Draw(plan.seed)
+    rng = Rng(plan.seed)
     ledgers = Ledgers()
     faults = FaultsSeen()
     ownership = OwnershipChecker(ledgers)
@@ -55,7 +55,7 @@ def all_checkers(plan: Seeded) -> list[Checker]:
         CallbackChecker(),
         HeedingChecker(),
         EndChecker(ledgers),
-        ReplayChecker(ledgers, draw.stream("checks/replay")),
+        ReplayChecker(ledgers, rng.stream("checks/replay")),
         CauseChecker(ledgers, faults),
-        StateChecker(ledgers, draw.stream("checks/state")),
+        StateChecker(ledgers, rng.stream("checks/state")),
     ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from random import Random
+from typing import ClassVar
 
 from kohort.log.disk import StorageError
 from kohort.log.memory_disk import MemoryDisk
@@ -92,10 +93,6 @@ class NodeHost:
         self._observer.node_stopped(self, "kill")
         self._end()
 
-    def end(self, how: str) -> None:
-        """End by the name of a fault: `kill`, `stop` or `power loss`."""
-        {"kill": self.kill, "stop": self.stop, "power loss": self.lose_power}[how]()
-
     def lose_power(self) -> None:
         """End the machine: nobody is told, and of the disk only what was flushed is certain."""
         if self.node is None:
@@ -104,6 +101,12 @@ class NodeHost:
         self._network.close_all(self.host, silently=True)
         self._end()
         self._tear()
+
+    ENDINGS: ClassVar = {"kill": kill, "stop": stop, "power loss": lose_power}
+
+    def end(self, how: str) -> None:
+        """End by the name of a fault: one of `ENDINGS`."""
+        self.ENDINGS[how](self)
 
     def _tear(self) -> None:
         """Keep of each file's unflushed bytes a beginning, of any length: writes reach the medium when they do."""

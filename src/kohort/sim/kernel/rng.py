@@ -1,7 +1,7 @@
-"""Where a world's luck comes from: one stream of random numbers for each subject, all from one seed.
+"""Random numbers of a world: one independent stream for each subject, all derived from one seed.
 
-Streams are independent: whoever draws more or less of one leaves the others as they were. So a fault that is left out
-of a world does not change the luck of what stays, and a failure can be made smaller.
+Drawing more or less from one stream leaves the others as they were. So leaving a fault out of a world does not change
+the random numbers of the rest, and a failure can be shrunk.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from hashlib import blake2b
 from random import Random
 
 
-class Draw:
-    """The luck of one seed."""
+class Rng:
+    """The random numbers of one seed."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
 
     def stream(self, name: str) -> Random:
-        """Return a new stream for a subject; the same name begins it anew."""
+        """Return a new stream for a subject; the same name starts the same stream again."""
         digest = blake2b(f"{self.seed}/{name}".encode(), digest_size=8).digest()
         return Random(int.from_bytes(digest, "big"))

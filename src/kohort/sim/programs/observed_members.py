@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kohort.client.observer import Answer, ClientObserver, ObservedMembership
+from kohort.client.membership.membership_view import MembershipView
+from kohort.client.observer import Answer, ClientObserver
 from kohort.member import effects, inputs
 from kohort.member.consumer_effects import ConsumerHeartbeat
 from kohort.member.consumer_inputs import ConsumerHeartbeatAnswered
@@ -24,7 +25,7 @@ NOTHING: Partitions = frozenset()
 class ObservedMember:
     """One membership, as observers know it."""
 
-    def __init__(self, name: str, membership: ObservedMembership) -> None:
+    def __init__(self, name: str, membership: MembershipView) -> None:
         self.name = name
         self.membership = membership
         self.owned: Partitions = NOTHING
@@ -58,7 +59,7 @@ class ObservedClient(ClientObserver):
     """Translates the hooks of one process's client into those of `observer`."""
 
     def __init__(self, name: str, observer: Observer) -> None:
-        self.members: dict[ObservedMembership, ObservedMember] = {}
+        self.members: dict[MembershipView, ObservedMember] = {}
         """Those that live, the oldest first."""
         self.has_begun = False
         """Whether there was ever one."""
@@ -75,7 +76,7 @@ class ObservedClient(ClientObserver):
 
     # -- memberships
 
-    def input_received(self, membership: ObservedMembership, event: inputs.Input) -> None:
+    def input_received(self, membership: MembershipView, event: inputs.Input) -> None:
         """Report a response."""
         member = self._member(membership)
         match event:
@@ -92,9 +93,7 @@ class ObservedClient(ClientObserver):
             case ConsumerHeartbeatAnswered():
                 self._observer.answered(member, "ConsumerGroupHeartbeat", event.error, f"epoch {event.member_epoch}")
 
-    def input_processed(
-        self, membership: ObservedMembership, event: inputs.Input, asked: Sequence[effects.Effect]
-    ) -> None:
+    def input_processed(self, membership: MembershipView, event: inputs.Input, asked: Sequence[effects.Effect]) -> None:
         """Report requests, and a new state or other partitions."""
         member = self._member(membership)
         state = str(membership.state)
@@ -122,7 +121,7 @@ class ObservedClient(ClientObserver):
                 case effects.RunCallback():
                     member.cause = effect.cause
 
-    def membership_ended(self, membership: ObservedMembership) -> None:
+    def membership_ended(self, membership: MembershipView) -> None:
         """Report that a membership is over."""
         member = self.members.get(membership)
         if member is not None:
@@ -131,9 +130,7 @@ class ObservedClient(ClientObserver):
 
     # -- callbacks
 
-    def callback_began(
-        self, membership: ObservedMembership, callback: effects.Callback, partitions: Partitions
-    ) -> None:
+    def callback_began(self, membership: MembershipView, callback: effects.Callback, partitions: Partitions) -> None:
         """Report a callback, with the cause that the member gave."""
         member = self._member(membership)
         self._observer.callback_began(member, callback, partitions, member.cause)
@@ -142,7 +139,7 @@ class ObservedClient(ClientObserver):
 
     def callback_ended(
         self,
-        membership: ObservedMembership,
+        membership: MembershipView,
         callback: effects.Callback,
         partitions: Partitions,
         error: BaseException | None,
@@ -153,7 +150,7 @@ class ObservedClient(ClientObserver):
 
     # -- offsets and records
 
-    def commit_sent(self, membership: ObservedMembership, offsets: Mapping[TopicPartition, int]) -> Answer:
+    def commit_sent(self, membership: MembershipView, offsets: Mapping[TopicPartition, int]) -> Answer:
         """Report a commit, and then its response."""
         member = self._member(membership)
         number = member.commits = member.commits + 1
@@ -164,19 +161,19 @@ class ObservedClient(ClientObserver):
 
         return answered
 
-    def position_set(self, membership: ObservedMembership, partition: TopicPartition, offset: int, why: str) -> None:
+    def position_set(self, membership: MembershipView, partition: TopicPartition, offset: int, why: str) -> None:
         """Report a position."""
         self._observer.position(self._member(membership), partition, offset, why)
 
     def records_delivered(
-        self, membership: ObservedMembership, partition: TopicPartition, first: int, next_offset: int
+        self, membership: MembershipView, partition: TopicPartition, first: int, next_offset: int
     ) -> None:
         """Report records that were delivered."""
         self._observer.delivered(self._member(membership), partition, first, next_offset)
 
     # -- the inside
 
-    def _member(self, membership: ObservedMembership) -> ObservedMember:
+    def _member(self, membership: MembershipView) -> ObservedMember:
         member = self.members.get(membership)
         if member is None:
             taken = {each.name for each in self.members.values()}

@@ -13,7 +13,7 @@ from random import Random
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode
 from kohort.sim.peers.client_kinds import KINDS
-from kohort.sim.scenario.simulated_cluster import Seat, Stage
+from kohort.sim.scenario.simulated_cluster import Seat, SimulatedCluster
 from kohort.sim.scenario.world_plan import SECOND_US, Step
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -29,16 +29,16 @@ RETRY_US = SECOND_US
 """How soon a node that could not start is tried again."""
 
 
-class Faults:
+class FaultInjector:
     """What happens to one world."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
-        self._until_us = stage.plan.end_us
-        self._scheduler = stage.scheduler
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+        self._until_us = cluster.plan.end_us
+        self._scheduler = cluster.scheduler
         self.met: dict[str, int] = {}
         """How often each kind of step came to something."""
-        self._normal_flush_us = stage.node_host.flush_us
+        self._normal_flush_us = cluster.node_host.flush_us
         self._kinds: dict[str, Callable[[Step, Random], bool]] = {
             "start": self._start,
             "kill": self._kill,
@@ -79,7 +79,7 @@ class Faults:
 
     def schedule(self) -> None:
         """Put every step where it belongs in time; what lasts from the beginning is put in force at once."""
-        for step in self._stage.plan.steps:
+        for step in self._cluster.plan.steps:
             if step.at_us is None:
                 self.carry_out(step)
             elif step.at_us < self._until_us:
@@ -87,45 +87,45 @@ class Faults:
 
     def carry_out(self, step: Step) -> None:
         """Do what a step says."""
-        random = self._stage.draw.stream(f"step {step.number}")
+        random = self._cluster.rng.stream(f"step {step.number}")
         self.tell(step.what, step.subject, " ".join(f"{name}={value}" for name, value in step.how))
         if self._kinds[step.what](step, random):
             self.met[step.what] = self.met.get(step.what, 0) + 1
 
     def tell(self, name: str, subject: str, detail: str) -> None:
         """Let observers see what happens to the world."""
-        self._stage.observer.fault(name, subject, detail)
+        self._cluster.observer.fault(name, subject, detail)
 
     def heal(self) -> None:
         """End every fault: what is down comes up, what was lost on the way there comes through."""
-        stage = self._stage
-        stage.is_healed = True
-        network = stage.network
+        cluster = self._cluster
+        cluster.is_healed = True
+        network = cluster.network
         network.latency_us, network.jitter_us, network.loss, network.cut = 250, 200, 0.0, 0.0
         network.snap = 0.0
-        for node_host in stage.nodes.values():
+        for node_host in cluster.nodes.values():
             node_host.flush_us = self._normal_flush_us
             node_host.fail_disk(None)
             node_host.fill_disk(None)
         # A partition whose log met a failing disk is served again after a restart, as an operator would do it.
         if self._has_given_up():
-            stage.node_host.stop()
-        if stage.node_host.node is None:
-            self._boot(stage.place)
-        stage.count_topics()
-        for seat in stage.seats.values():
+            cluster.node_host.stop()
+        if cluster.node_host.node is None:
+            self._boot(cluster.place)
+        cluster.count_topics()
+        for seat in cluster.seats.values():
             if seat.plan.kind.name == "cooperative-v0":
                 seat.retire()  # the group has told that it gets nothing
             seat.behave()
             if seat.has_started and not seat.is_running and not seat.stays_away:
                 seat.start()
-        stage.feeder.stop()
-        stage.observer.healed()
+        cluster.feeder.stop()
+        cluster.observer.healed()
 
     # -- members
 
     def _seat(self, step: Step) -> Seat:
-        return self._stage.seats[step.subject]
+        return self._cluster.seats[step.subject]
 
     def _start(self, step: Step, _: Random) -> bool:
         seat = self._seat(step)
@@ -152,7 +152,7 @@ class Faults:
                 self.met[step.what] = self.met.get(step.what, 0) + 1
 
         seat.peer.when_in(_STATES[step.text("state")], step.get("wait_us"), close)
-        others = [each for each in self._stage.seats.values() if each.group == seat.group and each is not seat]
+        others = [each for each in self._cluster.seats.values() if each.group == seat.group and each is not seat]
         other = next((each for each in others if each.is_running and not each.is_closing), None)
         if other is not None:
             self.tell("close", other.name, "so that there is a round")
@@ -207,7 +207,7 @@ class Faults:
 
     def _roll(self, step: Step, _: Random) -> bool:
         """Bounce the members of a group one after the other."""
-        seats = [seat for seat in self._stage.seats.values() if seat.group == step.subject]
+        seats = [seat for seat in self._cluster.seats.values() if seat.group == step.subject]
         for place, seat in enumerate(seats):
             bounce = Step(
                 step.number, 0, "bounce", seat.name, (("how", "close"), ("down_us", step.get("down_us") % SECOND_US))
@@ -225,7 +225,7 @@ class Faults:
         seat = self._seat(step)
         if seat.peer is None or not (member_id := seat.peer.identity.member_id):
             return False
-        operator, config, answered = self._stage.operator, seat.plan.config, self._answered(step)
+        operator, config, answered = self._cluster.operator, seat.plan.config, self._answered(step)
         if step.what == "expel":
             operator.expel(seat.group, member_id, config.instance_id, answered)
         else:
@@ -235,104 +235,104 @@ class Faults:
     # -- nodes
 
     def _take_down(self, step: Step, how: str) -> bool:
-        node_host = self._stage.node_host
+        node_host = self._cluster.node_host
         if node_host.node is None:
             return False
         node_host.end(how)
-        self._later(min(step.get("down_us"), 12 * SECOND_US), self._boot, self._stage.place)
+        self._later(min(step.get("down_us"), 12 * SECOND_US), self._boot, self._cluster.place)
         return True
 
     def _move(self, step: Step, random: Random) -> bool:
         """The disk goes to the next node, which takes it over at its own address."""
-        stage = self._stage
-        names = list(stage.nodes)
-        if stage.node_host.node is not None:
-            stage.node_host.end(random.choice(("kill", "power loss", "stop")))
-        stage.place = names[(names.index(stage.place) + 1) % len(names)]
-        self._later(min(step.get("down_us"), 12 * SECOND_US), self._boot, stage.place)
+        cluster = self._cluster
+        names = list(cluster.nodes)
+        if cluster.node_host.node is not None:
+            cluster.node_host.end(random.choice(("kill", "power loss", "stop")))
+        cluster.place = names[(names.index(cluster.place) + 1) % len(names)]
+        self._later(min(step.get("down_us"), 12 * SECOND_US), self._boot, cluster.place)
         return True
 
     def _boot(self, name: str) -> None:
-        node_host = self._stage.nodes[name]
-        if self._stage.place != name or node_host.node is not None:
+        node_host = self._cluster.nodes[name]
+        if self._cluster.place != name or node_host.node is not None:
             return
         if not node_host.start():
             self.tell("boot failed", name, str(node_host.failure))
             self._scheduler.after(RETRY_US, self._boot, name)
-        self._stage.count_topics()
+        self._cluster.count_topics()
 
     def _freeze_node(self, step: Step, _: Random) -> bool:
-        if self._stage.node_host.node is None:
+        if self._cluster.node_host.node is None:
             return False
-        self._stage.node_host.host.freeze(self._end_of(step))
+        self._cluster.node_host.host.freeze(self._end_of(step))
         return True
 
     def _has_given_up(self) -> bool:
         """Whether the node serves some partition no more, or makes no topics, because a log failed."""
-        node = self._stage.node_host.node
+        node = self._cluster.node_host.node
         if node is None:
             return False
         logs = [partition.log for topic in node.topics for partition in topic.partitions]
-        groups = self._stage.plan.groups
+        groups = self._cluster.plan.groups
         is_lost = any(node.coordinator.load_error(group) is ErrorCode.NOT_COORDINATOR for group in groups)
         return is_lost or node.catalog.failure is not None or any(log.failure is not None for log in logs)
 
     # -- network
 
     def _partition(self, step: Step, _: Random) -> bool:
-        for node in self._stage.nodes:
+        for node in self._cluster.nodes:
             self._block(step.subject, node, step)
             self._block(node, step.subject, step)
         return self._seat(step).is_running
 
     def _one_way(self, step: Step, random: Random) -> bool:
         is_towards = random.random() < 0.5
-        for node in self._stage.nodes:
+        for node in self._cluster.nodes:
             self._block(*((step.subject, node) if is_towards else (node, step.subject)), step)
         return self._seat(step).is_running
 
     def _block(self, source: str, destination: str, step: Step) -> None:
-        network = self._stage.network
+        network = self._cluster.network
         network.block(source, destination)
         self._scheduler.at(self._end_of(step), network.unblock, source, destination)
 
     def _vanish(self, step: Step, random: Random) -> bool:
-        ends = self._stage.network.open_ends(step.subject)
+        ends = self._cluster.network.open_ends(step.subject)
         if ends:
-            self._stage.network.vanish(random.choice(ends))
+            self._cluster.network.vanish(random.choice(ends))
         return bool(ends)
 
     def _break(self, step: Step, random: Random) -> bool:
-        ends = self._stage.network.open_ends(step.subject)
+        ends = self._cluster.network.open_ends(step.subject)
         if ends:
-            self._stage.network.break_connection(random.choice(ends))
+            self._cluster.network.break_connection(random.choice(ends))
         return bool(ends)
 
     def _packets(self, step: Step, _: Random) -> bool:
-        network = self._stage.network
+        network = self._cluster.network
         network.latency_us, network.jitter_us = step.get("latency_us"), step.get("jitter_us")
         network.loss, network.cut = step.get("loss_ppm") / 1e6, step.get("cut_ppm") / 1e6
         return True
 
     def _storm(self, step: Step, _: Random) -> bool:
-        self._stage.network.storm(step.get("odds_ppm") / 1e6, self._end_of(step))
+        self._cluster.network.storm(step.get("odds_ppm") / 1e6, self._end_of(step))
         return True
 
     # -- the disk
 
     def _slow_disk(self, step: Step, _: Random) -> bool:
-        for node_host in self._stage.nodes.values():
+        for node_host in self._cluster.nodes.values():
             node_host.flush_us = step.get("flush_us")
         self._scheduler.at(self._end_of(step), self._quicken)
         return True
 
     def _quicken(self) -> None:
-        for node_host in self._stage.nodes.values():
+        for node_host in self._cluster.nodes.values():
             node_host.flush_us = self._normal_flush_us
 
     def _full_disk(self, step: Step, _: Random) -> bool:
-        self._stage.node_host.fill_disk(step.get("spare"))
-        self._scheduler.at(self._end_of(step), self._stage.node_host.fill_disk, None)
+        self._cluster.node_host.fill_disk(step.get("spare"))
+        self._scheduler.at(self._end_of(step), self._cluster.node_host.fill_disk, None)
         return True
 
     def _failing_disk(self, step: Step, random: Random) -> bool:
@@ -342,13 +342,13 @@ class Faults:
             if random.random() < odds:
                 raise StorageError(errno.EIO, f"{operation}: input/output error", path)
 
-        self._stage.node_host.fail_disk(fault)
+        self._cluster.node_host.fail_disk(fault)
         self._scheduler.at(self._end_of(step), self._repair)
         return True
 
     def _repair(self) -> None:
         """The disk is sound again; a broker whose logs met the faults is restarted by whoever runs it."""
-        node_host = self._stage.node_host
+        node_host = self._cluster.node_host
         node_host.fail_disk(None)
         if self._has_given_up():
             node_host.end("stop")
@@ -356,7 +356,7 @@ class Faults:
 
     def _compact(self, _: Step, random: Random) -> bool:
         """Clean the logs of the groups now, up to the newest record or less far."""
-        node_host = self._stage.node_host
+        node_host = self._cluster.node_host
         topic = None if node_host.node is None else node_host.node.topics.get(OFFSETS_TOPIC)
         if topic is None or node_host.host.is_frozen:
             return False
@@ -375,57 +375,59 @@ class Faults:
     # -- topics and what the operator does
 
     def _grow_topic(self, step: Step, _: Random) -> bool:
-        count = self._stage.topics.get(step.subject, 0)
+        count = self._cluster.topics.get(step.subject, 0)
         if count:
-            self._stage.operator.grow_topic(step.subject, count + step.get("by", 1), self._answered(step))
+            self._cluster.operator.grow_topic(step.subject, count + step.get("by", 1), self._answered(step))
         return bool(count)
 
     def _delete_topic(self, step: Step, _: Random) -> bool:
-        if step.subject not in self._stage.topics:
+        if step.subject not in self._cluster.topics:
             return False
-        self._stage.operator.delete_topic(step.subject, self._answered(step))
+        self._cluster.operator.delete_topic(step.subject, self._answered(step))
         return True
 
     def _recreate_topic(self, step: Step, _: Random) -> bool:
-        partitions = self._stage.topics.get(step.subject)
+        partitions = self._cluster.topics.get(step.subject)
         if partitions is None:
             return False
-        operator = self._stage.operator
+        operator = self._cluster.operator
         operator.delete_topic(step.subject, self._answered(step))
         down_us = min(step.get("down_us"), 3 * SECOND_US)
         self._later(down_us, operator.create_topic, step.subject, partitions, self._answered(step))
         return True
 
     def _delete_offsets(self, step: Step, _: Random) -> bool:
-        count = self._stage.topics.get(step.subject, 0)
-        for group in self._stage.plan.groups if count else ():
-            self._stage.operator.delete_offsets(group, step.subject, count, self._answered(step))
+        count = self._cluster.topics.get(step.subject, 0)
+        for group in self._cluster.plan.groups if count else ():
+            self._cluster.operator.delete_offsets(group, step.subject, count, self._answered(step))
         return bool(count)
 
     def _delete_group(self, step: Step, _: Random) -> bool:
-        self._stage.operator.delete_group(step.subject, self._answered(step))
+        self._cluster.operator.delete_group(step.subject, self._answered(step))
         return True
 
     def _reset_offsets(self, step: Step, _: Random) -> bool:
-        for topic, count in list(self._stage.topics.items()):
-            self._stage.operator.reset_offsets(step.subject, topic, count, self._answered(step))
+        for topic, count in list(self._cluster.topics.items()):
+            self._cluster.operator.reset_offsets(step.subject, topic, count, self._answered(step))
         return True
 
     def _configure_group(self, step: Step, _: Random) -> bool:
-        self._stage.operator.configure_group(step.subject, step.text("name"), step.text("value"), self._answered(step))
+        self._cluster.operator.configure_group(
+            step.subject, step.text("name"), step.text("value"), self._answered(step)
+        )
         return True
 
     def _burst(self, step: Step, _: Random) -> bool:
-        if step.subject not in self._stage.topics:
+        if step.subject not in self._cluster.topics:
             return False
-        self._stage.feeder.burst(step.subject, step.get("count"))
+        self._cluster.feeder.burst(step.subject, step.get("count"))
         return True
 
     # -- time
 
     def _answered(self, step: Step) -> Callable[[str], None]:
         def answered(answer: str) -> None:
-            self._stage.count_topics()
+            self._cluster.count_topics()
             self.tell(f"{step.what} answered", step.subject, answer)
 
         return answered

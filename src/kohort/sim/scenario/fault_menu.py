@@ -6,11 +6,12 @@ summary of a swarm, and grow by a line.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import NamedTuple
 
-from kohort.sim.scenario.world_plan import MemberPlan, TopicPlan
+from kohort.sim.kernel.rng import Rng
+from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan, Step, TopicPlan
 
 How = tuple[tuple[str, int | str], ...]
 Drawn = tuple[str, str, How] | None
@@ -36,7 +37,7 @@ def always(_: Sketch) -> bool:
     return True
 
 
-class Luck(NamedTuple):
+class FaultKind(NamedTuple):
     """One kind of step: how likely a world has it at all, how often at most, and what it is."""
 
     name: str
@@ -197,38 +198,68 @@ def _has_native(sketch: Sketch) -> bool:
 
 
 MENU = (
-    Luck("burst", 1.0, _burst, 6),
-    Luck("packets", 0.4, _packets, is_lasting=True),
-    Luck("drift", 0.3, _drift, is_lasting=True),
-    Luck("kill member", 0.35, _of_member("kill", _down)),
-    Luck("close member", 0.35, _of_member("close", _down)),
-    Luck("close within", 0.3, _close_within, 3),
-    Luck("old client", 0.2, _old_client, 2, fits=_is_cooperative),
-    Luck("freeze member", 0.3, _of_member("freeze", _lasts)),
-    Luck("bounce", 0.35, _bounce),
-    Luck("roll", 0.3, _roll, 2),
-    Luck("subscribe", 0.25, _subscribe),
-    Luck("expel", 0.1, _expel, 2),
-    Luck("kill node", 0.25, _of_node("kill node", _down), 3),
-    Luck("power loss", 0.25, _of_node("power loss", _down), 3),
-    Luck("stop node", 0.15, _of_node("stop node", _down), 2),
-    Luck("move node", 0.6, _of_node("move node", _down), 3, fits=_has_two_nodes),
-    Luck("freeze node", 0.15, _of_node("freeze node", _lasts), 2),
-    Luck("partition", 0.2, _of_member("partition", _lasts), 3),
-    Luck("one way", 0.2, _of_member("one way", _lasts), 3),
-    Luck("vanish", 0.2, _of_member("vanish"), 3),
-    Luck("break", 0.3, _of_member("break")),
-    Luck("slow disk", 0.15, _of_node("slow disk", _slow, _lasts), 3),
-    Luck("full disk", 0.12, _of_node("full disk", _spare, _lasts), 2),
-    Luck("failing disk", 0.12, _of_node("failing disk", _odds, _lasts), 2),
-    Luck("compact", 0.3, _of_node("compact")),
-    Luck("grow topic", 0.2, _of_topic("grow topic", _more), 2),
-    Luck("delete topic", 0.1, _of_topic("delete topic"), 1),
-    Luck("recreate topic", 0.12, _of_topic("recreate topic", _down), 2),
-    Luck("delete offsets", 0.1, _of_topic("delete offsets"), 2),
-    Luck("delete group", 0.1, _of_group("delete group"), 2),
-    Luck("reset offsets", 0.1, _of_group("reset offsets"), 2),
-    Luck("configure group", 0.15, _configure, 2, fits=_has_native),
-    Luck("storm", 0.25, _storm, 3),
-    Luck("impersonate", 0.1, _impersonate, 2),
+    FaultKind("burst", 1.0, _burst, 6),
+    FaultKind("packets", 0.4, _packets, is_lasting=True),
+    FaultKind("drift", 0.3, _drift, is_lasting=True),
+    FaultKind("kill member", 0.35, _of_member("kill", _down)),
+    FaultKind("close member", 0.35, _of_member("close", _down)),
+    FaultKind("close within", 0.3, _close_within, 3),
+    FaultKind("old client", 0.2, _old_client, 2, fits=_is_cooperative),
+    FaultKind("freeze member", 0.3, _of_member("freeze", _lasts)),
+    FaultKind("bounce", 0.35, _bounce),
+    FaultKind("roll", 0.3, _roll, 2),
+    FaultKind("subscribe", 0.25, _subscribe),
+    FaultKind("expel", 0.1, _expel, 2),
+    FaultKind("kill node", 0.25, _of_node("kill node", _down), 3),
+    FaultKind("power loss", 0.25, _of_node("power loss", _down), 3),
+    FaultKind("stop node", 0.15, _of_node("stop node", _down), 2),
+    FaultKind("move node", 0.6, _of_node("move node", _down), 3, fits=_has_two_nodes),
+    FaultKind("freeze node", 0.15, _of_node("freeze node", _lasts), 2),
+    FaultKind("partition", 0.2, _of_member("partition", _lasts), 3),
+    FaultKind("one way", 0.2, _of_member("one way", _lasts), 3),
+    FaultKind("vanish", 0.2, _of_member("vanish"), 3),
+    FaultKind("break", 0.3, _of_member("break")),
+    FaultKind("slow disk", 0.15, _of_node("slow disk", _slow, _lasts), 3),
+    FaultKind("full disk", 0.12, _of_node("full disk", _spare, _lasts), 2),
+    FaultKind("failing disk", 0.12, _of_node("failing disk", _odds, _lasts), 2),
+    FaultKind("compact", 0.3, _of_node("compact")),
+    FaultKind("grow topic", 0.2, _of_topic("grow topic", _more), 2),
+    FaultKind("delete topic", 0.1, _of_topic("delete topic"), 1),
+    FaultKind("recreate topic", 0.12, _of_topic("recreate topic", _down), 2),
+    FaultKind("delete offsets", 0.1, _of_topic("delete offsets"), 2),
+    FaultKind("delete group", 0.1, _of_group("delete group"), 2),
+    FaultKind("reset offsets", 0.1, _of_group("reset offsets"), 2),
+    FaultKind("configure group", 0.15, _configure, 2, fits=_has_native),
+    FaultKind("storm", 0.25, _storm, 3),
+    FaultKind("impersonate", 0.1, _impersonate, 2),
 )  # fmt: skip
+
+
+def draw_steps(rng: Rng, sketch: Sketch, menu: Iterable[FaultKind] = MENU) -> tuple[Step, ...]:
+    """Return what happens: members come, records come, and the faults that this world has.
+
+    Each kind has a random stream of its own, so that a new line of the menu leaves the other steps of a seed as they
+    were.
+    """
+    random = sketch.random
+    drawn: list[tuple[int | None, str, str, tuple[tuple[str, int | str], ...]]] = []
+    for member in sketch.members:
+        late_us = random.choice((0, 0, random.randrange(2 * SECOND_US), random.randrange(sketch.end_us * 2 // 3)))
+        drawn.append((late_us, "start", member.name, ()))
+    for fault in menu:
+        random = rng.stream(f"plan/{fault.name}")
+        sketch = sketch._replace(random=random)
+        if not fault.fits(sketch) or random.random() >= fault.presence:
+            continue
+        for _ in range(_times(random, fault)):
+            at_us = None if fault.is_lasting else random.randrange(SECOND_US, sketch.end_us)
+            step = fault.draw(sketch)
+            if step is not None:
+                drawn.append((at_us, *step))
+    drawn.sort(key=lambda step: -1 if step[0] is None else step[0])
+    return tuple(Step(number, *step) for number, step in enumerate(drawn, 1))
+
+
+def _times(random: Random, fault: FaultKind) -> int:
+    """Return how often a fault that this world has happens in it: mostly once or twice, at times very often."""
+    return 1 if fault.is_lasting else min(fault.most, random.choices((1, 2, 3, 6), (5, 4, 3, 1))[0])

@@ -1,7 +1,7 @@
-"""Makes a failing plan small: fewer steps, a shorter time, and still the same invariant broken.
+"""Shrinks a failing plan: fewer steps, a shorter time, and still the same invariant broken.
 
-Delta debugging (Zeller's ddmin) over the numbered steps; each draws its luck under its own number, so those that stay
-do what they did. What comes out is named by the seed and the numbers, so that one line brings it back.
+Delta debugging (Zeller's ddmin) over the numbered steps; each has a random stream under its own number, so the steps
+that stay do what they did. The result is named by the seed and the numbers, so one command line runs it again.
 """
 
 from __future__ import annotations
@@ -9,29 +9,29 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from kohort.sim.scenario.outcome import Broken
 from kohort.sim.scenario.world_plan import SECOND_US, Plan
-from kohort.sim.swarm.world_run import Outcome, run
 
 TRIES = 400
 """How many worlds a shrinking may run."""
 
+Runs = Callable[[Plan], Broken | None]
+"""Runs a plan, and returns what broke it."""
+
 
 class Shrunk(NamedTuple):
-    """The smallest plan found, what becomes of it, and how many worlds it took."""
+    """The smallest plan found, what breaks it, and how many worlds were run."""
 
     plan: Plan
-    outcome: Outcome
+    broken: Broken
     tries: int
 
 
 class _Shrinking:
-    def __init__(self, plan: Plan, outcome: Outcome, tries: int, runs: Callable[[Plan], Outcome]) -> None:
-        assert outcome.broken is not None, "only a failure can be made smaller"
+    def __init__(self, plan: Plan, broken: Broken, runs: Runs, tries: int) -> None:
         self.plan = plan
-        self.outcome = outcome
-        self.invariant = outcome.broken.invariant
+        self.broken = broken
         self.left = tries
-        self.tries = 0
         self._runs = runs
 
     def take(self, plan: Plan) -> bool:
@@ -39,21 +39,18 @@ class _Shrinking:
         if self.left <= 0:
             return False
         self.left -= 1
-        self.tries += 1
-        outcome = self._runs(plan)
-        if outcome.broken is None or outcome.broken.invariant != self.invariant:
+        broken = self._runs(plan)
+        if broken is None or broken.invariant != self.broken.invariant:
             return False
-        self.plan, self.outcome = plan, outcome
+        self.plan, self.broken = plan, broken
         return True
 
     def numbers(self) -> list[int]:
         return [step.number for step in self.plan.steps]
 
     def drop_later(self) -> None:
-        """Leave out what comes after the failure."""
-        broken = self.outcome.broken
-        assert broken is not None, "a plan that is kept is broken"
-        before = [step for step in self.plan.steps if step.at_us is None or step.at_us <= broken.at_us]
+        """Leave out the steps after the failure."""
+        before = [step for step in self.plan.steps if step.at_us is None or step.at_us <= self.broken.at_us]
         if len(before) < len(self.plan.steps):
             self.take(self.plan.only(step.number for step in before))
 
@@ -73,22 +70,20 @@ class _Shrinking:
     def shorten(self) -> None:
         """Let the healing begin sooner: right after the failure, or after the last step, rounded to a second."""
         last_us = max((step.at_us or 0 for step in self.plan.steps), default=0)
-        broken = self.outcome.broken
-        assert broken is not None, "a plan that is kept is broken"
-        for end_us in (last_us + SECOND_US, last_us + 5 * SECOND_US, last_us + 15 * SECOND_US, broken.at_us + 1):
+        for end_us in (last_us + SECOND_US, last_us + 5 * SECOND_US, last_us + 15 * SECOND_US, self.broken.at_us + 1):
             end_us = -(-end_us // SECOND_US) * SECOND_US
             if end_us < self.plan.end_us and self.take(self.plan.until(end_us)):
                 return
 
 
-def shrink(plan: Plan, outcome: Outcome, tries: int = TRIES, runs: Callable[[Plan], Outcome] = run) -> Shrunk:
+def shrink(plan: Plan, broken: Broken, runs: Runs, tries: int = TRIES) -> Shrunk:
     """Return a smaller plan that breaks the same invariant."""
-    shrinking = _Shrinking(plan, outcome, tries, runs)
+    shrinking = _Shrinking(plan, broken, runs, tries)
     shrinking.drop_later()
     shrinking.drop_parts()
     shrinking.shorten()
     shrinking.drop_parts()
-    return Shrunk(shrinking.plan, shrinking.outcome, shrinking.tries)
+    return Shrunk(shrinking.plan, shrinking.broken, tries - shrinking.left)
 
 
 def replay(plan: Plan, whole: Plan) -> str:

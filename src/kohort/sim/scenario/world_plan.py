@@ -7,6 +7,7 @@ their numbers when others are left out, and each draws its luck under its own nu
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from random import Random
 from typing import NamedTuple
 
 from kohort.sim.peers.client_kinds import Kind, PeerConfig
@@ -82,6 +83,37 @@ class Plan(NamedTuple):
     def groups(self) -> tuple[str, ...]:
         """The groups, in order of their first member."""
         return tuple(dict.fromkeys(member.group for member in self.members))
+
+
+def draw_settings(random: Random) -> tuple[tuple[str, str], ...]:
+    """Return the brokers' settings: times short enough that much happens, policies as they fall."""
+    session_ms = random.choice((6_000, 8_000, 10_000))
+    beat_ms = random.choice((1_000, 2_000, 3_000))
+    choices: dict[str, str] = {
+        "auto.create.topics.enable": "false",
+        "group.initial.rebalance.delay.ms": random.choice(("0", "500", "3000")),
+        "kohort.group.initial.quiet.ms": random.choice(("100", "100", "-1")),
+        "kohort.group.heartbeat.park": random.choice(("true", "true", "false")),
+        "kohort.group.sync.hold.ms": random.choice(("1000", "1000", "0")),
+        "group.consumer.session.timeout.ms": str(session_ms),
+        "group.consumer.min.session.timeout.ms": "5000",
+        "group.consumer.heartbeat.interval.ms": str(beat_ms),
+        "group.consumer.min.heartbeat.interval.ms": "500",
+        "group.consumer.assignment.interval.ms": random.choice(("1000", "1000", "0", "3000")),
+        "group.consumer.assignors": random.choice(("uniform,range", "uniform,range", "range,uniform")),
+        "group.consumer.migration.policy": random.choices(
+            ("bidirectional", "upgrade", "downgrade", "disabled"), (12, 2, 2, 1)
+        )[0],
+        "kohort.group.migration.min.embedded.version": random.choice(("3", "3", "0")),
+        "kohort.group.consumer.heartbeat.park.ms": random.choice(("1000", "1000", "0")),
+        "offsets.topic.num.partitions": random.choice(("1", "1", "3")),
+        "offsets.topic.segment.bytes": random.choice(("4096", "16384", "1048576")),
+        "log.flush.interval.messages": "1",
+        "log.cleaner.backoff.ms": random.choice(("200", "2000", "15000")),
+        "log.cleaner.min.cleanable.ratio": random.choice(("0", "0.5")),
+        "log.cleaner.delete.retention.ms": random.choice(("0", "5000", "86400000")),
+    }
+    return tuple(sorted(choices.items()))
 
 
 def show(plan: Plan) -> Iterator[str]:

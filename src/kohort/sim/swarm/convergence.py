@@ -7,118 +7,79 @@ owes nobody anything.
 from __future__ import annotations
 
 import re
-from collections import Counter
 
-from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
-from kohort.sim.kernel.world_observer import Observer, SeenMember
-from kohort.sim.scenario.simulated_cluster import Seat, Stage
+from kohort.sim.scenario.member_census import MemberCensus
+from kohort.sim.scenario.simulated_cluster import Seat, SimulatedCluster
 from kohort.sim.trace import show_partitions
 
 
-class Census(Observer):
-    """Follows which member is in which state and owns what."""
-
-    def __init__(self) -> None:
-        self.states: dict[str, str] = {}
-        self.owned: dict[str, Partitions] = {}
-        self.endings: dict[str, str] = {}
-        """How members' processes ended, the last of each."""
-        self.failures: Counter[str] = Counter()
-        self.read: dict[tuple[str, TopicPartition], int] = {}
-        """Up to where each member has read, or will read on from."""
-
-    def member_started(self, member: SeenMember) -> None:
-        self.states[member.name] = "started"
-        self.owned[member.name] = frozenset()
-        self.endings.pop(member.name, None)
-
-    def member_moved(self, member: SeenMember, state: str, cause: str) -> None:
-        self.states[member.name] = state
-
-    def member_ended(self, member: SeenMember, how: str) -> None:
-        self.states[member.name] = "ended"
-        self.owned[member.name] = frozenset()
-        self.endings[member.name] = how
-        if how.startswith("failed"):
-            self.failures[how.removeprefix("failed: ").partition(":")[0]] += 1
-
-    def position(self, member: SeenMember, partition: TopicPartition, offset: int, why: str) -> None:
-        self.read[member.name, partition] = offset
-
-    def delivered(self, member: SeenMember, partition: TopicPartition, first: int, next_offset: int) -> None:
-        self.read[member.name, partition] = next_offset
-
-    def owns(self, member: SeenMember, partitions: Partitions) -> None:
-        self.owned[member.name] = partitions
-
-
-def missing(stage: Stage, census: Census) -> str | None:
+def missing(cluster: SimulatedCluster, census: MemberCensus) -> str | None:
     """Return what a world that is healed still lacks, or None when it has come to rest."""
-    node = stage.node_host.node
+    node = cluster.node_host.node
     if node is None:
-        return f"{stage.place} does not run: {stage.node_host.failure}"
-    for seat in stage.seats.values():
+        return f"{cluster.place} does not run: {cluster.node_host.failure}"
+    for seat in cluster.seats.values():
         if seat.is_running and seat.is_closing:
             return f"{seat.name} is still on its way out"
-    for group in stage.plan.groups:
+    for group in cluster.plan.groups:
         live = [
-            seat for seat in stage.seats.values() if seat.group == group and seat.is_running and not seat.is_closing
+            seat for seat in cluster.seats.values() if seat.group == group and seat.is_running and not seat.is_closing
         ]
-        if live and (lack := _missing_of_group(stage, census, group, live)):
+        if live and (lack := _missing_of_group(cluster, census, group, live)):
             return f"group {group}: {lack}"
     return None
 
 
-def _missing_of_group(stage: Stage, census: Census, group: str, live: list[Seat]) -> str | None:
-    node = stage.node_host.node
+def _missing_of_group(cluster: SimulatedCluster, census: MemberCensus, group: str, live: list[Seat]) -> str | None:
+    node = cluster.node_host.node
     assert node is not None, "a node runs"
     if (error := node.coordinator.load_error(group)) is not ErrorCode.NONE:
         return f"its coordinator answers {error.name}"
     for seat in live:
-        if not wanted_by(seat, stage.topics):
+        if not wanted_by(seat, cluster.topics):
             continue
         if (state := census.states[seat.name]) != "stable":
             return f"{seat.name} is {state}"
         if seat.peer is not None and not seat.peer.is_settled:
             return f"{seat.name} does not read yet, or wants another round"
-    if lack := _unowned(stage, census, live):
+    if lack := _unowned(cluster, census, live):
         return lack
     described = node.coordinator.describe(group) or node.coordinator.describe_consumer(group)
     if described is None:
-        return "the coordinator does not know it" if any(wanted_by(seat, stage.topics) for seat in live) else None
+        return "the coordinator does not know it" if any(wanted_by(seat, cluster.topics) for seat in live) else None
     if described.state.value.lower() not in ("stable", "empty"):
         return f"it is {described.state.value}"
     present = {seat.peer.identity.member_id: seat.name for seat in live if seat.peer is not None}
     for member in described.members:
         if member.member_id not in present:
             return f"{member.member_id} is in it, and nobody is {member.member_id} any more"
-    return _unread(stage, census, group, live)
+    return _unread(cluster, census, group, live)
 
 
-def _unowned(stage: Stage, census: Census, live: list[Seat]) -> str | None:
+def _unowned(cluster: SimulatedCluster, census: MemberCensus, live: list[Seat]) -> str | None:
     owners: dict[TopicPartition, str] = {}
     for seat in live:
         for partition in sorted(census.owned[seat.name]):
             if partition in owners:
                 return f"{seat.name} and {owners[partition]} both own {partition}"
             owners[partition] = seat.name
-            if partition.topic not in wanted_by(seat, stage.topics):
+            if partition.topic not in wanted_by(seat, cluster.topics):
                 return f"{seat.name} owns {partition}, of a topic that it does not want or that is gone"
-    wanted = {topic for seat in live for topic in wanted_by(seat, stage.topics)}
-    unowned = [partition for partition in stage.partitions() if partition.topic in wanted and partition not in owners]
+    wanted = {topic for seat in live for topic in wanted_by(seat, cluster.topics)}
+    unowned = [partition for partition in cluster.partitions() if partition.topic in wanted and partition not in owners]
     if unowned:
         return f"nobody owns {show_partitions(unowned)}"
-    strange = [partition for partition in owners if partition.partition >= stage.topics[partition.topic]]
+    strange = [partition for partition in owners if partition.partition >= cluster.topics[partition.topic]]
     return f"{owners[strange[0]]} owns {strange[0]}, which does not exist" if strange else None
 
 
-def _unread(stage: Stage, census: Census, group: str, live: list[Seat]) -> str | None:
+def _unread(cluster: SimulatedCluster, census: MemberCensus, group: str, live: list[Seat]) -> str | None:
     """Return which records are not read and committed yet."""
-    node = stage.node_host.node
+    node = cluster.node_host.node
     assert node is not None, "a node runs"
-    if not stage.feeder.is_idle:
+    if not cluster.feeder.is_idle:
         return "not everything that is to be written is acknowledged"
     for seat in live:
         for partition in sorted(census.owned[seat.name]):

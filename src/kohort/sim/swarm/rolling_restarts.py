@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from kohort.sim.kernel.rng import Draw
+from kohort.sim.kernel.rng import Rng
 from kohort.sim.peers.client_kinds import KINDS, PeerConfig
+from kohort.sim.scenario.outcome import Broken
 from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan, Plan, Step, TopicPlan
-from kohort.sim.swarm.world_run import Broken, run
+from kohort.sim.swarm.world_run import run
 
 CLIENTS = (
     ("eager-java", "eager-librdkafka", "eager-kafka-python", "eager-v2", "eager-range"),
@@ -34,7 +35,7 @@ class Standstill(NamedTuple):
 
 def draw_restarts(seed: int) -> Plan:
     """Return a group of four to six members in which each is restarted once, at Kafka's default times."""
-    random = Draw(seed).stream("restarts")
+    random = Rng(seed).stream("restarts")
     clients = random.choice(CLIENTS)
     members: list[MemberPlan] = []
     steps: list[tuple[int, str, str, tuple[tuple[str, int], ...]]] = []

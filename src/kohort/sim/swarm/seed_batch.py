@@ -1,23 +1,34 @@
-"""Many worlds: seeds run one after the other or in several processes, and what they amount to.
+"""Many worlds: seeds run one after the other, in several processes or on a Spark cluster, and their sums.
 
-A tally adds outcomes up in whatever order they come; it says the same of the same seeds.
+A tally adds outcomes up in whatever order they come; the same seeds give the same sums.
 """
 
 from __future__ import annotations
 
 import gc
+import json
 import signal
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import count
 from multiprocessing import get_context
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from kohort.sim.scenario.outcome import Broken, Outcome
 from kohort.sim.swarm.seed_plan import draw_plan
-from kohort.sim.swarm.world_run import Outcome, run
+from kohort.sim.swarm.world_run import run
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import SparkSession
 
 CHUNK = 4
 """Seeds that a process takes at once."""
+
+SEEDS_PER_TASK = 50
+"""How many worlds a task of Spark runs: some seconds of work."""
+
+SCHEMA = "seed long, outcome string"
 
 SWEEP = 16
 """After so many worlds what is left of them is swept up, and not before: that is a fifth of the time."""
@@ -64,6 +75,34 @@ def _begin_process() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.freeze()
     gc.disable()
+
+
+def spread(spark: SparkSession, seeds: range, seeds_per_task: int = SEEDS_PER_TASK) -> Iterator[Outcome]:
+    """Yield the outcomes of a range of seeds, wave by wave in their order."""
+    wave = seeds_per_task * spark.sparkContext.defaultParallelism
+    for first in range(seeds.start, seeds.stop, wave):
+        stop = min(first + wave, seeds.stop)
+        tasks = -(-(stop - first) // seeds_per_task)
+        frame = spark.range(first, stop, 1, tasks).toDF("seed").mapInArrow(_outcomes, SCHEMA)
+        for row in sorted(frame.collect()):
+            yield read_outcome(row["outcome"])
+
+
+def _outcomes(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+    import pyarrow
+
+    for batch in batches:
+        seeds = batch.column("seed").to_pylist()
+        rows = [json.dumps(outcome) for outcome in run_in_order(seeds)]
+        yield pyarrow.RecordBatch.from_arrays(
+            [pyarrow.array(seeds, pyarrow.int64()), pyarrow.array(rows)], ["seed", "outcome"]
+        )
+
+
+def read_outcome(text: str) -> Outcome:
+    """Return an outcome from the JSON of its fields."""
+    outcome = Outcome(*json.loads(text))
+    return outcome if outcome.broken is None else outcome._replace(broken=Broken(*outcome.broken))
 
 
 class Tally:

@@ -6,15 +6,14 @@ drawn is legal: no step asks for what a real cluster could not do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
-from kohort.sim.kernel.rng import Draw
+from kohort.sim.kernel.rng import Rng
 from kohort.sim.peers.client_kinds import KINDS, PeerConfig
-from kohort.sim.scenario.fault_menu import COOPERATIVE, MENU, Luck, Sketch
-from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan, Plan, Step, TopicPlan
+from kohort.sim.scenario.fault_menu import COOPERATIVE, Sketch, draw_steps
+from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan, Plan, TopicPlan, draw_settings
 
 EAGER = (
     ("eager-range", "eager-java", "eager-v2", "eager-hesitant"),
@@ -62,7 +61,7 @@ MIXES = (
 
 def draw_plan(seed: int) -> Plan:
     """Return the world of a seed."""
-    random = Draw(seed).stream("plan")
+    random = Rng(seed).stream("plan")
     topics = draw_topics(random)
     nodes = ("n1", "n2") if random.random() < 0.3 else ("n1",)
     settings = draw_settings(random)
@@ -78,10 +77,10 @@ def draw_plan(seed: int) -> Plan:
         families = mix.bounces if mix.is_in_order else random.choices(mix.bounces, k=2)
         eager = next((kinds for kinds in EAGER if member.kind.name in kinds), EAGER[0])
         variants.append(tuple(draw_member(random, member, family, topics, eager) for family in families))
-    commits = Draw(seed).stream("plan/auto-commit")
+    commits = Rng(seed).stream("plan/auto-commit")
     members = [_committing(commits, member) for member in members]
     variants = [tuple(_committing(commits, member) for member in each) for each in variants]
-    steps = draw_steps(Draw(seed), Sketch(random, end_us, topics, nodes, tuple(members)))
+    steps = draw_steps(Rng(seed), Sketch(random, end_us, topics, nodes, tuple(members)))
     return Plan(seed, settings, topics, nodes, tuple(members), tuple(variants), steps, end_us)
 
 
@@ -91,37 +90,6 @@ def draw_topics(random: Random) -> tuple[TopicPlan, ...]:
     return tuple(
         TopicPlan(name, random.choice((1, 2, 3, 4, 6, 12) if len(names) == 1 else (1, 2, 4))) for name in names
     )
-
-
-def draw_settings(random: Random) -> tuple[tuple[str, str], ...]:
-    """Return the brokers' settings: times short enough that much happens, policies as they fall."""
-    session_ms = random.choice((6_000, 8_000, 10_000))
-    beat_ms = random.choice((1_000, 2_000, 3_000))
-    choices: dict[str, str] = {
-        "auto.create.topics.enable": "false",
-        "group.initial.rebalance.delay.ms": random.choice(("0", "500", "3000")),
-        "kohort.group.initial.quiet.ms": random.choice(("100", "100", "-1")),
-        "kohort.group.heartbeat.park": random.choice(("true", "true", "false")),
-        "kohort.group.sync.hold.ms": random.choice(("1000", "1000", "0")),
-        "group.consumer.session.timeout.ms": str(session_ms),
-        "group.consumer.min.session.timeout.ms": "5000",
-        "group.consumer.heartbeat.interval.ms": str(beat_ms),
-        "group.consumer.min.heartbeat.interval.ms": "500",
-        "group.consumer.assignment.interval.ms": random.choice(("1000", "1000", "0", "3000")),
-        "group.consumer.assignors": random.choice(("uniform,range", "uniform,range", "range,uniform")),
-        "group.consumer.migration.policy": random.choices(
-            ("bidirectional", "upgrade", "downgrade", "disabled"), (12, 2, 2, 1)
-        )[0],
-        "kohort.group.migration.min.embedded.version": random.choice(("3", "3", "0")),
-        "kohort.group.consumer.heartbeat.park.ms": random.choice(("1000", "1000", "0")),
-        "offsets.topic.num.partitions": random.choice(("1", "1", "3")),
-        "offsets.topic.segment.bytes": random.choice(("4096", "16384", "1048576")),
-        "log.flush.interval.messages": "1",
-        "log.cleaner.backoff.ms": random.choice(("200", "2000", "15000")),
-        "log.cleaner.min.cleanable.ratio": random.choice(("0", "0.5")),
-        "log.cleaner.delete.retention.ms": random.choice(("0", "5000", "86400000")),
-    }
-    return tuple(sorted(choices.items()))
 
 
 def draw_members(random: Random, group: str, mix: Mix, topics: tuple[TopicPlan, ...], first: int) -> list[MemberPlan]:
@@ -168,32 +136,3 @@ def draw_member(
 def _committing(random: Random, member: MemberPlan) -> MemberPlan:
     """Return a member with an interval of automatic commits: often within each heartbeat interval, or seldom."""
     return member._replace(config=replace(member.config, auto_commit_ms=random.choice((1_000, 2_000, 3_500))))
-
-
-def draw_steps(draw: Draw, sketch: Sketch, menu: Iterable[Luck] = MENU) -> tuple[Step, ...]:
-    """Return what happens: members come, records come, and the faults that this world has.
-
-    Each kind has its own luck, so that a new line of the menu leaves the other steps of a seed as they were.
-    """
-    random = sketch.random
-    drawn: list[tuple[int | None, str, str, tuple[tuple[str, int | str], ...]]] = []
-    for member in sketch.members:
-        late_us = random.choice((0, 0, random.randrange(2 * SECOND_US), random.randrange(sketch.end_us * 2 // 3)))
-        drawn.append((late_us, "start", member.name, ()))
-    for luck in menu:
-        random = draw.stream(f"plan/{luck.name}")
-        sketch = sketch._replace(random=random)
-        if not luck.fits(sketch) or random.random() >= luck.presence:
-            continue
-        for _ in range(_times(random, luck)):
-            at_us = None if luck.is_lasting else random.randrange(SECOND_US, sketch.end_us)
-            step = luck.draw(sketch)
-            if step is not None:
-                drawn.append((at_us, *step))
-    drawn.sort(key=lambda step: -1 if step[0] is None else step[0])
-    return tuple(Step(number, *step) for number, step in enumerate(drawn, 1))
-
-
-def _times(random: Random, luck: Luck) -> int:
-    """Return how often a fault that this world has happens in it: mostly once or twice, at times very often."""
-    return 1 if luck.is_lasting else min(luck.most, random.choices((1, 2, 3, 6), (5, 4, 3, 1))[0])

@@ -10,28 +10,22 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from traceback import extract_tb
-from typing import NamedTuple
 
 from kohort.group.invariants import CONVERGES_AFTER_HEALING
 from kohort.sim.checks import Checker, InvariantBroken, all_checkers
 from kohort.sim.checks.standstill_checks import StandstillChecker
 from kohort.sim.kernel.scheduler import Scheduler
-from kohort.sim.kernel.world_observer import Observer, Observers
-from kohort.sim.scenario.fault_injector import Faults
-from kohort.sim.scenario.simulated_cluster import Stage
+from kohort.sim.kernel.world_observer import Observer, Observers, SeenMember
+from kohort.sim.scenario.fault_injector import FaultInjector
+from kohort.sim.scenario.member_census import MemberCensus, wait_for_convergence
+from kohort.sim.scenario.outcome import NO_DEFECT, Broken, Outcome
+from kohort.sim.scenario.simulated_cluster import PeerSeat, Seat, SimulatedCluster
 from kohort.sim.scenario.world_plan import SECOND_US, Plan
-from kohort.sim.swarm.convergence import Census, missing
-from kohort.sim.swarm.supervisor import Supervisor
+from kohort.sim.swarm.convergence import missing
 
 REST_US = 90 * SECOND_US
 """Within so long after the healing everything must have come to rest: two rounds, each as long as the longest poll
 interval and a session, and a callback or two."""
-
-QUIET_US = 3 * SECOND_US
-"""So long a world must stay at rest to have come there."""
-
-LOOK_US = SECOND_US
-"""How often is looked whether it has."""
 
 TOUCH_LOOKS = 5
 """After so many looks without rest there is one more record everywhere: a commit that failed is not sent again by all
@@ -41,41 +35,11 @@ MEND_LOOKS = 25
 """After so many looks without rest, somebody has classic groups with static members rebalance: topics that changed
 while their leader was away are seen by nobody (docs/gaps.md)."""
 
-NO_DEFECT = "NoDefect"
+PASSING = frozenset({"UNRELEASED_INSTANCE_ID", "FENCED_INSTANCE_ID", "GROUP_MAX_SIZE_REACHED"})
+"""Why a member may be refused now and accepted later."""
 
-
-class Broken(NamedTuple):
-    """What broke: the invariant's name, a sentence, and when."""
-
-    invariant: str
-    sentence: str
-    at_us: int
-    event: int
-
-
-class Outcome(NamedTuple):
-    """What became of one world. Counts are by name; `coverage` is how often each invariant was held against it."""
-
-    seed: int
-    broken: Broken | None
-    events: int
-    virtual_us: int
-    rest_us: int
-    """How long after the healing everything was at rest; -1 where it did not get there."""
-    chunks: int
-    """Pieces of messages that the network carried."""
-    drawn: dict[str, int]
-    met: dict[str, int]
-    coverage: dict[str, int]
-    failures: dict[str, int]
-    """Members that could not go on, by the error that told them."""
-    unowned_us: int = 0
-    """How long partitions were without an owner, added up over all of them."""
-
-    @property
-    def passed(self) -> bool:
-        """Whether nothing was broken."""
-        return self.broken is None
+RESTART_US = 3 * SECOND_US
+"""How soon a member that failed is started again."""
 
 
 def run(plan: Plan, *observers: Observer, checkers: Sequence[Checker] | None = None) -> Outcome:
@@ -90,7 +54,7 @@ def run(plan: Plan, *observers: Observer, checkers: Sequence[Checker] | None = N
         events=world.scheduler.events,
         virtual_us=world.scheduler.now_us,
         rest_us=world.rest_us,
-        chunks=world.stage.network.carried,
+        chunks=world.cluster.network.carried,
         drawn=_drawn(plan),
         met=dict(sorted(world.faults.met.items())),
         coverage=_coverage(checkers, world),
@@ -99,18 +63,42 @@ def run(plan: Plan, *observers: Observer, checkers: Sequence[Checker] | None = N
     )
 
 
+class Supervisor(Observer):
+    """Starts members again that failed, as an orchestrator does: later, never from inside a hook."""
+
+    def __init__(self) -> None:
+        self.cluster: SimulatedCluster | None = None
+        """Set when the world is built: the cluster reports to this observer."""
+
+    def member_ended(self, member: SeenMember, how: str) -> None:
+        """Schedule the next process of a member that failed."""
+        cluster = self.cluster
+        if cluster is None or not how.startswith("failed"):
+            return
+        if not cluster.is_healed or how.removeprefix("failed: ") in PASSING:
+            cluster.scheduler.after(RESTART_US, _restart, cluster.seats[member.name])
+
+
+def _restart(seat: Seat) -> None:
+    if not seat.is_running and not seat.stays_away:
+        seat.start()
+
+
 class _World:
     """One run."""
 
     def __init__(self, plan: Plan, checkers: Sequence[Checker], observers: Sequence[Observer]) -> None:
         self.plan = plan
         self.scheduler = Scheduler()
-        self.census = Census()
-        # Those who write down come first, so that the line that breaks the world is written.
-        self.supervisor = Supervisor()
-        self.observer = Observers([*observers, self.census, *checkers, self.supervisor])
-        self.supervisor.stage = self.stage = Stage(plan, self.scheduler, self.observer)
-        self.faults = Faults(self.stage)
+        self.census = MemberCensus()
+        supervisor = Supervisor()
+        # Traces come first, so that the line that breaks the world is written.
+        self.observer = Observers([*observers, self.census, *checkers, supervisor])
+        self.cluster = SimulatedCluster(plan, self.scheduler, self.observer)
+        for member, variants in zip(plan.members, plan.variants, strict=True):
+            self.cluster.seats[member.name] = PeerSeat(self.cluster, member, variants)
+        supervisor.cluster = self.cluster
+        self.faults = FaultInjector(self.cluster)
         self.defect: str | None = None
         self.rest_us = -1
         self.looks = 0
@@ -119,12 +107,11 @@ class _World:
         """Run from the beginning to the end; return what broke it, if anything did."""
         try:
             self.observer.began(self.scheduler)
-            self.stage.open()
+            self.cluster.open()
             self.faults.schedule()
             self.pass_until(self.plan.end_us)
             self.faults.heal()
-            lack = self.come_to_rest()
-            if lack is not None:
+            if lack := self.converge():
                 return self.breaks(CONVERGES_AFTER_HEALING.name, lack)
             self.observer.ended()
         except InvariantBroken as error:
@@ -134,7 +121,7 @@ class _World:
         return None
 
     def pass_until(self, when_us: int) -> None:
-        """Let time pass; raise at the first thing that is logged as a defect."""
+        """Let time pass; raise at the first log record of a defect."""
         scheduler, stepped = self.scheduler, self.observer.stepped
         while (next_us := scheduler.next_us()) is not None and next_us <= when_us:
             scheduler.step()
@@ -143,30 +130,37 @@ class _World:
                 raise Defect(self.defect)
         scheduler.run_until(when_us)
 
-    def come_to_rest(self) -> str | None:
-        """Let time pass until everything is at rest and stays so; return what is missing when there is no time left."""
+    def converge(self) -> str | None:
+        """Let time pass until the world has converged; return what is missing when there is no time left."""
         healed_us = self.scheduler.now_us
-        since_us: int | None = None
-        lack: str | None = None
-        while self.scheduler.now_us < healed_us + REST_US:
-            self.pass_until(self.scheduler.now_us + LOOK_US)
-            self.looks += 1
-            lack = missing(self.stage, self.census)
-            if lack is not None:
-                since_us = None
-                if self.looks % TOUCH_LOOKS == 0:
-                    self.stage.feeder.touch()
-                if self.looks == MEND_LOOKS:
-                    self.supervisor.mend()
-            elif since_us is None:
-                since_us = self.scheduler.now_us
-            elif self.scheduler.now_us >= since_us + QUIET_US:
-                self.rest_us = since_us - healed_us
-                return None
-        return lack or "it does not stay at rest"
+        wait = wait_for_convergence(self.scheduler, self.pass_until, self._look, REST_US)
+        if wait.missing is None:
+            self.rest_us = wait.since_us - healed_us
+        return wait.missing
+
+    def _look(self) -> str | None:
+        self.looks += 1
+        lack = missing(self.cluster, self.census)
+        if lack is not None:
+            if self.looks % TOUCH_LOOKS == 0:
+                self.cluster.feeder.touch()
+            if self.looks == MEND_LOOKS:
+                self._rejoin_static()
+        return lack
+
+    def _rejoin_static(self) -> None:
+        """Have classic groups with static members rebalance, as an operator does who sees topics without an owner.
+
+        Only a leader that asks gets a round when nothing else has changed, so all of them ask.
+        """
+        for seat in self.cluster.seats.values():
+            is_static = seat.plan.kind.protocol == "classic" and seat.plan.config.instance_id is not None
+            if is_static and seat.is_running and seat.peer is not None:
+                self.observer.fault("mended", seat.name, "")
+                seat.peer.rejoin("topics changed while the leader was away")
 
     def breaks(self, invariant: str, sentence: str) -> Broken:
-        """Say when something broke."""
+        """Return a failure of now."""
         return Broken(invariant, sentence, self.scheduler.now_us, self.scheduler.events)
 
 

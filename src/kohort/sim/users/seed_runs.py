@@ -15,13 +15,13 @@ from typing import NamedTuple
 from kohort.sim.kernel.world_observer import Observer
 from kohort.sim.programs.program import CURRENT
 from kohort.sim.programs.stdlib_patches import guarded
+from kohort.sim.scenario.outcome import Broken
 from kohort.sim.scenario.shrinking import shrink
 from kohort.sim.scenario.world_plan import SECOND_US, Plan, show_step, show_time
-from kohort.sim.swarm.world_run import Broken, Outcome
 from kohort.sim.users.failure_report import Story
 from kohort.sim.users.world import World
 from kohort.sim.users.world_driver import WorldBroken
-from kohort.sim.users.world_options import Wishes, draw_world
+from kohort.sim.users.world_options import WorldOptions, draw_world
 
 Test = Callable[[World], object]
 
@@ -45,39 +45,35 @@ WorldFailed.__module__ = "kohort.sim"
 
 
 class Failure(NamedTuple):
-    """What broke one run."""
+    """What broke one run, and what the user's own code raised."""
 
-    invariant: str
-    sentence: str
-    at_us: int
-    event: int
+    broken: Broken
     error: BaseException | None
-    """What the user's own code raised."""
 
 
-def run_seeds(test: Test, seeds: Iterable[int], wishes: Wishes, rerun: Callable[[int], str]) -> None:
+def run_seeds(test: Test, seeds: Iterable[int], options: WorldOptions, rerun: Callable[[int], str]) -> None:
     """Run a test for each seed. `rerun` says how to run one alone. Raises `WorldFailed` for the first that fails."""
     __tracebackhide__ = True
     for seed in seeds:
-        plan = draw_world(seed, wishes)
-        failure = run_plan(test, plan, wishes)
+        plan = draw_world(seed, options)
+        failure = run_plan(test, plan, options)
         if failure is not None:
-            raise told(test, plan, wishes, failure, rerun(seed)) from failure.error
+            raise report(test, plan, options, failure, rerun(seed)) from failure.error
 
 
-def run_plan(test: Test, plan: Plan, wishes: Wishes, story: Story | None = None) -> Failure | None:
+def run_plan(test: Test, plan: Plan, options: WorldOptions, story: Story | None = None) -> Failure | None:
     """Let one world happen; return what broke it."""
     observers: Sequence[Observer] = () if story is None else (story,)
-    world = World(plan, wishes, observers)
+    world = World(plan, options, observers)
     with _listening(world, story), guarded(world.seed):
         try:
             _call(test, world)
             world.conclude()
-        except WorldBroken as broken:
-            return Failure(broken.invariant, broken.sentence, broken.at_us, broken.event, broken.__cause__)
+        except WorldBroken as error:
+            return Failure(Broken(error.invariant, error.sentence, error.at_us, error.event), error.__cause__)
         except Exception as error:
             text = str(error).partition("\n")[0] or "(without a word)"
-            return Failure(type(error).__name__, text, round(world.now * SECOND_US), world.events, error)
+            return Failure(Broken(type(error).__name__, text, round(world.now * SECOND_US), world.events), error)
         finally:
             if story is not None:
                 story.is_over = True
@@ -85,29 +81,25 @@ def run_plan(test: Test, plan: Plan, wishes: Wishes, story: Story | None = None)
     return None
 
 
-def told(test: Test, plan: Plan, wishes: Wishes, failure: Failure, rerun: str) -> WorldFailed:
-    """Make a failure small, and put it into words."""
-    again = run_plan(test, plan, wishes)
-    if again is None or again.invariant != failure.invariant:
-        lines = [_headline(plan, failure), f"  {failure.sentence}", "", _UNSTEADY, "", f"run it alone: {rerun}"]
-        return WorldFailed("\n".join(lines), plan.seed, failure.invariant)
-    tries = 0
+def report(test: Test, plan: Plan, options: WorldOptions, failure: Failure, rerun: str) -> WorldFailed:
+    """Shrink a failure, and return it with its story."""
+    broken = failure.broken
+    again = run_plan(test, plan, options)
+    if again is None or again.broken.invariant != broken.invariant:
+        lines = [_headline(plan, broken), f"  {broken.sentence}", "", _UNSTEADY, "", f"run it alone: {rerun}"]
+        return WorldFailed("\n".join(lines), plan.seed, broken.invariant)
+    small, tries = plan, 0
 
-    def outcome(smaller: Plan) -> Outcome:
-        # Without the program nothing that is said about it can be true.
+    def runs(smaller: Plan) -> Broken | None:
+        # Without the program nothing in the sentence could be true.
         is_there = any(step.what == "start" for step in smaller.steps)
-        found = run_plan(test, smaller, wishes) if is_there else None
-        broken = None if found is None else Broken(found.invariant, found.sentence, found.at_us, found.event)
-        return Outcome(plan.seed, broken, 0, 0, -1, 0, {}, {}, {}, {})
+        found = run_plan(test, smaller, options) if is_there else None
+        return None if found is None else found.broken
 
     if plan.steps:
-        first = Broken(failure.invariant, failure.sentence, failure.at_us, failure.event)
-        shrunk = shrink(plan, Outcome(plan.seed, first, 0, 0, -1, 0, {}, {}, {}, {}), TRIES, outcome)
-        small, tries = shrunk.plan, shrunk.tries
-    else:
-        small = plan
+        small, _, tries = shrink(plan, broken, runs, TRIES)
     story = Story()
-    last = run_plan(test, small, wishes, story) or failure
+    last = (run_plan(test, small, options, story) or failure).broken
     lines = [_headline(plan, last), f"  {last.sentence}", ""]
     if plan.steps:
         lines += [f"{len(small.steps)} of its {len(plan.steps)} steps are enough ({tries} worlds tried):"]
@@ -115,7 +107,7 @@ def told(test: Test, plan: Plan, wishes: Wishes, failure: Failure, rerun: str) -
         lines += [""]
     lines += ["what happened:", *(f"  {line}" for line in story.tell(last.sentence)), ""]
     lines += [f"run it alone: {rerun}"]
-    return WorldFailed("\n".join(lines), plan.seed, failure.invariant)
+    return WorldFailed("\n".join(lines), plan.seed, broken.invariant)
 
 
 _UNSTEADY = (
@@ -124,8 +116,8 @@ _UNSTEADY = (
 )
 
 
-def _headline(plan: Plan, failure: Failure) -> str:
-    return f"seed {plan.seed} broke {failure.invariant} after {failure.at_us / SECOND_US:.3f} s of its world:"
+def _headline(plan: Plan, broken: Broken) -> str:
+    return f"seed {plan.seed} broke {broken.invariant} after {broken.at_us / SECOND_US:.3f} s of its world:"
 
 
 def _call(test: Test, world: World) -> None:

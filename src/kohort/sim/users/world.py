@@ -1,7 +1,8 @@
-"""A world as a user's test sees it: start the program, let time and faults pass, look at what came of it.
+"""A world as a user's test uses it: start the program, let time and faults pass, check the results.
 
-Whatever breaks an invariant stops it: the checkers of the swarm watch the program's real clients, and the program says
-with `done` when a record has taken effect. Times are seconds of the world.
+Any broken invariant stops it: the checkers of the swarm watch the program's real clients, and the program reports with
+`done` when a record has taken effect. Times are seconds of the world. Methods that act on an instance take the first
+that is up by default.
 """
 
 from __future__ import annotations
@@ -14,42 +15,44 @@ from kohort.client.consumer.batch import Batch
 from kohort.client.consumer.consumer import Consumer
 from kohort.group.invariants import AT_LEAST_ONCE, CONVERGES_AFTER_HEALING
 from kohort.model.ids import TopicPartition
-from kohort.sim.checks import InvariantBroken
 from kohort.sim.kernel.world_observer import Observer
 from kohort.sim.programs.program import CURRENT
 from kohort.sim.programs.virtual_loop import VirtualLoop
-from kohort.sim.scenario.fault_injector import Faults
-from kohort.sim.scenario.simulated_cluster import PORT
+from kohort.sim.scenario.fault_injector import FaultInjector
+from kohort.sim.scenario.member_census import wait_for_convergence
+from kohort.sim.scenario.simulated_cluster import PORT, SimulatedCluster
 from kohort.sim.scenario.world_plan import SECOND_US, Plan
-from kohort.sim.users.by_hand import ByHand
-from kohort.sim.users.instance import Instance
-from kohort.sim.users.program_convergence import members_of
-from kohort.sim.users.world_driver import WorldBroken
-from kohort.sim.users.world_options import GROUP, Wishes
+from kohort.sim.users.instance import Instance, Main
+from kohort.sim.users.program_cluster import ProgramCluster
+from kohort.sim.users.world_driver import WorldDriver
+from kohort.sim.users.world_options import GROUP, WorldOptions
 from kohort.wire.record_batches import Record
 
 App = Callable[..., Coroutine[Any, Any, object]]
 
-QUIET_US = 3 * SECOND_US
-LOOK_US = SECOND_US
 PATIENCE_US = 90 * SECOND_US
-"""Within so long, and twice the longest interval that the program has set, a healed world has come to rest."""
+"""Within so long, and twice the longest interval that the program has set, a healed world has converged."""
 METADATA_US = 300 * SECOND_US
-"""After so long a client looks at the metadata, unless it is told otherwise, and sees that a topic has grown."""
+"""After so long a client refreshes its metadata, unless it is configured otherwise, and sees that a topic has grown."""
 
 
-class World(ByHand):
+class World:
     """One world. Made by `kohort.sim.world` for a test, from a seed."""
 
-    def __init__(self, plan: Plan, wishes: Wishes, observers: Iterable[Observer] = ()) -> None:
-        super().__init__(plan, wishes, observers)
+    def __init__(self, plan: Plan, options: WorldOptions, observers: Iterable[Observer] = ()) -> None:
         self.seed = plan.seed
         self.bootstrap_servers = ",".join(f"{name}:{PORT}" for name in plan.nodes)
-        self._faults = Faults(self._stage)
-        self._is_led_by_hand = wishes.is_led_by_hand
+        self._plan = plan
+        self._is_led_by_hand = options.is_led_by_hand
+        self._driver = WorldDriver(plan, observers)
+        self._scheduler = self._driver.scheduler
+        self._cluster = SimulatedCluster(plan, self._scheduler, self._driver.observer, options.value)
+        self._programs = ProgramCluster(self._cluster, self._driver)
+        self._faults = FaultInjector(self._cluster)
+        self._main: Main | None = None
         self._is_settled = False
-        self._watch.began(self._scheduler)
-        self._stage.open()
+        self._driver.observer.began(self._scheduler)
+        self._cluster.open(is_fed=not options.is_led_by_hand)
 
     # -- what there is
 
@@ -61,25 +64,25 @@ class World(ByHand):
     @property
     def instances(self) -> tuple[Instance, ...]:
         """The instances of the program."""
-        return tuple(self._stage.instances)
+        return tuple(self._programs.instances)
 
     @property
     def topics(self) -> dict[str, int]:
         """The topics with their partitions."""
-        return dict(self._stage.topics)
+        return dict(self._cluster.topics)
 
     @property
     def processed(self) -> dict[TopicPartition, list[int]]:
         """The offsets that took effect (`done`), in that order."""
-        return {partition: list(offsets) for partition, offsets in sorted(self._effects.done.items())}
+        return {partition: list(offsets) for partition, offsets in sorted(self._driver.effects.done.items())}
 
     @property
     def committed(self) -> dict[TopicPartition, int]:
-        """What the program's group has committed; of all its groups, if it has several."""
-        node = self._stage.node_host.node
+        """The offsets that the program's group has committed; of all its groups, if it has several."""
+        node = self._cluster.node_host.node
         found: dict[TopicPartition, int] = {}
-        for group in dict.fromkeys(member.group_id for member in members_of(self._stage)):
-            for partition in self._stage.partitions():
+        for group in dict.fromkeys(member.group_id for member in self._programs.members()):
+            for partition in self._cluster.partitions():
                 topic = None if node is None else node.topics.get(partition.topic)
                 if node is not None and topic is not None:
                     offset = node.coordinator.offset(group, *partition, topic.topic_id)
@@ -90,8 +93,8 @@ class World(ByHand):
     @property
     def end_offsets(self) -> dict[TopicPartition, int]:
         """How many records each partition has."""
-        node = self._stage.node_host.node
-        found = {each: None if node is None else node.topics.partition(*each) for each in self._stage.partitions()}
+        node = self._cluster.node_host.node
+        found = {each: None if node is None else node.topics.partition(*each) for each in self._cluster.partitions()}
         return {each: hosted.log.log_end_offset for each, hosted in found.items() if hosted is not None}
 
     # -- for programs
@@ -122,12 +125,12 @@ class World(ByHand):
         return Consumer(*topics, **(defaults | settings))
 
     def done(self, what: Batch | TopicPartition, record: Record | int | None = None) -> None:
-        """Say that records took effect: a whole batch, or one record (or offset) of a partition or batch."""
+        """Report that records took effect: a whole batch, or one record (or offset) of a partition or batch."""
         program = CURRENT.get(None)
         if program is None:
             raise RuntimeError("done() is for the program's own code: call it from a task of an instance")
         if program.is_over:
-            return  # what a killed process still says while it is taken apart
+            return  # a killed process that is taken apart
         partition = what.partition if isinstance(what, Batch) else what
         if record is not None:
             offsets = [record if isinstance(record, int) else record.offset]
@@ -135,11 +138,7 @@ class World(ByHand):
             offsets = [each.offset for each in what.records]
         else:
             raise TypeError("done(partition) needs the record, or its offset, that took effect")
-        try:
-            for offset in offsets:
-                self._effects.effect(program.name, partition, offset)
-        except InvariantBroken as error:
-            self._watch.broken = self._watch.broken or error
+        self._driver.record_effect(program.name, partition, offsets)
 
     # -- the course of the world
 
@@ -152,40 +151,52 @@ class World(ByHand):
             raise RuntimeError("a world runs one program: start() was called before")
         takes_instance = bool(inspect.signature(app).parameters)
         self._main = app if takes_instance else lambda _: app()
-        for instance in self._stage.instances:
+        for instance in self._programs.instances:
             instance.main = self._main
         self._faults.schedule()
         if self._is_led_by_hand:
-            for instance in self._stage.instances:
+            for instance in self._programs.instances:
                 instance.start()
 
     def run(self, seconds: float | None = None) -> None:
         """Let time pass; by default until the faults of the seed end."""
         if seconds is None and self._is_led_by_hand:
             raise ValueError("this world has no faults that could end: say for how long it runs")
-        until_us = self._plan.end_us
-        if seconds is not None:
-            until_us = self._scheduler.now_us + round(seconds * SECOND_US)
-        self.pass_until(until_us)
+        self._driver.pass_until(self._plan.end_us if seconds is None else self._in(seconds))
 
     def settle(self, seconds: float | None = None) -> None:
         """Let the faults end, and time pass until everything is at rest: owned, read, and done.
 
         Raises `WorldBroken` where that does not happen in `seconds`.
         """
-        if not self._stage.is_healed:
-            self.pass_until(max(self._plan.end_us, self._scheduler.now_us))
-            for instance in self._stage.instances:
+        driver = self._driver
+        if not self._cluster.is_healed:
+            driver.pass_until(max(self._plan.end_us, self._scheduler.now_us))
+            for instance in self._programs.instances:
                 instance.come_back()
             self._faults.heal()
         patience_us = self._patience_us() if seconds is None else round(seconds * SECOND_US)
-        missing = self._come_to_rest(self._scheduler.now_us + patience_us)
+        missing = wait_for_convergence(self._scheduler, driver.pass_until, self._programs.missing, patience_us).missing
         if missing is not None:
             name = AT_LEAST_ONCE.name if "never took effect" in missing else CONVERGES_AFTER_HEALING.name
-            raise self._broken(name, missing)
-        self._watch.ended()
-        self._raise_broken()
+            raise driver.broken(name, missing)
+        driver.observer.ended()
+        driver.raise_broken()
         self._is_settled = True
+
+    def wait_stable(self, seconds: float = 60.0) -> None:
+        """Let time pass until every member is in its group and owns its assignment."""
+        wait = wait_for_convergence(
+            self._scheduler,
+            self._driver.pass_until,
+            self._programs.unstable,
+            round(seconds * SECOND_US),
+            look_us=SECOND_US // 10,
+            quiet_us=SECOND_US,
+        )
+        if wait.missing is not None:
+            sentence = f"no rest in {seconds:g} s: {self._programs.missing()}"
+            raise self._driver.broken(CONVERGES_AFTER_HEALING.name, sentence)
 
     def invariant(self, check: Callable[[], object], *, every: float = 1.0) -> None:
         """Call `check` every so many seconds: the world breaks if it raises AssertionError or returns False."""
@@ -200,29 +211,117 @@ class World(ByHand):
 
     def send(self, topic: str, *values: bytes, partition: int = 0) -> None:
         """Write records to a partition."""
-        self._stage.feeder.write(TopicPartition(topic, partition), list(values))
+        self._cluster.feeder.write(TopicPartition(topic, partition), list(values))
 
-    # -- the inside
+    # -- faults by hand
+
+    def kill(self, instance: Instance | None = None) -> Instance:
+        """Kill an instance, as `kill -9` does. `start()` brings it back."""
+        return self._act("kill", instance, Instance.kill)
+
+    def stop(self, instance: Instance | None = None) -> Instance:
+        """Ask an instance to stop, as a deployment does."""
+        return self._act("stop", instance, Instance.close)
+
+    def freeze(self, seconds: float, instance: Instance | None = None) -> Instance:
+        """Freeze an instance: nothing happens in it, and it does not notice."""
+        until_us = self._in(seconds)
+        return self._act("freeze", instance, lambda each: each.host.freeze(until_us))
+
+    def cut_off(self, seconds: float, instance: Instance | None = None) -> Instance:
+        """Let nothing through between an instance and the broker."""
+        network, broker = self._cluster.network, self._cluster.place
+
+        def cut(each: Instance) -> None:
+            for path in ((each.name, broker), (broker, each.name)):
+                network.block(*path)
+                self._scheduler.at(self._in(seconds), network.unblock, *path)
+
+        return self._act("partition", instance, cut)
+
+    def restart_broker(self, *, seconds: float = 1.0, how: str = "kill") -> None:
+        """Take the broker down ("kill", "stop" or "power loss") and bring it back after a while."""
+        node = self._cluster.node_host
+        if how not in node.ENDINGS:
+            raise ValueError(f"how={how!r} is not one of {', '.join(node.ENDINGS)}")
+        self._driver.observer.fault("restart broker", self._cluster.place, how)
+        node.end(how)
+        self._scheduler.at(self._in(seconds), lambda: node.node is None and node.start())
+
+    def rebalance(self) -> None:
+        """Start another instance and stop it again, and wait each time until the group is stable."""
+        instance = self.revoke()
+        self.stop(instance)
+        self._driver.pass_while(lambda: instance.is_running, self._programs.missing)
+        instance.is_finished = instance.stays_away = True
+        self.wait_stable()
+
+    def revoke(self) -> Instance:
+        """Start another instance, so that the others must give up partitions, wait for that, and return it."""
+        instance = self._programs.another(self._main)
+        self._driver.observer.fault("start", instance.name, "by hand")
+        instance.start()
+        self._driver.pass_while(lambda: not instance.members, self._programs.missing)
+        self.wait_stable()
+        return instance
+
+    def lose(self, instance: Instance | None = None) -> Instance:
+        """Freeze an instance until its group has evicted it, and wait until its callback for lost partitions ran."""
+        chosen = self._chosen(instance)
+        members = chosen.members
+        names = [member.name for member in members if member.owned]
+        if not names:
+            raise RuntimeError(f"{chosen.name} owns nothing that it could lose")
+        lost = self._driver.census.lost
+        before = [lost[name] for name in names]
+        classic_ms = [each.membership.config.session_timeout_ms for each in members if each.kind != "consumer"]
+        if len(classic_ms) < len(members):
+            classic_ms.append(int(dict(self._plan.settings).get("group.consumer.session.timeout.ms", "45000")))
+        self.freeze(max(classic_ms) / 1000 + 3, chosen)
+        self._driver.pass_while(lambda: [lost[name] for name in names] == before, self._programs.missing)
+        self.wait_stable()
+        return chosen
+
+    def _chosen(self, instance: Instance | None) -> Instance:
+        chosen = instance or next((each for each in self._programs.instances if each.is_up), None)
+        if chosen is None:
+            raise RuntimeError("no instance is up: start(app) first, and run() for a moment")
+        return chosen
+
+    def _act(self, what: str, instance: Instance | None, act: Callable[[Instance], object]) -> Instance:
+        chosen = self._chosen(instance)
+        self._driver.observer.fault(what, chosen.name, "by hand")
+        act(chosen)
+        return chosen
+
+    def _in(self, seconds: float) -> int:
+        return self._scheduler.now_us + round(seconds * SECOND_US)
+
+    # -- for whoever runs the test
 
     def conclude(self) -> None:
         """After the test: settle, if it did not itself."""
         if not self._is_settled and self._main is not None:
             self.settle()
-        self._raise_broken()
+        self._driver.raise_broken()
 
     def drive(self, loop: VirtualLoop, work: Coroutine[Any, Any, object]) -> None:
         """Run a coroutine on a loop of this world to its end."""
         task = loop.create_task(work)
-        self._drive(task.done, None)
+        self._driver.run(task.done, None)
         task.result()
 
     def test_loop(self) -> VirtualLoop:
         """Make a loop for the test itself."""
-        return VirtualLoop(self._stage.host("test"), self._stage.network, self._stage.draw.stream("test"))
+        return VirtualLoop(self._cluster.host("test"), self._cluster.network, self._cluster.rng.stream("test"))
+
+    def note_defect(self, text: str) -> None:
+        """Break the world for an error that production code has logged as its own defect."""
+        self._driver.note_defect(text)
 
     def close(self) -> None:
         """Take everything apart."""
-        for instance in self._stage.instances:
+        for instance in self._programs.instances:
             for program in instance.programs:
                 program.close()
 
@@ -231,27 +330,10 @@ class World(ByHand):
         """How many actions have run."""
         return self._scheduler.events
 
-    def _come_to_rest(self, until_us: int) -> str | None:
-        since_us: int | None = None
-        missing: str | None = "the world had no time"
-        while self._scheduler.now_us < until_us:
-            self.pass_until(self._scheduler.now_us + LOOK_US)
-            missing = self._lack()
-            if missing is not None:
-                since_us = None
-            elif since_us is None:
-                since_us = self._scheduler.now_us
-            elif self._scheduler.now_us >= since_us + QUIET_US:
-                return None
-        return missing or "it does not stay at rest"
-
     def _patience_us(self) -> int:
         intervals = [
             max(member.membership.config.max_poll_interval_ms or 0, member.membership.config.session_timeout_ms)
-            for member in members_of(self._stage)
+            for member in self._programs.members()
         ]
         is_grown = any(step.what == "grow topic" for step in self._plan.steps)
         return PATIENCE_US + 2_000 * max(intervals, default=0) + (METADATA_US if is_grown else 0)
-
-
-__all__ = ["App", "World", "WorldBroken"]

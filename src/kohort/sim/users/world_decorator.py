@@ -16,7 +16,7 @@ from typing import Any, TypeVar, overload
 
 from kohort.sim.users.seed_runs import run_seeds
 from kohort.sim.users.world import World
-from kohort.sim.users.world_options import ALL, Faults, Wishes, chosen
+from kohort.sim.users.world_options import ALL, Faults, WorldOptions, chosen
 
 TestT = TypeVar("TestT", bound=Callable[..., Any])
 
@@ -63,26 +63,26 @@ def world(
 
     Raises, when the test is run, `WorldFailed` for the first seed that fails.
     """
-    wishes = Wishes(
+    options = WorldOptions(
         topics=dict(topics) if topics is not None else {"orders": 4},
         instances=instances,
         seconds=seconds,
         faults=chosen(faults),
         is_led_by_hand=faults is None,
         settings={name.replace("_", "."): _text(value) for name, value in (settings or {}).items()},
-        values=values,
+        **({} if values is None else {"value": values}),
     )
     if seeds is None:
         seeds = 1 if faults is None else SEEDS
     which = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
 
     def decorate(function: Callable[..., Any]) -> Callable[..., None]:
-        return _decorated(function, which, wishes)
+        return _decorated(function, which, options)
 
     return decorate if test is None else decorate(test)
 
 
-def _decorated(function: Callable[..., Any], seeds: tuple[int, ...], wishes: Wishes) -> Callable[..., None]:
+def _decorated(function: Callable[..., Any], seeds: tuple[int, ...], options: WorldOptions) -> Callable[..., None]:
     signature = inspect.signature(function)
     if PARAMETER not in signature.parameters:
         raise TypeError(f"{function.__qualname__} runs in a world: give it a parameter named {PARAMETER!r}")
@@ -100,7 +100,7 @@ def _decorated(function: Callable[..., Any], seeds: tuple[int, ...], wishes: Wis
         def test(world: World) -> object:
             return function(**others.arguments, **{PARAMETER: world})
 
-        run_seeds(test, _asked_for(seeds), wishes, _rerun)
+        run_seeds(test, _asked_for(seeds), options, _rerun)
 
     run.__signature__ = public  # type: ignore[attr-defined]
     del run.__wrapped__

@@ -1,4 +1,4 @@
-"""How a user's world is driven: action by action, until something must not be, or time is up."""
+"""Lets the time of a user's world pass, action by action, until an invariant is broken or time is up."""
 
 from __future__ import annotations
 
@@ -6,24 +6,20 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kohort.group.invariants import CONVERGES_AFTER_HEALING
+from kohort.model.ids import TopicPartition
 from kohort.sim.checks import InvariantBroken, all_checkers
 from kohort.sim.kernel.scheduler import Scheduler
 from kohort.sim.kernel.world_observer import Observer, Observers
 from kohort.sim.programs.program import CURRENT
 from kohort.sim.programs.virtual_loop import outside_of_loops
+from kohort.sim.scenario.member_census import MemberCensus
+from kohort.sim.scenario.outcome import NO_DEFECT
 from kohort.sim.scenario.world_plan import SECOND_US, Plan
-from kohort.sim.swarm.convergence import Census
 from kohort.sim.users.effect_checks import EffectChecker
-from kohort.sim.users.instance import Instance, Main
-from kohort.sim.users.program_cluster import UserStage
-from kohort.sim.users.program_convergence import lack
-from kohort.sim.users.world_options import Wishes
-
-NO_DEFECT = "NoDefect"
 
 
 class WorldBroken(AssertionError):
-    """Something that must not be. `invariant` is its name, `at_us` and `event` say when."""
+    """A broken invariant. `invariant` is its name, `at_us` and `event` say when."""
 
     def __init__(self, invariant: str, sentence: str, at_us: int, event: int) -> None:
         super().__init__(f"{invariant}: {sentence}")
@@ -33,47 +29,86 @@ class WorldBroken(AssertionError):
         self.event = event
 
 
-class _Watch(Observers):
-    """Passes everything on, and keeps the first invariant that was broken: client code must not swallow it."""
+class _FirstViolation(Observers):
+    """Calls all observers, and keeps the first violation instead of raising it: client code must not swallow it."""
 
-    broken: InvariantBroken | None = None
+    violated: InvariantBroken | None = None
 
     def _all_of(self, name: str) -> Callable[..., None]:
-        tell_all = super()._all_of(name)
+        call_all = super()._all_of(name)
 
-        def tell(*arguments: Any) -> None:
-            if self.broken is None:
+        def call(*arguments: Any) -> None:
+            if self.violated is None:
                 try:
-                    tell_all(*arguments)
+                    call_all(*arguments)
                 except InvariantBroken as error:
-                    self.broken = error
+                    self.violated = error
 
-        return tell
+        return call
 
 
-class Driven:
-    """A world that can be driven. What breaks it is raised from whatever lets time pass."""
+class WorldDriver:
+    """The time, the observers and the verdict of one world. Whatever lets time pass raises `WorldBroken`."""
 
-    def __init__(self, plan: Plan, wishes: Wishes, observers: Iterable[Observer]) -> None:
-        self._plan = plan
-        self._scheduler = Scheduler()
-        self._census = Census()
-        self._effects = EffectChecker()
-        self.checkers = [*all_checkers(plan), self._effects]
-        self._watch = _Watch([*observers, self._census, *self.checkers])
-        self._failure: tuple[Instance, BaseException] | None = None
-        self._stage = UserStage(plan, wishes, self._scheduler, self._watch, self._fail)
-        self._main: Main | None = None
+    def __init__(self, plan: Plan, observers: Iterable[Observer]) -> None:
+        self.scheduler = Scheduler()
+        self.census = MemberCensus()
+        self.effects = EffectChecker()
+        self.checkers = [*all_checkers(plan), self.effects]
+        self.observer = _FirstViolation([*observers, self.census, *self.checkers])
+        self._failure: tuple[str, BaseException] | None = None
         self._defect: str | None = None
+
+    # -- what breaks it
+
+    def record_effect(self, program: str, partition: TopicPartition, offsets: Iterable[int]) -> None:
+        """Check records that took effect in a program; a violation is raised later, outside of the program."""
+        try:
+            for offset in offsets:
+                self.effects.effect(program, partition, offset)
+        except InvariantBroken as error:
+            self.observer.violated = self.observer.violated or error
+
+    def fail(self, program: str, error: BaseException) -> None:
+        """Note a program that ended with an exception of its own."""
+        self._failure = self._failure or (program, error)
+
+    def note_defect(self, text: str) -> None:
+        """Note an error that production code has logged as its own defect."""
+        self._defect = self._defect or text
+
+    def raise_broken(self) -> None:
+        """Raise `WorldBroken` if anything broke the world."""
+        if self.observer.violated is not None:
+            violation = self.observer.violated.violation
+            raise self.broken(violation.invariant.name, violation.sentence) from None
+        if self._failure is not None:
+            program, error = self._failure
+            raise self.broken("ProgramFailed", f"{program} ended with {type(error).__name__}: {error}") from error
+        if self._defect is not None:
+            raise self.broken(NO_DEFECT, self._defect)
+
+    def broken(self, invariant: str, sentence: str) -> WorldBroken:
+        """Return a failure of now."""
+        return WorldBroken(invariant, sentence, self.scheduler.now_us, self.scheduler.events)
+
+    # -- time
 
     def pass_until(self, when_us: int) -> None:
         """Let everything happen that is due up to a time of the world."""
-        self._drive(lambda: False, when_us)
+        self.run(lambda: False, when_us)
 
-    def _drive(self, is_over: Callable[[], bool], until_us: int | None) -> None:
+    def pass_while(self, condition: Callable[[], bool], missing: Callable[[], str | None]) -> None:
+        """Let time pass while a condition holds; raise with what is missing when it holds for two minutes."""
+        self.run(lambda: not condition(), self.scheduler.now_us + 120 * SECOND_US)
+        if condition():
+            raise self.broken(CONVERGES_AFTER_HEALING.name, f"nothing came of it in 120 s: {missing()}")
+
+    def run(self, is_over: Callable[[], bool], until_us: int | None) -> None:
+        """Run actions until `is_over`, until a time, or until nothing is left to happen."""
         if (program := CURRENT.get(None)) is not None and not program.is_over:
             raise RuntimeError("the test lets time pass, not the program: await asyncio.sleep() there")
-        scheduler, stepped = self._scheduler, self._watch.stepped
+        scheduler, stepped = self.scheduler, self.observer.stepped
         with outside_of_loops():
             while True:
                 if is_over():
@@ -83,39 +118,7 @@ class Driven:
                     break
                 scheduler.step()
                 stepped()
-                if self._watch.broken is not None or self._failure is not None or self._defect is not None:
-                    self._raise_broken()
+                if self.observer.violated is not None or self._failure is not None or self._defect is not None:
+                    self.raise_broken()
         if until_us is not None:
             scheduler.run_until(until_us)
-
-    def _pass_while(self, condition: Callable[[], bool], seconds: float = 120.0) -> None:
-        until_us = self._scheduler.now_us + round(seconds * SECOND_US)
-        self._drive(lambda: not condition(), until_us)
-        if condition():
-            raise self._broken(CONVERGES_AFTER_HEALING.name, f"nothing came of it in {seconds:g} s: {self._lack()}")
-
-    def _lack(self) -> str | None:
-        return lack(self._stage, self._census, self._effects)
-
-    def _fail(self, instance: Instance, error: BaseException) -> None:
-        self._failure = self._failure or (instance, error)
-
-    def note_defect(self, text: str) -> None:
-        """Take what production code has logged as a defect of its own."""
-        self._defect = self._defect or text
-
-    def _raise_broken(self) -> None:
-        if self._watch.broken is not None:
-            violation = self._watch.broken.violation
-            raise self._broken(violation.invariant.name, violation.sentence) from None
-        if self._failure is not None:
-            instance, error = self._failure
-            raise self._broken(
-                "ProgramFailed", f"{instance.name} ended with {type(error).__name__}: {error}"
-            ) from error
-
-        if self._defect is not None:
-            raise self._broken(NO_DEFECT, self._defect)
-
-    def _broken(self, invariant: str, sentence: str) -> WorldBroken:
-        return WorldBroken(invariant, sentence, self._scheduler.now_us, self._scheduler.events)

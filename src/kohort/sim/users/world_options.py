@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kohort.sim.kernel.rng import Draw
+from kohort.sim.kernel.rng import Rng
 from kohort.sim.peers.client_kinds import KINDS, PeerConfig
-from kohort.sim.scenario.fault_menu import MENU, Luck, Sketch
-from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan, Plan, Step, TopicPlan
-from kohort.sim.swarm.seed_plan import draw_settings, draw_steps
+from kohort.sim.scenario.fault_menu import MENU, FaultKind, Sketch, draw_steps
+from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan, Plan, Step, TopicPlan, draw_settings
 
 GROUP = "app"
 NOT_FOR_PROGRAMS = frozenset(
@@ -22,8 +21,8 @@ NOT_FOR_PROGRAMS = frozenset(
         "reset offsets", "configure group",
     }
 )  # fmt: skip
-FOR_PROGRAMS = tuple(luck for luck in MENU if luck.name not in NOT_FOR_PROGRAMS)
-NAMES = tuple(luck.name for luck in FOR_PROGRAMS)
+FOR_PROGRAMS = tuple(fault for fault in MENU if fault.name not in NOT_FOR_PROGRAMS)
+NAMES = tuple(fault.name for fault in FOR_PROGRAMS)
 """What may be named as a fault."""
 ALL = "all"
 FIXED = {"group.consumer.migration.policy": "bidirectional", "kohort.group.migration.min.embedded.version": "3"}
@@ -33,20 +32,21 @@ Faults = str | Iterable[str] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class WorldOptions:
     """What a test wants of its worlds. What is None is drawn."""
 
     topics: Mapping[str, int] = field(default_factory=lambda: {"orders": 4})
     instances: int | None = None
     seconds: float | None = None
-    faults: tuple[Luck, ...] = FOR_PROGRAMS
+    faults: tuple[FaultKind, ...] = FOR_PROGRAMS
     is_led_by_hand: bool = False
     """Whether nothing happens but what the test does: no faults, no late starts, no records."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    values: Callable[[int], bytes] | None = None
+    value: Callable[[int], bytes] = lambda number: b"%d" % number
+    """Makes the value of the n-th record."""
 
 
-def chosen(faults: Faults) -> tuple[Luck, ...]:
+def chosen(faults: Faults) -> tuple[FaultKind, ...]:
     """Return the faults that a test names: "all", None, one, or several of them. Raises ValueError."""
     if faults is None:
         return ()
@@ -56,27 +56,27 @@ def chosen(faults: Faults) -> tuple[Luck, ...]:
     for name in names:
         if name not in NAMES:
             raise ValueError(f"there is no fault {name!r}: choose among {', '.join(NAMES)}, or pass 'all' or None")
-    return tuple(luck for luck in FOR_PROGRAMS if luck.name in names)
+    return tuple(fault for fault in FOR_PROGRAMS if fault.name in names)
 
 
-def draw_world(seed: int, wishes: Wishes) -> Plan:
+def draw_world(seed: int, options: WorldOptions) -> Plan:
     """Return the plan of a seed."""
-    draw = Draw(seed)
-    random = draw.stream("world")
-    topics = tuple(TopicPlan(name, partitions) for name, partitions in wishes.topics.items())
-    settings = {**dict(draw_settings(draw.stream("settings"))), **FIXED, **wishes.settings}
+    rng = Rng(seed)
+    random = rng.stream("world")
+    topics = tuple(TopicPlan(name, partitions) for name, partitions in options.topics.items())
+    settings = {**dict(draw_settings(rng.stream("settings"))), **FIXED, **options.settings}
     count = random.choices((1, 2, 3, 4), (1, 3, 3, 1))[0]
-    count = count if wishes.instances is None else wishes.instances
-    config = PeerConfig(GROUP, tuple(wishes.topics))
+    count = count if options.instances is None else options.instances
+    config = PeerConfig(GROUP, tuple(options.topics))
     members = tuple(MemberPlan(f"app-{number}", KINDS["eager-range"], config) for number in range(1, count + 1))
     end_us = random.choice((12, 20, 25, 30, 45)) * SECOND_US
-    if wishes.seconds is not None:
-        end_us = round(wishes.seconds * SECOND_US)
+    if options.seconds is not None:
+        end_us = round(options.seconds * SECOND_US)
     steps: tuple[Step, ...] = ()
-    if wishes.is_led_by_hand:
+    if options.is_led_by_hand:
         end_us = 0
     else:
-        steps = draw_steps(draw, Sketch(random, end_us, topics, ("n1",), members), wishes.faults)
+        steps = draw_steps(rng, Sketch(random, end_us, topics, ("n1",), members), options.faults)
     return Plan(
         seed, tuple(sorted(settings.items())), topics, ("n1",), members, tuple(() for _ in members), steps, end_us
     )

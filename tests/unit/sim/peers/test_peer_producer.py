@@ -30,7 +30,7 @@ def test_every_record_is_written_once_whatever_breaks(seed: int) -> None:
     world = PeerWorld(seed=seed, **{"log.flush.interval.messages": "1"})
     world.network.loss = 0.05
     world.feeder.start()
-    random = world.draw.stream("faults")
+    random = world.rng.stream("faults")
     for _ in range(12):
         world.pass_s(0.3 + random.random())
         if random.random() < 0.6:

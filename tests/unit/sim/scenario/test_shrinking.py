@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from kohort.cli.main import parser_for
 from kohort.cli.sim import cut
+from kohort.sim.scenario.outcome import Broken
 from kohort.sim.scenario.shrinking import replay, shrink
 from kohort.sim.scenario.world_plan import SECOND_US, Plan, Step
 from kohort.sim.swarm.seed_plan import draw_plan
-from kohort.sim.swarm.world_run import Broken, Outcome
 
 DRAWN = draw_plan(1)
 PLAN = DRAWN._replace(
@@ -18,61 +18,63 @@ PLAN = DRAWN._replace(
 )
 
 
-def outcome(plan: Plan, invariant: str | None, at_us: int = 40 * SECOND_US) -> Outcome:
-    broken = None if invariant is None else Broken(invariant, "it is so", at_us, 1)
-    return Outcome(plan.seed, broken, 1, 1, -1, 1, {}, {}, {}, {})
+def broken(invariant: str | None = "Withholding", at_us: int = 40 * SECOND_US) -> Broken | None:
+    return None if invariant is None else Broken(invariant, "it is so", at_us, 1)
 
 
-def breaking(needed: set[int], invariant: str = "Withholding") -> Callable[[Plan], Outcome]:
+FIRST = Broken("Withholding", "it is so", 40 * SECOND_US, 1)
+
+
+def breaking(needed: set[int], invariant: str = "Withholding") -> Callable[[Plan], Broken | None]:
     """Return a world that breaks where all these steps are."""
 
-    def run(plan: Plan) -> Outcome:
+    def run(plan: Plan) -> Broken | None:
         is_broken = needed <= {step.number for step in plan.steps}
-        return outcome(plan, invariant if is_broken else None)
+        return broken(invariant if is_broken else None)
 
     return run
 
 
 def test_only_the_steps_that_a_failure_needs_are_left() -> None:
-    shrunk = shrink(PLAN, outcome(PLAN, "Withholding"), runs=breaking({2, 5, 11}))
+    shrunk = shrink(PLAN, FIRST, breaking({2, 5, 11}))
     assert [step.number for step in shrunk.plan.steps] == [2, 5, 11]
-    assert shrunk.outcome.broken is not None
+    assert shrunk.broken.invariant == "Withholding"
 
 
 def test_a_failure_that_needs_nothing_has_no_steps() -> None:
-    shrunk = shrink(PLAN, outcome(PLAN, "Withholding"), runs=breaking(set()))
+    shrunk = shrink(PLAN, FIRST, breaking(set()))
     assert shrunk.plan.steps == ()
 
 
 def test_another_invariant_is_another_failure() -> None:
-    def run(plan: Plan) -> Outcome:
-        return outcome(plan, "Withholding" if plan == PLAN else "CommitFenced")
+    def run(plan: Plan) -> Broken | None:
+        return broken("Withholding" if plan == PLAN else "CommitFenced")
 
-    assert shrink(PLAN, outcome(PLAN, "Withholding"), runs=run).plan == PLAN
+    assert shrink(PLAN, FIRST, run).plan == PLAN
 
 
 def test_what_comes_after_the_failure_is_left_out_at_once() -> None:
     tried: list[int] = []
     at_us = 6 * SECOND_US
 
-    def run(plan: Plan) -> Outcome:
+    def run(plan: Plan) -> Broken | None:
         tried.append(len(plan.steps))
-        return outcome(plan, "Withholding", at_us)
+        return broken("Withholding", at_us)
 
-    shrink(PLAN, outcome(PLAN, "Withholding", at_us), runs=run)
+    shrink(PLAN, FIRST._replace(at_us=at_us), run)
     assert tried[0] == sum(step.at_us is None or step.at_us <= at_us for step in PLAN.steps)
 
 
 def test_the_healing_comes_as_soon_as_it_may() -> None:
-    def run(plan: Plan) -> Outcome:
-        return outcome(plan, "Withholding" if plan.end_us >= 9 * SECOND_US else None)
+    def run(plan: Plan) -> Broken | None:
+        return broken("Withholding" if plan.end_us >= 9 * SECOND_US else None)
 
-    shrunk = shrink(PLAN.only([2, 5]), outcome(PLAN, "Withholding"), runs=run)
+    shrunk = shrink(PLAN.only([2, 5]), FIRST, run)
     assert shrunk.plan.end_us < PLAN.end_us
 
 
 def test_a_shrinking_gives_up_after_so_many_worlds() -> None:
-    assert shrink(PLAN, outcome(PLAN, "Withholding"), tries=7, runs=breaking({2, 11})).tries == 7
+    assert shrink(PLAN, FIRST, breaking({2, 11}), tries=7).tries == 7
 
 
 def test_the_printed_line_gives_the_plan_that_was_found() -> None:

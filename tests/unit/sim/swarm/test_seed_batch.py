@@ -5,9 +5,8 @@ from __future__ import annotations
 import gc
 import json
 
-from kohort.sim.swarm.seed_batch import Tally, run_in_order, run_seeds
-from kohort.sim.swarm.spark_spread import read_outcome
-from kohort.sim.swarm.world_run import Broken, Outcome
+from kohort.sim.scenario.outcome import Broken, Outcome
+from kohort.sim.swarm.seed_batch import Tally, read_outcome, run_in_order, run_seeds
 
 
 def outcome(seed: int, invariant: str | None = None) -> Outcome:

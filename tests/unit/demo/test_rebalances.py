@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from demo.journal import Entry, Journal, read_journals
-from demo.ownership import Gap, Tenure, gaps, tenures
-
+from kohort.demo.journal import Entry, Journal, read_journals
+from kohort.demo.rebalances import Gap, Tenure, gaps, tenures
 from kohort.model.ids import TopicPartition
 from kohort.spark.rows.rounds import OffsetRange, Round
 
