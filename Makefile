@@ -46,7 +46,7 @@ bench: .venv/interop ## every figure beside its peer in the same run, into docs/
 	$(BIN)/python -m bench.table
 
 gen: .venv/dev ## write the generated files again
-	$(BIN)/python -m kohort.wire.stubs
+	$(BIN)/python -m scripts.message_stubs
 	$(BIN)/python -m scripts.settings_table
 	$(BIN)/python -m scripts.metrics_table
 	$(BIN)/python -m scripts.invariants_table

@@ -13,8 +13,7 @@ from interop import jars
 from kohort.node.apis.routes import served
 from kohort.node.configuration.broker_settings import NEWEST_VERSIONS
 from kohort.wire.apis import VERSIONS, Api, request_class
-from kohort.wire.message_schemas import FIXED, Field, MessageSchema, Struct, Versions
-from kohort.wire.schemas import schema, schema_texts
+from kohort.wire.message_schemas import FIXED, Field, MessageSchema, Struct, Versions, schema, schema_texts
 
 TYPES = {"i8": "int8", "i16": "int16", "u16": "uint16", "i32": "int32", "u32": "uint32", "i64": "int64",
          "f64": "float64", "str": "string"}  # fmt: skip

@@ -8,8 +8,7 @@ from typing import Any
 
 from kohort.wire import messages
 from kohort.wire.message import Message
-from kohort.wire.message_schemas import Field, Struct, Versions
-from kohort.wire.schemas import headlines
+from kohort.wire.message_schemas import Field, Struct, Versions, headlines
 
 TEXTS = ("", "a", "orders", "ü", "\N{EURO SIGN}" * 40, "x" * 126, "x" * 127, "x" * 128, "\N{PILE OF POO}", "\0")
 BITS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64, "u16": 17, "u32": 33}

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from scripts import conformance, decisions_index, invariants_table, lockstep_table, metrics_table, settings_table
+from scripts import (
+    conformance,
+    decisions_index,
+    invariants_table,
+    lockstep_table,
+    message_stubs,
+    metrics_table,
+    settings_table,
+)
 from tests.tidy.tree import Tree
 
-from kohort.wire.stubs import stub_text
-
 GENERATED: dict[str, Callable[[], str]] = {
-    "src/kohort/wire/messages.pyi": stub_text,
+    "src/kohort/wire/messages.pyi": message_stubs.render,
     "docs/conformance.md": conformance.render,
     "docs/decisions/README.md": decisions_index.render,
     "docs/invariants.md": invariants_table.render,

@@ -28,7 +28,6 @@ OFFENCES: list[tuple[Callable[[Tree], None], str, str]] = [
         "def f():\n    import os.path\n",
     ),
     (purity.test_inner_layers_open_no_file, "src/kohort/log/a.py", "open('x')\n"),
-    (purity.test_a_generator_is_imported_by_nothing_that_runs, GROUP + "a.py", "import kohort.wire.stubs\n"),
     (purity.test_the_core_imports_with_the_standard_library_alone, "src/kohort/a.py", "import uvloop\n"),
     (names.test_no_name_uses_a_word_that_says_nothing, GROUP + "a.py", "class GroupManager: pass\n"),
     (names.test_no_name_uses_a_word_that_says_nothing, GROUP + "a.py", "def process_join(): pass\n"),

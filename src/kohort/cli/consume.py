@@ -19,7 +19,7 @@ from kohort.cli.terminal.failure import USAGE, CommandFailed
 from kohort.cli.terminal.options import add_cluster, moment_ms, number, verb
 from kohort.cli.terminal.record_lines import Incoming, as_format, as_json, as_value
 from kohort.model.ids import TopicPartition
-from kohort.wire.record_body import CorruptBatch
+from kohort.wire.record_batches import CorruptBatch
 
 if TYPE_CHECKING:
     from kohort.client import Admin, Batch, Consumer

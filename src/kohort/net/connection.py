@@ -1,6 +1,6 @@
 """One connection of a client to a broker: requests go out as they come, answers find their callers by correlation id.
 
-The law: every call ends, with its answer or a `KafkaError` whose code says whether another try can help
+The law: every call ends, with its answer or a `KafkaError` whose code tells whether another try can help
 (NETWORK_EXCEPTION, REQUEST_TIMED_OUT, UNSUPPORTED_VERSION). A broker answers in order, so a call that timed out takes
 the connection with it. Each API's version is the newest that both sides speak (KIP-35, KIP-511).
 """
@@ -50,7 +50,7 @@ class Connection:
     ) -> Connection:
         """Connect, negotiate versions and authenticate.
 
-        Raises `KafkaError`: NETWORK_EXCEPTION where nobody answers, SASL_AUTHENTICATION_FAILED and its kin.
+        Raises `KafkaError`: NETWORK_EXCEPTION where no broker answers, SASL_AUTHENTICATION_FAILED and its kin.
         """
         address = f"{host}:{port}"
         loop = asyncio.get_running_loop()
@@ -148,7 +148,7 @@ class Connection:
 
 
 class _Stream(asyncio.BufferedProtocol):
-    """Bytes out, frames in, and who waits for which."""
+    """The stream of one connection: requests out, frames in, and the calls that wait for them."""
 
     def __init__(self, address: str, *, is_secret: bool, is_named: bool) -> None:
         self.address = address
@@ -218,12 +218,12 @@ class _Stream(asyncio.BufferedProtocol):
             alarm.cancel()
 
     async def tell(self, request: Request[Any], version: int, client_id: str) -> None:
-        """Write a request that nobody answers."""
+        """Write a request that has no answer."""
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         await self._write(gather_request(request, version, self._correlation_id, client_id))
 
     def end(self, why: str) -> None:
-        """Close, and tell everybody who waits."""
+        """Close; calls that wait end with an error."""
         if self.is_closed:
             return
         self.is_closed = True

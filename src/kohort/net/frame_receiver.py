@@ -1,8 +1,8 @@
 """Cuts a stream into frames in the buffers it was received into: what is large is never copied, what is small once.
 
-A reader asks for a buffer, receives into it, and says how much came (asyncio's BufferedProtocol, or `recv_into`). A
-frame larger than the staging buffer is received straight into memory of its own, and views of it live as long as
-somebody holds them. It knows nothing of sockets.
+A reader takes a buffer, receives into it, and reports how much came (asyncio's BufferedProtocol, or `recv_into`). A
+frame larger than the staging buffer is received straight into memory of its own, which lives as long as views of
+it. It knows nothing of sockets.
 """
 
 from __future__ import annotations

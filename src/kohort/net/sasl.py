@@ -1,7 +1,7 @@
-"""How a client proves who it is: SASL PLAIN, SCRAM and OAUTHBEARER, spoken in SaslHandshake and SaslAuthenticate.
+"""SASL authentication of a client, in SaslHandshake and SaslAuthenticate: PLAIN, SCRAM and OAUTHBEARER.
 
-SCRAM is RFC 5802 with the broker's proof checked, so a client never takes a broker for one that knows its password.
-OAUTHBEARER is RFC 7628: whoever makes the credentials also fetches the tokens, one for each connection.
+SCRAM is RFC 5802 with the broker's proof checked, so that a client accepts only a broker that knows its password.
+OAUTHBEARER is RFC 7628: the credentials include a function that returns a token for each connection.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Sasl:
 
 
 class Caller(Protocol):
-    """What `authenticate` speaks through."""
+    """The connection that `authenticate` uses."""
 
     address: str
 
@@ -93,9 +93,9 @@ async def _bearer(exchange: Callable[[bytes], Awaitable[bytes]], token: Callable
     made = token()
     bearer = await made if inspect.isawaitable(made) else made
     if await exchange(f"n,,\1auth=Bearer {bearer}\1\1".encode()):
-        # The broker says why in JSON, and says it again as an error once the client has heard it.
+        # The broker sends the cause as JSON, and once more as an error when the client has acknowledged it.
         await exchange(b"\1")
-        raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "the broker takes a token for good and for bad")
+        raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "the broker refused the token and then accepted it")
 
 
 async def _scram(exchange: Callable[[bytes], Awaitable[bytes]], sasl: Sasl, nonce: str) -> None:

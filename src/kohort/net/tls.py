@@ -1,4 +1,4 @@
-"""What a failed TLS handshake means: which side refused what, and what to do about it."""
+"""Errors of TLS handshakes: which side refused what, and what to do about it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CLIENT_ALERTS = ("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "UNKNOWN_CA", "CERT
 
 
 class TlsFailed(KafkaError):
-    """No secure connection came about, and none will before somebody changes a certificate or a setting."""
+    """A TLS handshake failed, and will fail again until a certificate or a setting changes."""
 
     def __init__(self, text: str) -> None:
         super().__init__(ErrorCode.NETWORK_EXCEPTION, text)

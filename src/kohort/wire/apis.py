@@ -1,6 +1,6 @@
 """Kafka's APIs by key: names, versions, flexible versions, and the classes of their messages.
 
-`VERSIONS` is what the codec speaks and anybody may advertise: unstable versions are left out. Source: the schemas.
+`VERSIONS` are those that the codec supports and that may be advertised, without unstable ones. Source: the schemas.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from typing import Any
 
 from kohort.wire import messages
 from kohort.wire.message import Request, Response
-from kohort.wire.message_schemas import Versions
-from kohort.wire.schemas import headlines
+from kohort.wire.message_schemas import Versions, headlines
 
 
 class Api(IntEnum):

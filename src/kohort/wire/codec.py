@@ -32,14 +32,6 @@ def encode(message: Message, version: int) -> bytes:
     return b"".join(parts)
 
 
-def encode_into(message: Message, version: int, write: Callable[[Buffer], object]) -> None:
-    """Call `write` with a message's buffers in order; record batches come by reference. Raises as `encode` does."""
-    parts: list[Buffer] = []
-    gather(message, version, parts)
-    for part in parts:
-        write(part)
-
-
 def gather(message: Message, version: int, parts: list[Buffer]) -> None:
     """Add a message's buffers to a list; record batches by reference. Raises as `encode` does."""
     try:
@@ -65,19 +57,6 @@ def _encode_again(message: Message, version: int, parts: list[Buffer], error: Ex
         if all(isinstance(part, Buffer) for part in parts):
             return
     raise UnencodableMessage(f"v{version}: {find_fault(message, version) or error}") from error
-
-
-def encoder(cls: type[MessageT], version: int) -> Callable[[MessageT, Callable[[Buffer], object]], None]:
-    """Return what `encode_into` does for one class and version. Raises `UnsupportedVersion`."""
-    add = gatherer(cls, version)
-
-    def encode_with(message: MessageT, write: Callable[[Buffer], object]) -> None:
-        parts: list[Buffer] = []
-        add(message, parts)
-        for part in parts:
-            write(part)
-
-    return encode_with
 
 
 def gatherer(cls: type[MessageT], version: int) -> Callable[[MessageT, list[Buffer]], None]:
@@ -142,8 +121,6 @@ __all__ = [
     "decode",
     "decoder",
     "encode",
-    "encode_into",
-    "encoder",
     "gather",
     "gatherer",
     "stepwise_decoder",

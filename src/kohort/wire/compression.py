@@ -40,7 +40,7 @@ class CompressionUnavailable(KafkaError):
 
 
 class CorruptCompression(ValueError):
-    """Bytes that are not what their compression says, or that unpack to more than the limit."""
+    """Bytes that are malformed for their compression, or that unpack to more than the limit."""
 
 
 def compress(codec: Compression, content: Buffer) -> bytes:

@@ -95,7 +95,7 @@ def subscribed_topics(blob: Buffer) -> frozenset[str]:
 
 
 def owned_partitions(blob: Buffer) -> frozenset[TopicPartition]:
-    """Return what a subscription says that its member owns. Most own nothing, which is seen without decoding the rest.
+    """Return the owned partitions of a subscription. Where there are none, as in most, the rest is not decoded.
 
     Raises `MalformedMessage`.
     """
@@ -115,9 +115,9 @@ def owned_partitions(blob: Buffer) -> frozenset[TopicPartition]:
 
 
 def claimed_by_topic(blob: Buffer) -> tuple[list[str], dict[str, list[int]]]:
-    """Return a subscription's topics, and the partitions that it says its member owns, by topic, both as written.
+    """Return a subscription's topics, and its owned partitions by topic, both as written.
 
-    Cheaper than `decode_subscription`, for whoever only shows them. Raises `MalformedMessage`.
+    Cheaper than `decode_subscription`, where they are only shown. Raises `MalformedMessage`.
     """
     message, _ = decode(ConsumerProtocolSubscription, _readable(blob), blob, _VERSION.size)
     return message.topics, {owned.topic: owned.partitions for owned in message.owned_partitions}

@@ -1,4 +1,4 @@
-"""Says which field keeps a message from being encoded. Looked for only after encoding has failed."""
+"""Finds the field that keeps a message from being encoded. Called only after encoding has failed."""
 
 from __future__ import annotations
 

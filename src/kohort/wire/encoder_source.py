@@ -14,8 +14,8 @@ from typing import Any
 from kohort.wire import primitives
 from kohort.wire.message import default_of, is_present
 from kohort.wire.message_schemas import FIXED, Field, MessageSchema, Struct
+from kohort.wire.source_lines import INDENT, SourceLines
 
-_INDENT = "    "
 _NULL = "b'\\0'"
 _CLASSIC_NULL = "b'\\xff\\xff\\xff\\xff'"
 
@@ -33,29 +33,21 @@ class EncoderSource:
         self._version = version
         self._is_stepwise = is_stepwise
         self._is_flexible = version in schema.head.flexible
-        self._lines: list[str] = []
-        self._depth = 1
-        self._names = 0
+        self._lines = SourceLines(1)
         self._run: list[tuple[str, str]] = []
         self._parts: list[str] = []
         self._list = "parts"
         if is_stepwise:
-            self._line("yield 0")
+            self._lines.add("yield 0")
         self._fields(schema.struct, "message")
         self._flush()
 
     @property
     def text(self) -> str:
-        return "\n".join(["def encode(message, parts):", *(self._lines or [f"{_INDENT}pass"]), ""])
+        """The whole source: a function `encode`."""
+        return "\n".join(["def encode(message, parts):", *(self._lines.lines or [f"{INDENT}pass"]), ""])
 
-    # -- lines, parts and runs ---------------------------------------------------------------------------------------
-
-    def _line(self, text: str) -> None:
-        self._lines.append(_INDENT * self._depth + text)
-
-    def _new(self, stem: str) -> str:
-        self._names += 1
-        return f"{stem}{self._names}"
+    # -- parts and runs
 
     def _packed(self, code: str, value: str = "") -> None:
         """Add a value of one size to the run that one `struct` call will pack; the code `x` is a zero byte."""
@@ -83,12 +75,12 @@ class EncoderSource:
         self._close_run()
         if self._parts:
             if len(self._parts) == 1 and not self._parts[0].startswith("*"):
-                self._line(f"{self._list}.append({self._parts[0]})")
+                self._lines.add(f"{self._list}.append({self._parts[0]})")
             else:
-                self._line(f"{self._list} += ({', '.join(self._parts)},)")
+                self._lines.add(f"{self._list} += ({', '.join(self._parts)},)")
             self._parts.clear()
 
-    # -- fields ------------------------------------------------------------------------------------------------------
+    # -- fields
 
     def _fields(self, shape: Struct, owner: str) -> None:
         present = [field for field in shape.fields if is_present(field, self._version)]
@@ -115,24 +107,22 @@ class EncoderSource:
             self._sized(str(field.element), value, is_flexible, is_nullable)
 
     def _struct(self, shape: Struct, value: str, null: str | None) -> None:
-        name = self._new("struct")
+        name = self._lines.name("struct")
         if null is None:
-            self._line(f"{name} = {value}")
+            self._lines.add(f"{name} = {value}")
             self._fields(shape, name)
             return
         self._flush()
-        self._line(f"{name} = {value}")
-        self._line(f"if {name} is None: {self._list}.append({null})")
-        self._line("else:")
-        self._depth += 1
-        self._part("b'\\x01'")
-        self._fields(shape, name)
-        self._flush()
-        self._depth -= 1
+        self._lines.add(f"{name} = {value}")
+        self._lines.add(f"if {name} is None: {self._list}.append({null})")
+        with self._lines.block("else:"):
+            self._part("b'\\x01'")
+            self._fields(shape, name)
+            self._flush()
 
     def _sized(self, kind: str, value: str, is_flexible: bool, is_nullable: bool) -> None:
         """Write a text, bytes or batches with their length."""
-        content, length = self._new("value"), self._new("length")
+        content, length = self._lines.name("value"), self._lines.name("length")
         measure = [f"{length} = len({content})"]
         if kind == "records":
             # Batches may come as the list of buffers that a log read; none is copied.
@@ -144,19 +134,19 @@ class EncoderSource:
             measure = [f"{content} = {content}.encode()", *measure]
         compacted = f"COMPACT[{length}] if {length} < {primitives.SHORT} else compact({length})"
         head = length
-        self._line(f"{content} = {value}")
+        self._lines.add(f"{content} = {value}")
         if is_nullable:
             empty = "()" if kind == "records" else "b''"
             if is_flexible:
-                head = self._new("head")
+                head = self._lines.name("head")
                 measure.append(f"{head} = {compacted}")
-            self._line(f"if {content} is None: {content} = {empty}; {head} = {_NULL if is_flexible else -1}")
-            self._line("else:")
-            measure = [_INDENT + line for line in measure]
+            self._lines.add(f"if {content} is None: {content} = {empty}; {head} = {_NULL if is_flexible else -1}")
+            self._lines.add("else:")
+            measure = [INDENT + line for line in measure]
         elif is_flexible:
             head = f"({compacted})"
         for line in measure:
-            self._line(line)
+            self._lines.add(line)
         if is_flexible:
             self._part(head)
         else:
@@ -164,19 +154,19 @@ class EncoderSource:
         self._part(f"*{content}" if kind == "records" else content)
 
     def _array(self, field: Field, value: str, is_flexible: bool, is_nullable: bool) -> None:
-        name, length = self._new("array"), self._new("length")
-        self._line(f"{name} = {value}")
-        if is_nullable:
+        name, length = self._lines.name("array"), self._lines.name("length")
+        self._lines.add(f"{name} = {value}")
+        if not is_nullable:
+            self._lines.add(f"{length} = len({name})")
+            self._elements(field, name, length, is_flexible)
+            return
+        self._flush()
+        null = _NULL if is_flexible else _CLASSIC_NULL
+        self._lines.add(f"if {name} is None: {self._list}.append({null})")
+        with self._lines.block("else:"):
+            self._lines.add(f"{length} = len({name})")
+            self._elements(field, name, length, is_flexible)
             self._flush()
-            null = _NULL if is_flexible else _CLASSIC_NULL
-            self._line(f"if {name} is None: {self._list}.append({null})")
-            self._line("else:")
-            self._depth += 1
-        self._line(f"{length} = len({name})")
-        self._elements(field, name, length, is_flexible)
-        if is_nullable:
-            self._flush()
-            self._depth -= 1
 
     def _elements(self, field: Field, name: str, length: str, is_flexible: bool) -> None:
         if isinstance(field.element, str) and field.element in FIXED and field.element != "uuid":
@@ -192,43 +182,39 @@ class EncoderSource:
         else:
             self._packed("i", length)
         self._flush()
-        each = self._new("each")
-        self._line(f"for {each} in {name}:")
-        self._depth += 1
-        if isinstance(field.element, Struct):
-            self._fields(field.element, each)
-        elif field.element == "uuid":
-            self._packed("16s", each)
-        else:
-            self._sized(field.element, each, is_flexible, is_nullable=False)
-        self._flush()
-        if self._is_stepwise:
-            self._line("yield 1")
-        self._depth -= 1
+        each = self._lines.name("each")
+        with self._lines.block(f"for {each} in {name}:"):
+            if isinstance(field.element, Struct):
+                self._fields(field.element, each)
+            elif field.element == "uuid":
+                self._packed("16s", each)
+            else:
+                self._sized(field.element, each, is_flexible, is_nullable=False)
+            self._flush()
+            if self._is_stepwise:
+                self._lines.add("yield 1")
 
-    # -- tagged fields -----------------------------------------------------------------------------------------------
+    # -- tagged fields
 
     def _tags(self, tagged: list[Field], owner: str) -> None:
         if not tagged:
             self._packed("x")
             return
         self._flush()
-        outer, tags = self._list, self._new("tags")
-        self._line(f"{tags} = ()")
+        outer, tags = self._list, self._lines.name("tags")
+        self._lines.add(f"{tags} = ()")
         for field in tagged:
-            value, self._list, body = self._new("tagged"), self._new("body"), self._new("bytes")
-            self._line(f"{value} = {owner}.{field.name}")
-            self._line(f"if {self._differs(field, value)}:")
-            self._depth += 1
-            self._line(f"{self._list} = []")
-            self._field(field, value)
-            self._flush()
-            self._line(f"{body} = b''.join({self._list})")
-            self._line(f"{tags} += (varint({field.tag}), varint(len({body})), {body})")
-            self._depth -= 1
+            value, self._list, body = self._lines.name("tagged"), self._lines.name("body"), self._lines.name("bytes")
+            self._lines.add(f"{value} = {owner}.{field.name}")
+            with self._lines.block(f"if {self._differs(field, value)}:"):
+                self._lines.add(f"{self._list} = []")
+                self._field(field, value)
+                self._flush()
+                self._lines.add(f"{body} = b''.join({self._list})")
+                self._lines.add(f"{tags} += (varint({field.tag}), varint(len({body})), {body})")
         self._list = outer
-        self._line(f"if {tags}: {outer} += (varint(len({tags}) // 3), *{tags})")
-        self._line(f"else: {outer}.append({_NULL})")
+        self._lines.add(f"if {tags}: {outer} += (varint(len({tags}) // 3), *{tags})")
+        self._lines.add(f"else: {outer}.append({_NULL})")
 
     def _differs(self, field: Field, value: str) -> str:
         """Return the condition under which a tagged field is written."""

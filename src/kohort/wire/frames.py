@@ -32,7 +32,7 @@ class FrameTooLarge(MalformedMessage):
 
 
 class RequestHeader(NamedTuple):
-    """The header of a request. `api_key` and `api_version` are as sent: they may be ones that nobody knows."""
+    """The header of a request. `api_key` and `api_version` are as sent, and may be unknown."""
 
     api_key: int
     api_version: int

@@ -1,7 +1,7 @@
-"""Parses the notation in which wire/schema/*.txt describe messages; schema/README.md explains it.
+"""The schemas of Kafka's messages: the files of wire/schema, and their notation, which schema/README.md explains.
 
 What comes out are frozen values: a headline, a struct, its fields with the versions in which they are present or
-nullable. It knows nothing of bytes or of Python classes.
+nullable. Files are read once; a message is parsed when first asked for. Nothing here knows bytes or Python classes.
 """
 
 from __future__ import annotations
@@ -9,6 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from kohort import wire
 
 FIXED = {"bool": "?", "i8": "b", "i16": "h", "u16": "H", "i32": "i", "u32": "I", "i64": "q", "f64": "d", "uuid": "16s"}
 """Types of one size, with their `struct` codes."""
@@ -98,7 +102,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """What a message's first line says. `unstable` is a version that must not be advertised, or None."""
+    """The first line of a message. `unstable` is a version that must not be advertised, or None."""
 
     name: str
     versions: Versions
@@ -274,3 +278,48 @@ def _default(element: str | Struct, is_array: bool, text: str | None) -> Default
             return float(text or 0)
         case _:
             return int(text or "0", 0)
+
+
+FILES = (
+    "admin.txt",
+    "embedded.txt",
+    "group.txt",
+    "offsets.txt",
+    "offsets_topic.txt",
+    "records.txt",
+    "session.txt",
+    "topics.txt",
+    "transaction_log.txt",
+    "transactions.txt",
+)
+
+
+def _read(name: str) -> str:
+    # Through the loader, so that a zip file serves as well; `importlib.resources` takes longer to import than to use.
+    loader: Any = __spec__.loader
+    content: bytes = loader.get_data(f"{wire.__path__[0]}/schema/{name}")
+    return content.decode().replace("\r\n", "\n")
+
+
+@cache
+def schema_texts() -> dict[str, str]:
+    """Return every message's text in the notation, by name, in the order of the files. Raises `SchemaError`."""
+    texts: dict[str, str] = {}
+    for file_name in FILES:
+        for name, text in split_messages(_read(file_name)).items():
+            if name in texts:
+                raise SchemaError(f"{name} is described twice")
+            texts[name] = text
+    return texts
+
+
+@cache
+def schema(name: str) -> MessageSchema:
+    """Return the schema of one message. Raises `KeyError` for a name that no file describes."""
+    return parse_message(schema_texts()[name])
+
+
+@cache
+def headlines() -> dict[str, Headline]:
+    """Return every message's headline by name, without parsing its fields."""
+    return {name: parse_headline(text.partition("\n")[0]) for name, text in schema_texts().items()}

@@ -1,6 +1,6 @@
 """Every message of the protocol, one class for all its versions, made from wire/schema when first asked for.
 
-`messages.pyi` beside this file says what they hold; `python -m kohort.wire.stubs` writes it.
+`messages.pyi` beside this file states what they hold; `make gen` writes it.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from kohort.wire.message import message_class
-from kohort.wire.schemas import schema, schema_texts
+from kohort.wire.message_schemas import schema, schema_texts
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Kafka's messages. Made from wire/schema by `python -m kohort.wire.stubs`; do not edit.
+"""Kafka's messages. Made from wire/schema by `make gen`; do not edit.
 
 Arrays are lists; a uuid is 16 bytes; `records` decode as a view and encode from any buffer or a list of buffers. A
 tagged struct that was not sent is None. "from 3", "2 to 4" and "only 2" are versions: in all others the field is not

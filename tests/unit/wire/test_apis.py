@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kohort.wire.apis import VERSIONS, Api, flexible_from, request_class, response_class
-from kohort.wire.message_schemas import Versions
-from kohort.wire.schemas import headlines
+from kohort.wire.message_schemas import Versions, headlines
 
 
 def test_every_api_of_the_schemas_is_named_and_no_other() -> None:

@@ -149,8 +149,8 @@ def test_batches_are_read_as_views_and_written_by_reference() -> None:
     batch = bytearray(b"x" * 500)
     partition = FetchResponse.Response.Partition(records=batch)
     message = FetchResponse(responses=[FetchResponse.Response(topic="t", partitions=[partition])])
-    written: list[object] = []
-    codec.encode_into(message, 11, written.append)
+    written: list[codec.Buffer] = []
+    codec.gather(message, 11, written)
     assert any(part is batch for part in written)
     blob = codec.encode(message, 11)
     read, _ = codec.decode(FetchResponse, 11, blob)
@@ -320,7 +320,7 @@ def test_a_fault_in_compiled_code_shows_its_line() -> None:
 def test_compiled_functions_are_handed_out_for_hot_paths() -> None:
     parts: list[codec.Buffer] = []
     request = HeartbeatRequest(group_id="g", member_id="m")
-    codec.encoder(HeartbeatRequest, 4)(request, parts.append)
+    codec.gatherer(HeartbeatRequest, 4)(request, parts)
     assert b"".join(parts) == codec.encode(request, 4)
     assert codec.decoder(HeartbeatRequest, 4)(b"".join(parts), 0)[0] == request
 

@@ -9,7 +9,7 @@ import pytest
 
 from kohort.wire import messages
 from kohort.wire.message import nested_structs
-from kohort.wire.message_schemas import Struct
+from kohort.wire.message_schemas import Struct, schema, schema_texts
 from kohort.wire.messages import (
     FetchResponse,
     HeartbeatRequest,
@@ -20,7 +20,6 @@ from kohort.wire.messages import (
     OffsetCommitKey,
     ProduceRequest,
 )
-from kohort.wire.schemas import schema, schema_texts
 
 
 def test_a_class_knows_its_key_and_versions() -> None:

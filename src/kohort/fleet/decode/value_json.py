@@ -17,8 +17,8 @@ from kohort.wire import messages
 from kohort.wire.codec import MalformedMessage
 from kohort.wire.consumer_protocol import NEWEST
 from kohort.wire.message import Message
+from kohort.wire.message_schemas import headlines
 from kohort.wire.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from kohort.wire.schemas import headlines
 
 LARGEST_VALUE: Final = 16 << 20
 """Bytes of the largest value that is taken apart; brokers take a megabyte unless they are told otherwise."""

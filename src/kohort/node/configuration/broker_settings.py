@@ -120,7 +120,7 @@ class BrokerSettings:
     advertised_listeners = Setting[str | None](STRING, None,
         "Where clients shall connect to; the listener itself when not set.")
     kohort_compatible = Setting[str | None](STRING, None,
-        "Behave as that version of Apache Kafka: what improves on it is off, unless its own setting says otherwise.",
+        "Behave as that version of Apache Kafka: what improves on it is off, unless its own setting turns it on.",
         choices=(KAFKA_4_3,))
     kohort_sasl_plain_users = Setting[str | None](PASSWORD, None,
         "NAME:PASSWORD,…: when set, clients must pass SASL/PLAIN.")
@@ -240,7 +240,7 @@ class BrokerSettings:
     kohort_group_join_reasons = Setting[bool](BOOLEAN, True,
         "Whether the reasons `blind` and `topic_metadata_change` of a JoinGroup act.", compatible=False)
     kohort_group_leader_by_version = Setting[bool](BOOLEAN, True,
-        "Whether a member of a consumer group whose metadata cannot say what it owns leads only where nobody else can.",
+        "Whether a member of a consumer group whose metadata does not hold what it owns leads only where no other can.",
         compatible=False)
     kohort_group_events = Setting[bool](BOOLEAN, True,
         "Whether what happens to groups is written to __kohort_group_events, from which `kohort explain` reads.",

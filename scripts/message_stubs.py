@@ -1,14 +1,15 @@
-"""Writes messages.pyi: the types of every message class, from the schemas. Run as `python -m kohort.wire.stubs`."""
+"""Write src/kohort/wire/messages.pyi: the types of every message class, from the schemas."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from kohort.wire.message import default_of, nested_structs
-from kohort.wire.message_schemas import Field, MessageSchema, Struct
-from kohort.wire.schemas import schema, schema_texts
+from kohort.wire.message_schemas import Field, MessageSchema, Struct, schema, schema_texts
 
-_HEAD = '''"""Kafka's messages. Made from wire/schema by `python -m kohort.wire.stubs`; do not edit.
+PAGE = Path(__file__).resolve().parents[1] / "src" / "kohort" / "wire" / "messages.pyi"
+
+_HEAD = '''"""Kafka's messages. Made from wire/schema by `make gen`; do not edit.
 
 Arrays are lists; a uuid is 16 bytes; `records` decode as a view and encode from any buffer or a list of buffers. A
 tagged struct that was not sent is None. "from 3", "2 to 4" and "only 2" are versions: in all others the field is not
@@ -29,8 +30,8 @@ _PYTHON_TYPES = {
 }
 
 
-def stub_text() -> str:
-    """Return the whole of messages.pyi."""
+def render() -> str:
+    """Return the whole file."""
     lines = [_HEAD]
     for name in schema_texts():
         lines += _message(schema(name))
@@ -88,10 +89,5 @@ def _versions_note(field: Field) -> str:
     return f"from {lowest}" if lowest else ""
 
 
-def main() -> None:
-    """Write messages.pyi beside this module."""
-    Path(__file__).with_name("messages.pyi").write_text(stub_text(), "utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    PAGE.write_text(render(), encoding="utf-8")
