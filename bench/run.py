@@ -14,7 +14,7 @@ import platform
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -97,13 +97,29 @@ def as_json(outcome: Outcome, row: str, cores: float) -> dict[str, Any]:
     return {**at, "busy_cores": round(cores, 2), **outcome.as_json()}
 
 
-def kept(file: Path, measured: Sequence[str]) -> list[dict[str, Any]]:
+def kept(file: Path, measured: Collection[str]) -> list[dict[str, Any]]:
     """Return what a file has of rows that were not measured now."""
     try:
         before = json.loads(file.read_text())["results"]
     except (FileNotFoundError, ValueError, KeyError):
         return []
     return [each for each in before if each["row"] not in measured]
+
+
+def store(given: argparse.Namespace, found: list[dict[str, Any]], load: tuple[float, float, float]) -> None:
+    """Write what was measured so far; rows that the file has and this run has not reached stay in it."""
+    measured = {each["row"] for each in found}
+    document = {
+        "quick": given.quick,
+        "cores": os.cpu_count(),
+        "load_before": load,
+        "load_after": os.getloadavg(),
+        "python": platform.python_version(),
+        "machine": platform.platform(),
+        "results": sorted([*kept(given.json, measured), *found], key=lambda each: list(ROWS).index(each["row"])),
+    }
+    given.json.parent.mkdir(parents=True, exist_ok=True)
+    given.json.write_text(json.dumps(document, indent=1, default=str) + "\n")
 
 
 def main() -> int:
@@ -120,17 +136,7 @@ def main() -> int:
             found.append(as_json(outcome, name, busy.cores()))
             has_failed |= isinstance(outcome, Skipped) and outcome.reason.startswith("failed")
         print(f"{'':34} {busy.cores():.2f} of {os.cpu_count()} cores were busy, everything on the machine counted\n")
-    document = {
-        "quick": given.quick,
-        "cores": os.cpu_count(),
-        "load_before": load,
-        "load_after": os.getloadavg(),
-        "python": platform.python_version(),
-        "machine": platform.platform(),
-        "results": sorted([*kept(given.json, given.only), *found], key=lambda each: list(ROWS).index(each["row"])),
-    }
-    given.json.parent.mkdir(parents=True, exist_ok=True)
-    given.json.write_text(json.dumps(document, indent=1, default=str) + "\n")
+        store(given, found, load)  # after each row: a run that is interrupted keeps what it measured
     aims = [each for each in found if each.get("is_met") is not None]
     print(f"{sum(each['is_met'] for each in aims)} of {len(aims)} aims met · {given.json}")
     return 1 if has_failed else 0
