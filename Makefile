@@ -1,6 +1,6 @@
 # Needs Python 3.11 or newer and make; everything else is installed into .venv from requirements/.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit museum sim swarm lockstep interop bench gen lock clean
+.PHONY: help demo test check unit museum sim swarm lockstep interop bench gen changelog lock clean
 
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
@@ -13,7 +13,7 @@ help: ## show this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 demo: .venv/demo ## real flights through our broker and group into Spark, one worker killed on the way
-	$(BIN)/kohort demo
+	$(BIN)/python -m demo
 
 test: check ## everything a change must pass
 	$(BIN)/python -m pytest -q -n 2 -m "not interop" --ignore=tests/unit --ignore=tests/tidy --ignore=tests/interop
@@ -54,6 +54,9 @@ gen: .venv/dev ## write the generated files again
 	$(BIN)/python -m scripts.decisions_index
 	$(BIN)/python -m scripts.lockstep_table
 	$(BIN)/python -m scripts.show_examples
+
+changelog: .venv/dev ## write CHANGELOG.md from changes/, or release: make changelog VERSION=0.2.0
+	$(BIN)/python -m scripts.changelog $(VERSION)
 
 lock: .venv/interop ## resolve requirements/ again from pyproject.toml
 	$(PIP) install --quiet uv

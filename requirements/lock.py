@@ -8,10 +8,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
+DEMO = ["--extra", "fast", "--extra", "cli", "--extra", "spark", "--extra", "plots", "--group", "demo"]
+
 SETS = {
-    "demo": ["--extra", "demo"],
-    "dev": ["--extra", "demo", "--group", "check"],
-    "interop": ["--extra", "demo", "--extra", "postgres", "--group", "check", "--group", "interop"],
+    "demo": DEMO,
+    "dev": [*DEMO, "--group", "check"],
+    "interop": [*DEMO, "--extra", "postgres", "--group", "check", "--group", "interop"],
 }
 
 OPTIONS = ["--universal", "--generate-hashes", "--no-header", "--no-emit-index-url", "--no-emit-find-links", "--quiet"]

@@ -11,9 +11,9 @@ from tests.integration.scripted_broker import ScriptedBroker
 from kohort import RangeAssignor
 from kohort.assign.spec import MemberSpec
 from kohort.client.cluster.cluster import Cluster
-from kohort.client.membership.classic_requests import GroupRequests
+from kohort.client.membership.classic_requests import ClassicRequests
 from kohort.client.membership.coordinator_link import CoordinatorLink
-from kohort.client.membership.leader import Leading
+from kohort.client.membership.leader import Leader
 from kohort.member.effects import Compute
 from kohort.member.identity import Identity
 from kohort.member.inputs import Computed, ComputeFailed
@@ -47,7 +47,7 @@ def test_a_leader_looks_for_the_groups_topics_as_long_as_its_round_lasts(is_over
         async with asyncio.timeout(15), ScriptedBroker({}) as broker, Cluster(broker.address) as cluster:
             silent = Silent(broker)
             link = CoordinatorLink(cluster, "g")
-            leading = Leading(cluster, "g", {"range": RangeAssignor()}, GroupRequests(link, MemberConfig()))
+            leading = Leader(cluster, "g", {"range": RangeAssignor()}, ClassicRequests(link, MemberConfig()))
             silent.left = 1000 if is_over else 5
             cluster.request_timeout_ms = 1  # each failure is one that was retried long enough
             is_wanted = (lambda: silent.left > 990) if is_over else lambda: True
@@ -78,11 +78,11 @@ def test_a_leader_assigns_with_metadata_that_was_asked_for_in_its_round() -> Non
                 return answer
 
             broker.answers[Api.METADATA] = growing
-            leading = Leading(
+            leading = Leader(
                 cluster,
                 "g",
                 {"range": RangeAssignor()},
-                GroupRequests(CoordinatorLink(cluster, "g"), MemberConfig()),
+                ClassicRequests(CoordinatorLink(cluster, "g"), MemberConfig()),
             )
             cluster.track(["t"])
             under_way = asyncio.create_task(cluster.refresh())

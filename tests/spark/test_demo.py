@@ -13,7 +13,7 @@ import pytest
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
-DEMO = [sys.executable, "-m", "kohort.cli", "demo"]
+DEMO = [sys.executable, "-m", "demo"]
 EXPLAIN = [sys.executable, "-m", "kohort.cli", "explain"]
 
 

@@ -50,7 +50,7 @@ MORE_ENTRIES = {
 NOT_YET_DOCUMENTED = {
     "src/kohort/__init__.py", "src/kohort/assign/__init__.py", "src/kohort/broker/__init__.py",
     "src/kohort/cli/__init__.py", "src/kohort/client/__init__.py", "src/kohort/client/producer/__init__.py",
-    "src/kohort/demo/__init__.py", "src/kohort/fleet/__init__.py", "src/kohort/fleet/bronze/__init__.py",
+    "src/kohort/fleet/__init__.py", "src/kohort/fleet/bronze/__init__.py",
     "src/kohort/fleet/decode/__init__.py", "src/kohort/fleet/findings/__init__.py",
     "src/kohort/fleet/generator/__init__.py", "src/kohort/fleet/log_check/__init__.py",
     "src/kohort/fleet/report/__init__.py", "src/kohort/fleet/silver/__init__.py", "src/kohort/group/__init__.py",

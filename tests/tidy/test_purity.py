@@ -32,7 +32,6 @@ OPTIONAL_HOMES = {
 """The one module that may name an optional package."""
 
 OF_AN_EXTRA = (
-    "src/kohort/demo/",
     "src/kohort/fleet/",
     "src/kohort/spark/",
     "src/kohort/testing/",

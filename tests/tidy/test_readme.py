@@ -41,6 +41,17 @@ def test_every_make_verb_that_a_document_names_is_in_the_makefile(tree: Tree) ->
     assert {(path, verb) for path, verb in named if verb not in targets} == set()
 
 
+def test_forges_and_hooks_call_verbs_of_the_makefile(tree: Tree) -> None:
+    targets = set(re.findall(r"^([a-z]+):", tree.text("Makefile"), flags=re.MULTILINE))
+    for path in (".github/workflows/test.yml", ".pre-commit-config.yaml", ".ci/run"):
+        text = tree.text(path)
+        verbs = set(re.findall(r"\bmake ([a-z]+)", text)) | set(
+            re.findall(r"\w+", "".join(re.findall(r"^ *verb: \[(.*)\]", text, flags=re.MULTILINE)))
+        )
+        assert verbs, f"{path} calls no verb"
+        assert verbs <= targets, f"{path} calls {sorted(verbs - targets)}, which the Makefile does not have"
+
+
 def test_every_kohort_command_of_a_document_can_be_parsed(tree: Tree) -> None:
     for path in documents(tree):
         for line in commands(tree, path):

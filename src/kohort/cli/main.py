@@ -27,7 +27,6 @@ VERBS = (
     "what-if",
     "fleet",
     "sim",
-    "demo",
     "completion",
 )
 """The verbs in the order of the help, each named as its module, but for hyphens. One without a module is left out."""
@@ -41,6 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         near = get_close_matches(arguments[0], VERBS, n=1)
         advice = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(VERBS)}"
+        if arguments[0] == "demo":
+            advice = "the demo is in the repository: run `make demo` in a clone; `kohort fleet demo` needs no clone"
         print(f"kohort: there is no verb {arguments[0]!r}: {advice}", file=sys.stderr)
         return 2
     parser = parser_for(arguments)

@@ -7,11 +7,11 @@ a call of an empty function. The environment of the running loop brings it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
-from kohort.client.membership.membership_view import MembershipView
-from kohort.member import effects, inputs
+from kohort.member import ConsumerState, Identity, MemberConfig, State, effects, inputs
 from kohort.model.assignment import Partitions
-from kohort.model.errors import ErrorCode
+from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.net import environment
 
@@ -19,40 +19,82 @@ Answer = Callable[[Mapping[TopicPartition, ErrorCode]], None]
 """Called with the error code of each partition of a commit."""
 
 
+class ObservedMembership(Protocol):
+    """What an observer may read of a membership (`client.membership`); it is the same object at every call."""
+
+    group_id: str
+    failure: KafkaError | None
+    config: MemberConfig
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics of its subscription, as far as their names are known."""
+        ...
+
+    @property
+    def rebalance_protocol(self) -> str:
+        """How it rebalances: eager, cooperative or consumer."""
+        ...
+
+    @property
+    def group_instance_id(self) -> str | None:
+        """The `group.instance.id` of a static member, or None."""
+        ...
+
+    @property
+    def identity(self) -> Identity:
+        """The generation or epoch, and the member id, that its requests carry now."""
+        ...
+
+    @property
+    def state(self) -> State | ConsumerState:
+        """Where it is between two assignments."""
+        ...
+
+    @property
+    def assignment(self) -> Partitions:
+        """The partitions that it owns."""
+        ...
+
+
 class ClientObserver:
     """Observes a client; the base class does nothing."""
 
-    def input_received(self, membership: MembershipView, event: inputs.Input) -> None:
+    def input_received(self, membership: ObservedMembership, event: inputs.Input) -> None:
         """The member's state machine is about to process this input."""
 
-    def input_processed(self, membership: MembershipView, event: inputs.Input, asked: Sequence[effects.Effect]) -> None:
+    def input_processed(
+        self, membership: ObservedMembership, event: inputs.Input, asked: Sequence[effects.Effect]
+    ) -> None:
         """It has processed the input, with these effects."""
 
-    def membership_ended(self, membership: MembershipView) -> None:
+    def membership_ended(self, membership: ObservedMembership) -> None:
         """The membership has ended: nothing more comes of it."""
 
-    def callback_began(self, membership: MembershipView, callback: effects.Callback, partitions: Partitions) -> None:
+    def callback_began(
+        self, membership: ObservedMembership, callback: effects.Callback, partitions: Partitions
+    ) -> None:
         """A callback of the user's own begins."""
 
     def callback_ended(
         self,
-        membership: MembershipView,
+        membership: ObservedMembership,
         callback: effects.Callback,
         partitions: Partitions,
         error: BaseException | None,
     ) -> None:
         """It has ended; `error` is what it raised."""
 
-    def commit_sent(self, membership: MembershipView, offsets: Mapping[TopicPartition, int]) -> Answer:
+    def commit_sent(self, membership: ObservedMembership, offsets: Mapping[TopicPartition, int]) -> Answer:
         """A commit is sent; the function returned is called when it is answered."""
         del membership, offsets
         return _ignore
 
-    def position_set(self, membership: MembershipView, partition: TopicPartition, offset: int, why: str) -> None:
+    def position_set(self, membership: ObservedMembership, partition: TopicPartition, offset: int, why: str) -> None:
         """A partition will be read from this offset; `why` is `committed`, `reset` or `seek`."""
 
     def records_delivered(
-        self, membership: MembershipView, partition: TopicPartition, first: int, next_offset: int
+        self, membership: ObservedMembership, partition: TopicPartition, first: int, next_offset: int
     ) -> None:
         """`poll` returns the records of these offsets."""
 

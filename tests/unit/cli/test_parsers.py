@@ -35,3 +35,8 @@ def test_completion_knows_the_verbs_of_verbs_and_their_options(
     script = capsysbinary.readouterr().out.decode()
     assert "reset-offsets" in script
     assert "to-earliest" in script
+
+
+def test_the_verb_demo_says_where_the_demo_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo"]) == 2
+    assert "run `make demo` in a clone" in capsys.readouterr().err

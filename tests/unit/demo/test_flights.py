@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from kohort.demo.flights import Group, add_up, encode, read_flights
+from demo.flights import Group, add_up, encode, read_flights
 
 
 def test_flights_come_in_the_order_of_the_file_with_their_row_numbers():

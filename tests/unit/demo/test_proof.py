@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from kohort.demo.flights import Group, Totals
-from kohort.demo.journal import Entry
-from kohort.demo.proof import count_deliveries, prove, uncovered
-from kohort.demo.result import Chain, Part, Result
+from demo.flights import Group, Totals
+from demo.journal import Entry
+from demo.proof import count_deliveries, prove, uncovered
+from demo.result import Chain, Part, Result
+
 from kohort.model.ids import TopicPartition
 from kohort.spark.rows.rounds import OffsetRange
 

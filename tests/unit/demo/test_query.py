@@ -9,7 +9,8 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from kohort.demo.query import logged_end
+from demo.query import logged_end
+
 from kohort.model.ids import TopicPartition
 from kohort.spark.membership.stream_offset import StreamOffset
 from kohort.spark.rows.rounds import OffsetRange

@@ -6,8 +6,8 @@ import pytest
 
 pa = pytest.importorskip("pyarrow")
 
-from kohort.demo.flights import Group, Totals  # noqa: E402
-from kohort.demo.result import Chain, Part, list_parts, read_result, resolve, write_part  # noqa: E402
+from demo.flights import Group, Totals  # noqa: E402
+from demo.result import Chain, Part, list_parts, read_result, resolve, write_part  # noqa: E402
 
 
 def table(flights):

@@ -38,8 +38,8 @@ from kohort.client.consumer.partition_state import TrackedPartition
 from kohort.client.consumer.positions import reset_policy
 from kohort.client.consumer.rebalance_callbacks import ConsumerRebalance
 from kohort.client.consumer.topic_subscription import Topic, wanted
-from kohort.client.membership.member_id import new_member_id
 from kohort.client.membership.membership import Membership
+from kohort.client.membership.protocol_driver import new_member_id
 from kohort.client.membership.protocol_switch import GroupProtocol
 from kohort.client.rebalance_listener import RebalanceListener
 from kohort.client.settings import AutoOffsetReset, IsolationLevel, understood

@@ -19,7 +19,7 @@ from kohort.client.cluster.offset_messages import committable
 from kohort.client.consumer.consumer_metrics import lag_numbers, lags, measured
 from kohort.client.consumer.fetcher import FetchConfig, Fetcher
 from kohort.client.errors import RebalanceInProgress
-from kohort.client.membership.continuous_ownership import Hold
+from kohort.client.membership.member_commits import Hold
 from kohort.client.membership.membership import Membership
 from kohort.member.rebalance_metrics import RebalanceMetrics
 from kohort.model.assignment import Partitions, in_order

@@ -20,7 +20,7 @@ from kohort.wire.message import Request
 ResponseT = TypeVar("ResponseT")
 
 
-class GroupRequests:
+class ClassicRequests:
     """Sends one member's group requests over its link."""
 
     def __init__(self, link: CoordinatorLink, config: MemberConfig) -> None:

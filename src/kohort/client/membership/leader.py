@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from kohort.assign.spec import Assignor, GroupSpec
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.retry import is_worth_a_retry, retry
-from kohort.client.membership.classic_requests import GroupRequests
+from kohort.client.membership.classic_requests import ClassicRequests
 from kohort.client.membership.leader_assignment import assign_group
 from kohort.client.membership.topic_metadata import metadata_seen, specs
 from kohort.member import effects, inputs
@@ -26,11 +26,11 @@ OLD_MEMBERS = (
 )
 
 
-class Leading:
+class Leader:
     """One member's view of the group's topics, and the assignments it makes."""
 
     def __init__(
-        self, cluster: Cluster, group_id: str, assignors: Mapping[str, Assignor], requests: GroupRequests
+        self, cluster: Cluster, group_id: str, assignors: Mapping[str, Assignor], requests: ClassicRequests
     ) -> None:
         self._cluster = cluster
         self._group_id = group_id
@@ -46,7 +46,7 @@ class Leading:
             # A follower never computes an assignment, and still has to find the leaders of what it is given.
             self._cluster.want_refresh()
 
-    def seen(self) -> inputs.MetadataChanged:
+    def topic_metadata(self) -> inputs.MetadataChanged:
         """Return the topics as the cluster shows them now."""
         return metadata_seen(self._cluster.view, self._followed)
 

@@ -1,8 +1,9 @@
 """A member that lives in the background of an asyncio program: heartbeats, rebalances, callbacks, commits.
 
-It drives a `member` of either protocol: every answer, callback and deadline becomes an input, every effect a task of
-its own, so nothing here decides anything about the group. What differs between the protocols is `side`'s, when to go
-from one to the other `switching`'s. All tasks end with `stop`. Works with any broker of Kafka's.
+It drives a state machine of `kohort.member`: each response, finished callback and deadline is an input of the member,
+each effect a task, so nothing here decides anything about the group. Its parts: `protocol_driver` (what differs between
+the protocols), `protocol_switch` (when to go from one to the other), `member_commits`, `user_callbacks`,
+`standby_lags`, `coordinator_link`. All tasks end with `stop`. Works with any broker that speaks Kafka's protocol.
 """
 
 from __future__ import annotations
@@ -10,24 +11,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from functools import partial
 
 from kohort.assign.spec import Assignor
-from kohort.client.broadcast_event import BroadcastEvent
 from kohort.client.cluster.cluster import Cluster
+from kohort.client.cluster.committed_offsets import OffsetAndMetadata
 from kohort.client.cluster.metadata import ClusterView
 from kohort.client.membership.coordinator_link import CoordinatorLink
-from kohort.client.membership.member_id import new_member_id
-from kohort.client.membership.member_log import log_effect
-from kohort.client.membership.member_offsets import MemberOffsets
-from kohort.client.membership.membership_commits import MembershipCommits
-from kohort.client.membership.protocol_driver import ClassicSide, ConsumerSide, Side
-from kohort.client.membership.protocol_switch import GroupProtocol, Switching
-from kohort.client.membership.user_callbacks import UserCalls
-from kohort.client.observer import client_observer
+from kohort.client.membership.member_commits import Hold, MemberCommits
+from kohort.client.membership.protocol_driver import ActiveDriver, ProtocolDriver, new_driver, new_member_id
+from kohort.client.membership.protocol_switch import GroupProtocol, ProtocolSwitch, SwitchAction, wait_until_movable
+from kohort.client.membership.standby_lags import Lags, StandbyLags
+from kohort.client.membership.user_callbacks import UserCallbacks
+from kohort.client.observer import Answer, client_observer
 from kohort.client.rebalance_listener import RebalanceListener
-from kohort.member import ConsumerMember, MemberConfig, PollState, State, effects, inputs
-from kohort.member.consumer_inputs import LagsReported
+from kohort.member import ConsumerMember, ConsumerState, Identity, MemberConfig, PollState, State, effects, inputs
 from kohort.member.rebalance_metrics import RebalanceMetrics
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
@@ -35,13 +32,17 @@ from kohort.model.ids import TopicPartition
 
 log = logging.getLogger(__name__)
 
-Lags = Mapping[TopicPartition, int]
-
 CLOSING = "the consumer is being closed"
 MOVING = "it moves to the consumer protocol"
 
+_POLL_LATE = (
+    "group %s: no poll for two thirds of max_poll_interval_ms=%s: in %d ms this member gives up its partitions;"
+    " lower max_poll_records, or raise max_poll_interval_ms"
+)
+_POLL_MISSED = "group %s: this member %s until the next poll: there was none for max_poll_interval_ms=%s"
 
-class Membership(MembershipCommits):
+
+class Membership:
     """One membership in one group; `start` it once and `stop` it once.
 
     Timings are milliseconds. `rebalance_timeout_ms` bounds how long a callback may hold the group up;
@@ -81,7 +82,8 @@ class Membership(MembershipCommits):
         protocol_check_ms: int = 60_000,
         metrics: RebalanceMetrics | None = None,
     ) -> None:
-        config = MemberConfig(
+        self.group_id = group_id
+        self.config = MemberConfig(
             session_timeout_ms=session_timeout_ms,
             rebalance_timeout_ms=rebalance_timeout_ms,
             heartbeat_interval_ms=heartbeat_interval_ms,
@@ -92,42 +94,29 @@ class Membership(MembershipCommits):
             acceptable_recovery_lag=acceptable_recovery_lag,
             lag_growth_ms=lag_growth_ms,
         )
-        self.group_id = group_id
         self.failure: KafkaError | None = None
-        self._lags: Lags | Callable[[], Lags] = {}
-        self._known_lags: Lags = {}
+        """What ended the membership, if anything did."""
         self.observer = client_observer()
         self._cluster = cluster
-        self._config = config
-        self._assignors = tuple(assignors)
-        self._wanted = inputs.Subscribed(tuple(topics), matches, regex, tuple(names))
-        self._measured = metrics or RebalanceMetrics(max_poll_interval_ms)
+        self._assignors = {assignor.name: assignor for assignor in assignors}
+        self._protocol_check_ms = protocol_check_ms
+        self._metrics = metrics or RebalanceMetrics(max_poll_interval_ms)
+        self._subscription = inputs.Subscribed(tuple(topics), matches, regex, tuple(names))
         self._link = CoordinatorLink(cluster, group_id)
-        self._switching = Switching(protocol, self._link, protocol_check_ms)
-        self._side = self._made(self._switching.first, member_id or new_member_id())
-        chosen = {assignor.name: assignor for assignor in assignors}
-        self._calls = UserCalls(group_id, listener or RebalanceListener(), chosen, rebalance_timeout_ms)
-        self._inbox: asyncio.Queue[inputs.Input] = asyncio.Queue()
+        self._switch = ProtocolSwitch(protocol)
+        first = new_driver(self._switch.first, self._link, self.config, assignors, member_id or new_member_id())
+        self._active = ActiveDriver(first)
+        self._commits = MemberCommits(cluster, group_id, group_instance_id, self._active)
+        listener = listener or RebalanceListener()
+        self._callbacks = UserCallbacks(group_id, listener, self._assignors, rebalance_timeout_ms)
+        self._lags = StandbyLags(group_id)
         self._tasks: dict[asyncio.Task[None], None] = {}
-        self._driver: asyncio.Task[None] | None = None
+        self._loop_task: asyncio.Task[None] | None = None
         self._unwatch: Callable[[], None] | None = None
-        self._changed = BroadcastEvent()
         self._sleeping_until_ms: int | None = None
         self._closing: inputs.CloseRequested | None = None
-        self._goes_on_in: str | None = None
-        self._is_native_welcome = False
-        self._moving_as: str | None = None
-        self._offsets = MemberOffsets(
-            cluster,
-            group_id,
-            group_instance_id,
-            side=lambda: self._side,
-            tell=self._inbox.put_nowait,
-            changed=self._changed,
-            committing=partial(self.observer.commit_sent, self),
-        )
 
-    # For the user
+    # What the program asks for
 
     async def start(self) -> None:
         """Begin to join; returns at once. `joined` waits for the first assignment."""
@@ -135,12 +124,13 @@ class Membership(MembershipCommits):
 
     def begin(self) -> None:
         """Begin to join, from inside a running loop."""
-        assert self._driver is None, "a membership starts once"
-        self._side.follow(self._wanted.topics)
+        assert self._loop_task is None, "a membership starts once"
+        driver = self._active.driver
+        driver.follow(self._subscription.topics)
         self._unwatch = self._cluster.watch(self._take_view)
-        self._inbox.put_nowait(self._side.seen())
-        self._inbox.put_nowait(self._wanted)
-        self._driver = asyncio.create_task(self._drive(), name=f"kohort member of {self.group_id}")
+        self._active.put(driver.topic_metadata())
+        self._active.put(self._subscription)
+        self._loop_task = asyncio.create_task(self._run(), name=f"kohort member of {self.group_id}")
 
     async def stop(self, reason: str = CLOSING, *, leave: bool | None = None) -> None:
         """Give the partitions back through the listener, leave the group, and end every task.
@@ -148,18 +138,18 @@ class Membership(MembershipCommits):
         A static member stays in the group until its session ends, unless `leave` is True; `leave=False` makes any
         member stay. The leave request is given five seconds.
         """
-        if self._driver is None:
+        if self._loop_task is None:
             return
         self._closing = inputs.CloseRequested(reason, leave)
-        self._inbox.put_nowait(self._closing)
+        self._active.put(self._closing)
         try:
-            await asyncio.shield(self._driver)
+            await asyncio.shield(self._loop_task)
         finally:
             await self._end()
 
     def metrics(self) -> dict[str, float]:
         """Return what this membership measured, by the names of docs/metrics.md."""
-        return self._measured.values(_now_ms())
+        return self._metrics.values(_now_ms())
 
     async def joined(self, *, timeout_ms: int | None = None) -> Partitions:
         """Wait until the member is stable; return what it owns. Raises `KafkaError` where it failed, TimeoutError."""
@@ -167,19 +157,19 @@ class Membership(MembershipCommits):
         return self.assignment
 
     async def wait_for(self, condition: Callable[[], bool], *, timeout_ms: int | None = None) -> None:
-        """Wait until `condition()` holds, looking whenever the member changed. Raises as `joined` does."""
+        """Wait until `condition()` holds; it is evaluated whenever the member changed. Raises as `joined` does."""
         async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
             while True:
                 self.check()
                 if condition():
                     return
-                await self._changed.wait()
+                await self._active.changed.wait()
 
     def check(self) -> None:
         """Raise what ended the membership; once, the exception of a callback or that the leader could not assign."""
         if self.failure is not None:
             raise self.failure
-        self._calls.check(is_between=self._member.is_between)
+        self._callbacks.check(is_between=self._active.member.is_between)
 
     def subscribe(
         self,
@@ -189,185 +179,286 @@ class Membership(MembershipCommits):
         names: Iterable[str] = (),
         regex: str | None = None,
     ) -> None:
-        """Want other topics from now on; the group rebalances if they differ.
+        """Replace the subscription; the group rebalances if the topics differ.
 
-        `matches` says which topics are wanted too once the leader assigns them: it may have seen them first. With
-        `regex` the broker resolves the expression and `names` are wanted by name, where it can; else `topics` are.
+        `matches` accepts further topics once the leader assigns them: it may have seen them first. With `regex` the
+        broker, where it can, resolves the expression and `names` are subscribed to by name; else `topics` are.
         """
-        self._wanted = inputs.Subscribed(tuple(topics), matches, regex, tuple(names))
-        self._side.follow(self._wanted.topics)
-        self._inbox.put_nowait(self._wanted)
+        self._subscription = inputs.Subscribed(tuple(topics), matches, regex, tuple(names))
+        self._active.driver.follow(self._subscription.topics)
+        self._active.put(self._subscription)
 
     def report_lags(self, lags: Lags | Callable[[], Lags]) -> None:
-        """Report how far each standby copy is behind, or a function that returns it, asked now and for each heartbeat.
+        """Report how far each standby copy is behind, or a function that returns it, called now and for each heartbeat.
 
         The coordinator is sent the lags with a join, and when they matter.
         """
-        self._lags = lags
-        self._inbox.put_nowait(self._lags_reported())
-
-    def _lags_reported(self) -> LagsReported:
-        if isinstance(self._member, ConsumerMember):
-            self._member.lag_source = self._lags_now if callable(self._lags) else None
-        return LagsReported(self._lags_now())
-
-    def _lags_now(self) -> Lags:
-        if callable(self._lags):
-            try:
-                self._known_lags = dict(self._lags())
-            except Exception:
-                log.exception("group %s: the function given to report_standby_lag failed", self.group_id)
-        else:
-            self._known_lags = dict(self._lags)
-        return self._known_lags
+        self._lags.report(lags)
+        self._active.put(self._lags.attach(self._active.member))
 
     def rejoin(self, reason: str) -> None:
         """Ask for a rebalance."""
-        self._inbox.put_nowait(inputs.RejoinRequested(reason))
+        self._active.put(inputs.RejoinRequested(reason))
 
     def enter_poll(self) -> None:
-        """Say that the user came for records."""
+        """Report that the user is in `poll`: no poll deadline runs."""
         self._step_now(inputs.PollEntered())
 
     def return_poll(self) -> None:
-        """Say that the user went off with records and must be back within the poll interval."""
+        """Report that the user left `poll` with records; it must be back within the poll interval."""
         self._step_now(inputs.PollReturned())
 
-    # The inside
+    # Offsets of the group, as this member
 
-    def _made(self, name: str, member_id: str) -> Side:
-        if name == "classic":
-            return ClassicSide(self._link, self._config, self._assignors)
-        return ConsumerSide(self._link, self._config, member_id)
+    def hold(self, partitions: Iterable[TopicPartition]) -> Hold:
+        """Record from now on whether this member owns partitions without interruption; end it with `release`."""
+        return self._commits.ownership.hold(partitions, self.assignment)
 
-    async def _drive(self) -> None:
+    def release(self, hold: Hold) -> None:
+        """End a `hold`."""
+        self._commits.ownership.release(hold)
+
+    async def commit(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        *,
+        since: Hold | None = None,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Commit offsets with the member's generation or epoch; it must have owned the partitions since `since`.
+
+        Raises `CommitFailed` where the group no longer takes them from this member (`RebalanceInProgress` where it may
+        later), `PartitionErrors`, or the `KafkaError` of a coordinator that could not be reached.
+        """
+        hold = self.hold(offsets) if since is None else since
         try:
-            while not self._member.is_closed:
+            await self._commits.commit(offsets, hold, self._report_commit, timeout_ms=timeout_ms)
+        finally:
+            if since is None:
+                self.release(hold)
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the group's committed offsets; what was never committed is left out. Raises `KafkaError`."""
+        return await self._commits.committed(partitions, timeout_ms=timeout_ms)
+
+    def _report_commit(self, offsets: Mapping[TopicPartition, int]) -> Answer:
+        return self.observer.commit_sent(self, offsets)
+
+    # The member as it is now
+
+    @property
+    def protocol(self) -> str:
+        """The group protocol that this member speaks now: classic or consumer."""
+        return self._active.driver.name
+
+    @property
+    def assignment(self) -> Partitions:
+        """The partitions that this member owns; until a revocation's callback has finished, its partitions too."""
+        return self._active.member.owned
+
+    @property
+    def identity(self) -> Identity:
+        """The generation or epoch, and the member id, that this member's requests carry now."""
+        return self._active.member.identity
+
+    @property
+    def generation(self) -> int:
+        """The group's generation, in the consumer protocol this member's epoch, or -1."""
+        return self.identity.generation
+
+    @property
+    def member_id(self) -> str:
+        """The id that the coordinator knows this member by, or an empty string."""
+        return self.identity.member_id
+
+    @property
+    def group_instance_id(self) -> str | None:
+        """The `group.instance.id` of a static member, or None."""
+        return self.config.instance_id
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics of the subscription, as far as their names are known."""
+        return self._subscription.topics
+
+    @property
+    def rebalance_protocol(self) -> str:
+        """How this member rebalances: eager, cooperative or consumer."""
+        member = self._active.member
+        return "consumer" if isinstance(member, ConsumerMember) else member.strategy.protocol.name.lower()
+
+    @property
+    def state(self) -> State | ConsumerState:
+        """Where the member is between two assignments, in the words of its protocol."""
+        return self._active.member.state
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether the member has its assignment, and no rebalance is under way for it."""
+        return self._active.member.is_stable
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the coordinator knows this member, as far as its responses show."""
+        return self._active.member.is_known
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this member computes the group's assignments."""
+        return self._active.member.is_leader
+
+    @property
+    def poll_state(self) -> PollState:
+        """Where the user is between two polls: here, away, late (two thirds of the interval are over), or missed."""
+        return self._active.member.poll_state
+
+    @property
+    def assignment_error(self) -> ErrorCode | None:
+        """The error that the leader put into the last assignment (a member of an old version, say), or None."""
+        return self._active.member.assignment_error
+
+    @property
+    def rebalances(self) -> int:
+        """How many rebalances this member has completed."""
+        return self._active.member.rebalances
+
+    # The loop: an input, a step of the member, its effects
+
+    async def _run(self) -> None:
+        try:
+            while not self._active.member.is_closed:
                 self._step(await self._next_input())
         except Exception as error:
-            self._stand_still(error)
-
-    def _step(self, event: inputs.Input) -> None:
-        before, now_ms = self._member.state, _now_ms()
-        self.observer.input_received(self, event)
-        asked = self._member.step(event, now_ms)
-        self._measured.observe(event, asked, before, self._member.state, now_ms)
-        self.observer.input_processed(self, event, asked)
-        self._offsets.held.follow(self._member.owned)
-        for effect in asked:
-            self._carry_out(effect)
-        if self._switching.is_auto:
-            self._consider_the_other_protocol()
-        self._wake()
-
-    def _consider_the_other_protocol(self) -> None:
-        member = self._member
-        if self._goes_on_in is not None:
-            if not member.owned and member.running is None:
-                self._go_on(self._goes_on_in, new_member_id(), was_refused=True)
-        elif self._moving_as is not None:
-            if member.is_closed:
-                member_id, self._moving_as = self._moving_as, None
-                self._go_on("consumer", member_id)
-        elif member.is_stable:
-            self._switching.settled(self._side.name)
-            if self._is_native_welcome and self._closing is None:
-                self._is_native_welcome = False
-                self._moving_as = member.identity.member_id
-                self._switching.retry_native()
-                log.info("group %s: the broker takes this member in the consumer protocol: it moves", self.group_id)
-                self._step(inputs.CloseRequested(MOVING, leave=False))
-
-    def _go_on(self, name: str, member_id: str, *, was_refused: bool = False) -> None:
-        """Be a member in the other protocol from here; nothing is owned now, and answers to the old one are void."""
-        old, self._goes_on_in = self._member, None
-        self._link.drop()
-        self._side = self._made(name, member_id)
-        self._side.follow(self._wanted.topics)
-        if name == "classic":
-            self._hold(asyncio.create_task(self._watch_for_native(was_refused=was_refused)))
-        self._step(self._side.seen())
-        if self._lags:
-            self._step(self._lags_reported())
-        if old.poll_state is not PollState.HERE:
-            self._step(inputs.PollReturned())
-        self._step(self._wanted)
-        if self._closing is not None:
-            self._step(self._closing)
-
-    async def _watch_for_native(self, *, was_refused: bool) -> None:
-        await self._switching.wait_for_native(was_refused=was_refused)
-        self._is_native_welcome = True
-        self._inbox.put_nowait(inputs.Tick())
-
-    def _step_now(self, event: inputs.Input) -> None:
-        """Take what happens for every batch without the way through the inbox."""
-        if self._driver is None:
-            return
-        self._step(event)
-        deadline_ms = self._member.next_deadline_ms()
-        if deadline_ms is not None and (self._sleeping_until_ms is None or deadline_ms < self._sleeping_until_ms):
-            self._inbox.put_nowait(inputs.Tick())
-
-    def _wake(self) -> None:
-        self._changed.notify()
-        if self.on_change is not None:
-            self.on_change()
+            self._stop_on_defect(error)
 
     async def _next_input(self) -> inputs.Input:
-        deadline_ms = self._sleeping_until_ms = self._member.next_deadline_ms()
+        deadline_ms = self._sleeping_until_ms = self._active.member.next_deadline_ms()
         if deadline_ms is None:
-            return await self._inbox.get()
+            return await self._active.inbox.get()
         try:
             async with asyncio.timeout(max(0, deadline_ms - _now_ms()) / 1000):
-                return await self._inbox.get()
+                return await self._active.inbox.get()
         except TimeoutError:
             return inputs.Tick()
+
+    def _step_now(self, event: inputs.Input) -> None:
+        """Take an input that comes with every batch without the way through the inbox."""
+        if self._loop_task is None:
+            return
+        self._step(event)
+        deadline_ms = self._active.member.next_deadline_ms()
+        if deadline_ms is not None and (self._sleeping_until_ms is None or deadline_ms < self._sleeping_until_ms):
+            self._active.put(inputs.Tick())
+
+    def _step(self, event: inputs.Input) -> None:
+        member, now_ms = self._active.member, _now_ms()
+        before = member.state
+        self.observer.input_received(self, event)
+        requested = member.step(event, now_ms)
+        self._metrics.observe(event, requested, before, member.state, now_ms)
+        self.observer.input_processed(self, event, requested)
+        self._commits.ownership.update(member.owned)
+        for effect in requested:
+            self._carry_out(effect)
+        if (action := self._switch.advance(member, is_closing=self._closing is not None)) is not None:
+            self._switch_protocol(action)
+        self._notify()
+
+    def _notify(self) -> None:
+        self._active.changed.notify()
+        if self.on_change is not None:
+            self.on_change()
 
     def _carry_out(self, effect: effects.Effect) -> None:
         match effect:
             case effects.RunCallback():
                 self._spawn(self._run_callback(effect))
             case effects.OnAssignment():
-                self._calls.tell_assignor(effect)
+                self._callbacks.tell_assignor(effect)
             case effects.Rediscover():
                 self._link.rediscover()
             case effects.TellUser():
-                self._calls.tell_user(effect)
+                self._callbacks.tell_user(effect)
             case effects.Fail(code, text):
                 self._fail(code, text)
+            case effects.PollLate(left_ms):
+                log.warning(_POLL_LATE, self.group_id, self.config.max_poll_interval_ms, left_ms)
+            case effects.PollMissed(is_leaving):
+                what = "leaves the group" if is_leaving else "sends no more heartbeats"
+                log.warning(_POLL_MISSED, self.group_id, what, self.config.max_poll_interval_ms)
             case effects.Ended():
                 pass
+            case effects.Join() if self._active.member.owned and self.before_join is not None:
+                self._spawn(self._join_after(self.before_join, effect, self._active.driver))
             case _:
-                log_effect(self.group_id, effect, self._config)
-                if isinstance(effect, effects.Join) and self._member.owned and self.before_join is not None:
-                    self._spawn(self._join_after(self.before_join, effect, self._side))
-                elif (answer := self._side.carry_out(effect)) is not None:
-                    self._spawn(answer)
+                if (response := self._active.driver.carry_out(effect)) is not None:
+                    self._spawn(response)
+
+    async def _run_callback(self, effect: effects.RunCallback) -> inputs.Input:
+        self._active.driver.follow({partition.topic for partition in effect.partitions})
+        return await self._callbacks.run(effect)
 
     async def _join_after(
-        self, before_join: Callable[[], Awaitable[None]], effect: effects.Join, side: Side
+        self, before_join: Callable[[], Awaitable[None]], effect: effects.Join, driver: ProtocolDriver
     ) -> inputs.Input:
         await before_join()
-        member = side.member
+        member = driver.member
         if member.state is not State.JOINING or member.identity != effect.identity:
-            return inputs.Tick()  # closed, or put out of the group meanwhile: nobody waits for this join
-        answer = side.carry_out(effect)
-        assert answer is not None, "a join is answered"
-        return await answer
+            return inputs.Tick()  # closed, or evicted meanwhile: the member no longer waits for this join
+        response = driver.carry_out(effect)
+        assert response is not None, "a join is answered"
+        return await response
 
     def _fail(self, code: ErrorCode, text: str) -> None:
-        self._goes_on_in = self._switching.instead(self._side.name, code)
-        if self._goes_on_in is not None:
-            log.info("group %s: goes on in the %s protocol: %s", self.group_id, self._goes_on_in, text)
+        if self._switch.is_mended_by_switch(code):
+            log.info("group %s: goes on in the classic protocol: %s", self.group_id, text)
             return
         complaint = self._link.complaint
         is_better = complaint is not None and complaint.code is code and code is not ErrorCode.UNSUPPORTED_VERSION
         self.failure = complaint if is_better else KafkaError(code, text)
         log.error("group %s: %s", self.group_id, self.failure)
 
+    # From one protocol to the other
+
+    def _switch_protocol(self, action: SwitchAction) -> None:
+        match action:
+            case SwitchAction.JOIN_CLASSIC:
+                self._go_on_in("classic", new_member_id())
+            case SwitchAction.JOIN_CONSUMER:
+                self._go_on_in("consumer", self._switch.member_id)
+            case SwitchAction.CLOSE_CLASSIC:
+                log.info("group %s: the broker takes this member in the consumer protocol: it moves", self.group_id)
+                self._step(inputs.CloseRequested(MOVING, leave=False))
+
+    def _go_on_in(self, protocol: str, member_id: str) -> None:
+        """Replace the member, which owns nothing now; responses to requests of the old one are void."""
+        poll_state = self._active.member.poll_state
+        self._link.drop()
+        assignors = tuple(self._assignors.values())
+        driver = self._active.driver = new_driver(protocol, self._link, self.config, assignors, member_id)
+        driver.follow(self._subscription.topics)
+        if protocol == "classic":
+            self._hold(asyncio.create_task(self._probe(self._protocol_check_ms * self._switch.probe_factor)))
+        self._step(driver.topic_metadata())
+        if self._lags.is_reported:
+            self._step(self._lags.attach(driver.member))
+        if poll_state is not PollState.HERE:
+            self._step(inputs.PollReturned())
+        self._step(self._subscription)
+        if self._closing is not None:
+            self._step(self._closing)
+
+    async def _probe(self, check_ms: int) -> None:
+        await wait_until_movable(self._link, check_ms)
+        self._switch.mark_movable()
+        self._active.put(inputs.Tick())
+
+    # Tasks
+
     def _spawn(self, work: Awaitable[inputs.Input]) -> None:
-        task = asyncio.create_task(self._answer(work, self._side), name=f"kohort member of {self.group_id}")
+        task = asyncio.create_task(self._await(work, self._active.driver), name=f"kohort member of {self.group_id}")
         if isinstance(work, Coroutine):
             task.add_done_callback(lambda _: work.close())  # it never began where the task was cancelled before
         self._hold(task)
@@ -376,37 +467,33 @@ class Membership(MembershipCommits):
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
 
-    async def _answer(self, work: Awaitable[inputs.Input], side: Side) -> None:
+    async def _await(self, work: Awaitable[inputs.Input], driver: ProtocolDriver) -> None:
         try:
-            answer = await work
+            response = await work
         except Exception as error:
-            self._stand_still(error)
+            self._stop_on_defect(error)
         else:
-            if side is self._side:
-                self._inbox.put_nowait(answer)
+            if driver is self._active.driver:
+                self._active.put(response)
 
-    def _stand_still(self, error: Exception) -> None:
-        log.error("group %s: the member stands still", self.group_id, exc_info=error)
+    def _stop_on_defect(self, error: Exception) -> None:
+        log.error("group %s: a defect stopped the member", self.group_id, exc_info=error)
         self.failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"a defect stopped the member: {error!r}")
-        self._wake()
-
-    async def _run_callback(self, effect: effects.RunCallback) -> inputs.Input:
-        self._side.follow({partition.topic for partition in effect.partitions})
-        return await self._calls.run(effect)
+        self._notify()
 
     def _take_view(self, view: ClusterView) -> None:
         del view
-        self._inbox.put_nowait(self._side.seen())
+        self._active.put(self._active.driver.topic_metadata())
 
     async def _end(self) -> None:
         if self._unwatch is not None:
             self._unwatch()
             self._unwatch = None
-        tasks = [*self._tasks, *([self._driver] if self._driver else [])]
+        tasks = [*self._tasks, *([self._loop_task] if self._loop_task else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._driver = None
+        self._loop_task = None
         self._link.drop()
         self.observer.membership_ended(self)
 

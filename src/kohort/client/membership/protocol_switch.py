@@ -1,17 +1,14 @@
-"""When a member of `group_protocol="auto"` goes from one group protocol to the other.
-
-It begins in the consumer protocol. Where the broker does not serve that, or does not take this member there, it goes on
-in the classic one, and looks from time to time whether it would be taken by now. It moves then as in a rolling bounce
-of one member: what it owns is revoked, and it joins under the id it has, so that its partitions are kept for it.
-"""
+"""When a member of `group_protocol="auto"` goes from one group protocol to the other: a state machine and its probe."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from enum import StrEnum
 from typing import Literal
 
 from kohort.client.membership.coordinator_link import CoordinatorLink
+from kohort.member import ClassicMember, ConsumerMember
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.wire.apis import Api
 from kohort.wire.codec import MalformedMessage
@@ -23,7 +20,7 @@ log = logging.getLogger(__name__)
 GroupProtocol = Literal["classic", "consumer", "auto"]
 PROTOCOLS = ("classic", "consumer", "auto")
 
-REFUSED_NATIVE = frozenset(
+REFUSALS_OF_CONSUMER = frozenset(
     {
         ErrorCode.UNSUPPORTED_VERSION,
         ErrorCode.GROUP_ID_NOT_FOUND,
@@ -36,76 +33,113 @@ REFUSED_NATIVE = frozenset(
 LOWEST_EMBEDDED_VERSION = 3
 """A group moves when all its members write this version of the embedded protocol, or a newer one (KIP-792)."""
 
-_PATIENCE = 10
+_REFUSED_MOVE_FACTOR = 10
+"""How many times longer the probe waits between two looks at a group that refused a member which moved."""
 
 
-class Switching:
-    """One member's protocol, and what has been tried."""
+class SwitchState(StrEnum):
+    """Which protocol the member speaks, and whether it is about to speak the other."""
 
-    def __init__(self, protocol: GroupProtocol, link: CoordinatorLink, check_ms: int) -> None:
+    FIXED = "fixed"
+    CONSUMER = "consumer"
+    REFUSED = "refused"
+    CLASSIC = "classic"
+    MOVABLE = "movable"
+    MOVING = "moving"
+
+
+class SwitchAction(StrEnum):
+    """What the membership must do next."""
+
+    JOIN_CLASSIC = "join_classic"
+    CLOSE_CLASSIC = "close_classic"
+    JOIN_CONSUMER = "join_consumer"
+
+
+class ProtocolSwitch:
+    """The state machine. It sends nothing and knows no time.
+
+        state      event                                         next       what the membership does
+        CONSUMER   the broker refuses the protocol or the group  REFUSED    waits until the member owns nothing
+        REFUSED    nothing is owned, no callback runs            CLASSIC    joins with a new classic member
+        CLASSIC    the probe finds that the group could move     MOVABLE    waits until the member is stable
+        MOVABLE    stable, and the user is not closing it        MOVING     closes the classic member without LeaveGroup
+        MOVING     the classic member is closed                  CONSUMER   joins with a consumer member of the same id
+
+    It begins in CONSUMER. A move is a rolling bounce of one member: what it owns is revoked, and it joins under the id
+    it has, so that the broker keeps its partitions for it. The probe looks every `protocol_check_ms`; where a move
+    ended in REFUSED, ten times as seldom. With a fixed protocol the state is FIXED for ever.
+    """
+
+    def __init__(self, protocol: GroupProtocol) -> None:
         if protocol not in PROTOCOLS:
             raise ValueError(f"protocol={protocol!r} is not one of {', '.join(PROTOCOLS)}")
-        self.protocol = protocol
-        self._link = link
-        self._check_ms = check_ms
-        self._refused: set[str] = set()
-
-    @property
-    def first(self) -> str:
+        self.state = SwitchState.CONSUMER if protocol == "auto" else SwitchState.FIXED
+        self.first: Literal["classic", "consumer"] = "classic" if protocol == "classic" else "consumer"
         """The protocol to begin in."""
-        return "classic" if self.protocol == "classic" else "consumer"
+        self.member_id = ""
+        """The id under which a member that moves joins again."""
+        self._has_moved = False
+
+    def is_mended_by_switch(self, code: ErrorCode) -> bool:
+        """Return whether the member that failed with `code` goes on in the other protocol; False where it is final."""
+        if self.state is not SwitchState.CONSUMER or code not in REFUSALS_OF_CONSUMER:
+            return False
+        self.state = SwitchState.REFUSED
+        return True
 
     @property
-    def is_auto(self) -> bool:
-        """Whether there is a choice at all."""
-        return self.protocol == "auto"
+    def probe_factor(self) -> int:
+        """How many times `protocol_check_ms` lie between two looks at the group."""
+        return _REFUSED_MOVE_FACTOR if self._has_moved else 1
 
-    def instead(self, name: str, code: ErrorCode) -> str | None:
-        """Return the protocol to go on in where `code` ended the member in this one; None where that is final."""
-        if not self.is_auto or name in self._refused:
-            return None
-        if name == "consumer" and code in REFUSED_NATIVE:
-            self._refused.add(name)
-            return "classic"
-        if name == "classic" and code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL and "consumer" not in self._refused:
-            self._refused.add(name)
-            return "consumer"
+    def mark_movable(self) -> None:
+        """The broker would convert the group of this classic member."""
+        assert self.state is SwitchState.CLASSIC, "the probe runs while the member is classic"
+        self.state = SwitchState.MOVABLE
+
+    def advance(self, member: ClassicMember | ConsumerMember, *, is_closing: bool) -> SwitchAction | None:
+        """Return what is due now that the member has taken a step, or None."""
+        match self.state:
+            case SwitchState.CONSUMER if member.is_stable:
+                self._has_moved = False
+            case SwitchState.REFUSED if not member.owned and member.running is None:
+                self.state = SwitchState.CLASSIC
+                return SwitchAction.JOIN_CLASSIC
+            case SwitchState.MOVABLE if member.is_stable and not is_closing:
+                self.state, self.member_id = SwitchState.MOVING, member.identity.member_id
+                return SwitchAction.CLOSE_CLASSIC
+            case SwitchState.MOVING if member.is_closed:
+                self.state, self._has_moved = SwitchState.CONSUMER, True
+                return SwitchAction.JOIN_CONSUMER
         return None
 
-    def settled(self, name: str) -> None:
-        """Say that the member is taken in this protocol: what was refused before may be tried again."""
-        if name == "consumer":
-            self._refused.clear()
 
-    def retry_native(self) -> None:
-        """Say that the consumer protocol is to be tried again, once."""
-        self._refused.discard("consumer")
-
-    async def wait_for_native(self, *, was_refused: bool) -> None:
-        """Return once the broker would take the group, as far as it can be seen from here."""
-        waits_ms = self._check_ms * (_PATIENCE if was_refused else 1)
-        while True:
-            # Spread: the members of a group that was refused need not all come at once.
-            await asyncio.sleep(waits_ms * (0.5 + self._link.cluster.random()) / 1000)
-            try:
-                if await self._is_native_welcome():
-                    return
-            except (KafkaError, MalformedMessage) as error:
-                log.info("group %s: whether it may move to the consumer protocol: %s", self._link.group_id, error)
-
-    async def _is_native_welcome(self) -> bool:
-        connection = await self._link.open()
-        if not connection.speaks(Api.CONSUMER_GROUP_HEARTBEAT):
-            return False
-        request = DescribeGroupsRequest(groups=[self._link.group_id])
-        answer = await connection.call(request, timeout_ms=self._link.cluster.request_timeout_ms)
-        [group] = answer.groups
-        if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND or group.group_state == "Dead":
-            return True  # it is there, with this member in it: a group of the new type already
-        return not group.error_code and group.group_state == "Stable" and all(map(_may_move, group.members))
+async def wait_until_movable(link: CoordinatorLink, check_ms: int) -> None:
+    """Look every `check_ms` at what DescribeGroups shows of the group; return once the broker would convert it."""
+    while True:
+        # Spread: the members of a group that was refused need not all look at once.
+        await asyncio.sleep(check_ms * (0.5 + link.cluster.random()) / 1000)
+        try:
+            if await _is_movable(link):
+                return
+        except (KafkaError, MalformedMessage) as error:
+            log.info("group %s: could not read whether it may move to the consumer protocol: %s", link.group_id, error)
 
 
-def _may_move(member: DescribeGroupsResponse.Group.Member) -> bool:
-    """Return whether a group with this classic member may be moved, by KIP-848's conditions."""
+async def _is_movable(link: CoordinatorLink) -> bool:
+    connection = await link.open()
+    if not connection.speaks(Api.CONSUMER_GROUP_HEARTBEAT):
+        return False
+    request = DescribeGroupsRequest(groups=[link.group_id])
+    answer = await connection.call(request, timeout_ms=link.cluster.request_timeout_ms)
+    [group] = answer.groups
+    if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND or group.group_state == "Dead":
+        return True  # this member is in it, so the group exists: it is a consumer group already
+    return not group.error_code and group.group_state == "Stable" and all(map(is_member_movable, group.members))
+
+
+def is_member_movable(member: DescribeGroupsResponse.Group.Member) -> bool:
+    """Return whether a group with this classic member may be converted, by KIP-848's conditions."""
     version = int.from_bytes(member.member_metadata[:2], "big", signed=True)
     return version >= LOWEST_EMBEDDED_VERSION and not decode_assignment(member.member_assignment).user_data

@@ -20,7 +20,7 @@ from kohort.model.assignment import in_order
 log = logging.getLogger(__name__)
 
 
-class UserCalls:
+class UserCallbacks:
     """One member's calls, and what is still to be raised."""
 
     def __init__(

@@ -1,8 +1,8 @@
-"""The commits of one peer: one after another, tried again where that can help, by the rules of `client.member_offsets`.
+"""The commits of one peer: one after another, tried again where that can help.
 
-A commit shows who the member was when it was asked for. Only a member epoch that the group has left behind is replaced
-by the newest one, while the member still owns the partitions (KIP-1251). Each request that leaves has a number of its
-own, for who watches.
+The rules are those of `client.membership.member_commits`. A commit shows who the member was when it was asked for. Only
+a member epoch that the group has left behind is replaced by the newest one, while the member still owns the partitions
+(KIP-1251). Each request that leaves has a number of its own, for who watches.
 """
 
 from __future__ import annotations

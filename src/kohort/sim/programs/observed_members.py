@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kohort.client.membership.membership_view import MembershipView
-from kohort.client.observer import Answer, ClientObserver
+from kohort.client.observer import Answer, ClientObserver, ObservedMembership
 from kohort.member import effects, inputs
 from kohort.member.consumer_effects import ConsumerHeartbeat
 from kohort.member.consumer_inputs import ConsumerHeartbeatAnswered
@@ -25,7 +24,7 @@ NOTHING: Partitions = frozenset()
 class ObservedMember:
     """One membership, as observers know it."""
 
-    def __init__(self, name: str, membership: MembershipView) -> None:
+    def __init__(self, name: str, membership: ObservedMembership) -> None:
         self.name = name
         self.membership = membership
         self.owned: Partitions = NOTHING
@@ -59,7 +58,7 @@ class ObservedClient(ClientObserver):
     """Translates the hooks of one process's client into those of `observer`."""
 
     def __init__(self, name: str, observer: Observer) -> None:
-        self.members: dict[MembershipView, ObservedMember] = {}
+        self.members: dict[ObservedMembership, ObservedMember] = {}
         """Those that live, the oldest first."""
         self.has_begun = False
         """Whether there was ever one."""
@@ -76,7 +75,7 @@ class ObservedClient(ClientObserver):
 
     # -- memberships
 
-    def input_received(self, membership: MembershipView, event: inputs.Input) -> None:
+    def input_received(self, membership: ObservedMembership, event: inputs.Input) -> None:
         """Report a response."""
         member = self._member(membership)
         match event:
@@ -93,7 +92,9 @@ class ObservedClient(ClientObserver):
             case ConsumerHeartbeatAnswered():
                 self._observer.answered(member, "ConsumerGroupHeartbeat", event.error, f"epoch {event.member_epoch}")
 
-    def input_processed(self, membership: MembershipView, event: inputs.Input, asked: Sequence[effects.Effect]) -> None:
+    def input_processed(
+        self, membership: ObservedMembership, event: inputs.Input, asked: Sequence[effects.Effect]
+    ) -> None:
         """Report requests, and a new state or other partitions."""
         member = self._member(membership)
         state = str(membership.state)
@@ -121,7 +122,7 @@ class ObservedClient(ClientObserver):
                 case effects.RunCallback():
                     member.cause = effect.cause
 
-    def membership_ended(self, membership: MembershipView) -> None:
+    def membership_ended(self, membership: ObservedMembership) -> None:
         """Report that a membership is over."""
         member = self.members.get(membership)
         if member is not None:
@@ -130,7 +131,9 @@ class ObservedClient(ClientObserver):
 
     # -- callbacks
 
-    def callback_began(self, membership: MembershipView, callback: effects.Callback, partitions: Partitions) -> None:
+    def callback_began(
+        self, membership: ObservedMembership, callback: effects.Callback, partitions: Partitions
+    ) -> None:
         """Report a callback, with the cause that the member gave."""
         member = self._member(membership)
         self._observer.callback_began(member, callback, partitions, member.cause)
@@ -139,7 +142,7 @@ class ObservedClient(ClientObserver):
 
     def callback_ended(
         self,
-        membership: MembershipView,
+        membership: ObservedMembership,
         callback: effects.Callback,
         partitions: Partitions,
         error: BaseException | None,
@@ -150,7 +153,7 @@ class ObservedClient(ClientObserver):
 
     # -- offsets and records
 
-    def commit_sent(self, membership: MembershipView, offsets: Mapping[TopicPartition, int]) -> Answer:
+    def commit_sent(self, membership: ObservedMembership, offsets: Mapping[TopicPartition, int]) -> Answer:
         """Report a commit, and then its response."""
         member = self._member(membership)
         number = member.commits = member.commits + 1
@@ -161,19 +164,19 @@ class ObservedClient(ClientObserver):
 
         return answered
 
-    def position_set(self, membership: MembershipView, partition: TopicPartition, offset: int, why: str) -> None:
+    def position_set(self, membership: ObservedMembership, partition: TopicPartition, offset: int, why: str) -> None:
         """Report a position."""
         self._observer.position(self._member(membership), partition, offset, why)
 
     def records_delivered(
-        self, membership: MembershipView, partition: TopicPartition, first: int, next_offset: int
+        self, membership: ObservedMembership, partition: TopicPartition, first: int, next_offset: int
     ) -> None:
         """Report records that were delivered."""
         self._observer.delivered(self._member(membership), partition, first, next_offset)
 
     # -- the inside
 
-    def _member(self, membership: MembershipView) -> ObservedMember:
+    def _member(self, membership: ObservedMembership) -> ObservedMember:
         member = self.members.get(membership)
         if member is None:
             taken = {each.name for each in self.members.values()}

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata
 from kohort.client.cluster.list_offsets import EARLIEST, LATEST, READ_UNCOMMITTED, list_ends
 from kohort.client.errors import CommitFailed, PartitionErrors, RebalanceInProgress, UnknownTopic
-from kohort.client.membership.continuous_ownership import Hold
+from kohort.client.membership.member_commits import Hold
 from kohort.client.membership.membership import Membership
 from kohort.client.rebalance_listener import RebalanceListener, finished
 from kohort.model.assignment import Partitions

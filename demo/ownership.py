@@ -1,7 +1,7 @@
-"""Who owned what as the workers lived it: the material of the picture.
+"""Which worker owned which partition when, from the workers' journals: the data of the report's picture.
 
-The group's rebalances, and what they cost, are told by `kohort.group.explain` from what the coordinator wrote down.
-Here are the workers' journals, because only a worker knows when it really let go, and only the demo when it died.
+`kohort.group.explain` reports the rebalances and their cost from the coordinator's events. When a worker gave a
+partition up is in its journal only, and when it was killed only the demo knows.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kohort.demo.journal import Entry
+from demo.journal import Entry
 
 WorkerRun = tuple[str, int]
 

@@ -1,4 +1,4 @@
-"""What the story tells one run of a worker."""
+"""The settings of one run of a worker, which the demo passes to its process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What one run of a worker is told. Paths are directories; times are milliseconds."""
+    """Settings of one run of a worker. Paths are directories; times are milliseconds."""
 
     worker: str
     run: int
@@ -25,5 +25,5 @@ class Task:
     """Whether it is a query of Structured Streaming; else it is a loop of rounds."""
 
     def to_json(self) -> str:
-        """Return the argument for `python -m kohort.demo.worker`."""
+        """Return the argument for `python -m demo.worker`."""
         return json.dumps(asdict(self))

@@ -19,7 +19,7 @@ OUT = [ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENC
 def membership(generation: int) -> Membership:
     """Return a membership that is stable in this generation, by answers that no broker gave."""
     found = Membership(Cluster("127.0.0.1:1"), "g", topics=("t",), assignors=(RangeAssignor(),))
-    member = found._member
+    member = found._active.member
     member.step(inputs.Subscribed(("t",)), 0)
     member.step(inputs.JoinAnswered(member.identity, ErrorCode.NONE, generation, "m", "leader", "range"), 0)
     member.step(inputs.SyncAnswered(member.identity, ErrorCode.NONE, Assignment()), 0)
@@ -29,7 +29,7 @@ def membership(generation: int) -> Membership:
 
 
 def refusal(found: Membership, error: ErrorCode, asked_as: Identity) -> KafkaError:
-    return found._side.refusal(KafkaError(error, "refused"), asked_as)
+    return found._active.driver.commit_error(KafkaError(error, "refused"), asked_as)
 
 
 @pytest.mark.parametrize("error", OUT)
@@ -50,7 +50,7 @@ def test_a_commit_of_an_older_generation_has_failed_once_the_member_is_stable_ag
 @pytest.mark.parametrize("error", OUT)
 def test_a_commit_refused_while_the_member_joins_as_somebody_newer_may_be_tried_again(error: ErrorCode) -> None:
     joining = membership(2)
-    member = joining._member
+    member = joining._active.member
     member.step(inputs.CommitAnswered(NEW, ErrorCode.REBALANCE_IN_PROGRESS), 0)
     member.step(inputs.CallbackFinished(Callback.REVOKED), 0)
     assert member.state is State.JOINING
@@ -60,7 +60,7 @@ def test_a_commit_refused_while_the_member_joins_as_somebody_newer_may_be_tried_
 @pytest.mark.parametrize("is_told", [False, True])
 def test_a_commit_that_the_next_generation_overtook_may_be_tried_again(is_told: bool) -> None:
     joining = membership(1)
-    member = joining._member
+    member = joining._active.member
     member.step(inputs.CommitAnswered(OLD, ErrorCode.REBALANCE_IN_PROGRESS), 0)
     member.step(inputs.CallbackFinished(Callback.REVOKED), 0)
     if is_told:
@@ -72,9 +72,9 @@ def test_a_commit_that_the_next_generation_overtook_may_be_tried_again(is_told: 
 def test_a_rebalance_in_progress_is_what_it_says_and_asks_the_member_to_join() -> None:
     found = membership(1)
     assert isinstance(refusal(found, ErrorCode.REBALANCE_IN_PROGRESS, OLD), RebalanceInProgress)
-    found._member.step(inputs.CommitAnswered(OLD, ErrorCode.REBALANCE_IN_PROGRESS), 0)
+    found._active.member.step(inputs.CommitAnswered(OLD, ErrorCode.REBALANCE_IN_PROGRESS), 0)
     assert found.state is State.PREPARING
-    assert found._member.identity == OLD, "generation and id are kept"
+    assert found._active.member.identity == OLD, "generation and id are kept"
 
 
 @pytest.mark.parametrize("error", [ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.INVALID_GROUP_ID])

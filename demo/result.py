@@ -1,6 +1,6 @@
 """The pipeline's result: Parquet files, each the totals of one range of offsets of one partition, by one round.
 
-The law: whoever reads a range again writes a file that begins at the same offset, in a later
+The law: a worker that reads a range again writes a file that begins at the same offset, in a later
 generation or a later round of the same one. So the result is, per partition, the chain from offset 0
 that takes the newest file at each step; files beside the chain belong to rounds that were lost.
 """
@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kohort.demo.flights import NOTHING, Group, Totals
+from demo.flights import NOTHING, Group, Totals
 
 GROUP_COLUMNS = ("origin", "carrier", "month")
 _NAME = re.compile(r"(\d+)-(\d+)-(\d+)-g(\d+)-r(\d+)\.parquet")

@@ -8,7 +8,7 @@ import pytest
 
 from kohort.assign import RangeAssignor
 from kohort.client import Cluster, CommitFailed, Membership, OffsetAndMetadata
-from kohort.client.membership.continuous_ownership import Held
+from kohort.client.membership.member_commits import ContinuousOwnership
 from kohort.member import inputs
 from kohort.member.effects import Callback
 from kohort.model.assignment import Assignment
@@ -18,24 +18,24 @@ from kohort.model.ids import TopicPartition
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 
 
-def test_what_goes_and_comes_back_was_not_held() -> None:
-    held = Held()
-    hold = held.hold([T0, T1, T2], frozenset({T0, T1}))
-    held.follow(frozenset({T0}))
-    held.follow(frozenset({T0, T1}))
+def test_what_is_revoked_and_comes_back_was_not_owned_without_interruption() -> None:
+    ownership = ContinuousOwnership()
+    hold = ownership.hold([T0, T1, T2], frozenset({T0, T1}))
+    ownership.update(frozenset({T0}))
+    ownership.update(frozenset({T0, T1}))
     assert hold.lost == {T1}
-    held.release(hold)
-    held.follow(frozenset())
+    ownership.release(hold)
+    ownership.update(frozenset())
     assert hold.lost == {T1}
 
 
 def test_a_commit_asked_for_before_a_rebalance_that_took_its_partition_is_refused_here() -> None:
     membership = Membership(Cluster("127.0.0.1:1"), "g", topics=("t",), assignors=(RangeAssignor(),))
-    member = membership._member
+    member = membership._active.member
 
     def step(event: inputs.Input) -> None:
         member.step(event, 0)
-        membership._offsets.held.follow(member.owned)
+        membership._commits.ownership.update(member.owned)
 
     def assign(generation: int) -> None:
         step(inputs.JoinAnswered(member.identity, ErrorCode.NONE, generation, "m", "leader", "range"))

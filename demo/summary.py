@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from kohort.demo.flights import NOTHING, Flight, Totals, add_up, read_flights
-from kohort.demo.journal import Entry
-from kohort.demo.proof import Proof, count_deliveries, prove
-from kohort.demo.rebalances import Gap, Tenure, gaps, tenures
-from kohort.demo.result import Result, list_parts, read_result, resolve
-from kohort.demo.story import GROUP, VICTIM, Story
+from demo.flights import NOTHING, Flight, Totals, add_up, read_flights
+from demo.journal import Entry
+from demo.ownership import Gap, Tenure, gaps, tenures
+from demo.proof import Proof, count_deliveries, prove
+from demo.result import Result, list_parts, read_result, resolve
+from demo.story import GROUP, VICTIM, Story
 from kohort.group.explain.explain import explain
 from kohort.group.explain.explain_text import Names, sentence
 from kohort.group.explain.rebalance_report import Told
@@ -20,31 +20,31 @@ from kohort.group.explain.rebalance_report import Told
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Everything the demo has to say."""
+    """All figures of one run."""
 
     story: Story
     proof: Proof
     result: Result
-    told: Told
-    """The group's rebalances, as `kohort explain` tells them."""
+    report: Told
+    """The group's rebalances, as `kohort explain` prints them."""
     owned: tuple[Tenure, ...]
     unowned: tuple[Gap, ...]
 
     @property
     def started_ms(self) -> int:
         """When the first rebalance began."""
-        rebalances = self.told.rebalances
+        rebalances = self.report.rebalances
         return rebalances[0].started_ms if rebalances else self.story.samples[0].at_ms
 
     @property
     def unowned_partition_s(self) -> float:
         """What all rebalances cost."""
-        return sum(each.unowned_partition_s for each in self.told.rebalances)
+        return sum(each.unowned_partition_s for each in self.report.rebalances)
 
     @property
     def silent_partition_s(self) -> float:
         """How long, in partition-seconds, the dead worker was believed to own its partitions."""
-        return sum(each.silent_partition_s for each in self.told.rebalances)
+        return sum(each.silent_partition_s for each in self.report.rebalances)
 
     @property
     def takeover_s(self) -> float:
@@ -68,7 +68,7 @@ class Summary:
 
     def rebalance_rows(self) -> list[tuple[Any, ...]]:
         """Number, when it was over, the sentence, partitions, duration, unowned and silent partition-seconds."""
-        names = Names(self.told.identities)
+        names = Names(self.report.identities)
         return [
             (
                 number,
@@ -79,7 +79,7 @@ class Summary:
                 f"{each.unowned_partition_s:.1f}",
                 f"{each.silent_partition_s:.1f}",
             )
-            for number, each in enumerate(self.told.rebalances, 1)
+            for number, each in enumerate(self.report.rebalances, 1)
         ]
 
     def delivery_rows(self) -> list[tuple[Any, ...]]:
@@ -151,8 +151,8 @@ class Summary:
             "unowned_partition_s": round(self.unowned_partition_s, 3),
             "silent_partition_s": round(self.silent_partition_s, 3),
             "rebalances": [
-                {"sentence": sentence(each, Names(self.told.identities)), **each.to_json()}
-                for each in self.told.rebalances
+                {"sentence": sentence(each, Names(self.report.identities)), **each.to_json()}
+                for each in self.report.rebalances
             ],
             "differences": list(proof.differences),
         }
@@ -172,7 +172,7 @@ def _rows(entries: list[Entry]) -> int:
 def summarize(story: Story, counted: Callable[[int], object] = lambda _: None) -> Summary:
     """Read the result, compute the same totals from the source file, and hold everything against each other.
 
-    `counted` hears of every thousand flights of the source file.
+    `counted` is called for every thousand flights of the source file.
     """
     chains = resolve(list_parts(story.result_directory), story.ends)
     result = read_result(story.result_directory, chains)

@@ -1,6 +1,6 @@
 """One worker of the demo: a PySpark application that shares the topic with others by being a member of their group.
 
-Run as `python -m kohort.demo.worker` with the fields of `Task` as one JSON argument. It adds up the
+Run as `python -m demo.worker` with the fields of `Task` as one JSON argument. It adds up the
 delays of each round's flights and writes them to Parquet before the round is committed.
 """
 
@@ -14,12 +14,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from demo.flights import Totals, encode, read_flights
+from demo.journal import Journal, Notes
+from demo.query import run_query
+from demo.result import GROUP_COLUMNS, Part, write_part
+from demo.task import Task
 from kohort.assign import RangeAssignor
-from kohort.demo.flights import Totals, encode, read_flights
-from kohort.demo.journal import Journal, Notes
-from kohort.demo.query import run_query
-from kohort.demo.result import GROUP_COLUMNS, Part, write_part
-from kohort.demo.task import Task
 from kohort.spark.group_stream import GroupStream
 from kohort.spark.rows.arrow_columns import ARROW_SCHEMA
 from kohort.spark.rows.rounds import Round

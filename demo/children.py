@@ -11,6 +11,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+_ROOT = Path(__file__).resolve().parent.parent
+"""The clone: Spark's Python processes import the package `demo` too."""
+
 
 class ChildFailed(RuntimeError):
     """A process ended by itself; the text has the end of its log."""
@@ -29,6 +32,7 @@ class Child:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                env=os.environ | {"PYTHONPATH": os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")])},
             )
 
     @property

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kohort.demo.flights import NOTHING, Group, Totals
-from kohort.demo.journal import Entry
-from kohort.demo.result import Chain, Result
+from demo.flights import NOTHING, Group, Totals
+from demo.journal import Entry
+from demo.result import Chain, Result
 
 
 @dataclass(frozen=True, slots=True)

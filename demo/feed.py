@@ -1,4 +1,4 @@
-"""Flights into the topic, as fast as the broker takes them or at a pace; remembers which flight lies where."""
+"""Produces flights to the topic, at a rate or as fast as the broker accepts them, and records their offsets."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import islice
 
+from demo.flights import Flight, encode
 from kohort.client.producer.accumulator import Delivery
 from kohort.client.producer.producer import Producer
-from kohort.demo.flights import Flight, encode
 
 _CHUNK = 500
 
@@ -28,7 +28,7 @@ class Feed:
     async def send(
         self, most: int, *, rows_per_s: float | None = None, sent: Callable[[int], object] = lambda _: None
     ) -> int:
-        """Send up to `most` flights and return how many were left to send; `sent` hears of every chunk.
+        """Send up to `most` flights and return how many were sent; `sent` is called with each chunk's size.
 
         Returns when all of them are acknowledged. Raises KafkaError.
         """

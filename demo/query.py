@@ -1,7 +1,7 @@
-"""The other kind of worker: the same rounds as a query of Structured Streaming, by `readStream.format("kohort")`.
+"""The second kind of worker: a query of Structured Streaming on `readStream.format("kohort")`.
 
-The member lives in the process in which Spark keeps the source; that one notes what the group gives and takes, and
-what was committed. Batches are noted where their rows are; what a batch reads is in the checkpoint before it runs.
+The member runs in the Python process of Spark's source; that process writes assignments, revocations and commits to
+the journal. The driver writes the batches; the ranges of a batch are in the checkpoint before it runs.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kohort.demo.journal import Journal, Notes
-from kohort.demo.task import Task
+from demo.journal import Journal, Notes
+from demo.task import Task
 from kohort.spark.membership.control_socket import wait_until_left
 from kohort.spark.membership.stream_offset import StreamOffset
 from kohort.spark.options.source_options import SourceOptions
@@ -35,7 +35,7 @@ class JournaledSource(KohortSource):
     journal: tuple[str, str, int]
 
     def streamReader(self, schema: StructType) -> GroupReader:  # noqa: ARG002, N802
-        """Return the reader that Spark would be given, with somebody who takes notes."""
+        """Return the reader of `KohortSource`, with a listener that writes to the journal."""
         directory, worker, run = self.journal
         notes = Notes(Journal(Path(directory), worker, run))
         return GroupReader(SourceOptions.parse(self.options, "stream"), self.cores, notes, notes.finished)

@@ -13,8 +13,8 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from kohort.demo.rebalances import Gap, Tenure, WorkerRun
-from kohort.demo.story import Story
+from demo.ownership import Gap, Tenure, WorkerRun
+from demo.story import Story
 from kohort.group.explain.rebalance_report import Rebalance
 
 COLOURS = {("a", 1): "#2f6db3", ("b", 1): "#d98324", ("a", 2): "#6fa8dc"}
@@ -72,7 +72,7 @@ def _draw_ownership(axes: Any, owned: Sequence[Tenure], unowned: Sequence[Gap], 
     handles = [
         Patch(color=colour(owner), label=_NAMES.get(owner, f"worker {owner[0]}, run {owner[1]}")) for owner in owners
     ]
-    handles.append(Patch(facecolor="#f6dedb", edgecolor=UNOWNED, hatch="////", lw=0, label="nobody"))
+    handles.append(Patch(facecolor="#f6dedb", edgecolor=UNOWNED, hatch="////", lw=0, label="no owner"))
     axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(-0.01, -0.02), ncols=len(handles), frameon=False)
 
 
@@ -152,7 +152,7 @@ _STYLE = {
 
 def _svg(figure: Figure) -> str:
     output = io.StringIO()
-    figure.savefig(output, format="svg", metadata={"Date": None, "Creator": "kohort demo"})
+    figure.savefig(output, format="svg", metadata={"Date": None, "Creator": "kohort"})
     text = output.getvalue()
     # Without the XML prolog, so that it can stand inside a page.
     return text[text.index("<svg") :]

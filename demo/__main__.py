@@ -1,4 +1,4 @@
-"""`kohort demo`: real flights through our broker and group into two Spark workers, one of them killed on the way.
+"""`python -m demo`: real flights through our broker and group into two Spark workers, one of them killed on the way.
 
 Exit status 1 when a row is lost, counted twice or added up wrongly, or when a process fails.
 """
@@ -6,54 +6,57 @@ Exit status 1 when a row is lost, counted twice or added up wrongly, or when a p
 from __future__ import annotations
 
 import argparse
+import sys
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kohort.cli.main import run_verb
 from kohort.cli.terminal import interruption, output
 from kohort.cli.terminal.failure import FAILED, INTERRUPTED, USAGE, CommandFailed
-from kohort.cli.terminal.options import add_json, number, verb
-from kohort.extras import install_command
+from kohort.cli.terminal.options import Parser, add_json, number
 from kohort.model.errors import KafkaError
 
 if TYPE_CHECKING:
-    from kohort.demo.story import Meter
-    from kohort.demo.summary import Summary
+    from demo.story import Meter
+    from demo.summary import Summary
 
 QUICK_ROWS = 60_000
 
-EXAMPLES = """
-kohort demo
-kohort demo --quick --out build/quick
-kohort demo --rows 100000 --json
-"""
+EXAMPLES = """examples:
+  python -m demo
+  python -m demo --quick --out build/quick
+  python -m demo --rows 100000 --json"""
 
 
-def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `demo` to the command line."""
-    summary = "send real flights through a group of Spark workers, kill one, and account for every row"
-    parser = verb(verbs, "demo", summary, run=run, examples=EXAMPLES)
+def main() -> int:
+    """Run the demo and return its exit status."""
+    summary = "Send real flights through a group of Spark workers, kill one, and account for every row."
+    formatter = argparse.RawDescriptionHelpFormatter
+    parser = Parser(prog="python -m demo", description=summary, epilog=EXAMPLES, formatter_class=formatter)
     parser.add_argument("--out", metavar="DIR", type=Path, default=Path("build/demo"), help="default: build/demo")
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--rows", metavar="N", type=number(20_000, "a number of flights"), help="default: all 336,776")
     size.add_argument("--quick", action="store_true", help=f"{QUICK_ROWS:,} flights, the same story")
     add_json(parser)
+    parser.set_defaults(run=run)
+    return run_verb(parser.parse_args())
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play the demo, write its report, and return the exit status."""
+    """Run the workers, check the result, write the report, and return the exit status."""
     try:
-        from kohort.demo.flights import ALL_FLIGHTS, FlightsMissing, source_file
-        from kohort.demo.plots import timeline
-        from kohort.demo.report import page
-        from kohort.demo.story import ChildFailed, Play, Script, Stalled
-        from kohort.demo.summary import summarize
+        from demo.flights import ALL_FLIGHTS, FlightsMissing, source_file
+        from demo.plots import timeline
+        from demo.report import page
+        from demo.story import ChildFailed, Play, Script, Stalled
+        from demo.summary import summarize
         from kohort.spark.spark_session import require_spark
 
         require_spark()
     except ImportError as missing:
-        raise CommandFailed(f"the demo needs more packages ({missing}): {install_command('demo')}", USAGE) from None
+        raise CommandFailed(f"the demo needs more packages ({missing}): make demo installs them", USAGE) from None
     try:
         source_file()
         script = Script(args.out.resolve(), **sizes(args, ALL_FLIGHTS))
@@ -69,12 +72,12 @@ def run(args: argparse.Namespace) -> int:
         output.remark("stopped; every process of the demo has ended")
         return INTERRUPTED
     report = args.out / "report.html"
-    picture = timeline(story, summary.owned, summary.unowned, summary.told.rebalances)
+    picture = timeline(story, summary.owned, summary.unowned, summary.report.rebalances)
     report.write_text(page(summary, picture), encoding="utf-8")
     if args.json:
         output.put_json({**summary.to_json(), "report": str(report)})
     else:
-        tell(summary, report)
+        put_summary(summary, report)
     return 0 if summary.proof.holds else FAILED
 
 
@@ -88,12 +91,12 @@ def sizes(args: argparse.Namespace, everything: int) -> dict[str, int]:
     return script
 
 
-def tell(summary: Summary, report: Path) -> None:
-    """Print what came of it."""
+def put_summary(summary: Summary, report: Path) -> None:
+    """Print the rebalances, the figures, and what is wrong."""
     proof, deliveries = summary.proof, summary.proof.deliveries
     output.put("")
-    for place, at, said, *_ in summary.rebalance_rows():
-        output.put(f"rebalance {place}, over at {at}: {said}")
+    for place, at, sentence, *_ in summary.rebalance_rows():
+        output.put(f"rebalance {place}, over at {at}: {sentence}")
     output.put("")
     facts = [
         ("flights sent", f"{proof.sent_rows:,}"),
@@ -129,3 +132,7 @@ class Terminal:
     def meter(self, title: str, total: int | None, unit: str) -> AbstractContextManager[Meter]:
         """Show a bar once the step has taken two seconds."""
         return output.Meter(title, total=total, unit=unit)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from kohort.demo.journal import Entry, Journal, read_journals
-from kohort.demo.rebalances import Gap, Tenure, gaps, tenures
+from demo.journal import Entry, Journal, read_journals
+from demo.ownership import Gap, Tenure, gaps, tenures
+
 from kohort.model.ids import TopicPartition
 from kohort.spark.rows.rounds import OffsetRange, Round
 

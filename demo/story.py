@@ -14,17 +14,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from demo.children import Child, ChildFailed
+from demo.feed import Feed
+from demo.flights import ALL_FLIGHTS, read_flights
+from demo.journal import Entry, Kind, read_journals
+from demo.ownership import WorkerRun
+from demo.task import Task
 from kohort.client.admin.admin import Admin
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import fetch_committed
 from kohort.client.cluster.list_offsets import LATEST, list_ends
 from kohort.client.producer.producer import Producer
-from kohort.demo.children import Child, ChildFailed
-from kohort.demo.feed import Feed
-from kohort.demo.flights import ALL_FLIGHTS, read_flights
-from kohort.demo.journal import Entry, Kind, read_journals
-from kohort.demo.rebalances import WorkerRun
-from kohort.demo.task import Task
 from kohort.model.ids import TopicPartition
 
 GROUP = "delays"
@@ -276,7 +276,7 @@ class Play:
             checkpoint=str(self.script.out / "checkpoint" / f"{worker}-{self.runs[worker]}"),
             is_query=worker in QUERIES,
         )
-        self._spawn(f"worker-{worker}-{task.run}", ["kohort.demo.worker", task.to_json()])
+        self._spawn(f"worker-{worker}-{task.run}", ["demo.worker", task.to_json()])
 
     def _journal(self) -> list[Entry]:
         return read_journals(self.story.journal_directory)

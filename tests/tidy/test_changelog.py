@@ -1,0 +1,44 @@
+"""The changelog is built from the fragments of changes/, and a release removes them."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+from scripts.changelog import write
+from tests.tidy.tree import Tree
+
+TODAY = date(2026, 1, 31)
+
+
+def with_fragments(root: Path, **texts: str) -> Path:
+    (root / "changes").mkdir(exist_ok=True)
+    (root / "changes" / "README.md").write_text("# Change fragments\n")
+    for name, text in texts.items():
+        (root / "changes" / f"{name.replace('__', '.')}.md").write_text(text)
+    return root
+
+
+def changelog(root: Path) -> str:
+    return (root / "CHANGELOG.md").read_text().split("(changes/README.md).\n\n", 1)[1]
+
+
+def test_fragments_are_listed_by_kind_and_name(tmp_path: Path) -> None:
+    root = with_fragments(tmp_path, b__fixed="Two\nlines.\n", a__fixed="One.\n", c__added="New.\n")
+    write(root, None, TODAY)
+    assert changelog(root) == "## Unreleased\n\n### Added\n\n- New.\n\n### Fixed\n\n- One.\n- Two\n  lines.\n"
+
+
+def test_a_release_keeps_the_earlier_ones_and_removes_the_fragments(tmp_path: Path) -> None:
+    write(with_fragments(tmp_path, a__added="First.\n"), "0.1.0", TODAY)
+    write(with_fragments(tmp_path, b__changed="Second.\n"), None, TODAY)
+    write(tmp_path, "0.2.0", TODAY)
+    assert changelog(tmp_path) == (
+        "## 0.2.0 (2026-01-31)\n\n### Changed\n\n- Second.\n\n## 0.1.0 (2026-01-31)\n\n### Added\n\n- First.\n"
+    )
+    assert [path.name for path in (tmp_path / "changes").iterdir()] == ["README.md"]
+
+
+def test_the_changelog_is_linked_and_says_how_it_is_written(tree: Tree) -> None:
+    assert "`make changelog`" in tree.text("CHANGELOG.md")
+    assert "CHANGELOG.md" in tree.text("README.md")
