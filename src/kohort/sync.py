@@ -13,7 +13,6 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from kohort.client.admin.admin import Admin as _Admin
 from kohort.client.background_loop import Runner
-from kohort.client.callbacks import Callback, listener_of
 from kohort.client.consumer.batch import Batch
 from kohort.client.consumer.consumer import STOP_TIMEOUT_MS
 from kohort.client.consumer.consumer import Consumer as _Consumer
@@ -22,7 +21,7 @@ from kohort.client.producer.accumulator import Delivery as _Delivery
 from kohort.client.producer.accumulator import RecordMetadata
 from kohort.client.producer.producer import Headers
 from kohort.client.producer.producer import Producer as _Producer
-from kohort.client.rebalance_listener import RebalanceListener, finished
+from kohort.client.rebalance_listener import Callback, RebalanceListener, finished, listener_of
 from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition
 

@@ -238,7 +238,7 @@ async def a_user_that_stays_away_is_put_out_and_told_when_it_is_back(bootstrap: 
         listener=heard,
     ) as consumer:
         assert await consumer.poll(PATIENCE_MS)
-        membership = consumer._membership
+        membership = consumer._group.membership
         assert membership is not None
         await membership.wait_for(lambda: membership.member_id == "", timeout_ms=PATIENCE_MS)
         assert heard.told == [("assigned", 1)], "told nothing while it holds records"

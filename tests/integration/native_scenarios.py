@@ -55,8 +55,8 @@ def some(heard: Recorder) -> list[tuple[str, int]]:
 
 
 def membership_of(consumer: Consumer) -> Membership:
-    assert consumer._membership is not None
-    return consumer._membership
+    assert consumer._group.membership is not None
+    return consumer._group.membership
 
 
 async def take_out(bootstrap: str, group: str, member_id: str) -> None:

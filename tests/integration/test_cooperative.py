@@ -136,7 +136,7 @@ def test_a_consumer_reads_on_through_a_rebalance_and_keeps_what_it_had_fetched(b
         async with first:
             while not await take(first, 10):
                 pass
-            kept = {entry.partition: entry for entry in first._fetcher.tracked.values()}
+            kept = {state.partition: state for state in first._partitions}
             async with second:
                 during = 0
                 while len(second.assignment()) < 2:
@@ -145,7 +145,7 @@ def test_a_consumer_reads_on_through_a_rebalance_and_keeps_what_it_had_fetched(b
                 assert during, "the first member was handed records while partitions moved"
                 stayed = first.assignment()
                 assert len(stayed) == 2
-                assert all(first._fetcher.tracked[each] is kept[each] for each in stayed), "nothing of them was dropped"
+                assert all(first._partitions[each] is kept[each] for each in stayed), "nothing of them was dropped"
                 while sum(map(len, read.values())) < 4000:
                     await take(first, 500)
                     await take(second, 500)

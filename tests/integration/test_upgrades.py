@@ -256,7 +256,7 @@ def test_an_old_member_that_comes_after_the_upgrade_gets_nothing_and_everybody_i
             old.start()
 
             def error(worker: Worker) -> ErrorCode | None:
-                membership = worker.consumer._membership
+                membership = worker.consumer._group.membership
                 return None if membership is None else membership.assignment_error
 
             told = ErrorCode.INCONSISTENT_GROUP_PROTOCOL

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kohort.client.cluster.metadata import Broker, ClusterView, PartitionView, TopicView
     from kohort.client.consumer.batch import Batch
     from kohort.client.consumer.consumer import Consumer
-    from kohort.client.consumer.offset_commits import GroupMetadata
+    from kohort.client.consumer.group_member import GroupMetadata
     from kohort.client.consumer.range_reader import read_ranges
     from kohort.client.consumer.topic_subscription import SubscriptionPattern
     from kohort.client.errors import (
@@ -53,7 +53,7 @@ _HOME_OF = {
     "DeserializationFailed": "kohort.client.errors",
     "GroupDescription": "kohort.client.admin.group_descriptions",
     "GroupListing": "kohort.client.admin.group_descriptions",
-    "GroupMetadata": "kohort.client.consumer.offset_commits",
+    "GroupMetadata": "kohort.client.consumer.group_member",
     "MemberDescription": "kohort.client.admin.group_descriptions",
     "Membership": "kohort.client.membership.membership",
     "OffsetAndMetadata": "kohort.client.cluster.committed_offsets",

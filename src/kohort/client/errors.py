@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import TopicPartition
 
 
@@ -116,3 +116,10 @@ class PartitionErrors(KafkaError):
         self.codes = dict(codes)
         listed = ", ".join(f"{partition} {code.name}" for partition, code in sorted(self.codes.items()))
         super().__init__(next(iter(self.codes.values())), f"{what}: {listed}")
+
+
+def raise_refusal(code: int, what: str, message: str | None = None) -> None:
+    """Raise the `KafkaError` of a response's error code, with `what` failed and the broker's message; not for NONE."""
+    if code:
+        found = error_for(code)
+        raise KafkaError(found, f"{what}: {message or found.text}")

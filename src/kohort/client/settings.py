@@ -7,21 +7,26 @@ and librdkafka. Any other name is a TypeError that says which one is meant, so t
 from __future__ import annotations
 
 import difflib
-import inspect
 import os
 import ssl
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, fields
 from functools import wraps
-from typing import Any, Literal, ParamSpec, TypedDict
+from inspect import Parameter, iscoroutinefunction, signature
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypedDict, TypeVar
 
 from kohort.client.arguments import MOST, check_text, of_type, whole_number
 from kohort.client.config_file import reach
 from kohort.client.rebalance_listener import RebalanceListener
 from kohort.net.sasl import Sasl
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 P = ParamSpec("P")
+ConfigT = TypeVar("ConfigT")
 
 AutoOffsetReset = Literal["earliest", "latest", "none"]
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
@@ -174,26 +179,41 @@ _OBJECTS: Mapping[str, tuple[type, str]] = {
 }
 
 
-def understood(*more: type) -> Callable[[Callable[P, None]], Callable[P, None]]:
+def understood(config: type[DataclassInstance]) -> Callable[[Callable[P, None]], Callable[P, None]]:
     """Have an initializer called with settings that exist, each by its one name and of a value that can be meant.
 
-    `more` are TypedDicts of settings beside the initializer's parameters. Security settings become `tls` and `sasl`.
-    The initializer then raises TypeError for what is no setting or of another type, and ValueError.
+    `config` is the dataclass of the settings and their defaults; security settings become its `tls` and `sasl`, and the
+    signature shows them all. The initializer then raises TypeError for what is no setting or of another type, and
+    ValueError.
     """
+    parameters = {
+        field.name: Parameter(
+            field.name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if field.default is MISSING else field.default,
+            annotation=field.type,
+        )
+        for field in fields(config)
+    }
+    defaults = dict.fromkeys(_SECURITY) | {name: parameter.default for name, parameter in parameters.items()}
 
     def decorate(initialize: Callable[P, None]) -> Callable[P, None]:
-        defaults: dict[str, object] = {"bootstrap_servers": ...}
-        for each in (SecuritySettings, *more):
-            defaults |= dict.fromkeys(each.__annotations__)
-        defaults |= initialize.__kwdefaults__ or {}
-
         @wraps(initialize)
         def checked(*args: P.args, **kwargs: P.kwargs) -> None:
             initialize(*args, **_read(type(args[0]).__name__, kwargs, defaults))
 
+        own = signature(initialize)
+        kept = [each for each in own.parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
+        shown = [each for name, each in parameters.items() if name not in own.parameters]
+        checked.__signature__ = own.replace(parameters=[*kept, *shown])  # type: ignore[attr-defined]
         return checked
 
     return decorate
+
+
+def config_of(config: Callable[..., ConfigT], settings: Mapping[str, object], **more: object) -> ConfigT:
+    """Return the dataclass of settings that `understood` has read. Raises what its own checks raise."""
+    return config(**settings, **more)
 
 
 def _no_such_setting(owner: str, spelling: str, name: str, known: Iterable[str]) -> TypeError:
@@ -254,7 +274,7 @@ def _value(name: str, value: Any) -> Any:
     elif name in _FUNCTIONS:
         if not callable(value):
             raise of_type(name, value, "a function")
-        if inspect.iscoroutinefunction(value):
+        if iscoroutinefunction(value):
             raise TypeError(f"{name}={value!r} is async: expected a plain function")
     elif name in _OBJECTS and not isinstance(value, _OBJECTS[name][0]):
         raise of_type(name, value, _OBJECTS[name][1])

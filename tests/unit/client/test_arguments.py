@@ -11,7 +11,7 @@ import pytest
 
 from kohort import Admin, Consumer, OffsetAndMetadata, TopicPartition
 from kohort.client.arguments import by_partition, topic_partitions
-from kohort.client.cluster.offset_messages import committable
+from kohort.client.cluster.committed_offsets import committable
 
 ONLY = TopicPartition("t", 0)
 Call = Callable[[Any], Awaitable[object]]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kohort.assign import CooperativeStickyAssignor, GroupSpec, MemberSpec, RangeAssignor, TopicSpec
-from kohort.client.cluster.committed_offsets import OffsetAndMetadata
+from kohort.client.cluster.committed_offsets import OffsetAndMetadata, commit_errors, commit_request, fetched
 from kohort.client.cluster.metadata import ClusterView, PartitionView, TopicView
-from kohort.client.cluster.offset_messages import commit_errors, commit_request, fetched
 from kohort.client.membership.classic_messages import heartbeat_ms, held_back_ms, join_answered, join_request
 from kohort.client.membership.consumer_messages import heartbeat_request
 from kohort.client.membership.leader_assignment import assign_group

@@ -214,4 +214,8 @@ def test_kafkas_dotted_names_are_the_names_with_underscores() -> None:
         consumer = kohort.Consumer(
             "t", **{"bootstrap.servers": "h:1", "group.id": "g", "group.protocol": "consumer", "max.poll.records": 7}
         )
-    assert (consumer.group_id, consumer._protocol, consumer._max_poll_records) == ("g", "consumer", 7)
+    assert (consumer.group_id, consumer._config.group_protocol, consumer._config.max_poll_records) == (
+        "g",
+        "consumer",
+        7,
+    )

@@ -13,14 +13,29 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeVar, Unpack
 
-from kohort.client.admin.group_admin import GroupAdmin
-from kohort.client.arguments import by_partition, check_text, check_topic, of_type, texts, whole_number
+from kohort.client.admin.group_descriptions import (
+    GroupDescription,
+    GroupListing,
+    describe_consumer_group,
+    describe_group,
+)
+from kohort.client.arguments import (
+    by_partition,
+    check_text,
+    check_topic,
+    of_type,
+    texts,
+    topic_partitions,
+    whole_number,
+)
 from kohort.client.cluster.cluster import Cluster
+from kohort.client.cluster.committed_offsets import OffsetAndMetadata, commit_offsets, committable, fetch_committed
 from kohort.client.cluster.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP, OffsetAndTimestamp, list_offsets
 from kohort.client.cluster.metadata import Broker, ClusterView, TopicView
 from kohort.client.cluster.retry import retry
-from kohort.client.errors import PartitionErrors, UnknownTopic
-from kohort.client.settings import SecuritySettings, understood
+from kohort.client.errors import PartitionErrors, UnknownTopic, raise_refusal
+from kohort.client.settings import SecuritySettings, config_of, understood
+from kohort.model.assignment import by_topic
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import TopicPartition
 from kohort.net.sasl import Sasl
@@ -28,12 +43,15 @@ from kohort.wire.message import Request
 from kohort.wire.messages import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
+    DeleteGroupsRequest,
     DeleteRecordsRequest,
     DeleteTopicsRequest,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
     IncrementalAlterConfigsRequest,
+    ListGroupsRequest,
     MetadataRequest,
+    OffsetDeleteRequest,
 )
 
 ResponseT = TypeVar("ResponseT")
@@ -80,32 +98,43 @@ class ConfigEntry:
         return self.source in (ConfigSource.DEFAULT, ConfigSource.STATIC_BROKER, ConfigSource.DYNAMIC_DEFAULT_BROKER)
 
 
-class Admin(GroupAdmin):
+class AdminSettings(SecuritySettings, total=False):
+    """The keyword arguments of `Admin`; `AdminConfig` has their defaults."""
+
+    client_id: str
+    request_timeout_ms: int
+    start_timeout_ms: int
+    tls: ssl.SSLContext | None
+    sasl: Sasl | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AdminConfig:
+    """How an admin reaches its cluster."""
+
+    bootstrap_servers: str | Sequence[str]
+    client_id: str = "kohort"
+    request_timeout_ms: int = 30_000
+    start_timeout_ms: int = 10_000
+    tls: ssl.SSLContext | None = None
+    sasl: Sasl | None = None
+
+
+class Admin:
     """An operator's view of one cluster. Use it as `async with Admin(…) as admin`, or `start` and `stop` it."""
 
-    @understood()
-    def __init__(
-        self,
-        bootstrap_servers: str | Sequence[str],
-        *,
-        client_id: str = "kohort",
-        request_timeout_ms: int = 30_000,
-        start_timeout_ms: int = 10_000,
-        tls: ssl.SSLContext | None = None,
-        sasl: Sasl | None = None,
-        **security: Unpack[SecuritySettings],
-    ) -> None:
-        del security  # They have become `tls` and `sasl`.
-        cluster = Cluster(
-            bootstrap_servers,
-            client_id=client_id,
-            request_timeout_ms=request_timeout_ms,
-            start_timeout_ms=start_timeout_ms,
-            tls=tls,
-            sasl=sasl,
+    @understood(AdminConfig)
+    def __init__(self, bootstrap_servers: str | Sequence[str], **settings: Unpack[AdminSettings]) -> None:
+        config = config_of(AdminConfig, settings, bootstrap_servers=bootstrap_servers)
+        self._cluster = Cluster(
+            config.bootstrap_servers,
+            client_id=config.client_id,
+            request_timeout_ms=config.request_timeout_ms,
+            start_timeout_ms=config.start_timeout_ms,
+            tls=config.tls,
+            sasl=config.sasl,
         )
-        super().__init__(cluster)
-        self._timeout_ms = request_timeout_ms
+        self._timeout_ms = config.request_timeout_ms
 
     async def __aenter__(self) -> Admin:
         await self.start()
@@ -173,7 +202,7 @@ class Admin(GroupAdmin):
         )
         answer = await self._controller(CreateTopicsRequest(topics=[topic], timeout_ms=self._timeout_ms))
         for result in answer.topics:
-            _check(result.error_code, f"topic {name!r} was not created", result.error_message)
+            raise_refusal(result.error_code, f"topic {name!r} was not created", result.error_message)
         await self._settled(name, lambda found: bool(found.partitions) and _has_leaders(found))
 
     async def delete_topic(self, name: str) -> None:
@@ -185,7 +214,7 @@ class Admin(GroupAdmin):
         for result in (await self._controller(request)).responses:
             if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise UnknownTopic(name)
-            _check(result.error_code, f"topic {name!r} was not deleted", result.error_message)
+            raise_refusal(result.error_code, f"topic {name!r} was not deleted", result.error_message)
         await self._settled(name, lambda found: found.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     async def create_partitions(self, name: str, count: int) -> None:
@@ -199,7 +228,7 @@ class Admin(GroupAdmin):
         for result in (await self._controller(request)).results:
             if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise UnknownTopic(name)
-            _check(result.error_code, f"topic {name!r} was not grown", result.error_message)
+            raise_refusal(result.error_code, f"topic {name!r} was not grown", result.error_message)
         await self._settled(name, lambda found: len(found.partitions) >= count and _has_leaders(found))
 
     async def list_offsets(
@@ -250,7 +279,7 @@ class Admin(GroupAdmin):
         else:
             answer = await self._retry(request)
         result = answer.results[0]
-        _check(result.error_code, f"{kind.name.lower()} {name!r}", result.error_message)
+        raise_refusal(result.error_code, f"{kind.name.lower()} {name!r}", result.error_message)
         return {
             entry.name: ConfigEntry(
                 entry.name, entry.value, _source(entry.config_source), entry.read_only, entry.is_sensitive
@@ -273,7 +302,107 @@ class Admin(GroupAdmin):
         )
         answer = await self._controller(IncrementalAlterConfigsRequest(resources=[resource]))
         for result in answer.responses:
-            _check(result.error_code, f"{kind.name.lower()} {name!r} was not changed", result.error_message)
+            raise_refusal(result.error_code, f"{kind.name.lower()} {name!r} was not changed", result.error_message)
+
+    # Groups
+
+    async def list_groups(self, types: Iterable[str] = (), states: Iterable[str] = ()) -> list[GroupListing]:
+        """Return the groups of the cluster by id: all, or those of these types and in these states, in any case.
+
+        Each broker knows the groups that it coordinates.
+        """
+        kinds = {each.lower() for each in texts("types", types)}
+        wanted = {each.lower() for each in texts("states", states)}
+        await self._cluster.refresh()
+        answers = await asyncio.gather(*[self._list_at(broker) for broker in self._cluster.view.brokers.values()])
+        # Asked for all: older brokers know no filters.
+        found = {
+            listing.group_id: listing
+            for answer in answers
+            for listing in answer
+            if (not kinds or listing.group_type.lower() in kinds) and (not wanted or listing.state.lower() in wanted)
+        }
+        return [found[group_id] for group_id in sorted(found)]
+
+    async def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
+        """Return these groups by id. Raises GROUP_ID_NOT_FOUND."""
+        wanted = texts("group_ids", group_ids)
+        described = await asyncio.gather(*[describe_group(self._cluster, group_id) for group_id in wanted])
+        return dict(zip(wanted, described, strict=True))
+
+    async def describe_consumer_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
+        """Return these groups of the consumer protocol (KIP-848) by id, with epochs, targets and types of members.
+
+        Raises GROUP_ID_NOT_FOUND, for groups of another type too, and UNSUPPORTED_VERSION.
+        """
+        wanted = texts("group_ids", group_ids)
+        described = await asyncio.gather(*[describe_consumer_group(self._cluster, group_id) for group_id in wanted])
+        return dict(zip(wanted, described, strict=True))
+
+    async def has_consumer_protocol(self, group_id: str) -> bool:
+        """Return whether the coordinator of a group, there or not, offers the consumer protocol."""
+        try:
+            await describe_consumer_group(self._cluster, group_id)
+        except KafkaError as error:
+            return error.code is not ErrorCode.UNSUPPORTED_VERSION
+        return True
+
+    async def group_coordinator(self, group_id: str) -> Broker:
+        """Return the broker that coordinates a group, there or not. Raises `KafkaError`."""
+        return await self._cluster.coordinator(group_id)
+
+    async def delete_group(self, group_id: str) -> None:
+        """Delete a group without members, and its offsets. Raises NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND."""
+        check_text("group_id", group_id)
+        answer = await self._cluster.call_coordinator(
+            group_id, DeleteGroupsRequest(groups_names=[group_id]), lambda found: found.results[0].error_code
+        )
+        [result] = answer.results
+        _raise_group_refusal(result.error_code, f"group {group_id!r} cannot be deleted", result.error_message)
+
+    async def group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return a group's committed offsets, of all partitions by default; a group that is not there has none."""
+        check_text("group_id", group_id)
+        wanted = None if partitions is None else topic_partitions("partitions", partitions)
+        return await fetch_committed(self._cluster, group_id, wanted, is_stable=False)
+
+    async def reset_offsets(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]) -> None:
+        """Commit offsets for a group without members; its next members begin there. Raises NON_EMPTY_GROUP."""
+        check_text("group_id", group_id)
+        entries = committable(offsets)
+        try:
+            await commit_offsets(self._cluster, group_id, entries)
+        except KafkaError as error:
+            if error.code is not ErrorCode.UNKNOWN_MEMBER_ID:
+                raise
+            text = f"group {group_id!r} has members, which own its offsets: stop them first"
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP, text) from None
+
+    async def delete_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+        """Delete committed offsets. Raises GROUP_ID_NOT_FOUND, `PartitionErrors` for topics that are subscribed to."""
+        check_text("group_id", group_id)
+        request = OffsetDeleteRequest(
+            group_id=group_id,
+            topics=[
+                OffsetDeleteRequest.Topic(
+                    name=topic,
+                    partitions=[OffsetDeleteRequest.Topic.Partition(partition_index=number) for number in numbers],
+                )
+                for topic, numbers in by_topic(topic_partitions("partitions", partitions)).items()
+            ],
+        )
+        answer = await self._cluster.call_coordinator(group_id, request, lambda found: found.error_code)
+        _raise_group_refusal(answer.error_code, f"offsets of group {group_id!r} cannot be deleted")
+        failed = {
+            TopicPartition(topic.name, entry.partition_index): error_for(entry.error_code)
+            for topic in answer.topics
+            for entry in topic.partitions
+            if entry.error_code
+        }
+        if failed:
+            raise PartitionErrors(f"offsets of group {group_id!r} were not deleted", failed)
 
     # The inside
 
@@ -286,6 +415,17 @@ class Admin(GroupAdmin):
         # Not tried again: a change whose answer was lost may have been made.
         return await cluster.call_controller(request, timeout_ms=self._timeout_ms + 5000)
 
+    async def _list_at(self, broker: Broker) -> list[GroupListing]:
+        async def attempt() -> list[GroupListing]:
+            answer = await self._cluster.call(broker, ListGroupsRequest())
+            raise_refusal(answer.error_code, f"{broker.address} cannot list its groups")
+            return [
+                GroupListing(group.group_id, group.protocol_type, group.group_state, group.group_type)
+                for group in answer.groups
+            ]
+
+        return await retry(attempt, waits=self._cluster.waits(), timeout_ms=self._timeout_ms)
+
     async def _settled(self, name: str, is_settled: Callable[[TopicView], bool]) -> None:
         """Wait until every broker that is asked agrees, for a while: metadata spreads a moment after the answer."""
         waits = self._cluster.waits(initial_ms=5)
@@ -297,6 +437,10 @@ class Admin(GroupAdmin):
             if is_settled(ClusterView.read(answer).topics.get(name, gone)):
                 return
             await asyncio.sleep(waits.next_s())
+
+
+def _raise_group_refusal(code: int, what: str, message: str | None = None) -> None:
+    raise_refusal(code, what, "it has members, stop them first" if code == ErrorCode.NON_EMPTY_GROUP else message)
 
 
 def _time(at: object) -> int:
@@ -333,12 +477,6 @@ def _settings(name: str, values: Mapping[str, Any]) -> dict[str, str | None]:
 
 def _has_leaders(topic: TopicView) -> bool:
     return all(partition.leader >= 0 for partition in topic.partitions.values())
-
-
-def _check(code: int, what: str, message: str | None) -> None:
-    if code:
-        found = error_for(code)
-        raise KafkaError(found, f"{what}: {message or found.text}")
 
 
 def _source(number: int) -> ConfigSource:

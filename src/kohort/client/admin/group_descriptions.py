@@ -1,4 +1,4 @@
-"""Groups as an admin sees them, read from the answers of both describe APIs (classic, and KIP-848)."""
+"""Descriptions of groups, from the responses of DescribeGroups and ConsumerGroupDescribe (KIP-848)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from kohort.client.cluster.cluster import Cluster
+from kohort.client.errors import raise_refusal
 from kohort.model.assignment import Assignment, Partitions
+from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
 from kohort.wire.codec import MalformedMessage
 from kohort.wire.consumer_protocol import decode_assignment, decode_subscription
-from kohort.wire.messages import ConsumerGroupDescribeResponse, DescribeGroupsResponse
+from kohort.wire.messages import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
 
 
 class _Topic(Protocol):
@@ -72,6 +80,35 @@ class GroupDescription:
     group_type: str = "classic"
     epoch: int = -1
     assignment_epoch: int = -1
+
+
+async def describe_group(cluster: Cluster, group_id: str) -> GroupDescription:
+    """Return the description of a group of either protocol. Raises GROUP_ID_NOT_FOUND, `KafkaError`."""
+    answer = await cluster.call_coordinator(
+        group_id, DescribeGroupsRequest(groups=[group_id]), lambda found: found.groups[0].error_code
+    )
+    group = answer.groups[0]
+    if group.error_code == ErrorCode.NONE and group.group_state != "Dead":
+        return read_classic(group)
+    if group.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
+        raise_refusal(group.error_code, f"{group_id!r} cannot be described", group.error_message)
+    # A group of the consumer protocol does not exist for DescribeGroups.
+    try:
+        return await describe_consumer_group(cluster, group_id)
+    except KafkaError as error:
+        if error.code not in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
+            raise
+    raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} does not exist")
+
+
+async def describe_consumer_group(cluster: Cluster, group_id: str) -> GroupDescription:
+    """Return the description of a group of the consumer protocol. Raises GROUP_ID_NOT_FOUND, UNSUPPORTED_VERSION."""
+    answer = await cluster.call_coordinator(
+        group_id, ConsumerGroupDescribeRequest(group_ids=[group_id]), lambda found: found.groups[0].error_code
+    )
+    group = answer.groups[0]
+    raise_refusal(group.error_code, f"{group_id!r} cannot be described as a consumer group", group.error_message)
+    return read_consumer(group)
 
 
 def read_classic(group: DescribeGroupsResponse.Group) -> GroupDescription:

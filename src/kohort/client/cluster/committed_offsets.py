@@ -1,31 +1,174 @@
-"""Committed offsets: written and read at a group's coordinator, by members with their identity and by admins without.
+"""Committed offsets of a group: OffsetCommit and OffsetFetch, by members with their identity and by admins without.
 
-OffsetCommit and OffsetFetch go up to version 9, which names topics. Members of the consumer protocol use topic ids
-(version 10) where they know them, so that a topic made anew under its name is not read from the old one's offsets.
+Both go up to version 9, which names topics. Members of the consumer protocol use topic ids (version 10) where they
+know them, so that a topic made anew under its name is not read from the old one's offsets: `topic_ids` are then those
+of all topics. What makes messages and reads responses is pure, and the simulator uses it too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
+from kohort.client.arguments import by_partition, check_text, whole_number
 from kohort.client.cluster.cluster import Cluster
-from kohort.client.cluster.offset_messages import (
-    NEWEST_BY_ID,
-    NEWEST_BY_NAME,
-    REFUSALS,
-    OffsetAndMetadata,
-    commit_errors,
-    commit_request,
-    fetch_request,
-    fetched,
-)
 from kohort.client.errors import PartitionErrors
 from kohort.member.identity import NOBODY, Identity
-from kohort.model.errors import ErrorCode, KafkaError
-from kohort.model.ids import TopicPartition
-from kohort.wire.messages import OffsetCommitResponse, OffsetFetchResponse
+from kohort.model.assignment import by_topic
+from kohort.model.errors import ErrorCode, KafkaError, error_for
+from kohort.model.ids import NO_TOPIC_ID, TopicPartition
+from kohort.wire.messages import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse
 
-__all__ = ["REFUSALS", "OffsetAndMetadata", "commit_offsets", "fetch_committed"]
+NEWEST_BY_NAME = 9
+NEWEST_BY_ID = 10
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetAndMetadata:
+    """A position to commit: the next offset to read, a note of the user's, the leader epoch of the last record read."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
+def committable(offsets: Mapping[TopicPartition, OffsetAndMetadata | int]) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return a program's offsets as they are committed. Raises TypeError, ValueError."""
+    found: dict[TopicPartition, OffsetAndMetadata] = {}
+    for partition, entry in by_partition("offsets", offsets).items():
+        if not isinstance(entry, OffsetAndMetadata):
+            entry = OffsetAndMetadata(entry)
+        check_text("metadata", entry.metadata)
+        offset = whole_number(f"the offset of {partition}", entry.offset, 0, 2**63 - 1)
+        found[partition] = OffsetAndMetadata(
+            offset, entry.metadata, whole_number("leader_epoch", entry.leader_epoch, -1)
+        )
+    return found
+
+
+# Codes that say who may commit, not how one partition fared: the whole commit is refused with them.
+REFUSALS = frozenset(
+    {
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.INVALID_GROUP_ID,
+        ErrorCode.NON_EMPTY_GROUP,
+    }
+)
+
+
+def commit_request(
+    group_id: str,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    *,
+    identity: Identity = NOBODY,
+    instance_id: str | None = None,
+    topic_ids: Mapping[str, bytes],
+) -> OffsetCommitRequest:
+    """Return OffsetCommit, as a member or, with the default identity, as an admin of an empty group."""
+    topic = OffsetCommitRequest.Topic
+    return OffsetCommitRequest(
+        group_id=group_id,
+        generation_id_or_member_epoch=identity.generation,
+        member_id=identity.member_id,
+        group_instance_id=instance_id,
+        topics=[
+            topic(
+                name=name,
+                topic_id=topic_ids.get(name, NO_TOPIC_ID),
+                partitions=[
+                    topic.Partition(
+                        partition_index=partition,
+                        committed_offset=(entry := offsets[TopicPartition(name, partition)]).offset,
+                        committed_leader_epoch=entry.leader_epoch,
+                        committed_metadata=entry.metadata,
+                    )
+                    for partition in partitions
+                ],
+            )
+            for name, partitions in by_topic(offsets).items()
+        ],
+    )
+
+
+def commit_errors(answer: OffsetCommitResponse, topic_ids: Mapping[str, bytes]) -> dict[TopicPartition, ErrorCode]:
+    """Return the partitions that were not committed, and why."""
+    names = {topic_id: topic for topic, topic_id in topic_ids.items()}
+    return {
+        TopicPartition(topic.name or names.get(topic.topic_id, ""), partition.partition_index): error_for(
+            partition.error_code
+        )
+        for topic in answer.topics
+        for partition in topic.partitions
+        if partition.error_code
+    }
+
+
+def fetch_request(
+    group_id: str,
+    partitions: Iterable[TopicPartition] | None,
+    *,
+    is_stable: bool = True,
+    identity: Identity = NOBODY,
+    topic_ids: Mapping[str, bytes],
+) -> OffsetFetchRequest:
+    """Return OffsetFetch, for all partitions with None. With an `identity` the coordinator checks it (KIP-848)."""
+    wanted = None if partitions is None else by_topic(partitions)
+    by_group = OffsetFetchRequest.Group.Topic
+    return OffsetFetchRequest(
+        group_id=group_id,
+        topics=None
+        if wanted is None
+        else [OffsetFetchRequest.Topic(name=topic, partition_indexes=numbers) for topic, numbers in wanted.items()],
+        groups=[
+            OffsetFetchRequest.Group(
+                group_id=group_id,
+                member_id=identity.member_id or None,
+                member_epoch=identity.generation,
+                topics=None
+                if wanted is None
+                else [
+                    by_group(name=topic, topic_id=topic_ids.get(topic, NO_TOPIC_ID), partition_indexes=numbers)
+                    for topic, numbers in wanted.items()
+                ],
+            )
+        ],
+        require_stable=is_stable,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What a group has committed. `error` is the whole answer's, `failed` are single partitions'."""
+
+    error: ErrorCode
+    found: dict[TopicPartition, OffsetAndMetadata]
+    failed: dict[TopicPartition, ErrorCode]
+
+
+def fetched(answer: OffsetFetchResponse, topic_ids: Mapping[str, bytes]) -> Fetched:
+    """Return what the answer for one group says; what was never committed is left out."""
+    names = {topic_id: topic for topic, topic_id in topic_ids.items()}
+    group = answer.groups[0] if answer.groups else answer
+    result = Fetched(error_for(group.error_code), {}, {})
+    for topic in group.topics:
+        name = topic.name
+        if not name and isinstance(topic, OffsetFetchResponse.Group.Topic):
+            name = names.get(topic.topic_id, "")
+        for entry in topic.partitions:
+            partition = TopicPartition(name, entry.partition_index)
+            if entry.error_code:
+                result.failed[partition] = error_for(entry.error_code)
+            elif entry.committed_offset >= 0:
+                result.found[partition] = OffsetAndMetadata(
+                    entry.committed_offset, entry.metadata or "", entry.committed_leader_epoch
+                )
+    return result
 
 
 async def commit_offsets(

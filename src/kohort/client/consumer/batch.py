@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Unreadable = CorruptBatch | CompressionUnavailable | DeserializationFailed
 """Why a record batch, or a record of it, cannot be read."""
 
-CORRUPT_ANSWERS = 5
+CORRUPT_RESPONSES = 5
 """How many answers of a broker without a readable batch a reader takes before it raises."""
 
 _OFFSET = itemgetter(0)

@@ -1,54 +1,40 @@
-"""The consumer: a member of a group, or on its own, that yields the records of its partitions batch by batch.
+"""The consumer: a member of a group, or on its own, that returns the records of its partitions batch by batch.
 
-Records count as finished when the user comes back for more; that, and nothing before it, is what auto-commit commits.
-Heartbeats and rebalances go on in the background; callbacks run while the user waits here or holds no records.
+Records count as finished when the user polls again; that, and nothing before it, is what auto-commit commits.
+Heartbeats and rebalances go on in the background; callbacks run while the user waits in `poll` or holds no records.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
 from typing import Unpack
 
-from kohort.assign.spec import Assignor
-from kohort.client.arguments import topic_partitions, whole_number
-from kohort.client.callbacks import Callback, listener_of
+from kohort.client.arguments import by_partition, topic_partition, topic_partitions, whole_number
+from kohort.client.broadcast_event import BroadcastEvent
 from kohort.client.cluster.cluster import Cluster
-from kohort.client.cluster.metadata import ClusterView
+from kohort.client.cluster.committed_offsets import OffsetAndMetadata
+from kohort.client.cluster.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_ends, list_offsets
 from kohort.client.consumer.batch import Batch
-from kohort.client.consumer.callback_gate import Turns
-from kohort.client.consumer.consumer_settings import (
-    DEFAULT_ASSIGNORS,
-    DEFAULT_HEARTBEAT_INTERVAL_MS,
-    DEFAULT_SESSION_TIMEOUT_MS,
-    ISOLATION,
-    ConsumerSettings,
-    check_protocol,
-    check_settings,
-    check_wanted,
-    deserializers,
-    native_settings,
-)
-from kohort.client.consumer.fetch_collector import HandingOut
-from kohort.client.consumer.fetcher import FetchConfig
-from kohort.client.consumer.partition_state import TrackedPartition
-from kohort.client.consumer.positions import reset_policy
-from kohort.client.consumer.rebalance_callbacks import ConsumerRebalance
-from kohort.client.consumer.topic_subscription import Topic, wanted
-from kohort.client.membership.membership import Membership
-from kohort.client.membership.protocol_driver import new_member_id
-from kohort.client.membership.protocol_switch import GroupProtocol
-from kohort.client.rebalance_listener import RebalanceListener
-from kohort.client.settings import AutoOffsetReset, IsolationLevel, understood
-from kohort.member.effects import Callback as Rebalanced
+from kohort.client.consumer.callback_gate import CallbackGate
+from kohort.client.consumer.consumer_metrics import partition_metrics
+from kohort.client.consumer.consumer_settings import ConsumerConfig, ConsumerSettings
+from kohort.client.consumer.fetch_collector import FetchCollector
+from kohort.client.consumer.fetcher import Fetcher
+from kohort.client.consumer.group_member import GroupMember, GroupMetadata
+from kohort.client.consumer.offset_commits import OffsetCommits, Offsets, OnComplete
+from kohort.client.consumer.partition_state import PartitionTable
+from kohort.client.consumer.positions import Positions
+from kohort.client.consumer.rebalance_callbacks import RebalanceCallbacks
+from kohort.client.consumer.subscription_follower import SubscriptionFollower
+from kohort.client.consumer.topic_subscription import Topic, TopicSubscription
+from kohort.client.membership.standby_lags import Lags
+from kohort.client.rebalance_listener import Callback, RebalanceListener, listener_of
+from kohort.client.settings import config_of, understood
 from kohort.member.rebalance_metrics import RebalanceMetrics
 from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition
-from kohort.net.environment import random as random_number
-from kohort.net.sasl import Sasl
 
 log = logging.getLogger(__name__)
 
@@ -56,117 +42,64 @@ STOP_TIMEOUT_MS = 30_000
 """How long `stop` may take, as long as Java's `close`."""
 
 
-class Consumer(HandingOut):
+class Consumer:
     """Reads topics of one cluster. Settings have Kafka's names, meanings and defaults; times are milliseconds.
 
     With a `group_id` the topics' partitions are shared with the group's other members; without one this consumer reads
     all of them. A topic may be a regular expression, as in `subscribe`. `max_poll_records` bounds `poll`; `async for`
     yields what one fetch of a partition brought. `group_protocol` is "classic", where `assignors` of this client
     assign; "consumer" (KIP-848), where the broker does; "auto", the second where the broker takes this member there,
-    else the first. `more` are settings of the second, and `security_protocol`, `sasl_…`, `ssl_…` with Kafka's names.
+    else the first. `security_protocol`, `sasl_…` and `ssl_…` have Kafka's names too; `ConsumerConfig` lists the rest.
     Raises TypeError for a setting that does not exist, ValueError for settings that do not go together.
     """
 
-    @understood(ConsumerSettings)
-    def __init__(
-        self,
-        *topics: Topic,
-        bootstrap_servers: str | Sequence[str],
-        group_id: str | None = None,
-        client_id: str = "kohort",
-        group_instance_id: str | None = None,
-        auto_offset_reset: AutoOffsetReset = "latest",
-        enable_auto_commit: bool = True,
-        auto_commit_interval_ms: int = 5_000,
-        session_timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS,
-        heartbeat_interval_ms: int = DEFAULT_HEARTBEAT_INTERVAL_MS,
-        max_poll_interval_ms: int = 300_000,
-        max_poll_records: int = 500,
-        fetch_min_bytes: int = 1,
-        fetch_max_wait_ms: int = 500,
-        fetch_max_bytes: int = 52_428_800,
-        max_partition_fetch_bytes: int = 1_048_576,
-        isolation_level: IsolationLevel = "read_uncommitted",
-        check_crcs: bool = True,
-        assignors: Sequence[Assignor] = DEFAULT_ASSIGNORS,
-        group_protocol: GroupProtocol = "classic",
-        listener: RebalanceListener | None = None,
-        exclude_internal_topics: bool = True,
-        client_rack: str | None = None,
-        request_timeout_ms: int = 30_000,
-        metadata_max_age_ms: int = 300_000,
-        tls: ssl.SSLContext | None = None,
-        sasl: Sasl | None = None,
-        random: Callable[[], float] = random_number,
-        **more: Unpack[ConsumerSettings],
-    ) -> None:
-        assignor = more.get("group_remote_assignor")
-        check_settings(isolation_level, group_id, session_timeout_ms, heartbeat_interval_ms)
-        check_protocol(group_protocol, assignors, session_timeout_ms, heartbeat_interval_ms, assignor)
-        cluster = Cluster(
-            bootstrap_servers,
-            client_id=client_id,
-            request_timeout_ms=request_timeout_ms,
-            metadata_max_age_ms=metadata_max_age_ms,
-            tls=tls,
-            sasl=sasl,
-            random=random,
+    @understood(ConsumerConfig)
+    def __init__(self, *topics: Topic, **settings: Unpack[ConsumerSettings]) -> None:
+        self._config = config = config_of(ConsumerConfig, settings)
+        self._cluster = cluster = Cluster(
+            config.bootstrap_servers,
+            client_id=config.client_id,
+            request_timeout_ms=config.request_timeout_ms,
+            metadata_max_age_ms=config.metadata_max_age_ms,
+            tls=config.tls,
+            sasl=config.sasl,
+            random=config.random,
         )
-        bounds = (fetch_min_bytes, fetch_max_wait_ms, fetch_max_bytes, max_partition_fetch_bytes)
-        reset, isolation = reset_policy(auto_offset_reset), ISOLATION[isolation_level]
-        config = FetchConfig(*bounds, isolation, client_rack, check_crcs, reset, deserializers(more))
-        metrics = RebalanceMetrics(max_poll_interval_ms)
-        super().__init__(cluster, group_id, config, enable_auto_commit=enable_auto_commit, metrics=metrics)
-        self._last_commit_s = max_poll_interval_ms / 2000
-        self._join = partial(
-            Membership,
-            cluster,
-            assignors=tuple(assignors),
-            protocol=group_protocol,
-            assignor=assignor,
-            member_id=new_member_id(),
-            session_timeout_ms=session_timeout_ms,
-            rebalance_timeout_ms=max_poll_interval_ms,
-            heartbeat_interval_ms=heartbeat_interval_ms,
-            max_poll_interval_ms=max_poll_interval_ms,
-            group_instance_id=group_instance_id,
-            client_rack=client_rack,
-            metrics=metrics,
-            **native_settings(more),
+        self._metrics = metrics = RebalanceMetrics(config.max_poll_interval_ms)
+        self._changed = changed = BroadcastEvent()
+        self._partitions = partitions = PartitionTable()
+        self._gate = CallbackGate(changed)
+        self._group = group = GroupMember(cluster, config, metrics, changed)
+        self._commits = commits = OffsetCommits(cluster, config, partitions, group, metrics)
+        self._fetcher = fetcher = Fetcher(cluster, config, partitions, changed)
+        self._positions = Positions(cluster, config, partitions, group, fetcher, changed)
+        self._collector = FetchCollector(config, partitions, group, fetcher)
+        listener = config.listener or RebalanceListener()
+        self._callbacks = RebalanceCallbacks(listener, partitions, self._gate, group, commits, metrics)
+        subscription = TopicSubscription.of(topics, internal=not config.exclude_internal_topics)
+        self._subscription = SubscriptionFollower(
+            cluster, config, subscription, partitions, group, commits, self._callbacks
         )
-        self._max_poll_records = max_poll_records
-        self._auto_commit_interval_s = auto_commit_interval_ms / 1000
-        self._wanted = wanted(topics, internal=not exclude_internal_topics)
-        self._begin_idle(listener or RebalanceListener(), group_protocol)
-
-    def _begin_idle(self, listener: RebalanceListener, protocol: GroupProtocol) -> None:
-        self._protocol = protocol
-        check_wanted(protocol, self.group_id, self._wanted)
-        self._topics = self._wanted.names
-        self._turns = Turns(self._pulse)
-        self._rebalance = ConsumerRebalance(
-            self._fetcher,
-            self._turns,
-            commit=self._commit_before_revocation,
-            lost=self._warn_of_repeated,
-            is_member=lambda: self._membership is not None and self._membership.is_known,
-            looked_for=self._positions.wake,
-            began=self._note_callback,
-            ended=self._note_end,
-        )
-        self._rebalance.user = listener
-        self._manual: Partitions = frozenset()
-        self._is_started = self._is_stopping = self._is_polling = False
-        self._next_commit_s = 0.0
-        self._unfollow: Callable[[], None] | None = None
+        self._positioning: asyncio.Task[None] | None = None
+        self._is_stopping = self._is_polling = False
 
     async def __aenter__(self) -> Consumer:
         await self.start()
         return self
 
     async def __aexit__(self, kind: object, error: object, trace: object) -> None:
-        # What the user held when it failed is not finished: whoever reads next gets it again.
+        # What the user held when it failed is not finished: the partition's next owner reads it again.
         await self.stop(is_finished=error is None)
+
+    @property
+    def client_id(self) -> str:
+        """The name that brokers know this client by."""
+        return self._config.client_id
+
+    @property
+    def group_id(self) -> str | None:
+        """The group, or None."""
+        return self._config.group_id
 
     async def start(self) -> None:
         """Connect, and begin to join the group or to read; a second time does nothing.
@@ -174,16 +107,12 @@ class Consumer(HandingOut):
         Raises `BrokerUnreachable`, `UnknownTopic`, RuntimeError after `stop`.
         """
         await self._cluster.start()
-        if self._is_started:
+        if self._positioning is not None:
             return
-        self._loop = asyncio.get_running_loop()
-        self._is_started = True
-        self._spawn(self._positions.run(), "positions")
+        self._positioning = asyncio.create_task(self._positions.run(), name="kohort consumer positions")
         try:
-            if self._wanted:
-                await self._begin()
-            elif self._manual:
-                self.assign(self._manual)
+            if self._subscription.subscription or self._subscription.assigned:
+                await self._subscription.begin()
         except BaseException:
             await self.stop()
             raise
@@ -194,44 +123,41 @@ class Consumer(HandingOut):
         """Commit, give the partitions back, leave the group and end everything; a second time does nothing.
 
         It takes at most `timeout_ms`, also where no broker answers; to cancel it ends everything at once. `is_finished`
-        says whether the records handed out last count as finished. `leave_group` (KIP-1092): True leaves for good,
+        says whether the records returned last count as finished. `leave_group` (KIP-1092): True leaves for good,
         False stays until the session ends, None leaves unless there is a `group_instance_id`.
         """
         limit_s = whole_number("timeout_ms", timeout_ms, 0) / 1000
-        if not self._is_started or self._is_stopping:
+        if self._positioning is None or self._is_stopping:
             return
         self._is_stopping = True
         if is_finished:
-            self._finish_handed_out()
-        self._turns.user_returned()
-        self._pulse.notify()
+            self._partitions.mark_consumed()
+        self._gate.records_finished()
+        self._changed.notify()
         now_s = asyncio.get_running_loop().time()
         # What is left after the commits is the listener's, and LeaveGroup's, which is given five seconds.
-        self._commits_until_s = now_s + limit_s - min(5.0, limit_s / 4)
+        self._commits.deadline_s = now_s + limit_s - min(5.0, limit_s / 4)
         try:
             async with asyncio.timeout_at(now_s + limit_s) as limit:
-                await self._give_up(leave_group)
+                await self._commits.drained()
+                if self._group.membership is not None:
+                    await self._group.close(leave=leave_group)
+                else:
+                    await self._commits.before_revocation(self._partitions.partitions)
+                await self._commits.drained()
         except TimeoutError:
             if not limit.expired():
                 raise
             text = "group %s: the consumer ended after %d ms although its coordinator did not answer"
             log.warning(text + ": the group keeps this member until its session ends", self.group_id, timeout_ms)
         finally:
-            await self._end()
+            await self._end(self._positioning)
 
-    async def _give_up(self, leave_group: bool | None) -> None:
-        await self._commits_done(self._commits_until_s)
-        if self._membership is not None:
-            await self._membership.stop(leave=leave_group)
-        elif self._is_auto_committing:
-            await self._commit_before_revocation(frozenset(self._fetcher.tracked))
-        await self._commits_done(self._commits_until_s)
-
-    async def _end(self) -> None:
+    async def _end(self, positioning: asyncio.Task[None]) -> None:
         try:
-            for task in tuple(self._tasks):
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            positioning.cancel()
+            await self._commits.stop()
+            await asyncio.gather(positioning, return_exceptions=True)
         finally:
             try:
                 await self._fetcher.stop()
@@ -255,56 +181,42 @@ class Consumer(HandingOut):
         that is created later; brokers' own topics only with `exclude_internal_topics=False`. A `SubscriptionPattern`
         is resolved by the broker. Raises `UnknownTopic` for a name where there is no group to wait in, ValueError.
         """
-        new = wanted(topics, internal=self._wanted.internal)
-        check_wanted(self._protocol, self.group_id, new)
-        self._wanted = new
-        if not self._wanted:
+        wanted = TopicSubscription.of(topics, internal=not self._config.exclude_internal_topics)
+        if not wanted:
             await self.unsubscribe()
             return
-        self._manual = frozenset()
+        self._subscription.change(wanted)
         if (user := listener_of(listener, on_assigned, on_revoked, on_lost)) is not None:
-            self._rebalance.user = user
-        if not self._is_started:
-            return
-        if self._membership is None:
-            self._fetcher.tracked.clear()
-        await self._begin()
+            self._callbacks.user = user
+        if self._positioning is not None:
+            await self._subscription.begin()
 
     def subscription(self) -> frozenset[str]:
         """Return the topics that are read now: those that were named and those that match an expression."""
-        return frozenset(self._topics).union(topic for topic, _ in self._fetcher.tracked if self._wanted.for_broker)
+        return self._subscription.names()
 
     async def unsubscribe(self) -> None:
         """Give all partitions back and leave the group; `subscribe` or `assign` may follow."""
-        self._wanted = wanted((), internal=self._wanted.internal)
-        self._topics = ()
-        self._manual = frozenset()
-        if not self._is_started:
+        self._subscription.change(TopicSubscription())
+        if self._positioning is None:
             return
         self._cluster.track_all(is_wanted=False)
-        self._finish_handed_out()
-        self._turns.user_returned()
-        if self._membership is not None:
-            await self._commits_done()
-            await self._membership.stop("the consumer unsubscribed from all topics")
-            self._membership = None
-        self._fetcher.tracked.clear()
+        self._partitions.mark_consumed()
+        self._gate.records_finished()
+        if self._group.membership is not None:
+            await self._commits.drained()
+        await self._group.leave("the consumer unsubscribed from all topics")
+        self._partitions.clear()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions, and no others, without sharing them; commits go to `group_id` if there is one."""
-        if self._wanted:
-            raise RuntimeError("assign and subscribe exclude each other: unsubscribe first")
-        self._manual = frozenset(topic_partitions("partitions", partitions))
-        if not self._is_started:
-            return
-        tracked = self._fetcher.tracked
-        for partition in tracked.keys() - self._manual:
-            del tracked[partition]
-        for partition in sorted(self._manual - tracked.keys()):
-            tracked[partition] = TrackedPartition(partition)
-        self._cluster.track({partition.topic for partition in self._manual})
-        self._cluster.want_refresh()
-        self._positions.wake()
+        self._subscription.assign(frozenset(topic_partitions("partitions", partitions)))
+        if self._positioning is not None:
+            self._subscription.read_assigned()
+
+    def assignment(self) -> Partitions:
+        """Return the partitions that this consumer reads."""
+        return self._partitions.partitions
 
     # Records
 
@@ -320,14 +232,14 @@ class Consumer(HandingOut):
     async def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> list[Batch]:
         """Return batches of at most `max_records` records in all, waiting at most `timeout_ms` for the first.
 
-        Coming here says that what was returned before is finished. Raises what ended the membership, an exception of
+        The records of the last call count as finished from now on. Raises what ended the membership, an exception of
         the listener, `CorruptBatch`, OFFSET_OUT_OF_RANGE where there is no reset policy.
         """
-        limit = self._max_poll_records if max_records is None else whole_number("max_records", max_records, 1)
+        limit = self._config.max_poll_records if max_records is None else whole_number("max_records", max_records, 1)
         return await self._poll(limit, whole_number("timeout_ms", timeout_ms, 0))
 
     async def _poll(self, limit: int | None, timeout_ms: int | None, *, is_single: bool = False) -> list[Batch]:
-        if not self._is_started:
+        if self._positioning is None:
             raise RuntimeError("the consumer is not started: use 'async with Consumer(…)' or await start()")
         if self._is_polling:
             raise RuntimeError("one task at a time may poll a consumer")
@@ -335,97 +247,150 @@ class Consumer(HandingOut):
         deadline_s = None if timeout_ms is None else loop.time() + timeout_ms / 1000
         self._is_polling = True
         try:
-            self._enter_poll()
+            if self._gate.user_has_records:
+                self._partitions.mark_consumed()
+                self._gate.records_finished()
+                self._group.enter_poll()
+            self._commits.commit_if_due()
             await asyncio.sleep(0)
             while not self._is_stopping:
-                self._raise_errors()
-                if self._turns.is_free:
-                    if batches := self._hand_out(limit, is_single=is_single):
-                        self._leave_poll()
+                self._collector.raise_errors()
+                if self._gate.is_open:
+                    if batches := self._collector.collect(limit, is_single=is_single):
+                        self._gate.records_returned()
+                        self._group.return_poll()
                         return batches
                     if deadline_s is not None and loop.time() >= deadline_s:
                         break
-                self._commit_if_due()
-                await self._pulse.wait(self._until_s(deadline_s if self._turns.is_free else None))
+                self._commits.commit_if_due()
+                # What is finished is committed in time, however long no records come.
+                until_s = deadline_s if self._gate.is_open else None
+                await self._changed.wait(self._commits.next_due_s(until_s))
             return []
         finally:
             self._is_polling = False
 
-    def _enter_poll(self) -> None:
-        if self._turns.is_user_away:
-            self._finish_handed_out()
-            self._turns.user_returned()
-            if self._membership is not None:
-                self._membership.enter_poll()
-        self._commit_if_due()
+    # Positions
 
-    def _commit_if_due(self) -> None:
-        now_s = asyncio.get_running_loop().time()
-        if self._is_auto_committing and now_s >= self._next_commit_s:
-            self._next_commit_s = now_s + self._auto_commit_interval_s
-            self._spawn(self._auto_commit(), "auto-commit")
+    async def position(self, partition: TopicPartition, *, timeout_ms: int | None = None) -> int:
+        """Return the offset of the next record to be returned, once it is known.
 
-    def _until_s(self, deadline_s: float | None) -> float | None:
-        """Return until when to wait for records: what is finished is committed in time, however long there are none."""
-        if not self._is_auto_committing:
-            return deadline_s
-        return self._next_commit_s if deadline_s is None else min(deadline_s, self._next_commit_s)
+        Raises KeyError where the partition is not assigned, TimeoutError, the `KafkaError` that stands in the way.
+        """
+        partition = topic_partition("partition", partition)
+        limit_s = None if timeout_ms is None else whole_number("timeout_ms", timeout_ms, 0) / 1000
+        async with asyncio.timeout(limit_s):
+            while True:
+                state = self._partitions[partition]
+                if (error := state.take_error()) is not None:
+                    raise error
+                if state.position is not None and not state.is_reset_due:
+                    return state.position
+                self._partitions.position_wanted.set()
+                await self._changed.wait()
 
-    def _leave_poll(self) -> None:
-        self._turns.user_left()
-        if self._membership is not None:
-            self._membership.return_poll()
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Read on at this offset. Raises KeyError where the partition is not assigned."""
+        offset = whole_number("offset", offset, -(2**63), 2**63 - 1)
+        if offset < 0:
+            raise ValueError(f"offset {offset} is negative: use seek_to_beginning or seek_to_end")
+        self._positions.seek(self._partitions[topic_partition("partition", partition)], offset)
 
-    # The inside
+    def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        """Read on at the first offset of these partitions, of all by default."""
+        self._seek_to(partitions, EARLIEST)
 
-    async def _begin(self) -> None:
-        """Join the group, or tell it of another subscription; without a group begin to read."""
-        has_patterns = bool(self._wanted.patterns or (self._wanted.for_broker and self._protocol == "auto"))
-        self._cluster.track_all(is_wanted=has_patterns)
-        if has_patterns:
-            await self._cluster.refresh()
-        self._topics = self._wanted.topics(self._cluster.view)
-        if self.group_id is None:
-            for topic in self._wanted.names:
-                await self._cluster.topic(topic)
-        elif self._membership is not None:
-            self._tell(self._membership)
-        else:
-            self._membership = self._join(
-                self.group_id,
-                topics=self._topics,
-                matches=self._wanted.pattern,
-                names=self._wanted.named(self._cluster.view),
-                regex=self._wanted.regex,
-                listener=self._rebalance,
-            )
-            self._membership.on_change = self._pulse.notify
-            self._membership.before_join = self._commit_before_join
-            self._take_lags(self._membership)
-            self._membership.begin()
-        self._follow(self._cluster.view)
-        self._unfollow = self._unfollow or self._cluster.watch(self._follow)
+    def seek_to_end(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        """Read on after the last record of these partitions, of all by default."""
+        self._seek_to(partitions, LATEST)
 
-    def _tell(self, membership: Membership) -> None:
-        names = self._wanted.named(self._cluster.view)
-        membership.subscribe(self._topics, self._wanted.pattern, names=names, regex=self._wanted.regex)
+    def _seek_to(self, partitions: Iterable[TopicPartition] | None, end: int) -> None:
+        for partition in self.assignment() if partitions is None else topic_partitions("partitions", partitions):
+            self._partitions[partition].reset(end)
+        self._partitions.position_wanted.set()
 
-    def _follow(self, view: ClusterView) -> None:
-        """See topics that an expression matches come and go; without a group, partitions too."""
-        topics = self._wanted.topics(view)
-        if self._membership is not None:
-            if topics != self._topics:
-                self._topics = topics
-                self._tell(self._membership)
-        elif self._wanted:
-            self._topics = topics
-            self._read_all(topics, view)
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Return no records of these partitions until `resume`."""
+        for partition in topic_partitions("partitions", partitions):
+            self._partitions[partition].is_paused = True
 
-    def _note_callback(self, callback: Rebalanced, partitions: Partitions) -> None:
-        self._measured.callback_began(int(asyncio.get_running_loop().time() * 1000))
-        if (membership := self._membership) is not None:
-            membership.observer.callback_began(membership, callback, partitions)
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Return records of these partitions again."""
+        for partition in topic_partitions("partitions", partitions):
+            self._partitions[partition].is_paused = False
+        self._fetcher.wake()
+        self._changed.notify()
 
-    def _note_end(self, callback: Rebalanced, partitions: Partitions, error: BaseException | None) -> None:
-        if (membership := self._membership) is not None:
-            membership.observer.callback_ended(membership, callback, partitions, error)
+    def paused(self) -> Partitions:
+        """Return the partitions that are paused."""
+        return frozenset(state.partition for state in self._partitions if state.is_paused)
+
+    async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the first offset that each partition holds. Raises `KafkaError`."""
+        return await list_ends(self._cluster, topic_partitions("partitions", partitions), EARLIEST)
+
+    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the offset after the last record of each partition that may be read. Raises `KafkaError`."""
+        wanted = topic_partitions("partitions", partitions)
+        return await list_ends(self._cluster, wanted, LATEST, self._config.isolation)
+
+    async def offsets_for_times(
+        self, times_ms: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """Return each partition's first offset at or after a time, None where there is none. Raises `KafkaError`."""
+        times = {
+            partition: whole_number("a time in milliseconds", at, 0, 2**63 - 1)
+            for partition, at in by_partition("times_ms", times_ms).items()
+        }
+        return await list_offsets(self._cluster, times, isolation=self._config.isolation)
+
+    # The group
+
+    async def commit(self, offsets: Offsets | None = None) -> None:
+        """Commit these offsets, by default the position of every partition: all that was returned so far.
+
+        Raises `CommitFailed` where the group has moved on, `PartitionErrors`, RuntimeError without a group.
+        """
+        await self._commits.commit(offsets)
+
+    def commit_async(self, offsets: Offsets | None = None, on_complete: OnComplete | None = None) -> None:
+        """Begin to commit as `commit` does and return at once; `on_complete(offsets, error)` is called at the end.
+
+        Without `on_complete` a failure is only logged. What was begun is finished before the consumer stops.
+        """
+        self._commits.begin(offsets, on_complete)
+
+    async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the group's committed offsets; what was never committed is left out. Raises `KafkaError`."""
+        self._group.require_id()
+        return await self._group.committed(topic_partitions("partitions", partitions))
+
+    def enforce_rebalance(self, reason: str = "rebalance enforced by user") -> None:
+        """Request a rebalance, for a cause that only this program knows. Raises RuntimeError without a group."""
+        self._group.rejoin(reason)
+
+    def report_standby_lag(self, lags: Lags | Callable[[], Lags]) -> None:
+        """Report how many records each standby copy of this program's state is behind, or a function that returns it.
+
+        They go to a group of our broker with a join, when a copy catches up (`acceptable_recovery_lag`), and when one
+        falls behind for `lag_growth_ms`; the group may then get a new assignment. The function is called at once and
+        before each heartbeat is sent; it must not block. Raises RuntimeError without a group.
+        """
+        self._group.require_id()
+        self._group.report_lags(lags)
+
+    def group_metadata(self) -> GroupMetadata:
+        """Return who this consumer is in its group now. Raises RuntimeError without a group."""
+        return self._group.metadata()
+
+    # Measurements
+
+    def metrics(self) -> dict[str, float]:
+        """Return what this consumer measured, by the names of docs/metrics.md. Any thread may call it."""
+        loop = None if self._positioning is None else self._positioning.get_loop()
+        now_ms = 0 if loop is None else int(loop.time() * 1000)
+        return self._metrics.values(now_ms) | partition_metrics(self._partitions)
+
+    def lag(self) -> dict[TopicPartition, int]:
+        """Return how many offsets each partition is behind its end, as the last fetches showed it."""
+        return self._partitions.lags()

@@ -1,24 +1,168 @@
-"""Which settings of a consumer go together: some belong to one group protocol, and mean nothing in the other."""
+"""Settings of a consumer: their names, types and defaults, and which of them go together.
+
+Some belong to one group protocol and mean nothing in the other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypedDict, cast
+import ssl
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Required
 
 from kohort.assign.range import RangeAssignor
 from kohort.assign.spec import Assignor
 from kohort.assign.sticky import CooperativeStickyAssignor
-from kohort.client.cluster.list_offsets import READ_COMMITTED, READ_UNCOMMITTED
+from kohort.client.cluster.list_offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from kohort.client.consumer.deserializers import Deserializer, Deserializers
-from kohort.client.consumer.topic_subscription import Wanted
+from kohort.client.consumer.topic_subscription import TopicSubscription
 from kohort.client.membership.protocol_switch import PROTOCOLS, GroupProtocol
-from kohort.client.settings import SecuritySettings
+from kohort.client.rebalance_listener import RebalanceListener
+from kohort.client.settings import AutoOffsetReset, IsolationLevel, SecuritySettings
 from kohort.member.rebalance_strategy import strategy_for
+from kohort.net.environment import random as random_number
+from kohort.net.sasl import Sasl
 
 ISOLATION = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
 DEFAULT_ASSIGNORS: tuple[Assignor, ...] = (RangeAssignor(), CooperativeStickyAssignor())
 DEFAULT_SESSION_TIMEOUT_MS = 45_000
 DEFAULT_HEARTBEAT_INTERVAL_MS = 3_000
+
+_RESET = {"earliest": EARLIEST, "latest": LATEST, "none": None}
+
+
+class ConsumerSettings(SecuritySettings, total=False):
+    """The keyword arguments of `Consumer`; `ConsumerConfig` has their defaults and explains them."""
+
+    bootstrap_servers: Required[str | Sequence[str]]
+    group_id: str | None
+    client_id: str
+    group_instance_id: str | None
+    auto_offset_reset: AutoOffsetReset
+    enable_auto_commit: bool
+    auto_commit_interval_ms: int
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    max_poll_interval_ms: int
+    max_poll_records: int
+    fetch_min_bytes: int
+    fetch_max_wait_ms: int
+    fetch_max_bytes: int
+    max_partition_fetch_bytes: int
+    isolation_level: IsolationLevel
+    check_crcs: bool
+    assignors: Sequence[Assignor]
+    group_protocol: GroupProtocol
+    group_remote_assignor: str | None
+    acceptable_recovery_lag: int
+    lag_growth_ms: int
+    protocol_check_ms: int
+    listener: RebalanceListener | None
+    exclude_internal_topics: bool
+    client_rack: str | None
+    request_timeout_ms: int
+    metadata_max_age_ms: int
+    key_deserializer: Deserializer | None
+    value_deserializer: Deserializer | None
+    tls: ssl.SSLContext | None
+    sasl: Sasl | None
+    random: Callable[[], float]
+    assignor: str | None
+    protocol: GroupProtocol
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConsumerConfig:
+    """What every part of a consumer reads; made of `ConsumerSettings`, whose old names and security are resolved.
+
+    `group_remote_assignor` is the assignor that the broker is to use. `acceptable_recovery_lag` and `lag_growth_ms` say
+    when the group is sent what `report_standby_lag` reports; `protocol_check_ms` is how often a member of
+    `group_protocol="auto"` that is in the classic protocol checks whether it may leave it. `key_deserializer` and
+    `value_deserializer` make what a `Record` holds of its bytes, except of nulls; they must not block. Where one
+    raises, `poll` raises `DeserializationFailed`, and the position stays at the record.
+    Raises TypeError, ValueError for settings that do not go together.
+    """
+
+    bootstrap_servers: str | Sequence[str]
+    group_id: str | None = None
+    client_id: str = "kohort"
+    group_instance_id: str | None = None
+    auto_offset_reset: AutoOffsetReset = "latest"
+    enable_auto_commit: bool = True
+    auto_commit_interval_ms: int = 5_000
+    session_timeout_ms: int = DEFAULT_SESSION_TIMEOUT_MS
+    heartbeat_interval_ms: int = DEFAULT_HEARTBEAT_INTERVAL_MS
+    max_poll_interval_ms: int = 300_000
+    max_poll_records: int = 500
+    fetch_min_bytes: int = 1
+    fetch_max_wait_ms: int = 500
+    fetch_max_bytes: int = 52_428_800
+    max_partition_fetch_bytes: int = 1_048_576
+    isolation_level: IsolationLevel = "read_uncommitted"
+    check_crcs: bool = True
+    assignors: Sequence[Assignor] = DEFAULT_ASSIGNORS
+    group_protocol: GroupProtocol = "classic"
+    group_remote_assignor: str | None = None
+    acceptable_recovery_lag: int = 10_000
+    lag_growth_ms: int = 60_000
+    protocol_check_ms: int = 60_000
+    listener: RebalanceListener | None = None
+    exclude_internal_topics: bool = True
+    client_rack: str | None = None
+    request_timeout_ms: int = 30_000
+    metadata_max_age_ms: int = 300_000
+    key_deserializer: Deserializer | None = None
+    value_deserializer: Deserializer | None = None
+    tls: ssl.SSLContext | None = None
+    sasl: Sasl | None = None
+    random: Callable[[], float] = random_number
+
+    def __post_init__(self) -> None:
+        check_settings(self.isolation_level, self.group_id, self.session_timeout_ms, self.heartbeat_interval_ms)
+        check_protocol(
+            self.group_protocol,
+            self.assignors,
+            self.session_timeout_ms,
+            self.heartbeat_interval_ms,
+            self.group_remote_assignor,
+        )
+
+    @property
+    def is_auto_committing(self) -> bool:
+        """Whether finished records are committed without `commit`."""
+        return self.enable_auto_commit and self.group_id is not None
+
+    @property
+    def isolation(self) -> int:
+        """The isolation level as a number of the protocol."""
+        return ISOLATION[self.isolation_level]
+
+    @property
+    def reset_timestamp(self) -> int | None:
+        """The timestamp of ListOffsets that `auto_offset_reset` stands for, None for "none"."""
+        return _RESET[self.auto_offset_reset]
+
+    @property
+    def deserializers(self) -> Deserializers | None:
+        """The functions that make keys and values, None where there are none."""
+        if self.key_deserializer is None and self.value_deserializer is None:
+            return None
+        return Deserializers(self.key_deserializer, self.value_deserializer)
+
+    def check_subscription(self, wanted: TopicSubscription) -> None:
+        """Refuse expressions that neither the broker nor this client can resolve. Raises ValueError."""
+        if not wanted.for_broker:
+            return
+        if self.group_protocol == "classic" or self.group_id is None:
+            raise ValueError(
+                "a SubscriptionPattern is resolved by the broker, for a group of the consumer protocol: pass a group_id"
+                " and group_protocol='consumer' or 'auto', or a compiled expression for this client to resolve"
+            )
+        if self.group_protocol == "auto" and (text := wanted.unreadable()) is not None:
+            raise ValueError(
+                f"Python cannot read the expression {text!r}, which group_protocol='auto' needs where the group is"
+                " classic: pass group_protocol='consumer', or an expression that both RE2 and Python read"
+            )
 
 
 def check_settings(isolation_level: str, group_id: str | None, session_timeout_ms: int, heartbeat_ms: int) -> None:
@@ -29,41 +173,6 @@ def check_settings(isolation_level: str, group_id: str | None, session_timeout_m
         raise ValueError("heartbeat_interval_ms must be less than session_timeout_ms, a third of it at most")
     if group_id == "":
         raise ValueError("group_id is empty: name a group, or pass None to read without one")
-
-
-class NativeSettings(TypedDict, total=False):
-    """Settings that only mean something in the consumer protocol.
-
-    `acceptable_recovery_lag` (10,000) and `lag_growth_ms` (60,000) say when the group is sent what
-    `report_standby_lag` reports. `protocol_check_ms` (60,000) is how often a member of `group_protocol="auto"` that is
-    in the classic protocol looks whether it may leave it.
-    """
-
-    acceptable_recovery_lag: int
-    lag_growth_ms: int
-    protocol_check_ms: int
-
-
-class ConsumerSettings(NativeSettings, SecuritySettings, total=False):
-    """Those, those of security, and old names.
-
-    `group_remote_assignor` is the assignor that the broker is to use. `key_deserializer` and `value_deserializer` make
-    what a `Record` holds of its bytes, except of nulls; they must not block. Where one raises, `poll` raises
-    `DeserializationFailed`, and the position stays at the record.
-    """
-
-    group_remote_assignor: str | None
-    key_deserializer: Deserializer | None
-    value_deserializer: Deserializer | None
-    assignor: str | None
-    protocol: GroupProtocol
-
-
-def native_settings(settings: ConsumerSettings) -> NativeSettings:
-    """Return the settings that go to the membership as they are."""
-    return cast(
-        NativeSettings, {name: value for name, value in settings.items() if name in NativeSettings.__annotations__}
-    )
 
 
 def _check_assignors(assignors: Sequence[Assignor]) -> None:
@@ -104,26 +213,4 @@ def check_protocol(
             f"group_protocol='consumer' has no {' and no '.join(given)}: the broker sets timeouts and intervals"
             " (group.consumer.session.timeout.ms, group.consumer.heartbeat.interval.ms) and assigns;"
             " group_remote_assignor='uniform' or 'range' says how"
-        )
-
-
-def deserializers(settings: ConsumerSettings) -> Deserializers | None:
-    """Return the functions that make keys and values, None where there are none."""
-    key, value = settings.get("key_deserializer"), settings.get("value_deserializer")
-    return None if key is None and value is None else Deserializers(key, value)
-
-
-def check_wanted(protocol: GroupProtocol, group_id: str | None, wanted: Wanted) -> None:
-    """Refuse expressions that nobody there can resolve. Raises ValueError."""
-    if not wanted.for_broker:
-        return
-    if protocol == "classic" or group_id is None:
-        raise ValueError(
-            "a SubscriptionPattern is resolved by the broker, for a group of the consumer protocol: pass a group_id and"
-            " group_protocol='consumer' or 'auto', or a compiled expression for this client to resolve"
-        )
-    if protocol == "auto" and (text := wanted.unreadable()) is not None:
-        raise ValueError(
-            f"Python cannot read the expression {text!r}, which group_protocol='auto' needs where the group is classic:"
-            " pass group_protocol='consumer', or an expression that both RE2 and Python read"
         )

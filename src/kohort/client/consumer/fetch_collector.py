@@ -1,4 +1,4 @@
-"""How a consumer hands records out: partition after partition, the ones served now last the next time.
+"""How fetched records reach the user: partition after partition, the ones served now come last the next time.
 
 A partition whose next record cannot be read is raised by each poll, until its user has moved the position or paused it.
 """
@@ -6,27 +6,37 @@ A partition whose next record cannot be read is raised by each poll, until its u
 from __future__ import annotations
 
 from kohort.client.consumer.batch import Batch
-from kohort.client.consumer.reading import Reading
+from kohort.client.consumer.consumer_settings import ConsumerConfig
+from kohort.client.consumer.fetcher import Fetcher
+from kohort.client.consumer.group_member import GroupMember
+from kohort.client.consumer.partition_state import PartitionTable
 
 
-class HandingOut(Reading):
-    """What was fetched, on its way to the user, and the errors that stand in the way."""
+class FetchCollector:
+    """Takes batches, and the errors in their way, out of the table."""
 
-    def _hand_out(self, limit: int | None, *, is_single: bool) -> list[Batch]:
-        """Take batches from partition after partition; the ones served now come last the next time."""
-        tracked = self._fetcher.tracked
+    def __init__(
+        self, config: ConsumerConfig, partitions: PartitionTable, group: GroupMember, fetcher: Fetcher
+    ) -> None:
+        self._full_bytes = config.max_partition_fetch_bytes
+        self._partitions = partitions
+        self._group = group
+        self._fetcher = fetcher
+
+    def collect(self, limit: int | None, *, is_single: bool) -> list[Batch]:
+        """Return batches of at most `limit` records in all, only one with `is_single`; raise as `raise_errors` does."""
         batches: list[Batch] = []
         has_room = False
-        for entry in list(tracked.values()):
-            if entry.is_paused or entry.is_leaving or not entry.ahead:
+        for state in list(self._partitions):
+            if not state.is_served or not state.buffered:
                 continue
-            was_full = entry.ahead_bytes >= self._config.max_partition_bytes
-            batch = entry.hand_out(limit)
-            has_room |= was_full and entry.ahead_bytes < self._config.max_partition_bytes
+            was_full = state.buffered_bytes >= self._full_bytes
+            batch = state.take_batch(limit)
+            has_room |= was_full and state.buffered_bytes < self._full_bytes
             if batch is None:
                 continue
             batches.append(batch)
-            tracked[entry.partition] = tracked.pop(entry.partition)
+            self._partitions.serve_last(state)
             if limit is not None:
                 limit -= len(batch)
             if is_single or (limit is not None and limit <= 0):
@@ -34,22 +44,17 @@ class HandingOut(Reading):
         if has_room:
             self._fetcher.wake()
         if not batches:
-            self._raise_errors()  # what came next of a partition may be what cannot be read
-        if (membership := self._membership) is not None:
-            for batch in batches:
-                membership.observer.records_delivered(
-                    membership, batch.partition, batch.first_offset, batch.next_offset
-                )
+            self.raise_errors()  # the next records of a partition may be what cannot be read
+        self._group.note_delivered(batches)
         return batches
 
-    def _raise_errors(self) -> None:
-        if self._membership is not None:
-            self._membership.check()
-        for entry in self._fetcher.tracked.values():
-            if entry.error is not None:
-                error, entry.error = entry.error, None
-                self._positions.wake()
+    def raise_errors(self) -> None:
+        """Raise what ended the membership or a callback raised, and what keeps a partition from being read."""
+        self._group.check()
+        for state in self._partitions:
+            if (error := state.take_error()) is not None:
+                self._partitions.position_wanted.set()
                 self._fetcher.wake()
                 raise error
-            if entry.is_at_unreadable and not entry.is_paused and not entry.is_leaving and entry.unreadable is not None:
-                raise entry.unreadable.with_traceback(None)
+            if state.unreadable is not None and not state.buffered and state.is_served:
+                raise state.unreadable.with_traceback(None)

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 
+from kohort.client.broadcast_event import BroadcastEvent
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.list_offsets import READ_COMMITTED
 from kohort.client.cluster.metadata import Broker
-from kohort.client.consumer.batch import CORRUPT_ANSWERS, Batch, unreadable, visible_batches
-from kohort.client.consumer.deserializers import Deserializers
-from kohort.client.consumer.partition_state import TrackedPartition
+from kohort.client.consumer.batch import CORRUPT_RESPONSES, Batch, unreadable, visible_batches
+from kohort.client.consumer.consumer_settings import ConsumerConfig
+from kohort.client.consumer.partition_state import PartitionState, PartitionTable
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import NO_TOPIC_ID, TopicPartition
 from kohort.wire.messages import FetchRequest, FetchResponse
@@ -31,41 +31,23 @@ _BACKOFF_S = 0.1
 Found = FetchResponse.Response.Partition
 
 
-@dataclass(frozen=True, slots=True)
-class FetchConfig:
-    """How to fetch: Kafka's settings of the same names, sizes in bytes, times in milliseconds."""
-
-    min_bytes: int = 1
-    max_wait_ms: int = 500
-    max_bytes: int = 52_428_800
-    max_partition_bytes: int = 1_048_576
-    isolation: int = 0
-    rack: str | None = None
-    check_crcs: bool = True
-    reset_policy: int | None = None
-    deserializers: Deserializers | None = None
-
-
 class Fetcher:
-    """Fetches for the partitions in `tracked`.
-
-    `arrived` is called when the user should look, `adrift` when a partition needs a new position.
-    """
+    """Fetches for the partitions of the table. `changed` is notified when `poll` should look at it again."""
 
     def __init__(
-        self, cluster: Cluster, config: FetchConfig, *, arrived: Callable[[], None], adrift: Callable[[], None]
+        self, cluster: Cluster, config: ConsumerConfig, partitions: PartitionTable, changed: BroadcastEvent
     ) -> None:
-        self.tracked: dict[TopicPartition, TrackedPartition] = {}
         self._cluster = cluster
         self._config = config
-        self._arrived = arrived
-        self._adrift = adrift
+        self._partitions = partitions
+        self._changed = changed
+        self._deserializers = config.deserializers
         self._workers: dict[int, tuple[asyncio.Task[None], asyncio.Event]] = {}
         self._unwatch = cluster.watch(lambda _view: self.wake())
 
     def wake(self) -> None:
         """Look at every partition again: one was added, moved, resumed, or has room."""
-        for leader in {self._source(tracked) for tracked in self.tracked.values()} - {-1}:
+        for leader in {self._source(state) for state in self._partitions} - {-1}:
             if leader not in self._workers:
                 event = asyncio.Event()
                 task = asyncio.create_task(self._work(leader, event), name=f"kohort fetch from {leader}")
@@ -82,12 +64,12 @@ class Fetcher:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._workers.clear()
 
-    def _source(self, tracked: TrackedPartition) -> int:
+    def _source(self, state: PartitionState) -> int:
         """Return the node to fetch a partition from: its leader, or the replica the leader prefers (KIP-392)."""
-        node, until_s = tracked.preferred
+        node, until_s = state.preferred
         if node in self._cluster.view.brokers and asyncio.get_running_loop().time() < until_s:
             return node
-        leader = self._cluster.view.leader(tracked.partition)
+        leader = self._cluster.view.leader(state.partition)
         return -1 if leader is None else leader.node_id
 
     async def _work(self, node_id: int, event: asyncio.Event) -> None:
@@ -95,14 +77,14 @@ class Fetcher:
         while True:
             event.clear()
             now_s = loop.time()
-            mine = [tracked for tracked in self.tracked.values() if self._source(tracked) == node_id]
-            ready = [tracked for tracked in mine if self._is_wanted(tracked) and tracked.not_before_s <= now_s]
+            mine = [state for state in self._partitions if self._source(state) == node_id]
+            ready = [state for state in mine if self._may_fetch(state) and state.not_before_s <= now_s]
             broker = self._cluster.view.brokers.get(node_id)
             if not ready or broker is None:
                 await _wait(event, min((t.not_before_s for t in mine if t.not_before_s > now_s), default=None))
                 continue
             try:
-                is_full = any(tracked.ahead_bytes >= self._config.max_partition_bytes for tracked in mine)
+                is_full = any(state.buffered_bytes >= self._config.max_partition_fetch_bytes for state in mine)
                 await self._fetch(broker, ready, is_full=is_full)
             except KafkaError as error:
                 log.info("fetching from %s: %s", broker.address, error)
@@ -112,50 +94,50 @@ class Fetcher:
                 log.exception("fetching from %s", broker.address)
                 self._delay(ready)
 
-    def _is_wanted(self, tracked: TrackedPartition) -> bool:
+    def _may_fetch(self, state: PartitionState) -> bool:
         return (
-            tracked.fetch_offset is not None
-            and not tracked.is_paused
-            and not tracked.is_leaving
-            and not tracked.is_reset_due
-            and tracked.error is None
-            and tracked.unreadable is None
-            and tracked.ahead_bytes < self._config.max_partition_bytes
+            state.fetch_offset is not None
+            and not state.is_paused
+            and not state.is_leaving
+            and not state.is_reset_due
+            and state.error is None
+            and state.unreadable is None
+            and state.buffered_bytes < self._config.max_partition_fetch_bytes
         )
 
-    async def _fetch(self, broker: Broker, ready: list[TrackedPartition], *, is_full: bool) -> None:
+    async def _fetch(self, broker: Broker, ready: list[PartitionState], *, is_full: bool) -> None:
         config = self._config
-        asked: dict[TopicPartition, tuple[TrackedPartition, int, int]] = {}
+        asked: dict[TopicPartition, tuple[PartitionState, int, int]] = {}
         topics: dict[str, FetchRequest.Topic] = {}
         names: dict[bytes, str] = {}
         view = self._cluster.view
-        for tracked in ready:
-            name, number = tracked.partition
+        for state in ready:
+            name, number = state.partition
             topic = topics.get(name)
             if topic is None:
                 topic_id = view.topics[name].topic_id if name in view.topics else NO_TOPIC_ID
                 names[topic_id] = name
                 topic = topics[name] = FetchRequest.Topic(topic=name, topic_id=topic_id)
             found = view.topics[name].partitions.get(number) if name in view.topics else None
-            offset = tracked.fetch_offset
+            offset = state.fetch_offset
             assert offset is not None, "only partitions with a position are fetched"
-            asked[tracked.partition] = (tracked, tracked.moves, offset)
+            asked[state.partition] = (state, state.moves, offset)
             topic.partitions.append(
                 FetchRequest.Topic.Partition(
                     partition=number,
                     current_leader_epoch=found.leader_epoch if found else -1,
                     fetch_offset=offset,
-                    partition_max_bytes=config.max_partition_bytes,
+                    partition_max_bytes=config.max_partition_fetch_bytes,
                 )
             )
         request = FetchRequest(
             # Partitions that are full now may have room in a moment: they should not wait for those that are idle.
-            max_wait_ms=min(config.max_wait_ms, _FULL_WAIT_MS) if is_full else config.max_wait_ms,
-            min_bytes=config.min_bytes,
-            max_bytes=config.max_bytes,
+            max_wait_ms=min(config.fetch_max_wait_ms, _FULL_WAIT_MS) if is_full else config.fetch_max_wait_ms,
+            min_bytes=config.fetch_min_bytes,
+            max_bytes=config.fetch_max_bytes,
             isolation_level=config.isolation,
             topics=list(topics.values()),
-            rack_id=config.rack or "",
+            rack_id=config.client_rack or "",
         )
         highest = _NEWEST_BY_NAME if NO_TOPIC_ID in names else None
         answer = await self._cluster.call(broker, request, highest=highest, lane="fetch")
@@ -168,15 +150,15 @@ class Fetcher:
                 if known is not None and known[0].moves == known[1] and known[0].fetch_offset == known[2]:
                     self._take(known[0], known[2], entry)
 
-    def _take(self, tracked: TrackedPartition, offset: int, found: Found) -> None:
+    def _take(self, state: PartitionState, offset: int, found: Found) -> None:
         code = error_for(found.error_code)
         if code is not ErrorCode.NONE:
-            self._take_error(tracked, offset, code)
+            self._take_error(state, offset, code)
             return
         if found.preferred_read_replica >= 0:
-            tracked.preferred = (found.preferred_read_replica, asyncio.get_running_loop().time() + _PREFERENCE_S)
+            state.preferred = (found.preferred_read_replica, asyncio.get_running_loop().time() + _PREFERENCE_S)
             return
-        tracked.high_watermark = found.high_watermark
+        state.high_watermark = found.high_watermark
         if found.records is None or not len(found.records):
             return
         aborted = None
@@ -190,63 +172,63 @@ class Fetcher:
             check_crcs=self._config.check_crcs,
         )
         if visible.next_offset > offset:
-            tracked.fetched(
+            state.fetched(
                 Batch(
-                    tracked.partition,
+                    state.partition,
                     visible.raw,
                     first_offset=offset,
                     next_offset=visible.next_offset,
                     high_watermark=found.high_watermark,
                     whole=visible.whole,
                     check_crcs=self._config.check_crcs,
-                    deserializers=self._config.deserializers,
+                    deserializers=self._deserializers,
                 )
             )
-            self._arrived()
+            self._changed.notify()
         else:
             why = "no record batch of the answer is whole" if visible.fault is None else visible.fault.text
-            self._take_corrupt(tracked, offset, why)
+            self._take_corrupt(state, offset, why)
 
-    def _take_corrupt(self, tracked: TrackedPartition, offset: int, why: str) -> None:
+    def _take_corrupt(self, state: PartitionState, offset: int, why: str) -> None:
         """The broker has nothing readable at this offset: another try may help (a replica, a repair), many do not."""
-        tracked.corrupt_answers += 1
-        if tracked.corrupt_answers < CORRUPT_ANSWERS:
-            tracked.not_before_s = asyncio.get_running_loop().time() + _BACKOFF_S
+        state.corrupt_responses += 1
+        if state.corrupt_responses < CORRUPT_RESPONSES:
+            state.not_before_s = asyncio.get_running_loop().time() + _BACKOFF_S
             self._cluster.want_refresh()
             return
-        tracked.stop_at(offset, unreadable(tracked.partition, offset, None, why))
-        self._arrived()
+        state.stop_at(offset, unreadable(state.partition, offset, None, why))
+        self._changed.notify()
 
-    def _take_error(self, tracked: TrackedPartition, offset: int, code: ErrorCode) -> None:
-        tracked.preferred = (-1, 0.0)
+    def _take_error(self, state: PartitionState, offset: int, code: ErrorCode) -> None:
+        state.preferred = (-1, 0.0)
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
-            if self._config.reset_policy is not None:
-                log.warning("%s: offset %d is out of range, so auto_offset_reset decides", tracked.partition, offset)
-                tracked.is_reset_due = True
-                tracked.reset_to = self._config.reset_policy
-                self._adrift()
+            if self._config.reset_timestamp is not None:
+                log.warning("%s: offset %d is out of range, so auto_offset_reset decides", state.partition, offset)
+                state.is_reset_due = True
+                state.reset_to = self._config.reset_timestamp
+                self._partitions.position_wanted.set()
             else:
                 text = (
-                    f"offset {offset} of {tracked.partition} is out of range and auto_offset_reset is 'none':"
+                    f"offset {offset} of {state.partition} is out of range and auto_offset_reset is 'none':"
                     " seek to an offset that exists (beginning_offsets, end_offsets)"
                 )
-                tracked.error = KafkaError(code, text)
+                state.error = KafkaError(code, text)
         elif code is ErrorCode.CORRUPT_MESSAGE:
-            self._take_corrupt(tracked, offset, f"its broker answers {code.name}, {code.text}")
+            self._take_corrupt(state, offset, f"its broker answers {code.name}, {code.text}")
             return
         elif code.is_retriable:
-            tracked.not_before_s = asyncio.get_running_loop().time() + _BACKOFF_S
+            state.not_before_s = asyncio.get_running_loop().time() + _BACKOFF_S
             self._cluster.want_refresh()
             return
         else:
-            tracked.error = KafkaError(code, f"{tracked.partition}: {code.text}")
-        self._arrived()
+            state.error = KafkaError(code, f"{state.partition}: {code.text}")
+        self._changed.notify()
 
-    def _delay(self, ready: Iterable[TrackedPartition]) -> None:
+    def _delay(self, ready: Iterable[PartitionState]) -> None:
         until_s = asyncio.get_running_loop().time() + _BACKOFF_S
-        for tracked in ready:
-            tracked.not_before_s = until_s
-            tracked.preferred = (-1, 0.0)
+        for state in ready:
+            state.not_before_s = until_s
+            state.preferred = (-1, 0.0)
 
 
 async def _wait(event: asyncio.Event, until_s: float | None) -> None:

@@ -1,28 +1,26 @@
-"""What a consumer says to its group: commits, who it is in the group, and what it measures of all that.
+"""A consumer's commits: asked for by the program, automatic, and before partitions are given up.
 
-Commits leave one after another, in the order they were asked for: a late one never takes the group back behind a newer
-one, however often it is tried again.
+Commits leave one after another, in the order in which they were asked for: a late one never moves the group back behind
+a newer one, however often it is retried.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
-from kohort.client.arguments import topic_partitions
-from kohort.client.broadcast_event import BroadcastEvent
+from kohort.client.background_tasks import BackgroundTasks
 from kohort.client.cluster.cluster import Cluster
-from kohort.client.cluster.committed_offsets import OffsetAndMetadata, commit_offsets, fetch_committed
-from kohort.client.cluster.offset_messages import committable
-from kohort.client.consumer.consumer_metrics import lag_numbers, lags, measured
-from kohort.client.consumer.fetcher import FetchConfig, Fetcher
-from kohort.client.errors import RebalanceInProgress
+from kohort.client.cluster.committed_offsets import OffsetAndMetadata, committable
+from kohort.client.consumer.consumer_settings import ConsumerConfig
+from kohort.client.consumer.group_member import GroupMember
+from kohort.client.consumer.partition_state import PartitionTable
+from kohort.client.errors import CommitFailed, PartitionErrors, RebalanceInProgress
 from kohort.client.membership.member_commits import Hold
-from kohort.client.membership.membership import Membership
 from kohort.member.rebalance_metrics import RebalanceMetrics
-from kohort.model.assignment import Partitions, in_order
+from kohort.model.assignment import Partitions
 from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
 
@@ -33,180 +31,142 @@ _SYNC_PATIENCE_S = 5.0
 """How long a last commit waits for the group's leader to sync."""
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
-Lags = Mapping[TopicPartition, int]
-Committed = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], object]
+OnComplete = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], object]
 
 
-class GroupMetadata(NamedTuple):
-    """Who a consumer is in its group; generation -1 before it has joined, in the consumer protocol the member epoch."""
-
-    group_id: str
-    generation: int = -1
-    member_id: str = ""
-    group_instance_id: str | None = None
-
-
-class Committing:
-    """The side of a consumer that faces its group."""
+class OffsetCommits:
+    """The commits of one consumer. `deadline_s` bounds them all, once the consumer stops."""
 
     def __init__(
         self,
         cluster: Cluster,
-        group_id: str | None,
-        config: FetchConfig,
-        *,
-        enable_auto_commit: bool,
+        config: ConsumerConfig,
+        partitions: PartitionTable,
+        group: GroupMember,
         metrics: RebalanceMetrics,
     ) -> None:
-        self.group_id = group_id
+        self.deadline_s: float | None = None
         self._cluster = cluster
         self._config = config
-        self._is_auto_committing = enable_auto_commit and group_id is not None
-        # Half of the rebalance timeout: the listener hears of a revocation however long the commit hangs (KAFKA-13310).
-        self._last_commit_s = 150.0
-        self._commits_until_s: float | None = None
-        self._membership: Membership | None = None
-        self._lags: Lags | Callable[[], Lags] | None = None
-        self._measured = metrics
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._pulse = BroadcastEvent()
-        self._fetcher = Fetcher(cluster, config, arrived=self._pulse.notify, adrift=self._look_up)
-        self._commit_order = asyncio.Lock()
-        self._begun: dict[asyncio.Task[None], None] = {}
-        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._partitions = partitions
+        self._group = group
+        self._metrics = metrics
+        self._order = asyncio.Lock()
+        self._begun = BackgroundTasks("kohort consumer commit")
+        self._automatic = BackgroundTasks("kohort consumer auto-commit")
+        self._next_s = 0.0
+        # Half of the rebalance timeout: the listener is called however long the commit hangs (KAFKA-13310).
+        self._last_commit_s = config.max_poll_interval_ms / 2000
 
-    @property
-    def client_id(self) -> str:
-        """The name that brokers know this client by."""
-        return self._cluster.client_id
+    async def stop(self) -> None:
+        """End every commit that is under way."""
+        for tasks in (self._begun, self._automatic):
+            tasks.cancel()
+        for tasks in (self._begun, self._automatic):
+            await tasks.wait()
 
-    def assignment(self) -> Partitions:
-        """Return the partitions that this consumer reads."""
-        return in_order(self._fetcher.tracked)
+    # For the program
 
-    async def commit(self, offsets: Offsets | None = None) -> None:
-        """Commit these offsets, by default the position of every partition: all that was returned so far.
+    async def commit(self, offsets: Offsets | None) -> None:
+        """Commit these offsets, by default all positions, after what `begin` has begun."""
+        await self._commit(self._partitions.positions() if offsets is None else committable(offsets))
 
-        Raises `CommitFailed` where the group has moved on, `PartitionErrors`, RuntimeError without a group.
-        """
-        await self._commit(self._to_commit(offsets))
+    def begin(self, offsets: Offsets | None, on_complete: OnComplete | None) -> None:
+        """Begin to commit as `commit` does; `on_complete(offsets, error)` is called with the outcome."""
+        wanted = self._partitions.positions() if offsets is None else committable(offsets)
+        self._group.require_id()
+        self._begun.spawn(self._commit_soon(wanted, self._group.hold(wanted), on_complete))
 
-    def commit_async(self, offsets: Offsets | None = None, on_complete: Committed | None = None) -> None:
-        """Begin to commit as `commit` does and return at once; `on_complete(offsets, error)` hears how it went.
+    async def drained(self) -> None:
+        """Wait for what `begin` has begun so far."""
+        if begun := tuple(self._begun):
+            now_s = asyncio.get_running_loop().time()
+            await asyncio.wait(begun, timeout=None if self.deadline_s is None else max(0.0, self.deadline_s - now_s))
 
-        Without `on_complete` a failure is only logged. What was begun is finished before the consumer stops.
-        """
-        wanted = self._to_commit(offsets)
-        self._group()
-        task = self._spawn(self._commit_soon(wanted, self._hold(wanted), on_complete), "commit")
-        self._begun[task] = None
-        task.add_done_callback(self._begun.pop)
+    # Automatic commits
 
-    async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the group's committed offsets; what was never committed is left out. Raises `KafkaError`."""
-        group_id, wanted = self._group(), topic_partitions("partitions", partitions)
-        if self._membership is not None:
-            return await self._membership.committed(wanted)
-        return await fetch_committed(self._cluster, group_id, wanted)
+    def commit_if_due(self) -> None:
+        """Begin an auto-commit where the interval is over."""
+        now_s = asyncio.get_running_loop().time()
+        if self._config.is_auto_committing and now_s >= self._next_s:
+            self._next_s = now_s + self._config.auto_commit_interval_ms / 1000
+            self._automatic.spawn(self._auto_commit())
 
-    def enforce_rebalance(self, reason: str = "rebalance enforced by user") -> None:
-        """Ask for a rebalance, for a cause that only this program knows. Raises RuntimeError without a group."""
-        if self._membership is None:
-            raise RuntimeError("this consumer is in no group that could rebalance: give a group_id and subscribe")
-        self._membership.rejoin(reason)
+    def next_due_s(self, until_s: float | None) -> float | None:
+        """Return when to call `commit_if_due` again, at the latest `until_s`."""
+        if not self._config.is_auto_committing:
+            return until_s
+        return self._next_s if until_s is None else min(until_s, self._next_s)
 
-    def report_standby_lag(self, lags: Lags | Callable[[], Lags]) -> None:
-        """Say how many records each standby copy of this program's state is behind, or a function that returns it now.
+    async def before_join(self) -> None:
+        """Commit what is finished before JoinGroup: the coordinator refuses the generation once the round is formed."""
+        if not self._config.is_auto_committing:
+            return
+        # No heartbeat leaves before JoinGroup is answered: the member must be back well within its session.
+        limit_s = min(self._last_commit_s, self._config.session_timeout_ms / 3000)
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._commit(self._partitions.finished())
+        except KafkaError as error:
+            log.info("group %s: nothing was committed before JoinGroup: %s", self._group.group_id, error.text)
+        except TimeoutError:
+            log.info("group %s: the coordinator did not answer the commit before JoinGroup", self._group.group_id)
 
-        They go to a group of our broker with a join, when a copy catches up (`acceptable_recovery_lag`), and when one
-        falls behind for `lag_growth_ms`; the group may then get a new assignment. The function is called at once and
-        before each heartbeat is sent; it must not block. Raises RuntimeError without a group.
-        """
-        self._group()
-        self._lags = lags
-        if self._membership is not None:
-            self._take_lags(self._membership)
+    async def before_revocation(self, partitions: Partitions) -> None:
+        """Commit what is finished of partitions that are given up; warn of what could not be committed."""
+        if not self._config.is_auto_committing:
+            return
+        why = "its coordinator did not answer"
+        try:
+            until_s = asyncio.get_running_loop().time() + self._last_commit_s
+            async with asyncio.timeout_at(min(until_s, self.deadline_s or until_s)):
+                await self._commit_between_rounds(partitions)
+        except KafkaError as error:
+            why = error.text
+        except TimeoutError:
+            pass
+        self.warn_of_repeated(partitions, why)
 
-    def group_metadata(self) -> GroupMetadata:
-        """Return who this consumer is in its group now. Raises RuntimeError without a group."""
-        group_id = self._group()
-        if self._membership is None:
-            return GroupMetadata(group_id)
-        member = self._membership
-        return GroupMetadata(group_id, member.generation, member.member_id, member.group_instance_id)
-
-    def metrics(self) -> dict[str, float]:
-        """Return what this consumer measured, by the names of docs/metrics.md. Any thread may ask."""
-        now_ms = 0 if self._loop is None else int(self._loop.time() * 1000)
-        return self._measured.values(now_ms) | lag_numbers(self._fetcher.tracked)
-
-    def lag(self) -> dict[TopicPartition, int]:
-        """Return how many offsets each partition is behind its end, as the last fetches showed it."""
-        return lags(self._fetcher.tracked)
+    def warn_of_repeated(self, partitions: Partitions, why: str) -> None:
+        """Warn of records that were finished, were not committed, and will be read again by the next owner."""
+        counts = {
+            partition: state.uncommitted
+            for partition in sorted(partitions)
+            if (state := self._partitions.get(partition)) is not None
+            and state.uncommitted
+            and not self._cluster.view.is_gone(partition.topic)
+        }
+        if self._config.is_auto_committing and counts:
+            listed = ", ".join(f"{partition} ({count})" for partition, count in counts.items())
+            text = "group %s: %d finished records could not be committed and will be read again, of %s: %s"
+            log.warning(text, self._group.group_id, sum(counts.values()), listed, why)
 
     # The inside
 
-    def _take_lags(self, membership: Membership) -> None:
-        if self._lags is not None:
-            membership.report_lags(self._lags)
-
-    def _look_up(self) -> None:
-        raise NotImplementedError
-
-    def _spawn(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]:
-        task = asyncio.create_task(work, name=f"kohort consumer {name}")
-        self._tasks[task] = None
-        task.add_done_callback(self._tasks.pop)
-        return task
-
-    def _group(self) -> str:
-        if self.group_id is None:
-            raise RuntimeError("this consumer has no group: pass group_id to commit offsets")
-        return self.group_id
-
-    def _to_commit(self, offsets: Offsets | None) -> dict[TopicPartition, OffsetAndMetadata]:
-        if offsets is None:
-            return {
-                entry.partition: OffsetAndMetadata(entry.position, "", entry.leader_epoch)
-                for entry in self._fetcher.tracked.values()
-                if entry.position is not None and not entry.is_reset_due
-            }
-        return committable(offsets)
-
     async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        hold = self._hold(offsets)
+        hold = self._group.hold(offsets)
         try:
-            await self._commits_done()
+            await self.drained()
             await self._commit_next(offsets, hold)
         finally:
-            self._release(hold)
-
-    def _hold(self, offsets: Iterable[TopicPartition]) -> Hold | None:
-        return None if self._membership is None else self._membership.hold(offsets)
-
-    def _release(self, hold: Hold | None) -> None:
-        if hold is not None and self._membership is not None:
-            self._membership.release(hold)
+            self._group.release(hold)
 
     async def _commit_next(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], hold: Hold | None) -> None:
-        group_id = self._group()
-        async with self._commit_order:
-            with measured(self._measured, is_asked=bool(offsets)):
-                if self._membership is not None:
-                    await self._membership.commit(offsets, since=hold)
-                else:
-                    await commit_offsets(self._cluster, group_id, offsets)
+        self._group.require_id()
+        async with self._order:
+            with self._measured(is_asked=bool(offsets)):
+                await self._group.commit(offsets, hold)
             for partition, committed in offsets.items():
-                if (entry := self._fetcher.tracked.get(partition)) is not None:
-                    entry.committed = committed.offset
-                    if entry.position == committed.offset:
-                        entry.take_as_consumed()  # its user said so, in hand or not
+                if (state := self._partitions.get(partition)) is not None:
+                    state.committed = committed.offset
+                    if state.position == committed.offset:
+                        state.mark_consumed()  # the program committed it, finished by a later poll or not
 
     async def _commit_soon(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         hold: Hold | None,
-        on_complete: Committed | None,
+        on_complete: OnComplete | None,
     ) -> None:
         failure: KafkaError | None = None
         try:
@@ -214,87 +174,49 @@ class Committing:
         except KafkaError as error:
             failure = error
         finally:
-            self._release(hold)
+            self._group.release(hold)
         if on_complete is not None:
             try:
                 on_complete(offsets, failure)
             except Exception:
-                log.exception("the user's function for a commit that is over failed")
+                log.exception("on_complete of commit_async raised")
         elif failure is not None:
             log.warning("a commit failed: %s", failure.text)
 
-    async def _commits_done(self, until_s: float | None = None) -> None:
-        """Wait for what `commit_async` has begun so far."""
-        if self._begun:
-            left_s = None if until_s is None else max(0.0, until_s - asyncio.get_running_loop().time())
-            await asyncio.wait(tuple(self._begun), timeout=left_s)
-
-    def _finished(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        entries = (self._fetcher.tracked.get(partition) for partition in partitions)
-        return {
-            entry.partition: OffsetAndMetadata(entry.consumed, "", entry.consumed_epoch)
-            for entry in entries
-            if entry is not None and entry.consumed is not None and entry.consumed != entry.committed
-        }
-
     async def _auto_commit(self) -> None:
-        if self._membership is not None and not self._membership.generation >= 0:
+        if not self._group.has_joined:
             return
         try:
-            await self._commit(self._finished(self._fetcher.tracked))
+            await self._commit(self._partitions.finished())
         except KafkaError as error:
             log.warning("auto-commit: %s", error.text)
 
-    async def _commit_before_join(self) -> None:
-        """Commit what is finished before JoinGroup: the coordinator refuses the generation once the round is formed."""
-        if not self._is_auto_committing or self._membership is None:
-            return
-        # No heartbeat leaves before JoinGroup is answered: the member must be back well within its session.
-        limit_s = min(self._last_commit_s, self._membership.config.session_timeout_ms / 3000)
-        try:
-            async with asyncio.timeout(limit_s):
-                await self._commit(self._finished(self._fetcher.tracked))
-        except KafkaError as error:
-            log.info("group %s: nothing was committed before JoinGroup: %s", self.group_id, error.text)
-        except TimeoutError:
-            log.info("group %s: the coordinator did not answer the commit before JoinGroup", self.group_id)
-
-    async def _commit_before_revocation(self, partitions: Partitions) -> None:
-        if not self._is_auto_committing:
-            return
-        why = "its coordinator did not answer"
-        try:
-            until_s = asyncio.get_running_loop().time() + self._last_commit_s
-            async with asyncio.timeout_at(min(until_s, self._commits_until_s or until_s)):
-                await self._commit_between_rounds(partitions)
-        except KafkaError as error:
-            why = error.text
-        except TimeoutError:
-            pass
-        self._warn_of_repeated(partitions, why)
-
     async def _commit_between_rounds(self, partitions: Partitions) -> None:
-        """Commit what is finished, again while the group's leader has not synced: until then no commit is taken."""
+        """Commit what is finished; retry while the group's leader has not synced: until then no commit is taken."""
         waits = self._cluster.waits(_SYNC_WAIT_MS)
         until_s = asyncio.get_running_loop().time() + _SYNC_PATIENCE_S
         while True:
             try:
-                return await self._commit(self._finished(partitions))
+                return await self._commit(self._partitions.finished(partitions))
             except RebalanceInProgress:
                 if asyncio.get_running_loop().time() >= until_s:
                     raise
             await asyncio.sleep(waits.next_s())
 
-    def _warn_of_repeated(self, partitions: Partitions, why: str) -> None:
-        """Warn of records that were finished, were not committed, and will be read again by the next owner."""
-        counts = {
-            partition: entry.uncommitted
-            for partition in sorted(partitions)
-            if (entry := self._fetcher.tracked.get(partition)) is not None
-            and entry.uncommitted
-            and not self._cluster.view.is_gone(partition.topic)
-        }
-        if self._is_auto_committing and counts:
-            listed = ", ".join(f"{partition} ({count})" for partition, count in counts.items())
-            text = "group %s: %d finished records could not be committed and will be read again, of %s: %s"
-            log.warning(text, self.group_id, sum(counts.values()), listed, why)
+    @contextmanager
+    def _measured(self, *, is_asked: bool) -> Iterator[None]:
+        """Measure the commit inside, where it has offsets and the group answers, be it with a refusal."""
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        is_answered = is_asked
+        try:
+            yield
+        except (CommitFailed, PartitionErrors):
+            raise
+        except BaseException:
+            is_answered = False
+            raise
+        finally:
+            if is_answered:
+                now_s = loop.time()
+                self._metrics.commit_answered(round((now_s - began_s) * 1000), int(now_s * 1000))

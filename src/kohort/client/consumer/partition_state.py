@@ -1,21 +1,25 @@
-"""One partition as a consumer follows it: where it reads, what is fetched ahead, and what stands in the way.
+"""What a consumer knows of each partition that it reads: position, fetched records, and errors.
 
-`position` is the next offset to hand to the user, `fetch_offset` the next one to ask the broker for. What is between
-them lies in `ahead`. An answer counts only if the partition was not moved since it was asked (`moves`).
+`position` is the next offset that `poll` returns, `fetch_offset` the next one to fetch. The records between them lie in
+`buffered`. A response counts only if the partition was not moved since it was requested (`moves`).
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from kohort.client.cluster.committed_offsets import OffsetAndMetadata
 from kohort.client.consumer.batch import Batch
+from kohort.model.assignment import Partitions, in_order
 from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
 
 
 @dataclass(slots=True, eq=False)
-class TrackedPartition:
+class PartitionState:
     """The mutable state of one assigned partition. `position` and `fetch_offset` are None until known."""
 
     partition: TopicPartition
@@ -36,9 +40,19 @@ class TrackedPartition:
     preferred: tuple[int, float] = (-1, 0.0)
     error: KafkaError | None = None
     unreadable: KafkaError | None = None
-    corrupt_answers: int = 0
-    ahead: deque[Batch] = field(default_factory=deque)
-    ahead_bytes: int = 0
+    corrupt_responses: int = 0
+    buffered: deque[Batch] = field(default_factory=deque)
+    buffered_bytes: int = 0
+
+    @property
+    def needs_position(self) -> bool:
+        """Whether the position is unknown or due to be reset."""
+        return self.position is None or self.is_reset_due
+
+    @property
+    def is_served(self) -> bool:
+        """Whether `poll` may return records of it: it is neither paused nor being revoked."""
+        return not self.is_paused and not self.is_leaving
 
     def move(self, offset: int | None) -> None:
         """Read on at `offset`, whatever came before; None looks the position up again."""
@@ -46,51 +60,64 @@ class TrackedPartition:
         self.position = self.fetch_offset = offset
         self.consumed = self.started = offset
         self.consumed_epoch = self.leader_epoch = -1
-        self.ahead.clear()
-        self.ahead_bytes = 0
+        self.buffered.clear()
+        self.buffered_bytes = 0
         self.is_reset_due = False
         self.reset_to = None
         self.error = self.unreadable = None
-        self.corrupt_answers = 0
+        self.corrupt_responses = 0
+
+    def reset(self, timestamp: int) -> None:
+        """Read on at the offset for a timestamp of ListOffsets, once it is looked up."""
+        self.move(None)
+        self.is_reset_due = True
+        self.reset_to = timestamp
 
     def fetched(self, batch: Batch) -> None:
-        """Keep what was fetched until the user asks for it."""
-        self.corrupt_answers = 0
+        """Keep what was fetched until the user polls for it."""
+        self.corrupt_responses = 0
         self.fetch_offset = batch.next_offset
         self.high_watermark = batch.high_watermark
-        self.ahead.append(batch)
-        self.ahead_bytes += batch.size
+        self.buffered.append(batch)
+        self.buffered_bytes += batch.size
 
     def stop_at(self, offset: int, error: KafkaError) -> None:
         """Keep what was fetched before `offset` and nothing behind it; there `poll` raises `error`, until `move`."""
         self.fetch_offset = offset
         self.unreadable = error
 
-    @property
-    def is_at_unreadable(self) -> bool:
-        """Whether the next record cannot be read."""
-        return self.unreadable is not None and not self.ahead
+    def take_error(self) -> KafkaError | None:
+        """Return the error to be raised, once."""
+        error, self.error = self.error, None
+        return error
 
-    def hand_out(self, count: int | None) -> Batch | None:
+    def take_batch(self, count: int | None) -> Batch | None:
         """Return the next batch, of at most `count` records, or None; its end is the new position."""
-        while self.ahead:
-            batch = self.ahead.popleft()
-            self.ahead_bytes -= batch.size
+        while self.buffered:
+            batch = self.buffered.popleft()
+            self.buffered_bytes -= batch.size
             batch, error = batch.readable()
             if error is not None:
-                self.ahead.clear()
-                self.ahead_bytes = 0
+                self.buffered.clear()
+                self.buffered_bytes = 0
                 self.stop_at(batch.next_offset, error)
             if count is not None and len(batch) > count:
                 batch, rest = batch.split(count)
-                self.ahead.appendleft(rest)
-                self.ahead_bytes += rest.size
+                self.buffered.appendleft(rest)
+                self.buffered_bytes += rest.size
             self.position = batch.next_offset
             if batch.leader_epoch >= 0:
                 self.leader_epoch = batch.leader_epoch
             if len(batch):
                 return batch
         return None
+
+    @property
+    def lag(self) -> int | None:
+        """How many offsets it is behind its end, as the last fetch showed it; None where that is unknown."""
+        if self.high_watermark is None or self.position is None:
+            return None
+        return max(0, self.high_watermark - self.position)
 
     @property
     def uncommitted(self) -> int:
@@ -100,7 +127,96 @@ class TrackedPartition:
         is_since = self.committed is not None and self.started <= self.committed <= self.consumed
         return self.consumed - (self.committed if is_since and self.committed is not None else self.started)
 
-    def take_as_consumed(self) -> None:
-        """The user is done with what was handed out."""
+    def mark_consumed(self) -> None:
+        """Count the records that `poll` returned as finished."""
         self.consumed = self.position
         self.consumed_epoch = self.leader_epoch
+
+
+class PartitionTable:
+    """The partitions that a consumer reads; iterating yields their states, in the order in which they are served next.
+
+    Every part of a consumer shares this table. `position_wanted` is set where a partition may need a position.
+    """
+
+    def __init__(self) -> None:
+        self._states: dict[TopicPartition, PartitionState] = {}
+        self.position_wanted = asyncio.Event()
+
+    def __iter__(self) -> Iterator[PartitionState]:
+        return iter(self._states.values())
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def __getitem__(self, partition: TopicPartition) -> PartitionState:
+        state = self._states.get(partition)
+        if state is None:
+            raise KeyError(f"{partition} is not assigned to this consumer")
+        return state
+
+    def get(self, partition: TopicPartition) -> PartitionState | None:
+        """Return the state of a partition, or None where it is not assigned."""
+        return self._states.get(partition)
+
+    @property
+    def partitions(self) -> Partitions:
+        """The partitions, in order."""
+        return in_order(self._states)
+
+    def add(self, partitions: Iterable[TopicPartition]) -> None:
+        """Begin to read these partitions anew; set `position_wanted` when their positions may be looked up."""
+        for partition in sorted(partitions):
+            self._states[partition] = PartitionState(partition)
+
+    def remove(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions no longer."""
+        for partition in partitions:
+            self._states.pop(partition, None)
+
+    def keep(self, partitions: Collection[TopicPartition]) -> None:
+        """Read these partitions and no others; those that are read already go on where they are."""
+        self.remove([each for each in self._states if each not in partitions])
+        if new := [each for each in partitions if each not in self._states]:
+            self.add(new)
+            self.position_wanted.set()
+
+    def clear(self) -> None:
+        """Read no partition."""
+        self._states.clear()
+
+    def serve_last(self, state: PartitionState) -> None:
+        """Move a partition to the end of the order."""
+        self._states[state.partition] = self._states.pop(state.partition)
+
+    def stop_serving(self, partitions: Iterable[TopicPartition]) -> None:
+        """Return no more records of these partitions: they are about to be revoked."""
+        for partition in partitions:
+            if (state := self._states.get(partition)) is not None:
+                state.is_leaving = True
+
+    def mark_consumed(self) -> None:
+        """Count all records that `poll` returned as finished."""
+        for state in self._states.values():
+            state.mark_consumed()
+
+    def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return what `commit` commits by default: the position of every partition that has one."""
+        return {
+            state.partition: OffsetAndMetadata(state.position, "", state.leader_epoch)
+            for state in self
+            if state.position is not None and not state.is_reset_due
+        }
+
+    def finished(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return what auto-commit commits of these partitions, of all by default: finished and not committed yet."""
+        states = self if partitions is None else map(self._states.get, partitions)
+        return {
+            state.partition: OffsetAndMetadata(state.consumed, "", state.consumed_epoch)
+            for state in states
+            if state is not None and state.consumed is not None and state.consumed != state.committed
+        }
+
+    def lags(self) -> dict[TopicPartition, int]:
+        """Return the lag of each partition where it is known. Any thread may call it."""
+        return {state.partition: lag for state in list(self) if (lag := state.lag) is not None}

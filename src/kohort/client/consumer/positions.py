@@ -1,74 +1,54 @@
-"""Where a consumer begins to read a partition: the group's committed offset, else what `auto_offset_reset` says.
+"""Where a consumer begins to read a partition: at the group's committed offset, else by `auto_offset_reset`.
 
-One background task looks positions up, all that are missing at once, and tries again what may pass.
+One background task looks up all missing positions at once, and retries what may pass.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable
 
+from kohort.client.broadcast_event import BroadcastEvent
 from kohort.client.cluster.cluster import Cluster
-from kohort.client.cluster.committed_offsets import OffsetAndMetadata
-from kohort.client.cluster.list_offsets import EARLIEST, LATEST, list_offsets
+from kohort.client.cluster.list_offsets import list_offsets
 from kohort.client.cluster.retry import is_worth_a_retry
-from kohort.client.consumer.partition_state import TrackedPartition
+from kohort.client.consumer.consumer_settings import ConsumerConfig
+from kohort.client.consumer.fetcher import Fetcher
+from kohort.client.consumer.group_member import GroupMember
+from kohort.client.consumer.partition_state import PartitionState, PartitionTable
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 
 log = logging.getLogger(__name__)
 
-Committed = Callable[[Iterable[TopicPartition]], Awaitable[dict[TopicPartition, OffsetAndMetadata]]]
-
-_POLICIES = {"earliest": EARLIEST, "latest": LATEST, "none": None}
-
-
-def reset_policy(name: str) -> int | None:
-    """Return the timestamp that `auto_offset_reset` stands for, None for "none". Raises ValueError."""
-    try:
-        return _POLICIES[name]
-    except KeyError:
-        raise ValueError(f"auto_offset_reset={name!r} is not 'earliest', 'latest' or 'none'") from None
-
 
 class Positions:
-    """Gives a position to every partition in `tracked` that has none.
-
-    `found` is called when some got theirs, `moved` for each: the partition, the offset, and why that one.
-    """
+    """Gives every partition of the table a position; then wakes the fetcher, and notifies `changed`."""
 
     def __init__(
         self,
         cluster: Cluster,
-        tracked: Callable[[], Collection[TrackedPartition]],
-        committed: Committed | None,
-        *,
-        policy: int | None,
-        isolation: int,
-        found: Callable[[], None],
-        moved: Callable[[TopicPartition, int, str], None] = lambda *_: None,
+        config: ConsumerConfig,
+        partitions: PartitionTable,
+        group: GroupMember,
+        fetcher: Fetcher,
+        changed: BroadcastEvent,
     ) -> None:
         self._cluster = cluster
-        self._tracked = tracked
-        self._committed = committed
-        self._policy = policy
-        self._isolation = isolation
-        self._found = found
-        self._moved = moved
-        self._wanted = asyncio.Event()
-
-    def wake(self) -> None:
-        """Look for partitions without a position."""
-        self._wanted.set()
+        self._config = config
+        self._partitions = partitions
+        self._group = group
+        self._fetcher = fetcher
+        self._changed = changed
 
     async def run(self) -> None:
         """Look positions up until cancelled."""
         waits = self._cluster.waits()
+        wanted = self._partitions.position_wanted
         while True:
-            await self._wanted.wait()
-            self._wanted.clear()
-            missing = [entry for entry in self._tracked() if _is_missing(entry) and entry.error is None]
+            await wanted.wait()
+            wanted.clear()
+            missing = [state for state in self._partitions if state.needs_position and state.error is None]
             if not missing:
                 continue
             try:
@@ -77,48 +57,51 @@ class Positions:
             except KafkaError as error:
                 if is_worth_a_retry(error):
                     log.info("positions are looked up again: %s", error)
-                    self._wanted.set()
+                    wanted.set()
                     await asyncio.sleep(waits.next_s())
                 else:
-                    for entry in missing:
-                        entry.error = entry.error or error
-            self._found()
+                    for state in missing:
+                        state.error = state.error or error
+            self._fetcher.wake()
+            self._changed.notify()
 
-    async def _look_up(self, missing: list[TrackedPartition]) -> None:
-        """Try the committed offsets, then the beginning or end, of partitions that nobody moved meanwhile."""
-        asked = {entry.partition: (entry, entry.moves) for entry in missing}
-        fresh = [entry.partition for entry in missing if not entry.is_reset_due]
-        committed = await self._committed(fresh) if self._committed is not None and fresh else {}
+    def seek(self, state: PartitionState, offset: int) -> None:
+        """Read a partition on at this offset."""
+        self._move(state, offset, "seek")
+        self._fetcher.wake()
+
+    async def _look_up(self, missing: list[PartitionState]) -> None:
+        """Try the committed offsets, then the reset policy, for partitions that are not moved meanwhile."""
+        moves = {state.partition: state.moves for state in missing}
+        fresh = [state.partition for state in missing if not state.is_reset_due]
+        committed = await self._group.committed(fresh) if self._group.group_id is not None and fresh else {}
         to_list: dict[TopicPartition, int] = {}
-        for partition, (entry, moves) in asked.items():
-            if entry.moves != moves:
+        for state in missing:
+            partition = state.partition
+            if state.moves != moves[partition]:
                 continue
             if (offset := committed.get(partition)) is not None:
-                entry.move(offset.offset)
-                self._moved(partition, offset.offset, "committed")
-                entry.leader_epoch = entry.consumed_epoch = offset.leader_epoch
-                entry.committed = offset.offset
-                asked[partition] = (entry, entry.moves)
+                self._move(state, offset.offset, "committed")
+                state.leader_epoch = state.consumed_epoch = offset.leader_epoch
+                state.committed = offset.offset
                 continue
-            timestamp = entry.reset_to if entry.is_reset_due else self._policy
+            timestamp = state.reset_to if state.is_reset_due else self._config.reset_timestamp
             if timestamp is None:
                 text = (
                     f"{partition} has no committed offset and auto_offset_reset is 'none': commit one, seek, or set"
                     " auto_offset_reset to 'earliest' or 'latest'"
                 )
-                entry.error = KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, text)
+                state.error = KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, text)
             else:
                 to_list[partition] = timestamp
         if not to_list:
             return
-        ends = await list_offsets(self._cluster, to_list, isolation=self._isolation)
-        for partition in to_list:
-            entry, moves = asked[partition]
-            end = ends.get(partition)
-            if entry.moves == moves and end is not None:
-                entry.move(end.offset)
-                self._moved(partition, end.offset, "reset")
+        ends = await list_offsets(self._cluster, to_list, isolation=self._config.isolation)
+        for state in missing:
+            end = ends.get(state.partition)
+            if state.moves == moves[state.partition] and end is not None:
+                self._move(state, end.offset, "reset")
 
-
-def _is_missing(entry: TrackedPartition) -> bool:
-    return entry.position is None or entry.is_reset_due
+    def _move(self, state: PartitionState, offset: int, why: str) -> None:
+        state.move(offset)
+        self._group.note_position(state.partition, offset, why)

@@ -16,7 +16,7 @@ from kohort.client.cluster.bootstrap_addresses import parse_addresses
 from kohort.client.cluster.list_offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from kohort.client.cluster.metadata import Broker, ClusterView, read_view
 from kohort.client.cluster.retry import Waits, is_worth_a_retry
-from kohort.client.consumer.batch import CORRUPT_ANSWERS, unreadable, visible_batches
+from kohort.client.consumer.batch import CORRUPT_RESPONSES, unreadable, visible_batches
 from kohort.client.errors import BrokerUnreachable, UnknownPartition, UnknownTopic
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import NO_TOPIC_ID, TopicPartition, topic_id_text
@@ -235,7 +235,7 @@ class _Reader:
         """Before another try: drop what may be stale, and wait. Raises the error where that is pointless."""
         self._corrupt_answers += error.code is ErrorCode.CORRUPT_MESSAGE
         is_final = not is_worth_a_retry(error) or isinstance(error, _MadeAnew | UnknownTopic | UnknownPartition)
-        is_final = is_final or self._corrupt_answers >= CORRUPT_ANSWERS
+        is_final = is_final or self._corrupt_answers >= CORRUPT_RESPONSES
         wait_s = self._waits.next_s()
         if is_final or time.monotonic() + wait_s > self._deadline_s:
             raise error

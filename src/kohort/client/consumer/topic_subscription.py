@@ -27,7 +27,7 @@ Topic = str | re.Pattern[str] | SubscriptionPattern
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TopicSubscription:
     """Names and expressions; `internal` lets expressions match the topics that brokers keep for themselves.
 
     `for_broker` are expressions that the broker resolves where it can; elsewhere the client does, as far as Python
@@ -38,6 +38,31 @@ class Wanted:
     patterns: tuple[re.Pattern[str], ...] = ()
     internal: bool = False
     for_broker: tuple[SubscriptionPattern, ...] = ()
+
+    @classmethod
+    def of(cls, topics: Topic | Iterable[Topic], *, internal: bool = False) -> TopicSubscription:
+        """Return what is meant by a topic, an expression, or several of either. Raises ValueError, TypeError."""
+        if not isinstance(topics, Iterable | re.Pattern | SubscriptionPattern) or isinstance(topics, bytes):
+            raise of_type("topics", topics, "a topic, or a list of them")
+        each = [topics] if isinstance(topics, str | re.Pattern | SubscriptionPattern) else list(topics)
+        names: list[str] = []
+        patterns: list[re.Pattern[str]] = []
+        for_broker: list[SubscriptionPattern] = []
+        for topic in each:
+            if isinstance(topic, re.Pattern):
+                patterns.append(topic)
+            elif isinstance(topic, SubscriptionPattern):
+                check_text("a SubscriptionPattern", topic.pattern)
+                for_broker.append(topic)
+            elif not isinstance(topic, str):
+                hint = ": settings are keywords, Consumer('topic', **settings)" if isinstance(topic, Mapping) else ""
+                raise TypeError(f"a topic is a str or a compiled expression, not {type(topic).__name__}{hint}")
+            elif topic.startswith("^"):
+                patterns.append(_compiled(topic))
+            else:
+                check_topic(topic)
+                names.append(topic)
+        return cls(tuple(dict.fromkeys(names)), tuple(patterns), internal, tuple(for_broker))
 
     def __bool__(self) -> bool:
         return bool(self.names or self.patterns or self.for_broker)
@@ -81,31 +106,6 @@ class Wanted:
     def _for_broker_here(self) -> tuple[re.Pattern[str], ...]:
         readable = (_readable(each.pattern) for each in self.for_broker)
         return tuple(pattern for pattern in readable if pattern is not None)
-
-
-def wanted(topics: Topic | Iterable[Topic], *, internal: bool = False) -> Wanted:
-    """Return what is meant by a topic, an expression, or several of either. Raises ValueError, TypeError."""
-    if not isinstance(topics, Iterable | re.Pattern | SubscriptionPattern) or isinstance(topics, bytes):
-        raise of_type("topics", topics, "a topic, or a list of them")
-    each = [topics] if isinstance(topics, str | re.Pattern | SubscriptionPattern) else list(topics)
-    names: list[str] = []
-    patterns: list[re.Pattern[str]] = []
-    for_broker: list[SubscriptionPattern] = []
-    for topic in each:
-        if isinstance(topic, re.Pattern):
-            patterns.append(topic)
-        elif isinstance(topic, SubscriptionPattern):
-            check_text("a SubscriptionPattern", topic.pattern)
-            for_broker.append(topic)
-        elif not isinstance(topic, str):
-            hint = ": settings are keywords, Consumer('topic', **settings)" if isinstance(topic, Mapping) else ""
-            raise TypeError(f"a topic is a str or a compiled expression, not {type(topic).__name__}{hint}")
-        elif topic.startswith("^"):
-            patterns.append(_compiled(topic))
-        else:
-            check_topic(topic)
-            names.append(topic)
-    return Wanted(tuple(dict.fromkeys(names)), tuple(patterns), internal, tuple(for_broker))
 
 
 def _readable(text: str) -> re.Pattern[str] | None:

@@ -11,8 +11,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 
 from kohort.client.cluster.cluster import Cluster
-from kohort.client.cluster.committed_offsets import commit_offsets, fetch_committed
-from kohort.client.cluster.offset_messages import REFUSALS, OffsetAndMetadata
+from kohort.client.cluster.committed_offsets import REFUSALS, OffsetAndMetadata, commit_offsets, fetch_committed
 from kohort.client.errors import CommitFailed, PartitionErrors
 from kohort.client.membership.protocol_driver import ActiveDriver, ProtocolDriver
 from kohort.client.observer import Answer

@@ -37,7 +37,7 @@ def partition_for_key(key: bytes, partitions: int) -> int:
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
-class Sticky:
+class StickyPartitioner:
     """Where records without a key go, topic by topic. `random` returns numbers in [0, 1)."""
 
     def __init__(self, batch_bytes: int, random: Callable[[], float]) -> None:

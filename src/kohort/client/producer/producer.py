@@ -10,35 +10,49 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, Unpack
+from typing import Any, Unpack
 
 from kohort.client.arguments import check_text, check_topic, of_type, whole_number
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.metadata import TopicView
 from kohort.client.errors import ClientStopped, UnknownPartition
 from kohort.client.producer.accumulator import Delivery, RecordMetadata, record_size
-from kohort.client.producer.partitioner import Sticky, partition_for_key
-from kohort.client.producer.sender import Sender, SenderConfig
-from kohort.client.settings import SecuritySettings, understood
+from kohort.client.producer.partitioner import StickyPartitioner
+from kohort.client.producer.producer_config import Acks, CompressionType, ProducerConfig
+from kohort.client.producer.sender import Sender
+from kohort.client.settings import SecuritySettings, config_of, understood
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
-from kohort.net.environment import random as random_number
 from kohort.net.environment import wall_clock
 from kohort.net.sasl import Sasl
-from kohort.wire.compression import Compression, compress
+from kohort.wire.compression import Compression
 from kohort.wire.record_batches import Record
 
 Headers = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None]
 
-Acks = Literal["all", "-1", "1", "0", -1, 1, 0]
-CompressionType = Literal["none", "gzip", "snappy", "lz4", "zstd"]
-
-_ACKS = {"all": -1, -1: -1, "-1": -1, 0: 0, "0": 0, 1: 1, "1": 1}
-
 
 class ProducerSettings(SecuritySettings, total=False):
-    """Settings of security, and old names."""
+    """The keyword arguments of `Producer`; `ProducerConfig` has their defaults and explains them."""
 
+    client_id: str
+    acks: Acks
+    enable_idempotence: bool | None
+    linger_ms: float
+    batch_size: int
+    compression_type: CompressionType | Compression | None
+    max_request_size: int
+    buffer_memory: int
+    max_block_ms: int
+    delivery_timeout_ms: int
+    request_timeout_ms: int
+    max_in_flight_requests_per_connection: int
+    partitioner: Callable[[bytes, int], int]
+    allow_auto_create_topics: bool
+    tls: ssl.SSLContext | None
+    sasl: Sasl | None
+    key_serializer: Callable[[Any], bytes | None] | None
+    value_serializer: Callable[[Any], bytes | None] | None
+    random: Callable[[], float]
     compression: CompressionType | Compression | None
     max_in_flight: int
 
@@ -46,81 +60,26 @@ class ProducerSettings(SecuritySettings, total=False):
 class Producer:
     """Writes records to topics of one cluster.
 
-    Times are milliseconds, sizes bytes. `acks` is "all", 1 or 0. `enable_idempotence` is on by default where acks is
-    "all", and needs that. `compression_type` is "gzip", "snappy", "lz4", "zstd" or None. `buffer_memory` bounds what
-    waits to be written: beyond it `send` waits, at most `max_block_ms`. `partitioner(key, partitions)` replaces Java's
-    choice for records with a key. `key_serializer` and `value_serializer` make bytes of what `send` is given, except of
-    None, which stays a null. `more` are `security_protocol`, `sasl_…` and `ssl_…` with Kafka's names. Raises
-    TypeError for a setting that does not exist, ValueError for settings that do not go together, and
-    CompressionUnavailable.
+    Settings have Kafka's names, meanings and defaults: `ProducerConfig` lists them, `security_protocol`, `sasl_…` and
+    `ssl_…` come with them. Raises TypeError for a setting that does not exist, ValueError for settings that do not go
+    together, and CompressionUnavailable.
     """
 
-    @understood(ProducerSettings)
-    def __init__(
-        self,
-        bootstrap_servers: str | Sequence[str],
-        *,
-        client_id: str = "kohort",
-        acks: Acks = "all",
-        enable_idempotence: bool | None = None,
-        linger_ms: float = 5,
-        batch_size: int = 65_536,
-        compression_type: CompressionType | Compression | None = None,
-        max_request_size: int = 1_048_576,
-        buffer_memory: int = 33_554_432,
-        max_block_ms: int = 60_000,
-        delivery_timeout_ms: int = 120_000,
-        request_timeout_ms: int = 30_000,
-        max_in_flight_requests_per_connection: int = 5,
-        partitioner: Callable[[bytes, int], int] = partition_for_key,
-        allow_auto_create_topics: bool = True,
-        tls: ssl.SSLContext | None = None,
-        sasl: Sasl | None = None,
-        key_serializer: Callable[[Any], bytes | None] | None = None,
-        value_serializer: Callable[[Any], bytes | None] | None = None,
-        random: Callable[[], float] = random_number,
-        **more: Unpack[ProducerSettings],
-    ) -> None:
-        del more  # They have become `tls` and `sasl`.
-        if acks not in _ACKS:
-            raise ValueError(f"acks={acks!r} is not 'all', 1 or 0")
-        is_idempotent = _ACKS[acks] == -1 if enable_idempotence is None else enable_idempotence
-        if is_idempotent and _ACKS[acks] != -1:
-            raise ValueError(f"enable_idempotence needs acks='all', not {acks!r}: drop one of the two")
-        if is_idempotent and max_in_flight_requests_per_connection > 5:
-            raise ValueError("enable_idempotence allows max_in_flight_requests_per_connection of 1 to 5")
-        if delivery_timeout_ms < linger_ms + request_timeout_ms:
-            raise ValueError("delivery_timeout_ms must be at least linger_ms + request_timeout_ms")
-        codec = _compression(compression_type)
-        compress(codec, b"")
+    @understood(ProducerConfig)
+    def __init__(self, bootstrap_servers: str | Sequence[str], **settings: Unpack[ProducerSettings]) -> None:
+        self._config = config = config_of(ProducerConfig, settings, bootstrap_servers=bootstrap_servers)
         self._cluster = Cluster(
-            bootstrap_servers,
-            client_id=client_id,
-            request_timeout_ms=request_timeout_ms,
-            allow_auto_create_topics=allow_auto_create_topics,
-            tls=tls,
-            sasl=sasl,
-            random=random,
+            config.bootstrap_servers,
+            client_id=config.client_id,
+            request_timeout_ms=config.request_timeout_ms,
+            allow_auto_create_topics=config.allow_auto_create_topics,
+            tls=config.tls,
+            sasl=config.sasl,
+            random=config.random,
         )
-        self._config = SenderConfig(
-            acks=_ACKS[acks],
-            is_idempotent=is_idempotent,
-            linger_s=linger_ms / 1000,
-            batch_bytes=batch_size,
-            max_request_bytes=max_request_size,
-            compression=codec,
-            delivery_timeout_s=delivery_timeout_ms / 1000,
-            request_timeout_ms=request_timeout_ms,
-            max_in_flight=max_in_flight_requests_per_connection,
-        )
-        self._max_block_s = max_block_ms / 1000
-        self._room = buffer_memory
-        self._buffer_memory = buffer_memory
+        self._free_bytes = config.buffer_memory
         self._blocked: deque[asyncio.Future[None]] = deque()
-        self._partitioner = partitioner
-        self._key_serializer = key_serializer
-        self._value_serializer = value_serializer
-        self._sticky = Sticky(batch_size, random)
+        self._sticky = StickyPartitioner(config.batch_size, config.random)
         self._sender: Sender | None = None
         self._task: asyncio.Task[None] | None = None
         self._wall_ms = wall_clock()
@@ -146,7 +105,7 @@ class Producer:
 
         Each record that was not written by then fails with `ClientStopped`, and so does a `send` that still waits.
         """
-        limit_s = self._config.delivery_timeout_s
+        limit_s = self._config.delivery_timeout_ms / 1000
         if timeout_ms is not None:
             limit_s = whole_number("timeout_ms", timeout_ms, 0) / 1000
         if self._sender is None or self._task is None:
@@ -197,22 +156,22 @@ class Producer:
         record = Record(
             0,
             timestamp_ms,
-            _serialized("key", key, self._key_serializer),
-            _serialized("value", value, self._value_serializer),
+            _serialized("key", key, self._config.key_serializer),
+            _serialized("value", value, self._config.value_serializer),
             _checked(headers) if headers else (),
         )
         size = record_size(record)
-        if size > self._config.max_request_bytes:
-            text = f"a record of {size} bytes is larger than max_request_size={self._config.max_request_bytes}"
+        if size > self._config.max_request_size:
+            text = f"a record of {size} bytes is larger than max_request_size={self._config.max_request_size}"
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
         view = self._cluster.view.topics.get(topic)
         if view is None or not view.partitions:
             view = await self._cluster.topic(topic)
         chosen = self._choose(view, record.key, partition, size)
-        if size > self._room:
+        if size > self._free_bytes:
             await self._wait_for_room(sender, size)
         batch, is_next = sender.append(chosen, record, size)
-        self._room -= size
+        self._free_bytes -= size
         delivery = Delivery(batch, len(batch.records) - 1, timestamp_ms)
         if is_next:
             # A batch just became full. A caller that sends in a tight loop must let the sender run.
@@ -231,16 +190,17 @@ class Producer:
                 raise UnknownPartition(chosen, len(view.partitions))
             return chosen
         if key is not None:
-            return TopicPartition(view.name, self._partitioner(key, len(view.partitions)))
+            return TopicPartition(view.name, self._config.partitioner(key, len(view.partitions)))
         return TopicPartition(view.name, self._sticky.choose(view.name, view.partitions, size))
 
     async def _wait_for_room(self, sender: Sender, size: int) -> None:
-        if size > self._buffer_memory:
-            text = f"a record of {size} bytes does not fit into buffer_memory={self._buffer_memory}"
+        if size > self._config.buffer_memory:
+            text = f"a record of {size} bytes does not fit into buffer_memory={self._config.buffer_memory}"
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
         loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + self._max_block_s
-        while size > self._room and self._sender is sender:
+        max_block_ms = self._config.max_block_ms
+        deadline_s = loop.time() + max_block_ms / 1000
+        while size > self._free_bytes and self._sender is sender:
             waiter: asyncio.Future[None] = loop.create_future()
             self._blocked.append(waiter)
             try:
@@ -248,13 +208,13 @@ class Producer:
                     await waiter
             except TimeoutError:
                 text = (
-                    f"buffer_memory={self._buffer_memory} stayed full for {self._max_block_s:g} s (max_block_ms):"
+                    f"buffer_memory={self._config.buffer_memory} stayed full for max_block_ms={max_block_ms}:"
                     " the brokers cannot be reached, or take less than is sent"
                 )
                 raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from None
 
     def _release(self, size: int) -> None:
-        self._room += size
+        self._free_bytes += size
         while self._blocked:
             waiter = self._blocked.popleft()
             if not waiter.done():
@@ -288,17 +248,6 @@ def _checked(headers: Headers) -> tuple[tuple[str, bytes | None], ...]:
         if value is not None and not isinstance(value, bytes):
             raise TypeError(f"the value of header {name!r} is bytes or None, not {type(value).__name__}")
     return pairs
-
-
-def _compression(name: str | Compression | None) -> Compression:
-    if name is None:
-        return Compression.NONE
-    if isinstance(name, Compression):
-        return name
-    known = {codec.name.lower(): codec for codec in Compression}
-    if name not in known:
-        raise ValueError(f"compression_type={name!r} is not one of {', '.join(known)}")
-    return known[name]
 
 
 __all__ = ["Delivery", "Producer", "RecordMetadata"]

@@ -10,17 +10,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from math import inf
 
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.metadata import Broker
 from kohort.client.cluster.retry import Waits, is_worth_a_retry
 from kohort.client.producer.accumulator import NOBODY, OutgoingBatch, OutgoingPartition, ProducerId
+from kohort.client.producer.producer_config import ProducerConfig
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import NO_TOPIC_ID, TopicPartition
 from kohort.net.connection import Connection
-from kohort.wire.compression import Compression
 from kohort.wire.messages import InitProducerIdRequest, ProduceRequest, ProduceResponse
 from kohort.wire.record_batches import Record, encode_batch
 
@@ -52,30 +51,20 @@ _CONDITION_OF_THE_BROKER = frozenset(
 """Refusals that last until an operator acts."""
 
 
-@dataclass(frozen=True, slots=True)
-class SenderConfig:
-    """How to send: times in seconds, sizes in bytes, `acks` as on the wire."""
-
-    acks: int
-    is_idempotent: bool
-    linger_s: float
-    batch_bytes: int
-    max_request_bytes: int
-    compression: Compression
-    delivery_timeout_s: float
-    request_timeout_ms: int
-    max_in_flight: int
-
-
 class Sender:
     """The producer's background task. `released` is called with the bytes of every batch that is done with."""
 
-    def __init__(self, cluster: Cluster, config: SenderConfig, released: Callable[[int], None]) -> None:
+    def __init__(self, cluster: Cluster, config: ProducerConfig, released: Callable[[int], None]) -> None:
         self._partitions: dict[TopicPartition, OutgoingPartition] = {}
         self._active: dict[TopicPartition, OutgoingPartition] = {}
         self._flushing = 0
         self._cluster = cluster
         self._config = config
+        self._is_idempotent = config.is_idempotent
+        self._acks = config.acks_number
+        self._compression = config.codec
+        self._linger_s = config.linger_ms / 1000
+        self._timeout_s = config.delivery_timeout_ms / 1000
         self._released = released
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
@@ -103,7 +92,7 @@ class Sender:
                 target = self._partitions[partition] = OutgoingPartition(partition)
             self._active[partition] = target
             self._idle.clear()
-        batch = target.append(record, size, self._loop.time, self._config.batch_bytes)
+        batch = target.append(record, size, self._loop.time, self._config.batch_size)
         if len(batch.records) > 1:
             return batch, False
         self._wake.set()
@@ -169,8 +158,8 @@ class Sender:
                 continue
             if not self._may_send(partition):
                 continue
-            linger_s = 0.0 if self._flushing else config.linger_s
-            at_s = partition.ready_at(linger_s, config.batch_bytes)
+            linger_s = 0.0 if self._flushing else self._linger_s
+            at_s = partition.ready_at(linger_s, config.batch_size)
             if at_s > now_s:
                 next_s = min(next_s, at_s)
                 continue
@@ -187,7 +176,7 @@ class Sender:
             if connection is None:
                 self._connect(leader)
                 continue
-            while partitions and self._requests.get(leader, 0) < config.max_in_flight:
+            while partitions and self._requests.get(leader, 0) < config.max_in_flight_requests_per_connection:
                 partitions = self._start(leader, connection, partitions)
         return next_s
 
@@ -222,22 +211,22 @@ class Sender:
             if partition.in_flight:
                 return False
             partition.is_recovering = False
-        if config.is_idempotent and (partition.identity == NOBODY or partition.is_reset_due):
+        if self._is_idempotent and (partition.identity == NOBODY or partition.is_reset_due):
             if self._identity != NOBODY and self._identity != partition.identity:
                 partition.reset(self._identity)
             else:
                 self._identify()
                 return False
-        return len(partition.in_flight) < (config.max_in_flight if config.is_idempotent else 1)
+        return len(partition.in_flight) < (config.max_in_flight_requests_per_connection if self._is_idempotent else 1)
 
     def _expire(self, partition: OutgoingPartition, now_s: float) -> float:
         """Fail the batches whose time is up; return when the next one's will be."""
-        timeout_s = self._config.delivery_timeout_s
+        timeout_s = self._timeout_s
         while partition.queue and partition.queue[0].created_s + timeout_s <= now_s:
             batch = partition.queue.popleft()
             text = f"a batch for {partition.partition} was not written within {timeout_s:g} s (delivery_timeout_ms)"
             why = f": {batch.error.text}" if batch.error else ": its leader could not be reached"
-            partition.is_reset_due |= batch.attempts > 0 and self._config.is_idempotent
+            partition.is_reset_due |= batch.attempts > 0 and self._is_idempotent
             self._finish(batch, error=KafkaError(ErrorCode.REQUEST_TIMED_OUT, text + why))
         return partition.queue[0].created_s + timeout_s if partition.queue else inf
 
@@ -247,7 +236,7 @@ class Sender:
         """Put a batch of each partition into one request, as many as fit, and send it; return the others."""
         batches: list[OutgoingBatch] = []
         size = 0
-        while partitions and (not batches or size + partitions[0].queue[0].size <= self._config.max_request_bytes):
+        while partitions and (not batches or size + partitions[0].queue[0].size <= self._config.max_request_size):
             batch = partitions.pop(0).take()
             size += batch.size
             batches.append(batch)
@@ -295,9 +284,9 @@ class Sender:
                 ProduceRequest.TopicData.PartitionData(index=batch.partition.partition, records=self._encode(batch))
             )
         data = list(topics.values())
-        request = ProduceRequest(acks=config.acks, timeout_ms=config.request_timeout_ms, topic_data=data)
+        request = ProduceRequest(acks=self._acks, timeout_ms=config.request_timeout_ms, topic_data=data)
         highest = _NEWEST_BY_NAME if NO_TOPIC_ID in names else None
-        if config.acks == 0:
+        if self._acks == 0:
             await connection.send(request, highest=highest)
             return {batch.partition: (None, -1, -1) for batch in batches}
         answer = await connection.call(request, highest=highest, timeout_ms=config.request_timeout_ms)
@@ -307,7 +296,7 @@ class Sender:
         if batch.encoded is None:
             batch.encoded = encode_batch(
                 batch.records,
-                compression=self._config.compression,
+                compression=self._compression,
                 producer_id=batch.identity.producer_id,
                 producer_epoch=batch.identity.epoch,
                 base_sequence=batch.sequence,
@@ -321,7 +310,7 @@ class Sender:
             partition.in_flight.remove(batch)
             self._finish(batch)
             return
-        is_lost_count = error.code in _LOST_COUNT and self._config.is_idempotent
+        is_lost_count = error.code in _LOST_COUNT and self._is_idempotent
         if is_lost_count and is_first and not partition.is_recovering:
             partition.is_reset_due = True
         if is_lost_count or is_worth_a_retry(error):
@@ -330,7 +319,7 @@ class Sender:
             if error.code in _CONDITION_OF_THE_BROKER and batch.partition not in self._waits:
                 log.warning(
                     "%s refuses records: %s; they are sent again for %g s (delivery_timeout_ms)",
-                    batch.partition, error, self._config.delivery_timeout_s,
+                    batch.partition, error, self._timeout_s,
                 )  # fmt: skip
             waits = self._waits.setdefault(batch.partition, self._cluster.waits())
             partition.not_before_s = self._loop.time() + waits.next_s()
@@ -338,7 +327,7 @@ class Sender:
             log.info("a batch for %s is tried again: %s", batch.partition, error)
             return
         partition.in_flight.remove(batch)
-        partition.is_reset_due |= self._config.is_idempotent
+        partition.is_reset_due |= self._is_idempotent
         self._finish(batch, error=_explain(error, batch))
 
     def _finish(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kohort.client.cluster.offset_messages import (
+from kohort.client.cluster.committed_offsets import (
     NEWEST_BY_ID,
     NEWEST_BY_NAME,
     REFUSALS,

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kohort.client.cluster.list_offsets import EARLIEST, LATEST
-from kohort.client.cluster.offset_messages import (
+from kohort.client.cluster.committed_offsets import (
     NEWEST_BY_ID,
     NEWEST_BY_NAME,
     REFUSALS,
@@ -19,6 +18,7 @@ from kohort.client.cluster.offset_messages import (
     fetch_request,
     fetched,
 )
+from kohort.client.cluster.list_offsets import EARLIEST, LATEST
 from kohort.client.consumer.batch import visible_batches
 from kohort.member import ConsumerMember, inputs
 from kohort.member.deadlines import Backoff

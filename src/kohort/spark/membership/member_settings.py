@@ -20,7 +20,7 @@ from kohort.client.consumer.consumer_settings import (
     check_protocol,
     check_settings,
 )
-from kohort.client.consumer.topic_subscription import Wanted
+from kohort.client.consumer.topic_subscription import TopicSubscription
 from kohort.client.membership.membership import Membership
 from kohort.client.membership.protocol_switch import GroupProtocol
 from kohort.client.rebalance_listener import RebalanceListener
@@ -123,11 +123,11 @@ class GroupSettings:
         return partial(_tell, self._wanted, membership)
 
     @property
-    def _wanted(self) -> Wanted:
-        return Wanted(self.topics, (re.compile(self.pattern),) if self.pattern is not None else ())
+    def _wanted(self) -> TopicSubscription:
+        return TopicSubscription(self.topics, (re.compile(self.pattern),) if self.pattern is not None else ())
 
 
-def _tell(wanted: Wanted, membership: Membership, view: ClusterView) -> None:
+def _tell(wanted: TopicSubscription, membership: Membership, view: ClusterView) -> None:
     topics = wanted.topics(view)
     if topics != membership.topics:
         membership.subscribe(topics, wanted.pattern, names=wanted.named(view))

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from kohort.client.admin.group_admin import GroupAdmin
-from kohort.client.admin.group_descriptions import MemberDescription
+from kohort.client.admin.group_descriptions import MemberDescription, describe_group
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata, fetch_committed
 from kohort.client.cluster.list_offsets import EARLIEST, LATEST, READ_UNCOMMITTED, list_ends
@@ -312,11 +311,11 @@ class StartingPoints:
     async def _has_other_members(self, member: Membership) -> bool:
         """Return whether other members read some of the topics that this one reads."""
         try:
-            described = await GroupAdmin(self._cluster).describe_groups([self._group_id])
+            group = await describe_group(self._cluster, self._group_id)
         except KafkaError as error:
             log.warning("group %s: whether it has other members: %s", self._group_id, error.text)
             return False
-        others = [each for each in described[self._group_id].members if each.member_id != member.member_id]
+        others = [each for each in group.members if each.member_id != member.member_id]
         return any(_may_read(each, frozenset(member.topics)) for each in others)
 
     async def _logs(self, partitions: Partitions) -> dict[TopicPartition, Log]:

@@ -1,4 +1,4 @@
-"""The user and the group take turns."""
+"""The user and the group take gate."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from kohort.client.broadcast_event import BroadcastEvent
-from kohort.client.consumer.callback_gate import Turns
+from kohort.client.consumer.callback_gate import CallbackGate
 from kohort.client.rebalance_listener import CallbackAbandoned
 
 
@@ -19,64 +19,64 @@ async def settle() -> None:
 
 def test_a_revocation_waits_for_a_user_that_holds_records() -> None:
     async def scenario() -> None:
-        turns = Turns(BroadcastEvent())
-        turns.user_left()
+        gate = CallbackGate(BroadcastEvent())
+        gate.records_returned()
         ran: list[bool] = []
 
         async def revoke() -> None:
-            async with turns.callback(waits=True):
-                ran.append(turns.is_free)
+            async with gate.callback(waits=True):
+                ran.append(gate.is_open)
 
         task = asyncio.create_task(revoke())
         await settle()
         assert not ran
-        turns.user_returned()
+        gate.records_finished()
         await task
         assert ran == [False], "nothing is handed out meanwhile"
-        assert turns.is_free
+        assert gate.is_open
 
     asyncio.run(scenario())
 
 
 def test_a_callback_that_need_not_wait_does_not() -> None:
     async def scenario() -> None:
-        turns = Turns(BroadcastEvent())
-        turns.user_left()
-        async with turns.callback():
-            assert not turns.is_free
-        assert turns.is_free
+        gate = CallbackGate(BroadcastEvent())
+        gate.records_returned()
+        async with gate.callback():
+            assert not gate.is_open
+        assert gate.is_open
 
     asyncio.run(scenario())
 
 
 def test_a_revocation_that_came_too_late_is_abandoned() -> None:
     async def scenario() -> None:
-        pulse = BroadcastEvent()
-        turns = Turns(pulse)
-        turns.user_left()
+        changed = BroadcastEvent()
+        gate = CallbackGate(changed)
+        gate.records_returned()
         is_out = False
 
         async def revoke() -> None:
-            async with turns.callback(waits=True, is_too_late=lambda: is_out):
+            async with gate.callback(waits=True, is_too_late=lambda: is_out):
                 raise AssertionError("it must not run")
 
         task = asyncio.create_task(revoke())
         await settle()
         is_out = True
-        pulse.notify()
+        changed.notify()
         with pytest.raises(CallbackAbandoned):
             await task
-        assert turns.is_free
+        assert gate.is_open
 
     asyncio.run(scenario())
 
 
 def test_a_callback_that_raises_gives_the_turn_back() -> None:
     async def scenario() -> None:
-        turns = Turns(BroadcastEvent())
+        gate = CallbackGate(BroadcastEvent())
         with pytest.raises(LookupError):
-            async with turns.callback():
+            async with gate.callback():
                 raise LookupError
-        assert turns.is_free
+        assert gate.is_open
 
     asyncio.run(scenario())

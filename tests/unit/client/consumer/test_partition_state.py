@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kohort.client.consumer.batch import Batch, visible_batches
-from kohort.client.consumer.partition_state import TrackedPartition
+from kohort.client.consumer.partition_state import PartitionState
 from kohort.model.ids import TopicPartition
 from kohort.wire.record_batches import Record, encode_batch
 
@@ -16,8 +16,8 @@ def fetched(base_offset: int, count: int) -> Batch:
     return Batch(T0, seen.raw, first_offset=base_offset, next_offset=seen.next_offset, high_watermark=50)
 
 
-def at(offset: int) -> TrackedPartition:
-    entry = TrackedPartition(T0)
+def at(offset: int) -> PartitionState:
+    entry = PartitionState(T0)
     entry.move(offset)
     return entry
 
@@ -26,26 +26,26 @@ def test_the_position_follows_what_is_handed_out_and_the_fetch_offset_what_is_fe
     entry = at(10)
     entry.fetched(fetched(10, 5))
     assert (entry.position, entry.fetch_offset) == (10, 15)
-    batch = entry.hand_out(None)
+    batch = entry.take_batch(None)
     assert batch is not None
     assert (entry.position, entry.leader_epoch) == (15, 4)
-    assert entry.hand_out(None) is None
+    assert entry.take_batch(None) is None
 
 
 def test_no_more_records_are_handed_out_than_asked_for() -> None:
     entry = at(10)
     entry.fetched(fetched(10, 5))
-    handed = [entry.hand_out(2) for _ in range(4)]
+    handed = [entry.take_batch(2) for _ in range(4)]
     assert [batch.next_offset if batch else None for batch in handed] == [12, 14, 15, None]
-    assert entry.ahead_bytes == 0
+    assert entry.buffered_bytes == 0
 
 
 def test_only_what_the_user_finished_counts_as_consumed() -> None:
     entry = at(10)
     entry.fetched(fetched(10, 5))
-    entry.hand_out(None)
+    entry.take_batch(None)
     assert entry.consumed == 10
-    entry.take_as_consumed()
+    entry.mark_consumed()
     assert (entry.consumed, entry.consumed_epoch) == (15, 4)
 
 
@@ -54,12 +54,12 @@ def test_a_move_forgets_what_was_fetched_and_what_is_on_its_way() -> None:
     moves = entry.moves
     entry.fetched(fetched(10, 5))
     entry.move(3)
-    assert (entry.position, entry.fetch_offset, entry.ahead_bytes, len(entry.ahead)) == (3, 3, 0, 0)
+    assert (entry.position, entry.fetch_offset, entry.buffered_bytes, len(entry.buffered)) == (3, 3, 0, 0)
     assert entry.moves == moves + 1
 
 
 def test_records_that_nobody_may_see_still_move_the_position() -> None:
     entry = at(10)
     entry.fetched(Batch(T0, [], first_offset=10, next_offset=12, high_watermark=12))
-    assert entry.hand_out(None) is None
+    assert entry.take_batch(None) is None
     assert entry.position == 12

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from kohort.client.cluster.metadata import ClusterView, PartitionView, TopicView
-from kohort.client.consumer.topic_subscription import SubscriptionPattern, wanted
+from kohort.client.consumer.topic_subscription import SubscriptionPattern, TopicSubscription
 
 ONE = {0: PartitionView(0, 1, 0, (1,), (1,))}
 
@@ -18,65 +18,65 @@ def cluster(*topics: str) -> ClusterView:
 
 
 def test_names_are_wanted_whether_they_exist_or_not() -> None:
-    assert wanted(["b", "a", "b"]).topics(cluster("a")) == ("b", "a")
-    assert wanted("t").topics(cluster()) == ("t",), "one name is one topic, not its letters"
+    assert TopicSubscription.of(["b", "a", "b"]).topics(cluster("a")) == ("b", "a")
+    assert TopicSubscription.of("t").topics(cluster()) == ("t",), "one name is one topic, not its letters"
 
 
 @pytest.mark.parametrize("expression", ["^fl.*", re.compile("fl.*")])
 def test_an_expression_stands_for_what_matches_now(expression: str | re.Pattern[str]) -> None:
-    flights = wanted(expression)
+    flights = TopicSubscription.of(expression)
     assert flights.topics(cluster("flights", "planes")) == ("flights",)
     assert flights.topics(cluster("fleets", "flights")) == ("fleets", "flights")
     assert flights.topics(cluster()) == ()
 
 
 def test_an_expression_matches_the_whole_name_as_in_java() -> None:
-    assert wanted("^flights").topics(cluster("flights", "flights-2")) == ("flights",)
-    assert wanted(re.compile("flights")).topics(cluster("my-flights", "flights")) == ("flights",)
+    assert TopicSubscription.of("^flights").topics(cluster("flights", "flights-2")) == ("flights",)
+    assert TopicSubscription.of(re.compile("flights")).topics(cluster("my-flights", "flights")) == ("flights",)
 
 
 def test_names_and_expressions_go_together() -> None:
-    assert wanted(["planes", "^fl.*"]).topics(cluster("flights", "planes")) == ("planes", "flights")
+    assert TopicSubscription.of(["planes", "^fl.*"]).topics(cluster("flights", "planes")) == ("planes", "flights")
 
 
 def test_brokers_own_topics_match_only_when_asked_for() -> None:
     view = cluster("__consumer_offsets", "t")
-    assert wanted("^.*").topics(view) == ("t",)
-    assert wanted("^.*", internal=True).topics(view) == ("__consumer_offsets", "t")
-    assert wanted("__consumer_offsets").topics(view) == ("__consumer_offsets",)
+    assert TopicSubscription.of("^.*").topics(view) == ("t",)
+    assert TopicSubscription.of("^.*", internal=True).topics(view) == ("__consumer_offsets", "t")
+    assert TopicSubscription.of("__consumer_offsets").topics(view) == ("__consumer_offsets",)
 
 
 def test_a_topic_without_partitions_does_not_exist_yet() -> None:
     view = ClusterView(topics={"t": TopicView("t")})
-    assert wanted("^t").topics(view) == ()
+    assert TopicSubscription.of("^t").topics(view) == ()
 
 
 def test_nothing_is_wanted_of_nobody() -> None:
-    assert not wanted(())
-    assert wanted("t").pattern is None
-    assert wanted("^t").pattern is not None
+    assert not TopicSubscription.of(())
+    assert TopicSubscription.of("t").pattern is None
+    assert TopicSubscription.of("^t").pattern is not None
 
 
 def test_what_is_no_topic_is_refused() -> None:
     with pytest.raises(ValueError, match="is no regular expression"):
-        wanted("^(")
+        TopicSubscription.of("^(")
     with pytest.raises(TypeError, match="not bytes"):
-        wanted([b"t"])  # type: ignore[list-item]
+        TopicSubscription.of([b"t"])  # type: ignore[list-item]
 
 
 def test_an_expression_for_the_broker_is_its_own_business_and_the_clients_where_that_must() -> None:
-    both = wanted(["a", SubscriptionPattern("fl.*"), re.compile("p.*")])
+    both = TopicSubscription.of(["a", SubscriptionPattern("fl.*"), re.compile("p.*")])
     assert both.regex == "fl.*"
     assert both.named(cluster("flights", "planes")) == ("a", "planes"), "these are said by name"
     assert both.topics(cluster("flights", "planes")) == ("a", "flights", "planes")
 
 
 def test_several_expressions_for_the_broker_are_one() -> None:
-    assert wanted([SubscriptionPattern("a|b"), SubscriptionPattern("c")]).regex == "(?:a|b)|(?:c)"
-    assert wanted("a").regex is None
+    assert TopicSubscription.of([SubscriptionPattern("a|b"), SubscriptionPattern("c")]).regex == "(?:a|b)|(?:c)"
+    assert TopicSubscription.of("a").regex is None
 
 
 def test_an_expression_that_python_cannot_read_matches_nothing_here() -> None:
-    odd = wanted(SubscriptionPattern(r"\pL+"))
+    odd = TopicSubscription.of(SubscriptionPattern(r"\pL+"))
     assert odd.unreadable() == r"\pL+"
     assert odd.topics(cluster("t")) == ()

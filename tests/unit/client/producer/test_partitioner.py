@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kohort.client.cluster.metadata import PartitionView
-from kohort.client.producer.partitioner import Sticky, murmur2, partition_for_key
+from kohort.client.producer.partitioner import StickyPartitioner, murmur2, partition_for_key
 
 # Keys in hex and kafka-clients' Utils.murmur2 of them, as a signed int.
 JAVA = [
@@ -51,21 +51,21 @@ def partitions(*leaders: int) -> dict[int, PartitionView]:
 
 def test_records_without_a_key_stay_until_a_batch_is_full_and_then_move() -> None:
     numbers = iter([0.0, 0.9])
-    sticky = Sticky(100, lambda: next(numbers))
+    sticky = StickyPartitioner(100, lambda: next(numbers))
     chosen = [sticky.choose("t", partitions(1, 1, 1), 40) for _ in range(4)]
     assert chosen == [0, 0, 0, 2]
 
 
 def test_a_partition_without_a_leader_is_not_chosen() -> None:
-    sticky = Sticky(100, lambda: 0.0)
+    sticky = StickyPartitioner(100, lambda: 0.0)
     assert sticky.choose("t", partitions(-1, 5), 10) == 1
 
 
 def test_a_partition_that_lost_its_leader_is_left() -> None:
-    sticky = Sticky(100, lambda: 0.0)
+    sticky = StickyPartitioner(100, lambda: 0.0)
     assert sticky.choose("t", partitions(5, 5), 10) == 0
     assert sticky.choose("t", partitions(-1, 5), 10) == 1
 
 
 def test_without_any_leader_one_is_chosen_all_the_same() -> None:
-    assert Sticky(100, lambda: 0.0).choose("t", partitions(-1, -1), 10) == 0
+    assert StickyPartitioner(100, lambda: 0.0).choose("t", partitions(-1, -1), 10) == 0

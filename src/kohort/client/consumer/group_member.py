@@ -1,0 +1,200 @@
+"""A consumer's place in its group: at most one membership at a time.
+
+There is none without a `group_id`, before the first subscription, with partitions assigned by hand, and after the
+consumer has unsubscribed; then offsets are committed and read as a client that is no member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from kohort.client.broadcast_event import BroadcastEvent
+from kohort.client.cluster.cluster import Cluster
+from kohort.client.cluster.committed_offsets import OffsetAndMetadata, commit_offsets, fetch_committed
+from kohort.client.consumer.batch import Batch
+from kohort.client.consumer.consumer_settings import ConsumerConfig
+from kohort.client.consumer.topic_subscription import TopicSubscription
+from kohort.client.membership.member_commits import Hold
+from kohort.client.membership.membership import CLOSING, Membership
+from kohort.client.membership.protocol_driver import new_member_id
+from kohort.client.membership.standby_lags import Lags
+from kohort.client.rebalance_listener import RebalanceListener
+from kohort.member.effects import Callback
+from kohort.member.rebalance_metrics import RebalanceMetrics
+from kohort.model.assignment import Partitions
+from kohort.model.ids import TopicPartition
+
+
+class GroupMetadata(NamedTuple):
+    """Who a consumer is in its group; generation -1 before it has joined, in the consumer protocol the member epoch."""
+
+    group_id: str
+    generation: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+class GroupMember:
+    """The membership of a consumer, while it has one. `changed` is notified after each step of it."""
+
+    def __init__(
+        self, cluster: Cluster, config: ConsumerConfig, metrics: RebalanceMetrics, changed: BroadcastEvent
+    ) -> None:
+        self.group_id = config.group_id
+        self.membership: Membership | None = None
+        self._cluster = cluster
+        self._config = config
+        self._metrics = metrics
+        self._changed = changed
+        self._member_id = new_member_id()
+        self._lags: Lags | Callable[[], Lags] | None = None
+
+    def require_id(self) -> str:
+        """Return the group's id. Raises RuntimeError without a group."""
+        if self.group_id is None:
+            raise RuntimeError("this consumer has no group: pass group_id to commit offsets")
+        return self.group_id
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the coordinator knows the member, as far as it has answered."""
+        return self.membership is not None and self.membership.is_known
+
+    @property
+    def has_joined(self) -> bool:
+        """Whether offsets can be committed: as a member in some generation or epoch, or as no member at all."""
+        return self.membership is None or self.membership.generation >= 0
+
+    def subscribe(
+        self, wanted: TopicSubscription, listener: RebalanceListener, before_join: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Subscribe to these topics, as far as the metadata shows them now; the first call begins to join."""
+        view = self._cluster.view
+        topics, names = wanted.topics(view), wanted.named(view)
+        if self.membership is not None:
+            self.membership.subscribe(topics, wanted.pattern, names=names, regex=wanted.regex)
+            return
+        config = self._config
+        self.membership = membership = Membership(
+            self._cluster,
+            self.require_id(),
+            topics=topics,
+            matches=wanted.pattern,
+            names=names,
+            regex=wanted.regex,
+            listener=listener,
+            assignors=tuple(config.assignors),
+            protocol=config.group_protocol,
+            assignor=config.group_remote_assignor,
+            member_id=self._member_id,
+            session_timeout_ms=config.session_timeout_ms,
+            rebalance_timeout_ms=config.max_poll_interval_ms,
+            heartbeat_interval_ms=config.heartbeat_interval_ms,
+            max_poll_interval_ms=config.max_poll_interval_ms,
+            group_instance_id=config.group_instance_id,
+            client_rack=config.client_rack,
+            acceptable_recovery_lag=config.acceptable_recovery_lag,
+            lag_growth_ms=config.lag_growth_ms,
+            protocol_check_ms=config.protocol_check_ms,
+            metrics=self._metrics,
+        )
+        membership.on_change = self._changed.notify
+        membership.before_join = before_join
+        if self._lags is not None:
+            membership.report_lags(self._lags)
+        membership.begin()
+
+    async def leave(self, reason: str) -> None:
+        """Give the partitions back and leave the group; another `subscribe` joins again."""
+        if self.membership is not None:
+            await self.membership.stop(reason)
+            self.membership = None
+
+    async def close(self, *, leave: bool | None) -> None:
+        """Give the partitions back, and leave the group as `Membership.stop` does."""
+        if self.membership is not None:
+            await self.membership.stop(CLOSING, leave=leave)
+
+    def check(self) -> None:
+        """Raise what ended the membership, or what a callback raised."""
+        if self.membership is not None:
+            self.membership.check()
+
+    def enter_poll(self) -> None:
+        """Note that the user polls."""
+        if self.membership is not None:
+            self.membership.enter_poll()
+
+    def return_poll(self) -> None:
+        """Note that `poll` returned records: the user must poll again within `max_poll_interval_ms`."""
+        if self.membership is not None:
+            self.membership.return_poll()
+
+    def rejoin(self, reason: str) -> None:
+        """Request a rebalance. Raises RuntimeError without a group."""
+        if self.membership is None:
+            raise RuntimeError("this consumer is in no group that could rebalance: give a group_id and subscribe")
+        self.membership.rejoin(reason)
+
+    def report_lags(self, lags: Lags | Callable[[], Lags]) -> None:
+        """Report how far standby copies are behind, now and in each later membership."""
+        self._lags = lags
+        if self.membership is not None:
+            self.membership.report_lags(lags)
+
+    def metadata(self) -> GroupMetadata:
+        """Return who the consumer is in its group now. Raises RuntimeError without a group."""
+        group_id, member = self.require_id(), self.membership
+        if member is None:
+            return GroupMetadata(group_id)
+        return GroupMetadata(group_id, member.generation, member.member_id, member.group_instance_id)
+
+    # Offsets
+
+    def hold(self, offsets: Iterable[TopicPartition]) -> Hold | None:
+        """Watch whether partitions stay this member's, for a commit that is not sent yet; end it with `release`."""
+        return None if self.membership is None else self.membership.hold(offsets)
+
+    def release(self, hold: Hold | None) -> None:
+        """End what `hold` began."""
+        if hold is not None and self.membership is not None:
+            self.membership.release(hold)
+
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], hold: Hold | None) -> None:
+        """Commit offsets as the member, or as no member. Raises as `Membership.commit` and `commit_offsets` do."""
+        if self.membership is not None:
+            await self.membership.commit(offsets, since=hold)
+        else:
+            await commit_offsets(self._cluster, self.require_id(), offsets)
+
+    async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the group's committed offsets. Raises `KafkaError`, RuntimeError without a group."""
+        if self.membership is not None:
+            return await self.membership.committed(partitions)
+        return await fetch_committed(self._cluster, self.require_id(), partitions)
+
+    # What the observer of the client is told
+
+    def note_position(self, partition: TopicPartition, offset: int, why: str) -> None:
+        """Report from where a partition is read."""
+        if (membership := self.membership) is not None:
+            membership.observer.position_set(membership, partition, offset, why)
+
+    def note_delivered(self, batches: Iterable[Batch]) -> None:
+        """Report records that `poll` returns."""
+        if (membership := self.membership) is not None:
+            for batch in batches:
+                membership.observer.records_delivered(
+                    membership, batch.partition, batch.first_offset, batch.next_offset
+                )
+
+    def note_callback(self, callback: Callback, partitions: Partitions) -> None:
+        """Report that the user's own callback begins."""
+        if (membership := self.membership) is not None:
+            membership.observer.callback_began(membership, callback, partitions)
+
+    def note_callback_end(self, callback: Callback, partitions: Partitions, error: BaseException | None) -> None:
+        """Report that it has ended, and what it raised."""
+        if (membership := self.membership) is not None:
+            membership.observer.callback_ended(membership, callback, partitions, error)

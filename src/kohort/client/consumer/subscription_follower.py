@@ -1,0 +1,111 @@
+"""Keeps what a consumer reads in step with its subscription and the cluster's metadata.
+
+In a group the membership is told the topics, and it brings the partitions; without one all partitions of the topics
+are read. Partitions that the program assigns itself exclude a subscription.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kohort.client.cluster.cluster import Cluster
+from kohort.client.cluster.metadata import ClusterView
+from kohort.client.consumer.consumer_settings import ConsumerConfig
+from kohort.client.consumer.group_member import GroupMember
+from kohort.client.consumer.offset_commits import OffsetCommits
+from kohort.client.consumer.partition_state import PartitionTable
+from kohort.client.consumer.rebalance_callbacks import RebalanceCallbacks
+from kohort.client.consumer.topic_subscription import TopicSubscription
+from kohort.model.assignment import Partitions
+from kohort.model.ids import TopicPartition
+
+
+class SubscriptionFollower:
+    """`subscription` is the program's, `topics` the names it stands for now, `assigned` what the program assigned."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: ConsumerConfig,
+        subscription: TopicSubscription,
+        partitions: PartitionTable,
+        group: GroupMember,
+        commits: OffsetCommits,
+        callbacks: RebalanceCallbacks,
+    ) -> None:
+        config.check_subscription(subscription)
+        self.subscription = subscription
+        self.topics = subscription.names
+        self.assigned: Partitions = frozenset()
+        self._cluster = cluster
+        self._config = config
+        self._partitions = partitions
+        self._group = group
+        self._commits = commits
+        self._callbacks = callbacks
+        self._unwatch: Callable[[], None] | None = None
+
+    def change(self, subscription: TopicSubscription) -> None:
+        """Take another subscription, for the next `begin`. Raises ValueError for one that cannot be resolved."""
+        self._config.check_subscription(subscription)
+        self.subscription = subscription
+        self.topics = subscription.names
+        self.assigned = frozenset()
+
+    def assign(self, partitions: Partitions) -> None:
+        """Take partitions that the program assigns itself. Raises RuntimeError where it has subscribed."""
+        if self.subscription:
+            raise RuntimeError("assign and subscribe exclude each other: unsubscribe first")
+        self.assigned = partitions
+
+    def names(self) -> frozenset[str]:
+        """Return the topics that are read now: those that were named and those that match an expression."""
+        by_broker = (state.partition.topic for state in self._partitions if self.subscription.for_broker)
+        return frozenset(self.topics).union(by_broker)
+
+    async def begin(self) -> None:
+        """Read what was subscribed to or assigned: join the group, or change its subscription; or read without one.
+
+        Raises `UnknownTopic` for a name where there is no group to wait in.
+        """
+        if not self.subscription:
+            self.read_assigned()
+            return
+        if self._group.membership is None:
+            self._partitions.clear()
+        wanted = self.subscription
+        has_patterns = bool(wanted.patterns or (wanted.for_broker and self._config.group_protocol == "auto"))
+        self._cluster.track_all(is_wanted=has_patterns)
+        if has_patterns:
+            await self._cluster.refresh()
+        self.topics = wanted.topics(self._cluster.view)
+        if self._group.group_id is None:
+            for topic in wanted.names:
+                await self._cluster.topic(topic)
+        else:
+            self._group.subscribe(wanted, self._callbacks, self._commits.before_join)
+        self._follow(self._cluster.view)
+        self._unwatch = self._unwatch or self._cluster.watch(self._follow)
+
+    def read_assigned(self) -> None:
+        """Read the assigned partitions, and no others."""
+        self._partitions.keep(self.assigned)
+        self._cluster.track({partition.topic for partition in self.assigned})
+        self._cluster.want_refresh()
+        self._partitions.position_wanted.set()
+
+    def _follow(self, view: ClusterView) -> None:
+        """Follow topics that begin or cease to match an expression; without a group, new partitions too."""
+        if not self.subscription:
+            return
+        before, self.topics = self.topics, self.subscription.topics(view)
+        if self._group.group_id is None:
+            there = {
+                TopicPartition(topic, number)
+                for topic in self.topics
+                for number in (view.topics[topic].partitions if topic in view.topics else ())
+            }
+            # A partition that is missing in the metadata is read on: only a topic that is not subscribed to goes.
+            self._partitions.keep(there | {each for each in self._partitions.partitions if each.topic in self.topics})
+        elif self._group.membership is not None and self.topics != before:
+            self._group.subscribe(self.subscription, self._callbacks, self._commits.before_join)
