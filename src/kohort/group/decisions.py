@@ -1,6 +1,6 @@
 """Which decision a command asks for, by what its group is now.
 
-`decide` reads a shard and a command and returns effects; it changes nothing. The decisions themselves are those of
+`decide` reads a shard and a command and returns a `Decision`; it changes nothing. The decisions themselves are those of
 classic groups, of consumer groups, of classic members inside these, of conversions, and of offsets.
 """
 
@@ -55,7 +55,7 @@ from kohort.group.consumer.commands import (
 )
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.coordinator_settings import GroupSettings
-from kohort.group.effects import Append, Effects, Reply
+from kohort.group.effects import Append, Decision, Effects, Reply
 from kohort.group.join_refusals import with_refusals
 from kohort.group.migration import conversion
 from kohort.group.results import (
@@ -70,9 +70,9 @@ from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 
 
-def decide(shard: Shard, command: Command, now_ms: int) -> Effects:
+def decide(shard: Shard, command: Command, now_ms: int) -> Decision:
     """Return what `command` leads to at `now_ms`, milliseconds since the epoch. Changes nothing."""
-    return _DECISIONS[type(command)](shard, command, now_ms)
+    return Decision(_DECISIONS[type(command)](shard, command, now_ms))
 
 
 def _join(shard: Shard, command: Join, now_ms: int) -> Effects:

@@ -1,8 +1,7 @@
-"""What a decision asks for. The runtime carries it out in this order: appends, notes, replies and parks, timers, then.
+"""What a command leads to: a `Decision`, which the runtime carries out, made of single effects.
 
-`Append` is hard state: the event becomes a record and survives failover. `Note` is soft state: it does not. A `Reply`
-is released only once every `Append` of its decision is durable; if one cannot be, nothing of the decision happens and
-`AppendFailed` is decided instead. A `Then` is decided after all that has been applied.
+`Append` is hard state: the event becomes a record and survives failover. `Note` is soft state: it does not.
+`Decision` states the order in which effects take place.
 """
 
 from __future__ import annotations
@@ -118,4 +117,24 @@ class Then:
 
 Effect = Append | Note | Reply | Park | Arm | Disarm | Rouse | Announce | Then
 Effects = Iterable[Effect]
-"""A decision. One that comes as a tuple holds nothing but `Reply` and `Arm` (heartbeats are many)."""
+"""A part of a decision, in order. `decide` joins the parts to one `Decision`."""
+
+
+class Decision(tuple[Effect, ...]):
+    """All effects of one command, in the order in which they were decided. The runtime carries it out as follows.
+
+    1. The events of all `Append` are appended to the log, as one batch of records. If that fails, nothing of the
+       decision happens, and `AppendFailed` is decided instead.
+    2. The effects take place one after the other: the event of an `Append` or `Note` changes the group, a `Park` keeps
+       the request, an `Arm` or `Disarm` sets its timer, a `Rouse` or `Announce` marks parked heartbeats.
+    3. Each `Reply` leaves, in order; where the log is flushed for replies, after the flush.
+    4. Each `Then` is decided, on the state that this decision and the followers before it leave.
+    5. When nothing follows any more, parked heartbeats are answered for whose members something has changed.
+    """
+
+    __slots__ = ()
+
+    @property
+    def records(self) -> list[HardEvent]:
+        """The events that become records, in order."""
+        return [effect.event for effect in self if type(effect) is Append]

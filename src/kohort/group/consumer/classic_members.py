@@ -60,7 +60,7 @@ _REBALANCING = HeartbeatResult(ErrorCode.REBALANCE_IN_PROGRESS)
 
 
 def decide_heartbeat(group: ConsumerGroup, command: Heartbeat, now_ms: int) -> Effects:
-    """Keep a classic member alive, and tell it when it must join. Always a tuple."""
+    """Keep a classic member alive, and answer whether it must join again."""
     if group.is_dead:
         return (Reply(HeartbeatResult(ErrorCode.COORDINATOR_NOT_AVAILABLE)),)
     member = group.members.get(command.member_id)

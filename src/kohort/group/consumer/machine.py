@@ -103,7 +103,7 @@ TARGET_RETRY_MS = 1_000
 
 
 def decide_heartbeat(group: ConsumerGroup, command: ConsumerHeartbeat, now_ms: int, settings: GroupSettings) -> Effects:
-    """Keep the sender alive and tell it what it must know. One with nothing to say, to hear or to do yields a tuple."""
+    """Keep the sender alive, and answer with what has changed for it. Most change nothing, and cost little."""
     member = group.members.get(command.member_id)
     if (
         member is not None

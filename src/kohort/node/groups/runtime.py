@@ -1,9 +1,7 @@
-"""The group coordinator's runtime: it carries out what `kohort.group` decides.
+"""The group coordinator's runtime: it carries out what `kohort.group` decides, in the order that `Decision` states.
 
-For each decision: its records are appended as one batch, then its events are applied, then replies leave, then timers
-are set, then what follows from it is decided, and last those are answered whom it concerns and whose heartbeats are
-kept. If the append fails nothing of the decision happens. Commits that come together share a batch of records: no
-commit's decision depends on another's. It knows no protocol rule and no API version.
+Commits that come together share a batch of records: no commit's decision depends on another's. It knows no protocol
+rule and no API version.
 """
 
 from __future__ import annotations
@@ -24,9 +22,8 @@ from kohort.group.effects import (
     Announce,
     Append,
     Arm,
+    Decision,
     Disarm,
-    Effect,
-    Effects,
     Note,
     Park,
     Parked,
@@ -126,44 +123,51 @@ class Runtime:
         self, hosted: OffsetsPartition, command: Heartbeat, ticket: Ticket, now_ms: int, *, can_wait: bool = True
     ) -> ParkedClassic | None:
         """Decide a heartbeat of a classic member, and park it if there is no news yet and its sender can wait."""
-        parked = None
-        # Its decision comes as a tuple, the answer first.
-        for effect in decide(hosted.shard, command, now_ms):
+        result, arm = None, None
+        decision = decide(hosted.shard, command, now_ms)
+        for effect in decision:
             if type(effect) is Reply:
                 result = effect.result
-            elif type(effect) is Arm:
-                timer = effect.timer
-                if not self._node.timers.move(timer, effect.deadline_ms):
-                    self._node.timers.arm(timer, effect.deadline_ms, partial(self._fire, timer))
-                if self._is_parking and type(result) is HeartbeatResult and (can_wait or result.error):
-                    parked = self._parking.park(command, result, ticket, effect.deadline_ms - now_ms, now_ms)
-        if parked is None:
-            ticket(result)
-        else:
-            command.is_counted = True
-        return parked
+            elif type(effect) is Arm and arm is None:
+                arm = effect
+            else:
+                self.run(hosted, command, ticket, now_ms, decision)
+                return None
+        assert type(result) is HeartbeatResult, "a heartbeat is answered by a heartbeat's result"
+        if arm is not None:
+            timer = arm.timer
+            if not self._node.timers.move(timer, arm.deadline_ms):
+                self._node.timers.arm(timer, arm.deadline_ms, partial(self._fire, timer))
+            if self._is_parking and (can_wait or result.error):
+                parked = self._parking.park(command, result, ticket, arm.deadline_ms - now_ms, now_ms)
+                if parked is not None:
+                    command.is_counted = True
+                    return parked
+        ticket(result)
+        return None
 
     def consumer_heartbeat(
         self, hosted: OffsetsPartition, command: ConsumerHeartbeat, ticket: Ticket, now_ms: int
     ) -> ParkedConsumer | None:
         """Decide a heartbeat of the consumer protocol, and park it if its member has no news and nothing to do."""
-        effects = decide(hosted.shard, command, now_ms)
-        if type(effects) is not tuple:
-            if command.owned is not None:
-                self._consumer_parking.acknowledged(command.group_id, command.member_id)
-            effects = tuple(effects)
-            if any(type(effect) is not Reply and type(effect) is not Arm for effect in effects):
-                self.run(hosted, command, self._telling(command, ticket), now_ms, effects)
-                return None
-        session_ms = 0
-        for effect in effects:
+        result, arm = None, None
+        decision = decide(hosted.shard, command, now_ms)
+        if command.owned is not None:
+            self._consumer_parking.acknowledged(command.group_id, command.member_id)
+        for effect in decision:
             if type(effect) is Reply:
                 result = effect.result
-            elif type(effect) is Arm:
-                timer = effect.timer
-                session_ms = effect.deadline_ms - now_ms
-                if not self._node.timers.move(timer, effect.deadline_ms):
-                    self._node.timers.arm(timer, effect.deadline_ms, partial(self._fire, timer))
+            elif type(effect) is Arm and arm is None:
+                arm = effect
+            else:
+                self.run(hosted, command, self._telling(command, ticket), now_ms, decision)
+                return None
+        session_ms = 0
+        if arm is not None:
+            session_ms = arm.deadline_ms - now_ms
+            timer = arm.timer
+            if not self._node.timers.move(timer, arm.deadline_ms):
+                self._node.timers.arm(timer, arm.deadline_ms, partial(self._fire, timer))
         assert type(result) is ConsumerHeartbeatResult, "a heartbeat is answered by a heartbeat's result"
         if result.is_quiet and (not result.is_settling or _waits_for_others(hosted, command)):
             parked = self._consumer_parking.park(command, ticket, session_ms, now_ms)
@@ -202,13 +206,13 @@ class Runtime:
         if hosted.status is not Status.ACTIVE:
             ticket(refusal(command, hosted.error))
             return
-        effects = tuple(decide(hosted.shard, command, now_ms))
-        quiet = _quiet_result(effects)
+        decision = decide(hosted.shard, command, now_ms)
+        quiet = _quiet_result(decision)
         if quiet is not None:  # as nearly always: there is nothing to carry out
             self._consumer_parking.answering(command.group_id, quiet, command.margin_ms, now_ms)
             ticket(quiet)
         else:
-            self.run(hosted, command, self._telling(command, ticket), now_ms, effects)
+            self.run(hosted, command, self._telling(command, ticket), now_ms, decision)
 
     def _answer_roused(self, now_ms: int) -> None:
         """Answer the parked heartbeats of roused members, and of members whom these answers rouse."""
@@ -223,10 +227,10 @@ class Runtime:
                 hosted = self._find(command.group_id)
                 if parked.parking is None or hosted is None:
                     continue
-                effects = tuple(decide(hosted.shard, command, now_ms))
-                if _quiet_result(effects) is None:
+                decision = decide(hosted.shard, command, now_ms)
+                if _quiet_result(decision) is None:
                     parked.drop()
-                    self.run(hosted, command, self._telling(command, parked.answer), now_ms, effects)
+                    self.run(hosted, command, self._telling(command, parked.answer), now_ms, decision)
         finally:
             self._is_rousing = False
 
@@ -254,8 +258,8 @@ class Runtime:
         shard, now_ms = hosted.shard, self._node.now_ms
         # A first commit may make its group, on which the next one's decision then depends.
         if len(gathered) > 1 and all(command.group_id in shard.groups for command, _ in gathered):
-            decisions = [list(decide(shard, command, now_ms)) for command, _ in gathered]
-            records = _records([effect for decision in decisions for effect in decision])
+            decisions = [decide(shard, command, now_ms) for command, _ in gathered]
+            records = [event for decision in decisions for event in decision.records]
             if not records or not self._append(hosted, records, now_ms):
                 for (command, ticket), decision in zip(gathered, decisions, strict=True):
                     self._complete(hosted, command, decision, ticket, now_ms)
@@ -272,14 +276,14 @@ class Runtime:
         command: Command,
         ticket: Ticket | None,
         now_ms: int,
-        effects: Effects | None = None,
+        decision: Decision | None = None,
     ) -> None:
-        """Carry out a command and everything that follows from it; `effects` is its decision if it is made already."""
+        """Carry out a command and everything that follows from it; `decision` is its decision if it is made already."""
         if hosted.gathered:
             self.commit_gathered(hosted)
         group_id = command.group_id
-        effects = decide(hosted.shard, command, now_ms) if effects is None else effects
-        followers = self._carry_out(hosted, command, effects, ticket, now_ms)
+        decision = decide(hosted.shard, command, now_ms) if decision is None else decision
+        followers = self._carry_out(hosted, command, decision, ticket, now_ms)
         while followers:
             command = followers.pop(0)
             if type(command) is AssignTarget and self._node.elapsed_us is not None:
@@ -299,26 +303,25 @@ class Runtime:
     ) -> list[Command]:
         """Compute a target, and have the group know what that took."""
         began_us = elapsed_us()
-        effects = tuple(decide(hosted.shard, command, now_ms))
+        decision = decide(hosted.shard, command, now_ms)
         cost_us = elapsed_us() - began_us
-        followers = self._carry_out(hosted, command, effects, None, now_ms)
-        if any(type(effect) is Append and type(effect.event) is TargetStored for effect in effects):
+        followers = self._carry_out(hosted, command, decision, None, now_ms)
+        if any(type(event) is TargetStored for event in decision.records):
             followers.append(TargetMeasured(command.group_id, cost_us))
         return followers
 
     def _carry_out(
-        self, hosted: OffsetsPartition, command: Command, effects: Effects, ticket: Ticket | None, now_ms: int
+        self, hosted: OffsetsPartition, command: Command, decision: Decision, ticket: Ticket | None, now_ms: int
     ) -> list[Command]:
-        """Carry out one decision and return what is to be decided next."""
-        decision = list(effects)
-        records = _records(decision)
+        """Carry out one decision in the order that `Decision` states; return what is to be decided next."""
+        records = decision.records
         if records and (error := self._append(hosted, records, now_ms)):
             failed = AppendFailed(command, error)
             return self._carry_out(hosted, failed, decide(hosted.shard, failed, now_ms), ticket, now_ms)
         return self._complete(hosted, command, decision, ticket, now_ms)
 
     def _complete(
-        self, hosted: OffsetsPartition, command: Command, decision: list[Effect], ticket: Ticket | None, now_ms: int
+        self, hosted: OffsetsPartition, command: Command, decision: Decision, ticket: Ticket | None, now_ms: int
     ) -> list[Command]:
         """Let a decision happen whose records are in the log, and return what is to be decided next."""
         shard, timers, witness = hosted.shard, self._node.timers, self._node.witness
@@ -423,10 +426,6 @@ class Runtime:
         self._rouse(self._consumer_parking.forget(session.group_id, session.member_id))
 
 
-def _records(decision: list[Effect]) -> list[HardEvent]:
-    return [effect.event for effect in decision if type(effect) is Append]
-
-
 def _waits_for_others(hosted: OffsetsPartition, command: ConsumerHeartbeat) -> bool:
     """Whether the sender, which has not all of its target, can do nothing itself: it is roused when that changes."""
     group = hosted.shard.groups.get(command.group_id)
@@ -434,9 +433,9 @@ def _waits_for_others(hosted: OffsetsPartition, command: ConsumerHeartbeat) -> b
     return member is not None and member.state is MemberState.UNRELEASED_PARTITIONS
 
 
-def _quiet_result(effects: tuple[Effect, ...]) -> ConsumerHeartbeatResult | None:
+def _quiet_result(decision: Decision) -> ConsumerHeartbeatResult | None:
     """Return the answer of a decision that is but an answer which says nothing, else None."""
-    if len(effects) != 1 or type(effects[0]) is not Reply:
+    if len(decision) != 1 or type(decision[0]) is not Reply:
         return None
-    result = effects[0].result
+    result = decision[0].result
     return result if type(result) is ConsumerHeartbeatResult and result.is_quiet else None

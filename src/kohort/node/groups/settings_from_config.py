@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 from kohort.assign.server.spec import ServerAssignor
 from kohort.assign.user_data import MARK, encode_generation, wish
@@ -21,6 +22,9 @@ from kohort.wire.consumer_protocol import (
     owned_partitions,
     subscribed_topics,
 )
+
+CACHED_BYTES = 4096
+"""Metadata of a member up to this size is decoded once and remembered."""
 
 
 def group_settings(
@@ -122,8 +126,16 @@ def _offer_of(metadata: bytes) -> object | None:
 
 
 def _want_of(protocol: str, metadata: bytes) -> Want | None:
+    return _cached_want(protocol, metadata) if len(metadata) <= CACHED_BYTES else _read_want(protocol, metadata)
+
+
+def _read_want(protocol: str, metadata: bytes) -> Want | None:
     try:
         said = decode_subscription(metadata)
     except MalformedMessage:
         return None
     return Want(frozenset(said.topics), said.rack, wish(protocol, said.user_data))
+
+
+_cached_want = lru_cache(maxsize=1024)(_read_want)
+"""In each round the metadata of the round before is compared with the new one."""

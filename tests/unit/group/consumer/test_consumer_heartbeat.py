@@ -295,9 +295,7 @@ def test_answer_carries_the_interval_of_heartbeats() -> None:
 def test_heartbeat_with_nothing_to_say_is_one_answer_and_a_longer_session() -> None:
     world = ConsumerWorld()
     world.enters("A")
-    effects = decide(world.shard, ConsumerHeartbeat("g", "A", 2), world.now_ms)
-    assert isinstance(effects, tuple)
-    reply, arm = effects
+    reply, arm = decide(world.shard, ConsumerHeartbeat("g", "A", 2), world.now_ms)
     assert isinstance(reply, Reply)
     assert told_quiet(reply.result)
     assert arm == Arm(session_timer("g", "A"), world.now_ms + 45_000)
