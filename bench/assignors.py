@@ -2,9 +2,9 @@
 
 python -m bench.assignors [--read] [--quick] [SIZE ...]     SIZE is MEMBERSxTOPICSxPARTITIONS
 
-Ours and a warm JVM take turns on the same groups: `full`, in which nobody owns anything, and `join`, in which one
-member comes to the group that owns what `full` gave it. Our assignments make their partition objects when somebody
-looks at them; with --read their time is counted as well. Times are CPU time of the calling thread, so that other work
+Ours and a warm JVM take turns on the same groups: `full`, without owned partitions, and `join`, in which one
+member comes to the group that owns what `full` gave it. Our assignments make their partition objects when they are
+read; with --read their time is counted as well. Times are CPU time of the calling thread, so that other work
 on the machine changes little; the JVM's collector and compiler have threads of their own and cost it nothing here.
 """
 
@@ -99,7 +99,7 @@ class Group:
         ]
 
     def full(self) -> GroupSpec:
-        """Return the group in which nobody owns anything."""
+        """Return the group without owned partitions."""
         return self._group(self.members, {}, "")
 
     def join(self, owned: Mapping[str, Assignment], assignor: str) -> GroupSpec:

@@ -1,7 +1,7 @@
 """Decoding `__consumer_offsets`: records a second of one core, beside Kafka's own dump tool on the same segment files.
 
 Both run in a process of their own, and what counts is its CPU time, of all threads: ours from bytes to Arrow columns,
-every value decoded; theirs from bytes to lines of JSON, which nobody reads. What it takes to start is taken off: ours
+every value decoded; theirs from bytes to lines of JSON, which are discarded. What it takes to start is taken off: ours
 decodes a short log before its clock begins, from theirs what a run on the short log takes is subtracted. (Ours starts
 for twice as long as it then decodes, so that a difference of two runs would be a difference of two start-ups.)
 """
@@ -44,8 +44,8 @@ def segments(folder: Path) -> list[str]:
 def ours(short: Path, long: Path, least: int) -> float:
     """Return the CPU time that our decoder takes for the long log."""
     command = [sys.executable, "-c", OURS, str(short), str(long)]
-    said = subprocess.run(command, capture_output=True, check=True, text=True).stdout
-    count, took_s = said.split()
+    output = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    count, took_s = output.split()
     if int(count) < least:
         raise RuntimeError(f"{count} of {least} records were decoded")
     return float(took_s)

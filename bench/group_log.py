@@ -1,6 +1,6 @@
 """A log of `__consumer_offsets` as a busy coordinator leaves it before the cleaner comes: the same for every broker.
 
-Of a million records some 830,000 are commits, of classic and of consumer groups; the others tell of rebalances:
+Of a million records some 830,000 are commits, of classic and of consumer groups; the others belong to rebalances:
 generations of the first, and members, targets and assignments of the others. A decision is a batch, as it is live.
 """
 

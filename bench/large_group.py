@@ -48,13 +48,13 @@ class Crowd:
     def _take(self, buffers: list[bytes | bytearray | memoryview]) -> None:
         self._replies.append(b"".join(buffers))
 
-    def _frame(self, member_id: str, **said: object) -> bytes:
+    def _frame(self, member_id: str, **fields: object) -> bytes:
         epoch = self.epochs[member_id]
-        request = ConsumerGroupHeartbeatRequest(group_id="g", member_id=member_id, member_epoch=epoch, **said)
+        request = ConsumerGroupHeartbeatRequest(group_id="g", member_id=member_id, member_epoch=epoch, **fields)
         return encode_request(request, VERSION, 1, "bench")
 
-    def _call(self, member_id: str, **said: object) -> ConsumerGroupHeartbeatResponse:
-        self.node.receive(self.connection, self._frame(member_id, **said), self.now_ms)
+    def _call(self, member_id: str, **fields: object) -> ConsumerGroupHeartbeatResponse:
+        self.node.receive(self.connection, self._frame(member_id, **fields), self.now_ms)
         self.node.flush(self.now_ms)
         answer = decode_response(response_class(Api.CONSUMER_GROUP_HEARTBEAT), VERSION, self._replies.pop()[4:])[1]
         assert isinstance(answer, ConsumerGroupHeartbeatResponse), "a heartbeat is answered by a heartbeat's response"

@@ -1,4 +1,4 @@
-"""A coordinator that takes over reads its partition of `__consumer_offsets`: a million records that nobody has cleaned.
+"""A coordinator that takes over reads its partition of `__consumer_offsets`: a million uncleaned records.
 
 Both brokers read the same segment files, each in a process that has just started. What is compared is the CPU time of
 the one thread that loads, so that what else the machine does takes nothing from either; a JVM compiles meanwhile in
@@ -107,7 +107,7 @@ def replay(quick: bool) -> Iterator[Outcome]:
         list_topics(folder, {OFFSETS: (b"O" * 16, 1)}, "A" * 22, 0)
         with ApacheKafka(SETTINGS, wait_s=240) as broker:
             with Admin(bootstrap_servers=broker.bootstrap) as admin, suppress(KafkaError):
-                admin.describe_groups(["none"])  # whoever asks for a coordinator makes Kafka create the topic
+                admin.describe_groups(["none"])  # a FindCoordinator makes Kafka create the topic
             eventually((broker.logs / f"{OFFSETS}-0").is_dir, True, 30)
             broker.stop()
             to_kafka(folder, broker.logs, [OFFSETS])

@@ -1,4 +1,4 @@
-"""A cooperative group: bob comes and goes, and alice reads on from the partitions that stay with her."""
+"""A cooperative group: bob joins and leaves, and alice keeps reading from the partitions that she keeps."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ from kohort import Admin, Consumer, CooperativeStickyAssignor, Producer, Rebalan
 from kohort.testing import EmbeddedBroker
 
 
-class Told(RebalanceListener):
+class PrintingListener(RebalanceListener):
     def __init__(self, name: str) -> None:
         self.name = name
 
@@ -25,7 +25,7 @@ def member(name: str, address: str) -> Consumer:
         group_id="billing",
         auto_offset_reset="earliest",
         assignors=[CooperativeStickyAssignor()],
-        listener=Told(name),
+        listener=PrintingListener(name),
     )
 
 

@@ -1,4 +1,4 @@
-"""A consumer follows an expression: a topic that is created later is read too. Functions hear what comes and goes."""
+"""A consumer subscribes to a regular expression: later topics are read too. Callbacks are functions."""
 
 import asyncio
 import re

@@ -16,7 +16,7 @@ async def command(address: str, *words: str) -> None:
 
 
 async def shared(members: dict[str, Consumer]) -> None:
-    """Poll until everybody has four of the twelve partitions."""
+    """Poll until each member has four of the twelve partitions."""
     while not all(len(member.assignment()) == 4 for member in members.values()):
         await asyncio.gather(*[member.poll(timeout_ms=10) for member in members.values()])
 

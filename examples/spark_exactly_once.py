@@ -1,4 +1,4 @@
-"""Rows and offsets in one step: a round that is repeated, whoever repeats it and why, is in the table once."""
+"""Rows and offsets in one atomic step: the rows of a repeated round are in the table once."""
 
 import tempfile
 from pathlib import Path

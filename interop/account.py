@@ -1,4 +1,4 @@
-"""What one member has reported: what it held when, what it read when, what it was told that it had committed."""
+"""What one member has reported: its partitions over time, the records that it read, and its acknowledged commits."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class Group:
         """Return what each member holds and has read, for a message."""
         return "\n".join(
             f"{m.name}: owns {sorted(m.owned)}, read {len(m.rows)}, committed {m.committed}, "
-            f"refused {m.refusals}, troubles {m.troubles}, changes {m.changes[-4:]}, said {m.complaint()}"
+            f"refused {m.refusals}, troubles {m.troubles}, changes {m.changes[-4:]}, output {m.complaint()}"
             for m in self.gone + self.members
         )
 
@@ -164,7 +164,7 @@ class Group:
             return str(error)
 
     def settle(self, timeout_s: float = 40) -> None:
-        """Wait until every partition has one owner and everybody owns something, where there is enough for all."""
+        """Wait until every partition has one owner and each member owns something, if there are enough partitions."""
 
         def is_settled() -> bool:
             owned = [partition for member in self.members for partition in member.owned]

@@ -156,10 +156,10 @@ def attempt(main: str, *arguments: str, text: str | None = None, timeout_s: floa
 def run(main: str, *arguments: str, text: str | None = None, timeout_s: float = 60, heap: str = SHORT) -> str:
     """Run a class of Kafka's jars to its end and return what it printed on stdout.
 
-    Raises `AssertionError` with everything it said when its exit code is not 0.
+    Raises `AssertionError` with its output when its exit code is not 0.
     """
     line = command(main, *arguments, heap=heap)
     done = subprocess.run(line, input=text, capture_output=True, text=True, timeout=timeout_s, check=False)
-    said = f"{main.rpartition('.')[2]} {' '.join(arguments)}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
-    assert done.returncode == 0, f"exit code {done.returncode} of {said}"
+    output = f"{main.rpartition('.')[2]} {' '.join(arguments)}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+    assert done.returncode == 0, f"exit code {done.returncode} of {output}"
     return done.stdout

@@ -187,7 +187,7 @@ def overrun(stage: Stage, group: str, topic: str, **settings: Any) -> None:
 
 
 def overrun_alone(stage: Stage, group: str, topic: str) -> None:
-    """The same by kafka-python, with nobody else in the group."""
+    """The same by kafka-python, with no other member in the group."""
     slow = kafka.KafkaConsumer(
         topic,
         bootstrap_servers=stage.bootstrap,
@@ -223,7 +223,7 @@ def fight(group: Group, instance: str) -> None:
     group.await_(lambda: bool(one.owned), "the first of them has partitions", 60)
     for _ in range(TAKE_OVERS):
         last, one = one, group.start("librdkafka", instance=instance, **settings)
-        group.await_(partial(_is_fenced, last), "the other is put out", 60)
+        group.await_(partial(_is_fenced, last), "the other is evicted", 60)
         group.kill(last)
     group.await_(lambda: bool(one.owned), "the last of them has partitions", 60)
 
@@ -260,7 +260,7 @@ def rise(stage: Stage, group: str, topic: str) -> list[str]:
     for number in range(ZOMBIE_COMMITS):
         member.commit(offsets=[TopicPartition(topic, 0, 100 + number)], asynchronous=False)
         zombie.begin_transaction()
-        # By the group's name alone, as before KIP-447: nobody is fenced.
+        # By the group's name alone, as before KIP-447: no member is fenced.
         by_name = {kafka.TopicPartition(topic, 0): kafka.OffsetAndMetadata(10 + number, "", -1)}
         zombie.send_offsets_to_transaction(by_name, group)
         zombie.commit_transaction()
@@ -271,7 +271,7 @@ def rise(stage: Stage, group: str, topic: str) -> list[str]:
 
 
 def _refused_outside(stage: Stage, group: str, offsets: list[TopicPartition]) -> Iterator[str]:
-    """An administrator, and a consumer that is told its partitions."""
+    """An administrator, and a consumer with manually assigned partitions."""
     admin = AdminClient({"bootstrap.servers": stage.bootstrap})
     altered = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, offsets)])[group]
     try:

@@ -1,9 +1,9 @@
-"""Who held which partition when, by what the members of a group reported: never two at once, nothing read for nothing.
+"""Owners of partitions over time, as the members of a group reported them: never two at once, nothing read in vain.
 
-A span begins when a member has been told that it owns a partition, and ends when it has said that it gives it up and
-has not yet told its library so; so two spans that overlap are two owners, whatever a library does in between. A member
-that leaves without a callback ends its spans when it stops polling, one that is killed when it is dead. A span that
-ends as lost proves nothing: its member heard of it when the partition had long been another's.
+A span begins when a member's callback has assigned a partition to it, and ends when it reports the revocation, before
+its callback returns; so two spans that overlap are two owners, whatever a library does in between. A member that
+leaves without a callback ends its spans when it stops polling, one that is killed when it is dead. A span that ends as
+lost proves nothing: its member learnt of it after the partition had another owner.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def spans(member: Account) -> list[Span]:
 
 
 def check_single_owner(everyone: Iterable[Account], *, may_lose: Sequence[Account] = ()) -> None:
-    """Check that no partition was ever held by two members at once; only who is in `may_lose` may be told of a loss.
+    """Check that no partition ever had two owners at once; only members in `may_lose` may report a loss.
 
     So may a member that leaves: Java calls it a loss when a round goes on meanwhile, and ours does too.
     """
@@ -51,7 +51,7 @@ def check_single_owner(everyone: Iterable[Account], *, may_lose: Sequence[Accoun
         found = spans(member)
         left_s = math.inf if member.ended_s is None else member.ended_s
         lost = [span for span in found if span.is_lost and span.end_s < left_s]
-        assert not lost or member in may_lose, f"{lost[0].holder} was told that it had lost {lost[0].partition}"
+        assert not lost or member in may_lose, f"{lost[0].holder} reported as lost {lost[0].partition}"
         every += (span for span in found if not span.is_lost)
     every.sort()
     for before, after in itertools.pairwise(every):

@@ -93,7 +93,7 @@ class Postgres:
 
 
 def unprivileged() -> str | None:
-    """Return whom the server runs as where we are root, as whom it refuses to run."""
+    """Return the user that runs the server where we are root, as which it refuses to run."""
     if os.getuid() != 0:
         return None
     names = {each.pw_name for each in pwd.getpwall()}

@@ -19,7 +19,7 @@ Written = dict[Position, Pair]
 
 
 class LongProducer:
-    """An idempotent librdkafka producer that outlives one call, and what it was told of its records."""
+    """An idempotent librdkafka producer that outlives one call, and the delivery reports of its records."""
 
     def __init__(
         self, bootstrap: str, topic: str, codec: str = "none", *, idempotent: bool = True, in_flight: int = 5

@@ -107,7 +107,7 @@ class Side:
 
 
 class Classic:
-    """A classic member that does what it is told, one request at a time, in the newest versions."""
+    """A classic member under the test's control: one request at a time, in the newest versions."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class Classic:
         self.owned: tuple[Any, ...] = ()
 
     def join_request(self, **fields: Any) -> JoinGroupRequest:
-        said = Subscription(
+        offer = Subscription(
             self.topics, user_data=self.user_data, owned=self.owned, generation=self.generation, version=self.version
         )
         return JoinGroupRequest(
@@ -146,7 +146,7 @@ class Classic:
                 "member_id": self.member_id,
                 "group_instance_id": self.instance_id,
                 "protocol_type": "consumer",
-                "protocols": [JoinGroupRequest.Protocol(name=self.protocol, metadata=encode_subscription(said))],
+                "protocols": [JoinGroupRequest.Protocol(name=self.protocol, metadata=encode_subscription(offer))],
                 **fields,
             }
         )
@@ -202,7 +202,7 @@ class Classic:
 
 
 class Native:
-    """A member of the consumer protocol that does what it is told, one heartbeat at a time."""
+    """A member of the consumer protocol under the test's control: one heartbeat at a time."""
 
     def __init__(self, side: Side, group_id: str, member_id: str, *topics: str, instance_id: str | None = None) -> None:
         self.side = side
@@ -226,8 +226,8 @@ class Native:
         )
 
     def join(self, **fields: Any) -> Any:
-        said = {"subscribed_topic_names": list(self.topics), "rebalance_timeout_ms": 6_000, "topic_partitions": []}
-        return self.call(**{"member_epoch": 0, **said, **fields})
+        first = {"subscribed_topic_names": list(self.topics), "rebalance_timeout_ms": 6_000, "topic_partitions": []}
+        return self.call(**{"member_epoch": 0, **first, **fields})
 
     def beat(self, **fields: Any) -> Any:
         """Send a heartbeat that says what it owns."""
@@ -250,7 +250,7 @@ def differences(scenario: Scenario, sides: Iterable[Side], name: str) -> list[st
     (theirs, ours) = (list(scenario(side, name)) for side in sides)
     assert [asked for asked, _ in theirs] == [asked for asked, _ in ours], "both sides are asked the same"
     return [
-        f"{asked}: Apache Kafka {said}, ours {answer}"
-        for (asked, said), (_, answer) in zip(theirs, ours, strict=True)
-        if said != answer
+        f"{asked}: Apache Kafka {their}, ours {answer}"
+        for (asked, their), (_, answer) in zip(theirs, ours, strict=True)
+        if their != answer
     ]

@@ -28,8 +28,8 @@ Of each client, the protocols it has: three members start together, one more joi
 record is read once, but for what the killed one had not committed; no partition is held by two members at once, by
 what they report and when; sticky assignors move no more than they must, and members of cooperative ones go on with
 what stays theirs without a break. A static member, the leader, is killed and comes back within its session besides:
-nobody else notices. With mixed groups it is the same, each library leading in turn. By the protocol `consumer`
-(KIP-848) nobody leads, and a static member leaves and comes back: a killed one holds its name until its session ends.
+other members do not notice. With mixed groups it is the same, each library leading in turn. By the protocol `consumer`
+(KIP-848) there is no leader, and a static member leaves and returns: a killed one keeps its name for its session.
 
 Groups are rolled from one protocol to the other under load: members that give up only what they must read on without a
 pause, and what is read again had not been committed when its next owner got the partition.

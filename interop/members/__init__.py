@@ -4,11 +4,11 @@
 
 KEY is `assignor` (a name, or several with commas), `instance`, `session_ms` or `heartbeat_ms`; where the library has
 KIP-848 also `protocol` (`classic` or `consumer`), `remote_assignor`, and `regex`, which is subscribed to instead of
-TOPIC. What the brokers decide for a member of the consumer protocol (the session, the heartbeats) is not told to it.
+TOPIC. Settings that brokers decide in the consumer protocol (session, heartbeats) are not passed to it.
 
-Each prints JSON lines with their time: `owns` when it has learnt what it owns now, or has given partitions up and not
-told its library so yet; `read` before and `committed` after it commits what it read; `refused` when a commit is
-refused, `troubled` when a poll raises; `leaving` and `left` around its clean end, which SIGTERM asks for. SIGKILL is a
+Each prints JSON lines with their time: `owns` with its partitions after an assignment, and at a revocation before its
+callback returns; `read` before and `committed` after it commits what it read; `refused` when a commit is
+refused, `troubled` when a poll raises; `leaving` and `left` around its close, which SIGTERM requests. SIGKILL is a
 crash. SIGHUP asks it to close its consumer and to go on with a new one of the other protocol, which it prints as
 `turning` and `turned`.
 """

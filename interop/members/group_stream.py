@@ -61,7 +61,7 @@ def session(chosen: Options) -> SparkSession:
         "spark.sql.adaptive.enabled": False,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        # Two applications share a cluster: each takes what it is told to, and leaves the rest to the other.
+        # Two applications share a cluster: each takes its share, and leaves the rest to the other.
         "spark.cores.max": chosen.more.get("cores", "1"),
         "spark.executor.cores": 1,
         "spark.executor.memory": "500m",

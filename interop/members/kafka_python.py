@@ -1,4 +1,4 @@
-"""A member by kafka-python, with the assignors it takes by default or the one it is told."""
+"""A member by kafka-python, with its default assignors or a given one."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
     def run(self) -> None:
         while not self.report.is_over:
             try:
-                # Long enough for a round to end within one poll, for the reason told above.
+                # Long enough for a round to end within one poll, for the reason above.
                 polled = self.consumer.poll(timeout_ms=1000)
             except TROUBLE as error:
                 self.report.troubled(error)

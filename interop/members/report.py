@@ -16,7 +16,7 @@ Row = tuple[int, int, str, str]  # partition, offset, key, value
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Where to join, and as whom."""
+    """Address, group and identity of the member."""
 
     bootstrap: str
     group: str
@@ -48,7 +48,7 @@ class Report:
         self.is_turning = False
         signal.signal(signal.SIGTERM, self._end)
         signal.signal(signal.SIGHUP, self._turn)
-        faulthandler.register(signal.SIGUSR1)  # a test that waits in vain asks where everybody is
+        faulthandler.register(signal.SIGUSR1)  # a test that times out requests the stacks of all members
 
     def _end(self, *_: object) -> None:
         self.is_over = True
@@ -58,7 +58,7 @@ class Report:
 
     @property
     def is_reading(self) -> bool:
-        """Whether nobody has asked the member to close its consumer."""
+        """Whether the member is still to run: it has not been asked to close its consumer."""
         return not self.is_over and not self.is_turning
 
     def closing(self) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 FILE = "KOHORT_MEMBER_REPORT"
-"""The variable of the environment that tells the source where to report."""
+"""The environment variable with the address to which the source reports."""
 _LOOK_S = 0.05
 
 
@@ -46,7 +46,7 @@ class WatchedSource(KohortSource):
     """The source, whose member reports what happens to it."""
 
     def streamReader(self, schema: StructType) -> GroupReader:  # noqa: ARG002, N802
-        """Return the reader that Spark would be given, with somebody who listens."""
+        """Return the reader that Spark would get, with an observer."""
         report = FileReport(os.environ[FILE])
 
         def finished(done: Round, is_committed: bool) -> None:

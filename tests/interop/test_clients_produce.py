@@ -16,7 +16,7 @@ IMPORTS = {"kohort": "kohort", "librdkafka": "confluent_kafka", "kafka_python": 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("library", PRODUCERS)
 @pytest.mark.capability("{library}", "produce, {codec}")
-def test_producer_is_told_where_each_record_went(
+def test_producer_gets_the_offset_of_each_record(
     library: str, codec: str, idempotent: bool, broker: Broker, topic: str
 ) -> None:
     pytest.importorskip(IMPORTS[library])

@@ -175,7 +175,7 @@ def test_everything_was_read_and_there_are_no_other_groups(seen: Seen) -> None:
 
 
 @pytest.mark.parametrize("group", EXPECTED)
-def test_a_group_is_said_to_do_what_it_did_and_nothing_else(seen: Seen, group: str) -> None:
+def test_findings_of_a_group_are_its_faults_and_no_others(seen: Seen, group: str) -> None:
     found = seen.findings.get(group, {})
     assert found.keys() == EXPECTED[group], [(name, row["sentence"]) for name, row in found.items()]
 

@@ -52,7 +52,7 @@ def test_group_on_kafka_is_planned_rolled_and_watched_there_and_back(kohort: Com
     asyncio.run(scenario())
 
 
-def test_cooperative_way_and_its_assumptions_are_told_on_kafka(kohort: Commands, name: str) -> None:
+def test_cooperative_plan_and_its_assumptions_are_printed_on_kafka(kohort: Commands, name: str) -> None:
     async def scenario() -> str:
         roll = Roll(kohort.address, name, NAMES, 6)
         await roll.begin()

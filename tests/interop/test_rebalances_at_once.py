@@ -20,7 +20,7 @@ CELLS += [(library, "cooperative-sticky") for library in ("kohort", "java", "lib
 
 @pytest.mark.parametrize(("library", "protocol"), CELLS)
 @pytest.mark.capability("{library}", "{protocol}: a join is heard of before the next heartbeat is due")
-def test_join_is_heard_of_before_the_next_heartbeat_is_due(library: str, protocol: str, stage: Stage) -> None:
+def test_join_is_announced_before_the_next_heartbeat_is_due(library: str, protocol: str, stage: Stage) -> None:
     need(library)
     with stage.group() as group:
         for _ in range(2):

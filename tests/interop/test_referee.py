@@ -37,14 +37,14 @@ def test_partition_handed_over_has_one_holder_at_any_time() -> None:
     check_single_owner([first, account("second", (5.0, "owns", [1]))])
 
 
-def test_loss_that_nobody_allowed_is_seen() -> None:
+def test_loss_that_is_not_allowed_is_found() -> None:
     member = account("first", (1.0, "owns", [0]), (5.0, "loses", []))
     with pytest.raises(AssertionError, match="first was told that it had lost 0"):
         check_single_owner([member])
     check_single_owner([member], may_lose=[member])
 
 
-def test_member_that_leaves_in_the_middle_of_a_round_may_be_told_of_a_loss() -> None:
+def test_member_that_leaves_in_the_middle_of_a_round_may_report_a_loss() -> None:
     check_single_owner([account("first", (1.0, "owns", [0]), (5.0, "leaving", None), (5.1, "loses", []))])
 
 

@@ -169,7 +169,7 @@ def test_a_mechanism_that_the_broker_does_not_offer_names_those_that_it_does(sec
     assert refused.value.code in (ErrorCode.UNSUPPORTED_SASL_MECHANISM, ErrorCode.ILLEGAL_SASL_STATE)
 
 
-def test_a_certificate_that_nobody_known_signed_is_not_trusted(secured: Secured, loop: Loop) -> None:
+def test_a_certificate_of_an_unknown_authority_is_not_trusted(secured: Secured, loop: Loop) -> None:
     with pytest.raises(TlsFailed, match=r"no authority that this client knows .*cafile="):
         run(connect(secured.addresses["SASL_SSL"], ssl.create_default_context(), USERS["PLAIN"]), loop)
 
@@ -194,12 +194,12 @@ def test_tls_to_a_plain_listener_says_what_it_may_be(secured: Secured, loop: Loo
         run(connect(secured.addresses["PLAINTEXT"], secured.context(), is_final=False), loop)
 
 
-def test_a_client_without_tls_is_told_that_the_listener_may_have_it(secured: Secured, loop: Loop) -> None:
+def test_a_client_without_tls_gets_an_error_that_names_tls(secured: Secured, loop: Loop) -> None:
     with pytest.raises(KafkaError, match="is it a TLS listener"):
         run(connect(secured.addresses["SASL_SSL"], None, is_final=False), loop)
 
 
-def test_a_client_without_credentials_is_told_that_none_were_given(secured: Secured, loop: Loop) -> None:
+def test_a_client_without_credentials_gets_an_error_that_none_were_given(secured: Secured, loop: Loop) -> None:
     with pytest.raises(KafkaError, match="gave no SASL credentials"):
         run(connect(secured.addresses["SASL_SSL"], secured.context(), is_final=False), loop)
 
@@ -213,7 +213,7 @@ def properties(secured: Secured, path: Path, user: Sasl) -> Path:
     return path
 
 
-def test_a_file_of_properties_opens_the_door_for_programs(
+def test_a_properties_file_authenticates_programs(
     secured: Secured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     user = USERS["SCRAM-SHA-512"]
@@ -222,7 +222,7 @@ def test_a_file_of_properties_opens_the_door_for_programs(
     run(work(found["bootstrap_servers"], a_name(), found["tls"], found["sasl"]))
 
 
-def test_a_file_of_properties_opens_the_door_for_the_command_line(
+def test_a_properties_file_authenticates_the_command_line(
     secured: Secured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     user = USERS["SCRAM-SHA-256"]

@@ -65,7 +65,7 @@ def test_roll_of_a_group_on_kafka_is_predicted_within_a_fifth(kohort: Commands, 
 
 
 @pytest.mark.timeout(180)
-def test_consumer_group_on_kafka_hears_with_its_next_heartbeat_and_is_compared(kohort: Commands, name: str) -> None:
+def test_consumer_group_on_kafka_learns_with_its_next_heartbeat_and_is_compared(kohort: Commands, name: str) -> None:
     async def scenario() -> None:
         live = await begun(kohort, name, protocol="consumer")
         added = (await asyncio.to_thread(kohort, "what-if", name, "--add", "3", "--json")).json

@@ -142,7 +142,7 @@ def is_of_other_epoch(case: Case) -> bool:
     return case.what == "Assignment" and same_but(case, "assigned", "pending") and theirs == ours
 
 
-def is_told_later(case: Case) -> bool:
+def is_sent_later(case: Case) -> bool:
     if is_of_other_epoch(case):
         return True
     if not is_answer(case, "consumer") or len(case.theirs or ()) != 5:

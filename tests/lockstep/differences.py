@@ -56,7 +56,7 @@ CONSUMER: tuple[Difference, ...] = (
         "Has told it with the answer to the heartbeat that brought the expression.",
         "It follows from the one before, and so do the epochs that only Kafka gave, before the first and in records.",
         "The second ConsumerGroupHeartbeat after one with an expression: epoch and assignment in its answer.",
-        consumer.is_told_later,
+        consumer.is_sent_later,
         ends=lambda case: case.kind == "record" or case.ours[0] != ErrorCode.NONE,
     ),
     Difference(

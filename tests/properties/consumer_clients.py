@@ -14,14 +14,14 @@ from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import IdPartitions, each, id_partitions
 
 MUST_JOIN = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND}
-"""What an honest client hears after its eviction only; it is never fenced for what was lost on the way."""
+"""Errors that a correct client gets after its eviction only; a lost message never fences it."""
 
 TRY_AGAIN = {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.UNRELEASED_INSTANCE_ID}
 Owned = set[tuple[bytes, int]]
 
 
 class Client:
-    """One member. `owned` is what it reads, `told` the assignment that it was told last."""
+    """One member. `owned` is what it reads, `assigned` the assignment of the last response."""
 
     def __init__(self, member_id: str, instance_id: str | None, names: tuple[str, ...], regex: str) -> None:
         self.member_id = member_id
@@ -35,7 +35,7 @@ class Client:
         """Own nothing and know nothing: the next heartbeat joins."""
         self.epoch = 0
         self.owned: Owned = set()
-        self.told: Owned = set()
+        self.assigned: Owned = set()
         self.must_say_owned = True
         self.must_say_all = True
         self.has_other_names = False
@@ -64,7 +64,7 @@ class Client:
             subscribed_topic_names=self.names if self.has_other_names else None,
         )
 
-    def hears(self, result: ConsumerHeartbeatResult | None) -> None:
+    def receives(self, result: ConsumerHeartbeatResult | None) -> None:
         """Take an answer; None is one that never came."""
         if result is None or result.error in TRY_AGAIN:
             self.must_say_all = True
@@ -79,11 +79,11 @@ class Client:
             self.epoch = result.member_epoch
             self.must_say_owned = self.must_say_all = self.has_other_names = False
             if result.assignment is not None:
-                self.told = set(each(result.assignment))
+                self.assigned = set(each(result.assignment))
             self.reconcile()
 
     def reconcile(self) -> None:
         """Stop owning what was taken, and own what was granted; say so with the next heartbeat."""
-        if self.owned != self.told:
-            self.owned = set(self.told)
+        if self.owned != self.assigned:
+            self.owned = set(self.assigned)
             self.must_say_owned = True

@@ -1,6 +1,6 @@
 """A member of ours in a world of ours: its effects become commands, the answers come back as bytes would carry them.
 
-Requests of one member are answered in order, on a connection that may break; then nobody knows what was done.
+Requests of one member are answered in order, on a connection that may break; then neither side knows what was done.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ class MemberOfWorld:
         self.take(inputs.MetadataChanged(dict(self._topics), frozenset(self.member.topics) - self._topics.keys()))
 
     def live(self) -> None:
-        """Hear what has been answered, do what is asked for, and notice how late it is."""
+        """Process responses, carry out effects, and pass the time."""
         deadline_ms = self.member.next_deadline_ms()
         if deadline_ms is not None and deadline_ms <= self._world.now_ms:
             self.take(inputs.Tick())
-        self._hear()
+        self._receive()
         while self._work and self._random.random() < 0.7:
             self._do(self._work.pop(0))
-        self._hear()
+        self._receive()
         self.is_dead |= self.member.state is State.CLOSED
 
     def lose_connection(self) -> None:
@@ -99,7 +99,7 @@ class MemberOfWorld:
         member_id, generation = request.identity.member_id, request.identity.generation
         match request:
             case effects.Join(_, protocols, reason):
-                offer = tuple((name, encode_subscription(said)) for name, said in protocols)
+                offer = tuple((name, encode_subscription(subscription)) for name, subscription in protocols)
                 return world.join(member_id, instance_id=instance_id, protocols=offer, reason=reason, **TIMEOUTS)
             case effects.Sync():
                 made = tuple((to, encode_assignment(each)) for to, each in request.assignments.items())
@@ -111,7 +111,7 @@ class MemberOfWorld:
             case effects.Leave():
                 return world.leave(Leaving(member_id, instance_id, request.reason))
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         while self._asked:
             request, answer = self._asked[0]
             if answer is not None and answer.is_waiting:
@@ -152,7 +152,7 @@ class MemberOfWorld:
             self.take(inputs.CallbackFinished(work.callback))
             return
         snapshot = self._known(work.members)
-        # As the client does: what the metadata shows is heard before the assignment that was made from it.
+        # As the client does: metadata is processed before the assignment that was computed from it.
         self.look_around()
         made = {} if work.skip else self._assignors[work.protocol_name].assign(GroupSpec(work.members, snapshot))
         self.take(inputs.Computed(work.identity, made, snapshot))

@@ -220,7 +220,9 @@ class TestTheStickyEngine:
         assert engine(group).cooperative() == two_step(group, engine(group).eager())
 
     @given(group=owning_groups(is_contested=True))
-    def test_cooperative_rounds_give_nobody_what_another_owns_and_end_with_the_second(self, group: GroupSpec) -> None:
+    def test_cooperative_rounds_assign_no_owned_partition_to_another_and_end_with_the_second(
+        self, group: GroupSpec
+    ) -> None:
         assert settle(group) <= 2
 
     @given(group=owning_groups(is_contested=True, has_racks=True))

@@ -1,7 +1,7 @@
 """Every interleaving of two jobs that share a partition and are killed, late, or replaced at any step.
 
-The table runs the rules of `claims`; the group gives the partition to whoever joined last, and former owners do not
-hear of it. Searched whole, not at random; and it finds the fault where a rule is taken away.
+The table runs the rules of `claims`; the group gives the partition to the member that joined last, and former owners do
+not notice. Searched whole, not at random; and it finds the fault where a rule is taken away.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def first_fault(rules: Rules) -> str | None:
     return next((found for each in worlds(rules) if (found := fault(each))), None)
 
 
-def test_each_offset_is_in_the_table_once_whoever_is_killed_or_late() -> None:
+def test_each_offset_is_in_the_table_once_though_jobs_are_killed_or_late() -> None:
     count = 0
     for world in worlds(Rules()):
         assert fault(world) is None, world

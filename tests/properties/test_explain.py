@@ -64,9 +64,9 @@ class Honest:
     # -- what it does
 
     def start(self, desk: Desk) -> None:
-        """Be a new process; what the old one was told, its group believes until it gives that member up.
+        """Start a new process; the group keeps the old one's assignment until it gives that member up.
 
-        Of an instance that has come back, everybody knows that the old process is gone.
+        If a static instance returned, the group knows that the old process has ended.
         """
         if self.instance_id is None:
             self.past[self.member_id] = self.owned
@@ -120,21 +120,21 @@ class Honest:
             self.peer = None
             self.waits_for = None
 
-    # -- what it hears
+    # -- responses
 
     def listen(self) -> bool:
         """Take what has come; return whether anything did."""
         answers = self.peer.answers() if self.peer is not None else []
         for answer in answers:
             if isinstance(answer, JoinGroupResponse):
-                self._hear_join(answer)
+                self._receive_join(answer)
             elif isinstance(answer, SyncGroupResponse):
-                self._hear_sync(answer)
+                self._receive_sync(answer)
             elif isinstance(answer, HeartbeatResponse):
-                self._hear_heartbeat(answer)
+                self._receive_heartbeat(answer)
         return bool(answers)
 
-    def _hear_join(self, answer: JoinGroupResponse) -> None:
+    def _receive_join(self, answer: JoinGroupResponse) -> None:
         if answer.error_code == 79:
             self.member_id = answer.member_id
             self.join()
@@ -174,7 +174,7 @@ class Honest:
                 shares[taker].add(partition)
         return {member_id: frozenset(share) for member_id, share in shares.items()}
 
-    def _hear_sync(self, answer: SyncGroupResponse) -> None:
+    def _receive_sync(self, answer: SyncGroupResponse) -> None:
         if answer.error_code:
             self._start_over(answer.error_code)
             return
@@ -185,7 +185,7 @@ class Honest:
         if has_revoked:
             self.join()
 
-    def _hear_heartbeat(self, answer: HeartbeatResponse) -> None:
+    def _receive_heartbeat(self, answer: HeartbeatResponse) -> None:
         self.waits_for = None
         if answer.error_code:
             self._start_over(answer.error_code)
@@ -250,7 +250,7 @@ class Cast:
         self.settle()
 
     def settle(self) -> None:
-        """Let everybody hear what was said, until nobody has anything to say; then read what was written down."""
+        """Deliver responses until no client has a request left; then read the recorded events."""
         while sum(member.listen() for member in self.members):
             pass
         self.desk.advance(LINGER_MS)
@@ -267,11 +267,11 @@ class Cast:
                         self.explanation.fold(event)
                     self.read = header.last_offset + 1
 
-    def told(self) -> Told:
+    def explained(self) -> Told:
         return self.explanation.told(self.desk.clock.now_ms())
 
     def lived(self) -> dict[TopicPartition, str]:
-        """Who owns what in truth: of a member that the group has given up, nobody asks."""
+        """Return the real owners, without members that the group has given up."""
         hosted = self.desk.node.coordinator._hosted("g")
         group = None if hosted is None else hosted.shard.groups.get("g")
         known = set() if group is None else set(group.members)
@@ -294,21 +294,21 @@ STEPS = st.lists(
 
 @settings(max_examples=200, deadline=None)
 @given(STEPS)
-def test_what_is_told_is_what_the_members_lived(steps: list[tuple[str, int, int]]) -> None:
+def test_explanation_agrees_with_the_members_own_records(steps: list[tuple[str, int, int]]) -> None:
     cast = Cast()
     for step in steps:
         cast.act(*step)
-        told = cast.told()
+        told = cast.explained()
         assert_sound(told.rebalances + ([told.running] if told.running is not None else []))
         if cast.is_exact:
             assert told.owners == cast.lived(), step
     if cast.is_exact:
         calm(cast)
-        assert cast.told().running is None, cast.told().running
+        assert cast.explained().running is None, cast.explained().running
 
 
 def calm(cast: Cast) -> None:
-    """Let whoever is dead be evicted and everybody else come to rest."""
+    """Let dead members be evicted and all others come to rest."""
     for _ in range(20):
         cast.act("wait", 0, 3_000)
         cast.act("beat", 0, 0)
@@ -316,7 +316,7 @@ def calm(cast: Cast) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(STEPS, st.data())
-def test_whatever_is_missing_late_or_told_twice_the_parts_add_up(
+def test_parts_add_up_when_events_are_missing_late_or_repeated(
     steps: list[tuple[str, int, int]], data: st.DataObject
 ) -> None:
     cast = Cast()

@@ -1,4 +1,4 @@
-"""The fold of a group's log beside `explain`, which was told by the coordinator itself: in played scenes both agree.
+"""The fold of a group's log beside `explain`, which reads the coordinator's own events: in simulated scenes both agree.
 
 Of a consumer group the log has everything: the same rebalances, moves, durations and time without an owner. Of a
 classic one it lacks the JoinGroups: the same rebalances and moves, and never more time than there was.
@@ -47,7 +47,7 @@ def played(kind: str, seed: int) -> Scene:
 
 
 def folded(scene: Scene) -> list[Hour]:
-    """Return the hours that the log of a scene tells."""
+    """Return the hours that are folded from the log of a scene."""
     names = {topic_id_text(topic_id): name for name, topic_id in scene.topic_ids.items()}
     group = Group("cluster", GROUP)
     group.name_of = names.__getitem__
@@ -63,7 +63,7 @@ def folded(scene: Scene) -> list[Hour]:
 
 
 def explained(scene: Scene) -> Told:
-    """Return what the coordinator's own events tell."""
+    """Return the explanation of the coordinator's own events."""
     log = PartitionLog.open(scene._node.disk.clone(), f"{EVENT_TOPIC}-0", LogConfig(), scene.now_ms)
     events = [json.loads(record.value) for record in records_of(log) if record.value]
     told = explain(events, GROUP, scene.now_ms)
@@ -76,7 +76,7 @@ def moved(rebalances: list[Rebalance]) -> int:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_consumer_groups_log_tells_what_its_coordinator_tells(seed: int) -> None:
+def test_the_fold_of_a_consumer_groups_log_agrees_with_its_coordinators_events(seed: int) -> None:
     scene = played("consumer", seed)
     hours, told = folded(scene), explained(scene)
     assert sum(hour.rebalances for hour in hours) == told.total
@@ -86,7 +86,7 @@ def test_a_consumer_groups_log_tells_what_its_coordinator_tells(seed: int) -> No
 
 
 @pytest.mark.parametrize("kind", ["eager-range", "cooperative"])
-def test_a_classic_groups_log_tells_the_same_rebalances_and_never_more_than_they_cost(kind: str) -> None:
+def test_the_fold_of_a_classic_groups_log_has_the_same_rebalances_and_never_a_higher_cost(kind: str) -> None:
     scene = played(kind, 1)
     hours, told = folded(scene), explained(scene)
     assert sum(hour.rebalances for hour in hours) == told.total

@@ -47,20 +47,20 @@ def shown(field: Field, version: int, held: Any) -> Any:
     return items if field.is_array else items[0]
 
 
-def without_subscriptions(told: dict[str, Any]) -> dict[str, Any]:
+def without_subscriptions(fields: dict[str, Any]) -> dict[str, Any]:
     """Leave out what random bytes may be taken for: a subscription of Kafka's `consumer`."""
-    for protocol in (told.get("classicMemberMetadata") or {}).get("supportedProtocols", ()):
+    for protocol in (fields.get("classicMemberMetadata") or {}).get("supportedProtocols", ()):
         assert {"hex", "length"} == protocol["metadata"].keys() or "version" in protocol.pop("metadata")
         protocol.pop("metadata", None)
-    return told
+    return fields
 
 
 @pytest.mark.parametrize(("kind", "version"), EVERY)
 def test_the_json_of_a_value_holds_what_its_message_holds(kind: int, version: int) -> None:
     for seed in SEEDS:
         message, value = stored(kind, version, seed)
-        told = json.loads(fields_of(kind, value) or "")
-        assert without_subscriptions(told) == without_subscriptions(
+        decoded = json.loads(fields_of(kind, value) or "")
+        assert without_subscriptions(decoded) == without_subscriptions(
             expected(type(message).SCHEMA.struct, version, message)
         ), f"seed {seed}"
 

@@ -1,4 +1,4 @@
-"""A log that is cut into runs tells what the whole one tells, whatever stands in it; and a partition has one owner."""
+"""A log that is split into runs gives the figures of the whole one, with any content; a partition has one owner."""
 
 from __future__ import annotations
 
@@ -126,12 +126,12 @@ def folded(records: list[Record], cuts: set[int]) -> tuple[Seen, str]:
         owners = group.ownership.owners
         assert not owners.keys() & group.ownership.unowned.keys(), "what has an owner is not unowned"
         held = sum(group.ownership.share_of(member) for member in [*group.members, *group.departed])
-        assert held == len(owners), "whoever owns something is a member, or about to be known as gone"
+        assert held == len(owners), "every owner is a member, or one whose departure is not known yet"
     seen.take_hours(group.hours.collect(all_of_them=True))
     return seen, group_to_json(group)
 
 
-def test_a_log_that_is_cut_into_runs_tells_what_the_whole_one_tells() -> None:
+def test_a_log_that_is_split_into_runs_gives_the_figures_of_the_whole_one() -> None:
     for seed in SEEDS:
         random = Random(seed)
         records = log_of(random)

@@ -44,7 +44,7 @@ def desk() -> Iterator[Desk]:
     logging.getLogger("kohort").removeHandler(FAILURES)
 
 
-def hear_out(desk: Desk, *chunks: bytes) -> None:
+def read_all(desk: Desk, *chunks: bytes) -> None:
     """Send chunks on a connection of their own, let its waits end, and see that others are still served."""
     peer = desk.connect()
     peer.connection.send = lambda _: None
@@ -64,14 +64,14 @@ def framed(body: bytes) -> bytes:
 @settings(max_examples=150, deadline=None)
 @given(chunks=st.lists(st.binary(max_size=80), max_size=4))
 def test_random_bytes_never_raise(desk: Desk, chunks: list[bytes]) -> None:
-    hear_out(desk, *chunks)
+    read_all(desk, *chunks)
 
 
 @settings(max_examples=400, deadline=None)
 @given(pair=st.sampled_from(PAIRS), tail=st.binary(max_size=120))
 def test_a_right_header_before_random_bytes_never_raises(desk: Desk, pair: tuple[int, int], tail: bytes) -> None:
     api, version = pair
-    hear_out(desk, framed(pack(">hhih", api, version, 1, 2) + b"me" + tail))
+    read_all(desk, framed(pack(">hhih", api, version, 1, 2) + b"me" + tail))
 
 
 def sound_requests() -> list[tuple[Any, int]]:
@@ -126,7 +126,7 @@ def test_a_sound_request_with_changed_bytes_never_raises(
     body = bytearray(frame[4:])
     for at, value in changes:
         body[at % len(body)] = value
-    hear_out(desk, framed(bytes(body[: len(body) - cut])))
+    read_all(desk, framed(bytes(body[: len(body) - cut])))
 
 
 @settings(max_examples=50, deadline=None)

@@ -1,6 +1,6 @@
 """Our coordinator and our members together, on connections that break, through restarts: one owner for each partition.
 
-And when nothing breaks any more, every partition has its owner, everybody is in one generation, and nothing moves.
+And when nothing breaks any more, every partition has its owner, all members are in one generation, and nothing moves.
 """
 
 from __future__ import annotations
@@ -126,13 +126,13 @@ class Party:
     def grow(self) -> None:
         topic = self.random.choice(TOPICS)
         self.topics[topic] = TopicSpec(self.random.randint(1, 6))
-        self.tell_some()
+        self.deliver_some()
 
     def change_topics(self) -> None:
         self.topics.pop(self.random.choice(TOPICS), None)
-        self.tell_some()
+        self.deliver_some()
 
-    def tell_some(self) -> None:
+    def deliver_some(self) -> None:
         for member in self.alive:
             if self.random.random() < 0.8:
                 member.look_around()
@@ -149,7 +149,7 @@ class Party:
     # The end
 
     def calm_down(self) -> None:
-        """Nothing breaks any more; whoever is gone is noticed."""
+        """Nothing fails any more; departed members are noticed."""
         for member in self.alive:
             member.loss = 0
             member.look_around()
@@ -166,7 +166,7 @@ class Party:
 @pytest.mark.parametrize("kit", KITS)
 @settings(deadline=None, max_examples=40)
 @given(seed=st.integers(0, 2**32), things=st.integers(5, 60))
-def test_a_partition_has_one_owner_whatever_breaks_and_everybody_is_content_in_the_end(
+def test_a_partition_has_one_owner_under_any_failure_and_all_members_settle_in_the_end(
     kit: str, seed: int, things: int
 ) -> None:
     party = Party(seed, KITS[kit])

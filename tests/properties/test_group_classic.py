@@ -1,8 +1,8 @@
 """A classic group under any sequence of requests, timers, failures and restarts.
 
 `World` checks the invariants after each step. Here: one round at a time, generations dense and in the log before they
-are told, assignments as the leader gave them whatever restarts come between, reasons that act, one member per
-instance, and whoever waits is answered in the end.
+are sent, assignments as the leader gave them whatever restarts come between, reasons that act, one member per
+instance, and every waiting request is answered in the end.
 """
 
 from __future__ import annotations
@@ -95,19 +95,19 @@ class ClassicGroupMachine(RuleBasedStateMachine):
 
     @rule(offer=offers, first=positions)
     def settle(self, offer: Any, first: int) -> None:
-        """Let a first round run its delay, so that everybody comes to its assignment."""
+        """Let a first round run its delay, so that each member gets its assignment."""
         self.live_together(offer, first)
         self.world.advance(6_000)
         self.live_together(offer, first)
 
     @rule(offer=offers, first=positions)
     def live_together(self, offer: Any, first: int) -> None:
-        """Every client does what it does next, until nobody has to."""
+        """Every client takes its next step, until none has one."""
         for _ in range(3):
             for client in self.clients[first:] + self.clients[:first]:
                 self.step(client, offer)
             self.world.advance(0)
-            self.hear()
+            self.receive()
 
     def step(self, client: Client, offer: Any) -> None:
         if not client.is_free:
@@ -140,7 +140,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
             assert client.join.result.generation == self.generation
         elif expected == "rebalances":
             assert any(isinstance(event, RoundOpened) for event in self.world.events[self.seen :])
-        self.hear()
+        self.receive()
 
     def expected_of_rejoin(self, client: Client, offer: Any, reason: str) -> str:
         """Say what a JoinGroup of a known member with nothing changed must lead to; nothing of any other."""
@@ -173,7 +173,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
                 self.send_sync(client, failure, is_cooperative=is_cooperative)
 
     def send_sync(self, client: Client, failure: str | None = None, *, is_cooperative: bool = True) -> None:
-        """A cooperative leader gives `t` to nobody: whoever owned some of it must revoke."""
+        """A cooperative leader assigns `t` to no member: its owners must revoke."""
         group = self.world.shard.groups.get("g")
         assignments: tuple[tuple[str, bytes], ...] = ()
         if group is not None and group.leader == client.member_id and failure is None:
@@ -188,7 +188,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
             assignments=assignments,
             failure=failure,
         )
-        self.hear()
+        self.receive()
 
     @rule(position=positions)
     def commit(self, position: int) -> None:
@@ -204,7 +204,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         client = self.clients[position]
         self.world.leave(Leaving("" if by_admin else client.member_id, client.instance_id))
         client.forget()
-        self.hear()
+        self.receive()
 
     @rule(position=positions)
     def crash(self, position: int) -> None:
@@ -216,7 +216,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
     @rule(by_ms=st.sampled_from([1, 1_000, 3_000, 9_999, 10_000, 60_000]))
     def pass_time(self, by_ms: int) -> None:
         self.world.advance(by_ms)
-        self.hear()
+        self.receive()
 
     @rule(error=st.sampled_from([None, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.MESSAGE_TOO_LARGE]))
     def fail_or_heal_the_log(self, error: ErrorCode | None) -> None:
@@ -238,9 +238,9 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         self.has_round = group is not None and group.phase is Phase.PREPARING_REBALANCE
         self.seen = len(self.world.events)
 
-    # -- what clients hear
+    # -- responses
 
-    def hear(self) -> None:
+    def receive(self) -> None:
         self.follow()
         for client in self.clients:
             if client.join is not None and not client.join.is_waiting:
@@ -248,7 +248,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
                 assert isinstance(join, JoinResult)
                 if join.error is ErrorCode.NONE:
                     client.member_id, client.generation, client.is_synced = join.member_id, join.generation, False
-                    assert join.generation <= self.logged_generation(), "a generation is stored before it is told"
+                    assert join.generation <= self.logged_generation(), "a generation is stored before it is sent"
                     assert bool(join.members) <= (join.leader == join.member_id)
                 elif join.error is ErrorCode.MEMBER_ID_REQUIRED:
                     client.member_id = join.member_id
@@ -317,14 +317,14 @@ class ClassicGroupMachine(RuleBasedStateMachine):
             assert folded == {name: self.world.stored[-1].get(name) for name in folded}
 
     def teardown(self) -> None:
-        """With a healthy log and silent clients every wait ends, and nobody is left."""
+        """With a healthy log and silent clients every wait ends, and no member is left."""
         if not hasattr(self, "world"):
             return
         self.world.append_error = None
         for _ in range(12):
             self.world.advance(120_000)
             self.follow()
-        assert not self.world.parked, "whoever waits is answered in the end"
+        assert not self.world.parked, "every waiting request is answered in the end"
         assert not self.world.timers
         assert all(group.phase is Phase.EMPTY for group in self.world.shard.groups.values())
 

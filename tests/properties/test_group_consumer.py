@@ -1,8 +1,8 @@
 """A consumer group under heartbeats that are lost, repeated and late, failovers, compaction, and topics that change.
 
 `ConsumerWorld` checks the invariants and the replay after each step. Here: whatever a member reads is granted to it
-and to nobody else; every prefix of the log, and what compaction leaves of it, is a group that can be taken up; and
-when nothing fails any more, all partitions are read and everybody rests.
+and to no other; every prefix of the log, and what compaction leaves of it, is a group that can be taken up; and
+when nothing fails any more, all partitions are read and no member has a step left.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Heartbeats(RuleBasedStateMachine):
         return result
 
     def notice(self, start: int) -> None:
-        """Whoever was evicted has stopped before the coordinator gave up on it."""
+        """An evicted member has stopped before the coordinator gave it up."""
         for event in self.world.events[start:]:
             if isinstance(event, ConsumerMemberOut) and event.cause.kind is not CauseKind.MEMBER_LEFT:
                 for client in self.clients:
@@ -75,18 +75,18 @@ class Heartbeats(RuleBasedStateMachine):
     def heartbeat(self, at: int) -> None:
         client = self.clients[at]
         if not client.is_superseded:
-            client.hears(self.deliver(client.heartbeat()))
+            client.receives(self.deliver(client.heartbeat()))
 
     @rule(at=positions)
     def lose_the_request(self, at: int) -> None:
-        self.clients[at].hears(None)
+        self.clients[at].receives(None)
 
     @rule(at=positions)
     def lose_the_answer(self, at: int) -> None:
         client = self.clients[at]
         if not client.is_superseded:
             self.deliver(client.heartbeat())
-            client.hears(None)
+            client.receives(None)
 
     @rule(at=positions)
     def repeat_the_request(self, at: int) -> None:
@@ -95,8 +95,8 @@ class Heartbeats(RuleBasedStateMachine):
             heartbeat = client.heartbeat()
             first, second = self.deliver(heartbeat), self.deliver(heartbeat)
             if not is_full(heartbeat):  # a client that misses the answer of a short one repeats everything instead
-                client.hears(first)
-            client.hears(second)
+                client.receives(first)
+            client.receives(second)
 
     @rule(at=positions)
     def lose_the_answer_and_read_the_request_later(self, at: int) -> None:
@@ -105,12 +105,12 @@ class Heartbeats(RuleBasedStateMachine):
             heartbeat = client.heartbeat()
             self.late.append(heartbeat)
             self.deliver(heartbeat)
-            client.hears(None)
+            client.receives(None)
 
     @precondition(lambda self: self.late)
     @rule()
     def read_a_late_request(self) -> None:
-        """What a late request says its sender owned is not told apart in the epoch it was sent in: see `consumer`."""
+        """What a late request says its sender owned cannot be distinguished within its epoch: see `consumer`."""
         heartbeat = self.late.pop()
         group = self.world.shard.groups.get("g")
         member = group.members.get(heartbeat.member_id) if isinstance(group, ConsumerGroup) else None
@@ -210,7 +210,7 @@ class Heartbeats(RuleBasedStateMachine):
         self.world.assignor.error = None
         if "g" in self.world.shard.groups:
             self.world.submit(TargetMeasured("g", 0))
-        # Whoever is gone is evicted meanwhile; the others are heard of.
+        # Departed members are evicted meanwhile; the others send heartbeats.
         for _ in range(40):
             self.wait(5_000)
             for at, client in enumerate(self.clients):

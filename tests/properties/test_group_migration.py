@@ -1,7 +1,7 @@
 """A group that changes its type back and forth under classic members, eager and cooperative, and native ones.
 
-Whatever is lost, fails or restarts: no partition has two owners who act on it, nobody acts on what the group does not
-know it to have, so a conversion takes nothing from anybody, and in the end everybody has its share.
+Whatever is lost, fails or restarts: no partition has two owners that act on it, no member acts on a partition
+that the group does not record as its own, so a conversion revokes nothing, and in the end each member has its share.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class MigratingGroup(RuleBasedStateMachine):
 
     @rule(seat=seats, kind=kinds, is_static=st.booleans())
     def arrive(self, seat: int, kind: str, is_static: bool) -> None:
-        """Somebody takes a free seat; an instance has the name of its seat."""
+        """A client takes a free seat; an instance has the name of its seat."""
         if self.seats[seat] is None:
             self.seats[seat] = self.make(kind, f"i{seat}" if is_static else None)
             self.heard_ms[seat] = self.world.now_ms
@@ -234,7 +234,7 @@ class MigratingGroup(RuleBasedStateMachine):
             assert folded == {name: self.world.stored[-1].get(name) for name in folded}
 
     def teardown(self) -> None:
-        """With a healthy log and clients that live, everybody has its share of everything, and nothing moves."""
+        """With a healthy log and clients that live, each member has its share of everything, and nothing moves."""
         if not hasattr(self, "world"):
             return
         self.world.append_error = None
@@ -251,7 +251,7 @@ class MigratingGroup(RuleBasedStateMachine):
             for seat in range(SEATS):
                 self.step(seat)
         assert self.shares() == before, "nothing moves any more"
-        assert max(map(len, before)) - min(map(len, before)) <= 1, "everybody has its share"
+        assert max(map(len, before)) - min(map(len, before)) <= 1, "each member has its share"
 
     def shares(self) -> list[Owned]:
         return [set(client.owned) for client in self.clients]

@@ -1,4 +1,4 @@
-"""Whatever heartbeats somebody makes up, honest members of the group stay in it and end with all that is theirs."""
+"""Whatever heartbeats an attacker sends, correct members stay in the group and end with all their partitions."""
 
 from __future__ import annotations
 
@@ -67,11 +67,13 @@ def test_honest_members_are_not_harmed_by_made_up_heartbeats(
     try:
         for chosen, version, pause_ms in heartbeats:
             owned = chosen["topic_partitions"]
-            said = {**chosen, "subscribed_topic_regex": chosen["subscribed_topic_regex"] if version else None}
+            fields = {**chosen, "subscribed_topic_regex": chosen["subscribed_topic_regex"] if version else None}
             if owned is not None:
-                said["topic_partitions"] = [each for name, numbers in owned for each in topics_of({ids[name]: numbers})]
+                fields["topic_partitions"] = [
+                    each for name, numbers in owned for each in topics_of({ids[name]: numbers})
+                ]
             peer = desk.connect()
-            peer.send(ConsumerGroupHeartbeatRequest(**said), version)
+            peer.send(ConsumerGroupHeartbeatRequest(**fields), version)
             desk.advance(pause_ms)
             assert peer.closed is None
     finally:

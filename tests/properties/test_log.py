@@ -1,4 +1,4 @@
-"""A partition's log against a list: whatever is appended, deleted, closed, killed or torn, both tell the same story."""
+"""A partition's log against a list: after appends, deletions, closes, kills and torn writes both are equal."""
 
 from __future__ import annotations
 

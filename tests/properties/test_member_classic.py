@@ -89,7 +89,7 @@ class MemberAndWorld(RuleBasedStateMachine):
                 case effects.Join(identity, protocols):
                     assert not (self.is_eager and self.held), "EAGER joins with empty hands"
                     assert frozenset(protocols[0][1].owned) == self.held, "a member claims what its listener holds"
-                    assert identity.is_valid or not self.held, "who is nobody owns nothing"
+                    assert identity.is_valid or not self.held, "a member without an identity owns nothing"
                 case _:
                     pass
             self.asked.append(effect)

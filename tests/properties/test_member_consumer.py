@@ -1,8 +1,9 @@
 """A member of the consumer protocol against a coordinator that keeps KIP-848's rules over a network that does not.
 
 The coordinator is a small model: one step towards the target at a time, partitions free only once their revocation was
-acknowledged. Requests and answers are lost, the member is put out, its user stays away. What the listener holds was
-never given to somebody else, the contract of listeners is kept, and in calm all comes to rest on the target.
+acknowledged. Requests and responses are lost, the member is evicted, its user stays away from poll. What the listener
+holds was never assigned to another member, the contract of listeners is kept, and without failures the target is
+reached.
 """
 
 from __future__ import annotations
@@ -226,7 +227,7 @@ class MemberAndCoordinator(RuleBasedStateMachine):
         assert self.member.owned == self.held | coming
 
     @invariant()
-    def nobody_else_can_have_what_the_listener_holds(self) -> None:
+    def partitions_of_the_listener_have_no_other_owner(self) -> None:
         if not hasattr(self, "member") or self.is_out or not self.member.is_known or not self.coordinator.is_known:
             return
         ours = self.coordinator.assigned | self.coordinator.pending

@@ -76,19 +76,19 @@ def folded_events(events: list[HardEvent]) -> object:
     return folded(records_of(log), GroupSettings())
 
 
-def test_every_kind_of_difference_is_told() -> None:
+def test_every_kind_of_difference_is_reported() -> None:
     commit = OffsetCommitted("g", "t", 0, 5, -1, "", 7, -1, NO_TOPIC_ID)
     world = Recorded()
     SCENARIOS[0](world)
     disk, log = written([list(events) for events in world.log])
     log.append([encode_events([commit, commit._replace(group_id="other")], 0)], leader_epoch=0, now_ms=0)
-    told = replay_differences(disk, DIRECTORY, world.shard)
-    assert any("g: t-0 is committed as" in text for text in told)
-    assert any("other: t-0 is committed as None, loaded as" in text for text in told)
+    found = replay_differences(disk, DIRECTORY, world.shard)
+    assert any("g: t-0 is committed as" in text for text in found)
+    assert any("other: t-0 is committed as None, loaded as" in text for text in found)
     shard = loaded(log, world.settings)
     group = shard.groups["g"]
     member = next(iter(group.members.values()))
-    member.client_id = "somebody else"
+    member.client_id = "another"
     assert any(text.startswith("g: members is") for text in differences(loaded(log, world.settings), shard))
     del shard.groups["g"]
     assert "g: it is a consumer group, loaded none" in differences(world.shard, shard)

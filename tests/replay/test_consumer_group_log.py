@@ -41,7 +41,7 @@ class Recorded(Mixed):
 
 
 def turns(*clients: Client, times: int) -> None:
-    """Let everybody do what comes next, in turn."""
+    """Let each client take its next step, in turn."""
     for _ in range(times):
         for client in clients:
             client.step()

@@ -174,8 +174,8 @@ def test_compaction_of_any_stretch_changes_nothing(scenario: Callable[[World], N
 
 
 @scenarios
-def test_member_that_was_told_a_generation_finds_it_after_any_restart(scenario: Callable[[World], None]) -> None:
-    """It is stored before it is told: so nobody of the last generation gets ILLEGAL_GENERATION from a failover."""
+def test_generation_that_was_sent_to_a_member_exists_after_any_restart(scenario: Callable[[World], None]) -> None:
+    """It is stored before it is sent: so no member of the last generation gets ILLEGAL_GENERATION after a failover."""
     world = played(scenario)
     for length in range(1, len(world.log) + 1):
         restarted = World()

@@ -1,4 +1,4 @@
-"""What the documents tell a user to type exists, and the code they show is the code in examples/."""
+"""The commands that the documents show exist, and the code they show is the code in examples/."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What type checkers make of the settings and the public names; read by `test_public_api`, run by nobody."""
+"""What type checkers make of the settings and the public names; read by `test_public_api`, never run."""
 
 from __future__ import annotations
 
