@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from kohort.client.errors import ClientStopped
-from kohort.net.environment import need
+from kohort.net.environment import require
 from kohort.net.event_loop import new_event_loop
 
 ResultT = TypeVar("ResultT")
@@ -41,7 +41,7 @@ class _LoopThread:
         self._thread: threading.Thread | None = None
 
     def acquire(self) -> asyncio.AbstractEventLoop:
-        need("threads")
+        require("threads")
         with self._lock:
             if self._loop is None:
                 self._loop = new_event_loop()

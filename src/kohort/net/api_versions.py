@@ -1,7 +1,7 @@
-"""Which version of each API to speak: the newest that both sides know (KIP-35, KIP-511).
+"""Negotiation of API versions: the newest that client and broker support (KIP-35, KIP-511).
 
-ApiVersions is the one request sent before anything is known of the broker. One that does not know its version
-answers in version 0, with the versions it does know, and is asked again.
+ApiVersions is the one request sent before anything is known of the broker. A broker that does not support its version
+answers in version 0, with the versions that it supports, and the request is sent again.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from kohort.wire.codec import Buffer, MalformedMessage
 from kohort.wire.frames import decode_response
 from kohort.wire.messages import ApiVersionsRequest, ApiVersionsResponse
 
-FIRST_TRY = 4
+FIRST_VERSION = 4
 # v5 names the cluster and node it expects to reach (KIP-1242); a bootstrap address promises neither.
 
 
-def opening() -> ApiVersionsRequest:
+def api_versions_request() -> ApiVersionsRequest:
     """Return the first request on a connection."""
     return ApiVersionsRequest(client_software_name="kohort", client_software_version=__version__)
 
 
-def second_try(frame: Buffer) -> int | None:
-    """Return the version to ask again in, or None where `frame` is an answer to `FIRST_TRY`."""
+def retry_version(frame: Buffer) -> int | None:
+    """Return the version in which to send the request again, or None where `frame` is an answer to `FIRST_VERSION`."""
     if bytes(frame[4:6]) != ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big"):
         return None
     _, refusal = decode_response(ApiVersionsResponse, 0, frame)
     known = [key.max_version for key in refusal.api_keys if key.api_key == Api.API_VERSIONS]
-    return min(known[0], FIRST_TRY) if known else 0
+    return min(known[0], FIRST_VERSION) if known else 0
 
 
-class Spoken:
-    """What one broker speaks, by API."""
+class BrokerVersions:
+    """The versions that one broker supports, by API."""
 
     def __init__(self, address: str, frame: Buffer, version: int) -> None:
         """Read ApiVersions' answer. Raises `KafkaError` where it is none."""
@@ -48,7 +48,7 @@ class Spoken:
         self._features = {each.name: (each.min_version, each.max_version) for each in answer.supported_features}
 
     def newest(self, api: Api, *, highest: int | None = None) -> int:
-        """Return the newest version of an API that both sides speak, up to `highest`. Raises UNSUPPORTED_VERSION."""
+        """Return the newest version of an API that both sides support, up to `highest`. Raises UNSUPPORTED_VERSION."""
         ours = VERSIONS[api]
         lowest_theirs, highest_theirs = self._ranges.get(api, (0, -1))
         version = min(ours.highest, highest_theirs, ours.highest if highest is None else highest)
@@ -58,8 +58,8 @@ class Spoken:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, text)
         return version
 
-    def speaks(self, api: Api, version: int = 0) -> bool:
-        """Return whether the broker takes a version of an API."""
+    def supports(self, api: Api, version: int = 0) -> bool:
+        """Return whether the broker supports a version of an API."""
         lowest, highest = self._ranges.get(api, (0, -1))
         return lowest <= version <= highest
 

@@ -1,7 +1,7 @@
-"""A blocking connection to a broker, for programs that have a thread to wait in: a Spark executor's, for one.
+"""A blocking connection to a broker, for programs that have a thread to wait in, such as a Spark executor.
 
-Requests may be sent ahead; answers come in the order asked. Large answers are received straight into memory of their
-own. Errors are `KafkaError`s as with `Connection`, and the connection is of no use after one.
+Requests may be sent ahead; answers arrive in their order. Large answers are received straight into memory of their own.
+Errors are `KafkaError`s as with `Connection`, and the connection is of no use after one.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar, cast
 
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.net.api_versions import FIRST_TRY, Spoken, opening, second_try
+from kohort.net.api_versions import FIRST_VERSION, BrokerVersions, api_versions_request, retry_version
+from kohort.net.byte_stream import FrameReceiver
 from kohort.net.connection import MAX_FRAME_BYTES
-from kohort.net.frame_receiver import FrameReceiver
 from kohort.net.sasl import Sasl, authenticate
 from kohort.wire.apis import Api, response_class
 from kohort.wire.codec import Buffer, MalformedMessage
@@ -54,7 +54,7 @@ class BlockingConnection:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if tls is not None:
                 self._socket = tls.wrap_socket(self._socket, server_hostname=host)
-            self._spoken = self._negotiate()
+            self._versions = self._negotiate()
             if sasl is not None:
                 _run(authenticate(_Caller(self), sasl))
         except OSError as cause:
@@ -72,7 +72,7 @@ class BlockingConnection:
     def send(self, request: Request[Any], *, highest: int | None = None) -> None:
         """Send a request whose answer `receive` will return. Raises `KafkaError`."""
         api = Api(request.API_KEY)
-        self._send(request, self._spoken.newest(api, highest=highest))
+        self._send(request, self._versions.newest(api, highest=highest))
 
     def receive(self) -> Any:
         """Wait for the answer to the oldest request that has none. Raises `KafkaError`."""
@@ -90,15 +90,15 @@ class BlockingConnection:
         """Close the connection."""
         self._socket.close()
 
-    def _negotiate(self) -> Spoken:
-        version = FIRST_TRY
-        self._send(opening(), version)
+    def _negotiate(self) -> BrokerVersions:
+        version = FIRST_VERSION
+        self._send(api_versions_request(), version)
         frame = self._receive_frame()
-        if (again := second_try(frame)) is not None:
+        if (again := retry_version(frame)) is not None:
             version = again
-            self._send(opening(), version)
+            self._send(api_versions_request(), version)
             frame = self._receive_frame()
-        return Spoken(self.address, frame, version)
+        return BrokerVersions(self.address, frame, version)
 
     def _send(self, request: Request[Any], version: int) -> None:
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF

@@ -2,7 +2,7 @@
 
 The law: every call ends, with its answer or a `KafkaError` whose code tells whether another try can help
 (NETWORK_EXCEPTION, REQUEST_TIMED_OUT, UNSUPPORTED_VERSION). A broker answers in order, so a call that timed out takes
-the connection with it. Each API's version is the newest that both sides speak (KIP-35, KIP-511).
+the connection with it. Each API's version is the newest that both sides support (KIP-35, KIP-511).
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ import ssl
 from typing import Any, TypeVar, cast
 
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.net.api_versions import FIRST_TRY, Spoken, opening, second_try
-from kohort.net.frame_receiver import FrameReceiver
+from kohort.net.api_versions import FIRST_VERSION, BrokerVersions, api_versions_request, retry_version
+from kohort.net.byte_stream import FrameReceiver, write
 from kohort.net.sasl import Sasl, authenticate
 from kohort.net.tls import tls_failure
-from kohort.net.writing import write
 from kohort.wire.apis import Api, response_class
 from kohort.wire.codec import Buffer, MalformedMessage
 from kohort.wire.frames import decode_response, gather_request
@@ -35,7 +34,7 @@ class Connection:
         self.address = address
         self.client_id = client_id
         self._stream = protocol
-        self._spoken: Spoken | None = None
+        self._versions: BrokerVersions | None = None
 
     @classmethod
     async def open(
@@ -95,11 +94,11 @@ class Connection:
     ) -> ResponseT:
         """Send a request and return its answer, whatever error codes that holds.
 
-        `version` is the one to use, by default the newest both sides speak, up to `highest`. Raises `KafkaError`.
+        `version` is by default the newest that both sides support, up to `highest`. Raises `KafkaError`.
         """
         api = Api(request.API_KEY)
         chosen = self.version_of(api, highest=highest) if version is None else version
-        frame = await self._stream.ask(request, chosen, self.client_id, timeout_ms)
+        frame = await self._stream.call(request, chosen, self.client_id, timeout_ms)
         try:
             _, answer = decode_response(response_class(api), chosen, frame)
         except MalformedMessage as cause:
@@ -109,20 +108,20 @@ class Connection:
 
     async def send(self, request: Request[Any], *, highest: int | None = None) -> None:
         """Send a request that has no answer (Produce with acks=0). Raises `KafkaError`."""
-        await self._stream.tell(request, self.version_of(Api(request.API_KEY), highest=highest), self.client_id)
+        await self._stream.send(request, self.version_of(Api(request.API_KEY), highest=highest), self.client_id)
 
     def version_of(self, api: Api, *, highest: int | None = None) -> int:
-        """Return the newest version of an API that both sides speak, up to `highest`. Raises UNSUPPORTED_VERSION."""
-        assert self._spoken is not None, "an open connection has negotiated"
-        return self._spoken.newest(api, highest=highest)
+        """Return the newest version of an API that both sides support, up to `highest`. Raises UNSUPPORTED_VERSION."""
+        assert self._versions is not None, "an open connection has negotiated"
+        return self._versions.newest(api, highest=highest)
 
-    def speaks(self, api: Api, version: int = 0) -> bool:
-        """Return whether the broker takes a version of an API."""
-        return self._spoken is not None and self._spoken.speaks(api, version)
+    def supports(self, api: Api, version: int = 0) -> bool:
+        """Return whether the broker supports a version of an API."""
+        return self._versions is not None and self._versions.supports(api, version)
 
     def has_feature(self, name: str, version: int = 1) -> bool:
         """Return whether the broker supports a version of a feature."""
-        return self._spoken is not None and self._spoken.has_feature(name, version)
+        return self._versions is not None and self._versions.has_feature(name, version)
 
     @property
     def is_closed(self) -> bool:
@@ -139,12 +138,12 @@ class Connection:
         self._stream.end("the client closed it")
 
     async def _negotiate(self, timeout_ms: int) -> None:
-        version = FIRST_TRY
-        frame = await self._stream.ask(opening(), version, self.client_id, timeout_ms)
-        if (again := second_try(frame)) is not None:
+        version = FIRST_VERSION
+        frame = await self._stream.call(api_versions_request(), version, self.client_id, timeout_ms)
+        if (again := retry_version(frame)) is not None:
             version = again
-            frame = await self._stream.ask(opening(), version, self.client_id, timeout_ms)
-        self._spoken = Spoken(self.address, frame, version)
+            frame = await self._stream.call(api_versions_request(), version, self.client_id, timeout_ms)
+        self._versions = BrokerVersions(self.address, frame, version)
 
 
 class _Stream(asyncio.BufferedProtocol):
@@ -204,7 +203,7 @@ class _Stream(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self._room.set()
 
-    async def ask(self, request: Request[Any], version: int, client_id: str, timeout_ms: int) -> Buffer:
+    async def call(self, request: Request[Any], version: int, client_id: str, timeout_ms: int) -> Buffer:
         """Write a request and wait for the frame that answers it."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[Buffer] = loop.create_future()
@@ -217,7 +216,7 @@ class _Stream(asyncio.BufferedProtocol):
         finally:
             alarm.cancel()
 
-    async def tell(self, request: Request[Any], version: int, client_id: str) -> None:
+    async def send(self, request: Request[Any], version: int, client_id: str) -> None:
         """Write a request that has no answer."""
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         await self._write(gather_request(request, version, self._correlation_id, client_id))

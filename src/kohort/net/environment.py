@@ -1,7 +1,7 @@
-"""What a program gets from around it beside time that passes: luck, wall time, threads.
+"""What a program gets from its environment beside time that passes: random numbers, wall-clock time, threads.
 
-The system gives all three. A loop may bring `surroundings` of its own: a simulated one does, so that one seed is one
-run and nothing real gets in. Whoever asks is the client; it asks anew each time, since a program may have many loops.
+The operating system gives all three. A loop may have an `environment` of its own: a simulated one does, so that one
+seed is one run and nothing real gets in. Clients ask for it anew each time, since a program may have many loops.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from collections.abc import Callable
 from typing import Protocol
 
 
-class Surroundings(Protocol):
-    """What a loop brings along."""
+class Environment(Protocol):
+    """The environment of one loop. `observer` is the observer of its clients (`client.observer`), or None."""
+
+    @property
+    def observer(self) -> object: ...
 
     def random(self) -> float:
         """Return a number of [0, 1)."""
@@ -29,49 +32,44 @@ class Surroundings(Protocol):
         """Return milliseconds since the epoch."""
         ...
 
-    @property
-    def observer(self) -> object:
-        """The observer of clients (`client.observer`), or None."""
-        ...
-
     def refuse(self, what: str) -> None:
-        """Raise where the loop's world has no such thing (`threads`)."""
+        """Raise where this environment has no such thing (`threads`)."""
         ...
 
 
-def _own() -> Surroundings | None:
-    return getattr(asyncio._get_running_loop(), "surroundings", None)
+def _of_loop() -> Environment | None:
+    return getattr(asyncio._get_running_loop(), "environment", None)
 
 
 def random() -> float:
     """Return a number of [0, 1)."""
-    own = _own()
-    return system_random.random() if own is None else own.random()
+    environment = _of_loop()
+    return system_random.random() if environment is None else environment.random()
 
 
 def randbytes(count: int) -> bytes:
     """Return so many random bytes."""
-    own = _own()
-    return os.urandom(count) if own is None else own.randbytes(count)
+    environment = _of_loop()
+    return os.urandom(count) if environment is None else environment.randbytes(count)
 
 
 def wall_clock() -> Callable[[], int]:
-    """Return the function that tells milliseconds since the epoch, for as long as this loop runs."""
-    own = _own()
-    return _wall_ms if own is None else own.wall_ms
+    """Return the function that returns milliseconds since the epoch, for as long as this loop runs."""
+    environment = _of_loop()
+    return _wall_ms if environment is None else environment.wall_ms
 
 
 def observer() -> object:
     """Return the observer of clients on the running loop, or None."""
-    own = _own()
-    return None if own is None else own.observer
+    environment = _of_loop()
+    return None if environment is None else environment.observer
 
 
-def need(what: str) -> None:
-    """Say that something real is about to be used. Raises where the running loop's world has no such thing."""
-    own = _own()
-    if own is not None:
-        own.refuse(what)
+def require(what: str) -> None:
+    """Announce the use of something real. Raises where the running loop's environment has no such thing."""
+    environment = _of_loop()
+    if environment is not None:
+        environment.refuse(what)
 
 
 def _wall_ms() -> int:

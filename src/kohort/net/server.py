@@ -1,4 +1,4 @@
-"""Sockets on one side, a node on the other: bytes in, buffers out, and the clock.
+"""TCP server of a node: accepts sockets, passes bytes in and buffers out, and calls the timers by the clock.
 
 Everything runs on one event loop, so the node is never entered twice. What one wake-up brings is served and
 flushed together. A client that does not read is not served further; it costs at most one response of memory.
@@ -11,8 +11,8 @@ import logging
 import socket
 from typing import Any
 
+from kohort.net.byte_stream import write
 from kohort.net.clock import Clock
-from kohort.net.writing import write
 from kohort.node.client_connection import Buffer, Connection
 from kohort.node.node import Node
 
@@ -131,7 +131,7 @@ class Server:
         self._timer_ms = 0
 
     def watch(self) -> None:
-        """After the node was entered: see when it wants to be called next."""
+        """After each call of the node: schedule its next flush and timer."""
         node = self.node
         if not self._is_flush_due and node.needs_flush:
             self._is_flush_due = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.net.api_versions import FIRST_TRY, Spoken, second_try
+from kohort.net.api_versions import FIRST_VERSION, BrokerVersions, retry_version
 from kohort.wire.apis import Api
 from kohort.wire.frames import encode_response
 from kohort.wire.messages import ApiVersionsResponse
@@ -20,51 +20,53 @@ def answer(version: int, *ranges: tuple[int, int, int], error: int = 0) -> bytes
 
 
 def test_the_newest_version_that_both_speak_is_chosen() -> None:
-    spoken = Spoken("h:1", answer(FIRST_TRY, (Api.JOIN_GROUP, 0, 5), (Api.FETCH, 4, 99)), FIRST_TRY)
-    assert spoken.newest(Api.JOIN_GROUP) == 5
-    assert spoken.newest(Api.FETCH) == 18
-    assert spoken.newest(Api.FETCH, highest=12) == 12
-    assert spoken.speaks(Api.JOIN_GROUP, 5)
-    assert not spoken.speaks(Api.JOIN_GROUP, 6)
+    versions = BrokerVersions("h:1", answer(FIRST_VERSION, (Api.JOIN_GROUP, 0, 5), (Api.FETCH, 4, 99)), FIRST_VERSION)
+    assert versions.newest(Api.JOIN_GROUP) == 5
+    assert versions.newest(Api.FETCH) == 18
+    assert versions.newest(Api.FETCH, highest=12) == 12
+    assert versions.supports(Api.JOIN_GROUP, 5)
+    assert not versions.supports(Api.JOIN_GROUP, 6)
 
 
 @pytest.mark.parametrize("theirs", [(Api.PRODUCE, 0, 2), (Api.PRODUCE, 14, 20)])
 def test_a_broker_of_another_age_is_named_with_what_it_speaks(theirs: tuple[int, int, int]) -> None:
-    spoken = Spoken("h:1", answer(FIRST_TRY, theirs), FIRST_TRY)
+    versions = BrokerVersions("h:1", answer(FIRST_VERSION, theirs), FIRST_VERSION)
     with pytest.raises(KafkaError, match=f"h:1 speaks versions {theirs[1]}-{theirs[2]} of PRODUCE") as old:
-        spoken.newest(Api.PRODUCE)
+        versions.newest(Api.PRODUCE)
     assert old.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_an_api_that_a_broker_does_not_have_is_said_to_be_missing() -> None:
     with pytest.raises(KafkaError, match="no version of CONSUMER_GROUP_DESCRIBE"):
-        Spoken("h:1", answer(FIRST_TRY), FIRST_TRY).newest(Api.CONSUMER_GROUP_DESCRIBE)
+        BrokerVersions("h:1", answer(FIRST_VERSION), FIRST_VERSION).newest(Api.CONSUMER_GROUP_DESCRIBE)
 
 
 def test_an_answer_to_the_first_try_asks_for_no_second() -> None:
-    assert second_try(answer(FIRST_TRY, (Api.JOIN_GROUP, 0, 5))) is None
+    assert retry_version(answer(FIRST_VERSION, (Api.JOIN_GROUP, 0, 5))) is None
 
 
-@pytest.mark.parametrize(("theirs", "again"), [((Api.API_VERSIONS, 0, 2), 2), ((Api.API_VERSIONS, 0, 9), FIRST_TRY)])
+@pytest.mark.parametrize(
+    ("theirs", "again"), [((Api.API_VERSIONS, 0, 2), 2), ((Api.API_VERSIONS, 0, 9), FIRST_VERSION)]
+)
 def test_a_broker_that_refuses_the_version_says_which_it_knows(theirs: tuple[int, int, int], again: int) -> None:
     refusal = answer(0, theirs, error=ErrorCode.UNSUPPORTED_VERSION)
-    assert second_try(refusal) == again
+    assert retry_version(refusal) == again
 
 
 def test_a_broker_that_refuses_and_says_nothing_is_asked_in_version_0() -> None:
-    assert second_try(answer(0, error=ErrorCode.UNSUPPORTED_VERSION)) == 0
+    assert retry_version(answer(0, error=ErrorCode.UNSUPPORTED_VERSION)) == 0
 
 
 def test_what_is_no_answer_at_all_is_said_to_be_none() -> None:
     with pytest.raises(KafkaError, match="does not speak Kafka's protocol"):
-        Spoken("h:1", b"\0\0\0\7garbage", FIRST_TRY)
+        BrokerVersions("h:1", b"\0\0\0\7garbage", FIRST_VERSION)
 
 
 def test_a_feature_of_the_broker_is_known_by_its_versions() -> None:
     features = [ApiVersionsResponse.SupportedFeature(name="kohort.group", min_version=1, max_version=2)]
-    frame = b"".join(encode_response(ApiVersionsResponse(supported_features=features), FIRST_TRY, 7))[4:]
-    spoken = Spoken("h:1", frame, FIRST_TRY)
-    assert spoken.has_feature("kohort.group")
-    assert spoken.has_feature("kohort.group", 2)
-    assert not spoken.has_feature("kohort.group", 3)
-    assert not Spoken("h:1", answer(0), 0).has_feature("kohort.group"), "a broker of before KIP-584"
+    frame = b"".join(encode_response(ApiVersionsResponse(supported_features=features), FIRST_VERSION, 7))[4:]
+    versions = BrokerVersions("h:1", frame, FIRST_VERSION)
+    assert versions.has_feature("kohort.group")
+    assert versions.has_feature("kohort.group", 2)
+    assert not versions.has_feature("kohort.group", 3)
+    assert not BrokerVersions("h:1", answer(0), 0).has_feature("kohort.group"), "a broker of before KIP-584"

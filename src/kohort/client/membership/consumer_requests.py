@@ -13,7 +13,7 @@ from kohort.member.consumer_inputs import ConsumerHeartbeatAnswered
 from kohort.member.member_state import MemberConfig
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import NO_TOPIC_ID
-from kohort.net.api_versions import opening
+from kohort.net.api_versions import api_versions_request
 from kohort.net.connection import Connection
 from kohort.wire.apis import Api
 from kohort.wire.messages import ConsumerGroupHeartbeatRequest
@@ -52,7 +52,7 @@ class ConsumerRequests:
         """Ask for anything: a broker that keeps the heartbeat under way answers it before any other request."""
         if self._link.has_feature():
             with suppress(KafkaError):  # the heartbeat under way learns of it too
-                await (await self._link.open()).call(opening(), timeout_ms=messages.SHORTEST_TIMEOUT_MS)
+                await (await self._link.open()).call(api_versions_request(), timeout_ms=messages.SHORTEST_TIMEOUT_MS)
         return inputs.Tick()
 
     def _request(self, effect: ConsumerHeartbeat, connection: Connection) -> ConsumerGroupHeartbeatRequest:

@@ -129,7 +129,7 @@ async def wait_until_movable(link: CoordinatorLink, check_ms: int) -> None:
 
 async def _is_movable(link: CoordinatorLink) -> bool:
     connection = await link.open()
-    if not connection.speaks(Api.CONSUMER_GROUP_HEARTBEAT):
+    if not connection.supports(Api.CONSUMER_GROUP_HEARTBEAT):
         return False
     request = DescribeGroupsRequest(groups=[link.group_id])
     answer = await connection.call(request, timeout_ms=link.cluster.request_timeout_ms)

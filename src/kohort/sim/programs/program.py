@@ -54,8 +54,8 @@ class Program:
         self._ended = ended
         host.boot()
         self.loop = VirtualLoop(host, network, random)
-        self.loop.surroundings.observer = self.client
-        self.loop.surroundings.program = self
+        self.loop.environment.observer = self.client
+        self.loop.environment.program = self
         context = copy_context()
         context.run(CURRENT.set, self)
         self._main = self.loop.create_task(self._run(main), name=name, context=context)

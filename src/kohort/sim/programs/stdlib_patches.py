@@ -54,7 +54,7 @@ def _sleep(seconds: float) -> None:
 
 def _urandom(count: int) -> bytes:
     loop = _loop()
-    return _REAL_URANDOM(count) if loop is None else loop.surroundings.randbytes(count)
+    return _REAL_URANDOM(count) if loop is None else loop.environment.randbytes(count)
 
 
 _REAL_SLEEP = time.sleep

@@ -92,7 +92,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def __init__(self, host: Host, network: Network, random: Random) -> None:
         super().__init__()
         self.host = host
-        self.surroundings = RandomSource(host, random)
+        self.environment = RandomSource(host, random)
         self.on_error: Callable[[dict[str, Any]], None] | None = None
         """Told of exceptions that no task took, beside the loop's exception handler."""
         self._network = network

@@ -259,8 +259,8 @@ def test_luck_and_wall_time_come_from_the_loop(machine: Machine) -> None:
 
 def test_threads_are_refused_where_the_loop_has_none(machine: Machine) -> None:
     async def start() -> None:
-        environment.need("threads")
+        environment.require("threads")
 
     with pytest.raises(NotSimulated, match="no threads"):
         machine.run(start())
-    environment.need("threads")
+    environment.require("threads")

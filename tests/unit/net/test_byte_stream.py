@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from kohort.net.frame_receiver import FrameReceiver
+from kohort.net.byte_stream import FrameReceiver
 from kohort.wire.codec import MalformedMessage
 from kohort.wire.frames import FrameTooLarge
 

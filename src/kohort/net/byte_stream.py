@@ -1,12 +1,15 @@
-"""Cuts a stream into frames in the buffers it was received into: what is large is never copied, what is small once.
+"""The two directions of a byte stream: frames that are cut from received bytes, and buffers that are written.
 
 A reader takes a buffer, receives into it, and reports how much came (asyncio's BufferedProtocol, or `recv_into`). A
-frame larger than the staging buffer is received straight into memory of its own, which lives as long as views of
-it. It knows nothing of sockets.
+large frame is received straight into memory of its own and never copied; it lives as long as views of it. A small one
+is copied once, out of the staging buffer.
 """
 
 from __future__ import annotations
 
+import asyncio
+import sys
+from collections.abc import Sequence
 from struct import Struct
 
 from kohort.wire.codec import Buffer, MalformedMessage
@@ -14,6 +17,10 @@ from kohort.wire.frames import FrameTooLarge
 
 _LENGTH = Struct(">i")
 _STAGING_BYTES = 1 << 16
+
+IS_UNPAUSED = (3, 12, 0) <= sys.version_info < (3, 12, 9) or (3, 13, 0) <= sys.version_info < (3, 13, 2)
+"""Whether asyncio's own `writelines` never pauses its protocol, so that a slow reader fills the memory
+(CVE-2024-12254). uvloop's transports do not come from there."""
 
 
 class FrameReceiver:
@@ -85,3 +92,14 @@ class FrameReceiver:
         self._large = memoryview(bytearray(length))
         self._filled = end - start
         self._large[: self._filled] = self._view[start:end]
+
+
+def write(transport: asyncio.WriteTransport, buffers: Sequence[Buffer]) -> None:
+    """Write buffers in order; they must not change afterwards. The protocol is paused as for a single one."""
+    if len(buffers) == 1:
+        transport.write(buffers[0])
+    elif IS_UNPAUSED and type(transport).__module__ == "asyncio.selector_events":
+        for buffer in buffers:
+            transport.write(buffer)
+    else:
+        transport.writelines(buffers)
