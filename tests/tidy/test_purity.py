@@ -35,7 +35,6 @@ OF_AN_EXTRA = (
     "src/kohort/fleet/",
     "src/kohort/spark/",
     "src/kohort/testing/",
-    "src/kohort/client/decode/numba_headers.py",
     "src/kohort/client/decode/numba_decoder.py",
     "src/kohort/client/decode/plain_decoder.py",
     "src/kohort/client/decode/column_memory.py",

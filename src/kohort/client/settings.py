@@ -11,19 +11,18 @@ import os
 import ssl
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
 from functools import wraps
 from inspect import Parameter, iscoroutinefunction, signature
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypedDict, TypeVar
+from typing import Any, Literal, ParamSpec, TypedDict, TypeVar
 
 from kohort.client.arguments import MOST, check_text, of_type, whole_number
+from kohort.client.cluster.cluster import Cluster
 from kohort.client.config_file import reach
 from kohort.client.rebalance_listener import RebalanceListener
+from kohort.net.environment import random as random_number
 from kohort.net.sasl import Sasl
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 P = ParamSpec("P")
 ConfigT = TypeVar("ConfigT")
@@ -53,6 +52,33 @@ class SecuritySettings(TypedDict, total=False):
     ssl_truststore_type: str | None
     ssl_endpoint_identification_algorithm: str | None
     enable_ssl_certificate_verification: bool | None
+
+
+class ClientSettings(SecuritySettings, total=False):
+    """The keyword arguments that `Consumer`, `Producer` and `Admin` have in common."""
+
+    client_id: str
+    request_timeout_ms: int
+    tls: ssl.SSLContext | None
+    sasl: Sasl | None
+    random: Callable[[], float]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClientConfig:
+    """How a client reaches its cluster; the configs of all three clients begin with it."""
+
+    bootstrap_servers: str | Sequence[str]
+    client_id: str = "kohort"
+    request_timeout_ms: int = 30_000
+    tls: ssl.SSLContext | None = None
+    sasl: Sasl | None = None
+    random: Callable[[], float] = random_number
+
+    def cluster(self, **more: Any) -> Cluster:
+        """Return the cluster, not started, with more arguments of `Cluster`. Raises TypeError, ValueError."""
+        own = {field.name: getattr(self, field.name) for field in fields(ClientConfig)}
+        return Cluster(**own, **more)
 
 
 _SECURITY = frozenset(SecuritySettings.__annotations__)
@@ -179,7 +205,7 @@ _OBJECTS: Mapping[str, tuple[type, str]] = {
 }
 
 
-def understood(config: type[DataclassInstance]) -> Callable[[Callable[P, None]], Callable[P, None]]:
+def understood(config: type[ClientConfig]) -> Callable[[Callable[P, None]], Callable[P, None]]:
     """Have an initializer called with settings that exist, each by its one name and of a value that can be meant.
 
     `config` is the dataclass of the settings and their defaults; security settings become its `tls` and `sasl`, and the

@@ -7,7 +7,6 @@ members, a broker that cannot be reached. Nothing is changed unless the method's
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -28,17 +27,15 @@ from kohort.client.arguments import (
     topic_partitions,
     whole_number,
 )
-from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata, commit_offsets, committable, fetch_committed
 from kohort.client.cluster.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP, OffsetAndTimestamp, list_offsets
 from kohort.client.cluster.metadata import Broker, ClusterView, TopicView
 from kohort.client.cluster.retry import retry
 from kohort.client.errors import PartitionErrors, UnknownTopic, raise_refusal
-from kohort.client.settings import SecuritySettings, config_of, understood
+from kohort.client.settings import ClientConfig, ClientSettings, config_of, understood
 from kohort.model.assignment import by_topic
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import TopicPartition
-from kohort.net.sasl import Sasl
 from kohort.wire.message import Request
 from kohort.wire.messages import (
     CreatePartitionsRequest,
@@ -98,26 +95,17 @@ class ConfigEntry:
         return self.source in (ConfigSource.DEFAULT, ConfigSource.STATIC_BROKER, ConfigSource.DYNAMIC_DEFAULT_BROKER)
 
 
-class AdminSettings(SecuritySettings, total=False):
-    """The keyword arguments of `Admin`; `AdminConfig` has their defaults."""
+class AdminSettings(ClientSettings, total=False):
+    """The keyword arguments of `Admin`."""
 
-    client_id: str
-    request_timeout_ms: int
     start_timeout_ms: int
-    tls: ssl.SSLContext | None
-    sasl: Sasl | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class AdminConfig:
-    """How an admin reaches its cluster."""
+class AdminConfig(ClientConfig):
+    """What an admin reads; `start` gives up after `start_timeout_ms`."""
 
-    bootstrap_servers: str | Sequence[str]
-    client_id: str = "kohort"
-    request_timeout_ms: int = 30_000
     start_timeout_ms: int = 10_000
-    tls: ssl.SSLContext | None = None
-    sasl: Sasl | None = None
 
 
 class Admin:
@@ -126,14 +114,7 @@ class Admin:
     @understood(AdminConfig)
     def __init__(self, bootstrap_servers: str | Sequence[str], **settings: Unpack[AdminSettings]) -> None:
         config = config_of(AdminConfig, settings, bootstrap_servers=bootstrap_servers)
-        self._cluster = Cluster(
-            config.bootstrap_servers,
-            client_id=config.client_id,
-            request_timeout_ms=config.request_timeout_ms,
-            start_timeout_ms=config.start_timeout_ms,
-            tls=config.tls,
-            sasl=config.sasl,
-        )
+        self._cluster = config.cluster(start_timeout_ms=config.start_timeout_ms)
         self._timeout_ms = config.request_timeout_ms
 
     async def __aenter__(self) -> Admin:

@@ -13,7 +13,6 @@ from typing import Unpack
 
 from kohort.client.arguments import by_partition, topic_partition, topic_partitions, whole_number
 from kohort.client.broadcast_event import BroadcastEvent
-from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata
 from kohort.client.cluster.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_ends, list_offsets
 from kohort.client.consumer.batch import Batch
@@ -56,15 +55,7 @@ class Consumer:
     @understood(ConsumerConfig)
     def __init__(self, *topics: Topic, **settings: Unpack[ConsumerSettings]) -> None:
         self._config = config = config_of(ConsumerConfig, settings)
-        self._cluster = cluster = Cluster(
-            config.bootstrap_servers,
-            client_id=config.client_id,
-            request_timeout_ms=config.request_timeout_ms,
-            metadata_max_age_ms=config.metadata_max_age_ms,
-            tls=config.tls,
-            sasl=config.sasl,
-            random=config.random,
-        )
+        self._cluster = cluster = config.cluster(metadata_max_age_ms=config.metadata_max_age_ms)
         self._metrics = metrics = RebalanceMetrics(config.max_poll_interval_ms)
         self._changed = changed = BroadcastEvent()
         self._partitions = partitions = PartitionTable()

@@ -5,8 +5,7 @@ Some belong to one group protocol and mean nothing in the other.
 
 from __future__ import annotations
 
-import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Required
 
@@ -14,14 +13,12 @@ from kohort.assign.range import RangeAssignor
 from kohort.assign.spec import Assignor
 from kohort.assign.sticky import CooperativeStickyAssignor
 from kohort.client.cluster.list_offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
-from kohort.client.consumer.deserializers import Deserializer, Deserializers
+from kohort.client.consumer.batch import Deserializer, Deserializers
 from kohort.client.consumer.topic_subscription import TopicSubscription
 from kohort.client.membership.protocol_switch import PROTOCOLS, GroupProtocol
 from kohort.client.rebalance_listener import RebalanceListener
-from kohort.client.settings import AutoOffsetReset, IsolationLevel, SecuritySettings
+from kohort.client.settings import AutoOffsetReset, ClientConfig, ClientSettings, IsolationLevel
 from kohort.member.rebalance_strategy import strategy_for
-from kohort.net.environment import random as random_number
-from kohort.net.sasl import Sasl
 
 ISOLATION = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
 DEFAULT_ASSIGNORS: tuple[Assignor, ...] = (RangeAssignor(), CooperativeStickyAssignor())
@@ -31,12 +28,11 @@ DEFAULT_HEARTBEAT_INTERVAL_MS = 3_000
 _RESET = {"earliest": EARLIEST, "latest": LATEST, "none": None}
 
 
-class ConsumerSettings(SecuritySettings, total=False):
+class ConsumerSettings(ClientSettings, total=False):
     """The keyword arguments of `Consumer`; `ConsumerConfig` has their defaults and explains them."""
 
     bootstrap_servers: Required[str | Sequence[str]]
     group_id: str | None
-    client_id: str
     group_instance_id: str | None
     auto_offset_reset: AutoOffsetReset
     enable_auto_commit: bool
@@ -60,19 +56,15 @@ class ConsumerSettings(SecuritySettings, total=False):
     listener: RebalanceListener | None
     exclude_internal_topics: bool
     client_rack: str | None
-    request_timeout_ms: int
     metadata_max_age_ms: int
     key_deserializer: Deserializer | None
     value_deserializer: Deserializer | None
-    tls: ssl.SSLContext | None
-    sasl: Sasl | None
-    random: Callable[[], float]
     assignor: str | None
     protocol: GroupProtocol
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ConsumerConfig:
+class ConsumerConfig(ClientConfig):
     """What every part of a consumer reads; made of `ConsumerSettings`, whose old names and security are resolved.
 
     `group_remote_assignor` is the assignor that the broker is to use. `acceptable_recovery_lag` and `lag_growth_ms` say
@@ -83,9 +75,7 @@ class ConsumerConfig:
     Raises TypeError, ValueError for settings that do not go together.
     """
 
-    bootstrap_servers: str | Sequence[str]
     group_id: str | None = None
-    client_id: str = "kohort"
     group_instance_id: str | None = None
     auto_offset_reset: AutoOffsetReset = "latest"
     enable_auto_commit: bool = True
@@ -109,13 +99,9 @@ class ConsumerConfig:
     listener: RebalanceListener | None = None
     exclude_internal_topics: bool = True
     client_rack: str | None = None
-    request_timeout_ms: int = 30_000
     metadata_max_age_ms: int = 300_000
     key_deserializer: Deserializer | None = None
     value_deserializer: Deserializer | None = None
-    tls: ssl.SSLContext | None = None
-    sasl: Sasl | None = None
-    random: Callable[[], float] = random_number
 
     def __post_init__(self) -> None:
         check_settings(self.isolation_level, self.group_id, self.session_timeout_ms, self.heartbeat_interval_ms)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ssl
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from random import random
 from typing import TypeVar
 
@@ -61,9 +62,8 @@ def read_ranges(
     topics that are gone are told to it and left out instead.
     """
     wanted = [_Range(partition, start, stop) for partition, start, stop in ranges if start < stop]
-    reader = _Reader(
-        bootstrap_servers, max_bytes, client_id, timeout_ms, tls, sasl, isolation, rack, topic_ids or {}, lost
-    )
+    bootstrap = parse_addresses(bootstrap_servers)
+    reader = _Reader(bootstrap, max_bytes, client_id, timeout_ms, tls, sasl, isolation, rack, topic_ids or {}, lost)
     try:
         yield from reader.read(wanted)
     finally:
@@ -80,37 +80,27 @@ class _Range:
         self.replica = -1
 
 
+@dataclass
 class _Reader:
     """One reading of some ranges: connections, what is known of leaders, and the one request sent ahead."""
 
-    def __init__(
-        self,
-        bootstrap_servers: str | Sequence[str],
-        max_bytes: int,
-        client_id: str,
-        timeout_ms: int,
-        tls: ssl.SSLContext | None,
-        sasl: Sasl | None,
-        isolation: int,
-        rack: str,
-        topic_ids: Mapping[str, str],
-        lost: Lost | None,
-    ) -> None:
-        self._bootstrap = parse_addresses(bootstrap_servers)
-        self._max_bytes = max_bytes
-        self._client_id = client_id
-        self._timeout_ms = timeout_ms
-        self._tls = tls
-        self._sasl = sasl
-        self._isolation = isolation
-        self._rack = rack
-        self._topic_ids = topic_ids
-        self._lost = lost
+    bootstrap: list[tuple[str, int]]
+    max_bytes: int
+    client_id: str
+    timeout_ms: int
+    tls: ssl.SSLContext | None
+    sasl: Sasl | None
+    isolation: int
+    rack: str
+    topic_ids: Mapping[str, str]
+    lost: Lost | None
+
+    def __post_init__(self) -> None:
         self._view = ClusterView()
         self._connections: dict[tuple[str, int], BlockingConnection] = {}
         self._waits = Waits(random)
         self._deadline_s = 0.0
-        self._corrupt_answers = 0
+        self._corrupt_responses = 0
 
     def read(self, wanted: list[_Range]) -> Iterator[tuple[TopicPartition, memoryview, int]]:
         """Read the ranges one after another, always one request ahead."""
@@ -165,16 +155,16 @@ class _Reader:
         leader = self._leader(wanted.partition)
         connection = self._connection(self._view.brokers.get(wanted.replica, leader))
         fetch = FetchRequest.Topic.Partition(
-            partition=partition, fetch_offset=wanted.position, partition_max_bytes=self._max_bytes
+            partition=partition, fetch_offset=wanted.position, partition_max_bytes=self.max_bytes
         )
         connection.send(
             FetchRequest(
                 max_wait_ms=_MAX_WAIT_MS,
                 min_bytes=1,
-                max_bytes=self._max_bytes,
-                isolation_level=self._isolation,
+                max_bytes=self.max_bytes,
+                isolation_level=self.isolation,
                 topics=[FetchRequest.Topic(topic=topic, partitions=[fetch])],
-                rack_id=self._rack,
+                rack_id=self.rack,
             ),
             highest=_NEWEST_BY_NAME,
         )
@@ -197,7 +187,7 @@ class _Reader:
             wanted.replica = found.preferred_read_replica
             return None, wanted.position
         records = memoryview(found.records if found.records is not None else b"")
-        if self._isolation == READ_COMMITTED and found.aborted_transactions:
+        if self.isolation == READ_COMMITTED and found.aborted_transactions:
             return _committed(records, wanted, found.aborted_transactions)
         size, next_offset = 0, wanted.position
         try:
@@ -211,12 +201,12 @@ class _Reader:
 
     def _skipped(self, error: KafkaError, wanted: _Range) -> bool:
         """Move on behind offsets that are gone, where that is asked for, and return whether they were."""
-        if self._lost is None or not isinstance(error, _OutOfRange | _MadeAnew | UnknownTopic | UnknownPartition):
+        if self.lost is None or not isinstance(error, _OutOfRange | _MadeAnew | UnknownTopic | UnknownPartition):
             return False
         first = wanted.stop
         if isinstance(error, _OutOfRange) and error.start > wanted.position:
             first = min(error.start, wanted.stop)
-        self._lost(wanted.partition, wanted.position, first, error.text)
+        self.lost(wanted.partition, wanted.position, first, error.text)
         wanted.position = first
         self._progressed()
         return True
@@ -233,9 +223,9 @@ class _Reader:
 
     def _wait_or_raise(self, error: KafkaError, wanted: _Range) -> None:
         """Before another try: drop what may be stale, and wait. Raises the error where that is pointless."""
-        self._corrupt_answers += error.code is ErrorCode.CORRUPT_MESSAGE
+        self._corrupt_responses += error.code is ErrorCode.CORRUPT_MESSAGE
         is_final = not is_worth_a_retry(error) or isinstance(error, _MadeAnew | UnknownTopic | UnknownPartition)
-        is_final = is_final or self._corrupt_answers >= CORRUPT_RESPONSES
+        is_final = is_final or self._corrupt_responses >= CORRUPT_RESPONSES
         wait_s = self._waits.next_s()
         if is_final or time.monotonic() + wait_s > self._deadline_s:
             raise error
@@ -246,8 +236,8 @@ class _Reader:
 
     def _progressed(self) -> None:
         self._waits.reset()
-        self._corrupt_answers = 0
-        self._deadline_s = time.monotonic() + self._timeout_ms / 1000
+        self._corrupt_responses = 0
+        self._deadline_s = time.monotonic() + self.timeout_ms / 1000
 
     def _leader(self, partition: TopicPartition) -> Broker:
         if (found := self._view.leader(partition)) is not None:
@@ -260,7 +250,7 @@ class _Reader:
             raise UnknownTopic(partition.topic)
         if topic.error is not ErrorCode.NONE:
             raise KafkaError(topic.error, f"topic {partition.topic!r}: {topic.error.text}")
-        known = self._topic_ids.get(partition.topic)
+        known = self.topic_ids.get(partition.topic)
         if known is not None and topic.topic_id != NO_TOPIC_ID and topic_id_text(topic.topic_id) != known:
             self._view = self._view.without(partition.topic)
             raise _MadeAnew(partition.topic)
@@ -272,7 +262,7 @@ class _Reader:
 
     def _any_connection(self) -> BlockingConnection:
         attempts: list[tuple[str, str]] = []
-        for host, port in self._bootstrap:
+        for host, port in self.bootstrap:
             try:
                 return self._connection(Broker(-1, host, port))
             except KafkaError as error:
@@ -285,7 +275,7 @@ class _Reader:
         key = broker.host, broker.port
         if key not in self._connections:
             self._connections[key] = BlockingConnection(
-                *key, self._client_id, tls=self._tls, sasl=self._sasl, timeout_ms=min(30_000, self._timeout_ms)
+                *key, self.client_id, tls=self.tls, sasl=self.sasl, timeout_ms=min(30_000, self.timeout_ms)
             )
         return self._connections[key]
 

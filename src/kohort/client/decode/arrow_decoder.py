@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
 
 from kohort.client.decode.record_spans import (
     FAULTS,
@@ -35,71 +35,56 @@ class Decoder(Protocol):
         """Return offset, timestamp, key, value, timestamp type and maybe headers. Raises BrokenRecord."""
 
 
-def to_arrow(
-    buffer: Buffer,
-    topic: str,
-    partition: int,
-    *,
-    first_offset: int = 0,
-    stop_offset: int | None = None,
-    timestamp_type: bool = False,
-    headers: bool = False,
-    check_crcs: bool = True,
-    decoder: Decoder | None = None,
-) -> pa.RecordBatch:
-    """Return the records of whole batches, `first_offset` ≤ offset < `stop_offset`, as one Arrow record batch.
+class ArrowOptions(TypedDict, total=False):
+    """What `to_arrow` and `iter_arrow` decode: the records of `first_offset` ≤ offset < `stop_offset`, by default all.
 
-    Columns: offset int64, timestamp timestamp[us, UTC], key binary, value binary; `timestamp_type` adds int32 (0 is
-    the producer's time, 1 the broker's), `headers` a list of (key string, value binary), null where there are none.
+    `timestamp_type` adds a column int32 (0 is the producer's time, 1 the broker's), `headers` a list of (key string,
+    value binary), null where there are none. `check_crcs` is on by default, `decoder` the fastest that is installed.
+    """
+
+    first_offset: int
+    stop_offset: int | None
+    timestamp_type: bool
+    headers: bool
+    check_crcs: bool
+    decoder: Decoder | None
+
+
+def to_arrow(buffer: Buffer, topic: str, partition: int, **options: Unpack[ArrowOptions]) -> pa.RecordBatch:
+    """Return the records of whole batches as one Arrow record batch.
+
+    Columns: offset int64, timestamp timestamp[us, UTC], key binary, value binary, and what the options add.
     Raises CorruptBatch, CompressionUnavailable, and OverflowError when one record batch cannot hold the bytes
     (`iter_arrow` can).
     """
-    batches = list(
-        iter_arrow(
-            buffer,
-            topic,
-            partition,
-            first_offset=first_offset,
-            stop_offset=stop_offset,
-            timestamp_type=timestamp_type,
-            headers=headers,
-            check_crcs=check_crcs,
-            decoder=decoder,
-        )
-    )
+    batches = list(iter_arrow(buffer, topic, partition, **options))
     if len(batches) > 1:
         raise OverflowError(f"{topic}-{partition}: {len(buffer)} bytes of batches do not fit one Arrow record batch")
     if batches:
         return batches[0]
     import pyarrow as pa
 
-    return pa.RecordBatch.from_pylist([], schema=_schema(timestamp_type, headers))
+    return pa.RecordBatch.from_pylist([], schema=_schema(options))
 
 
 def iter_arrow(
-    buffer: Buffer,
-    topic: str,
-    partition: int,
-    *,
-    first_offset: int = 0,
-    stop_offset: int | None = None,
-    timestamp_type: bool = False,
-    headers: bool = False,
-    check_crcs: bool = True,
-    decoder: Decoder | None = None,
-    limit: int = LARGEST_COLUMN,
+    buffer: Buffer, topic: str, partition: int, *, limit: int = LARGEST_COLUMN, **options: Unpack[ArrowOptions]
 ) -> Iterator[pa.RecordBatch]:
     """Yield what `to_arrow` returns, in as many record batches as keep each below `limit` bytes of records."""
     _require_pyarrow()
     import pyarrow as pa
 
+    first_offset = options.get("first_offset", 0)
+    stop_offset = options.get("stop_offset")
     stop = LARGEST_OFFSET if stop_offset is None else stop_offset
-    decode = decoder or default_decoder()
-    schema = _schema(timestamp_type, headers)
+    headers = options.get("headers", False)
+    decode = options.get("decoder") or default_decoder()
+    schema = _schema(options)
     try:
+        check_crcs = options.get("check_crcs", True)
         for source, spans in read_spans(buffer, first_offset, stop, check_crcs=check_crcs, limit=limit):
             columns = _columns(decode, source, spans, first_offset, stop, headers)
-            if not timestamp_type:
+            if not options.get("timestamp_type"):
                 del columns[4]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
     except CorruptBatch as corrupt:
@@ -140,8 +125,12 @@ def _require_pyarrow() -> None:
         raise ImportError(f"Arrow needs pyarrow: {install_command('spark')}") from None
 
 
+def _schema(options: ArrowOptions) -> pa.Schema:
+    return _schema_with(options.get("timestamp_type", False), options.get("headers", False))
+
+
 @cache
-def _schema(timestamp_type: bool, headers: bool) -> pa.Schema:
+def _schema_with(timestamp_type: bool, headers: bool) -> pa.Schema:
     import pyarrow as pa
 
     from kohort.client.decode.plain_decoder import HEADERS, TIMESTAMP

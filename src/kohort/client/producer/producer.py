@@ -7,34 +7,30 @@ the default, a record is written once and in order however often the connection 
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Unpack
 
 from kohort.client.arguments import check_text, check_topic, of_type, whole_number
-from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.metadata import TopicView
 from kohort.client.errors import ClientStopped, UnknownPartition
 from kohort.client.producer.accumulator import Delivery, RecordMetadata, record_size
 from kohort.client.producer.partitioner import StickyPartitioner
 from kohort.client.producer.producer_config import Acks, CompressionType, ProducerConfig
 from kohort.client.producer.sender import Sender
-from kohort.client.settings import SecuritySettings, config_of, understood
+from kohort.client.settings import ClientSettings, config_of, understood
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.net.environment import wall_clock
-from kohort.net.sasl import Sasl
 from kohort.wire.compression import Compression
 from kohort.wire.record_batches import Record
 
 Headers = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None]
 
 
-class ProducerSettings(SecuritySettings, total=False):
+class ProducerSettings(ClientSettings, total=False):
     """The keyword arguments of `Producer`; `ProducerConfig` has their defaults and explains them."""
 
-    client_id: str
     acks: Acks
     enable_idempotence: bool | None
     linger_ms: float
@@ -44,15 +40,11 @@ class ProducerSettings(SecuritySettings, total=False):
     buffer_memory: int
     max_block_ms: int
     delivery_timeout_ms: int
-    request_timeout_ms: int
     max_in_flight_requests_per_connection: int
     partitioner: Callable[[bytes, int], int]
     allow_auto_create_topics: bool
-    tls: ssl.SSLContext | None
-    sasl: Sasl | None
     key_serializer: Callable[[Any], bytes | None] | None
     value_serializer: Callable[[Any], bytes | None] | None
-    random: Callable[[], float]
     compression: CompressionType | Compression | None
     max_in_flight: int
 
@@ -68,15 +60,7 @@ class Producer:
     @understood(ProducerConfig)
     def __init__(self, bootstrap_servers: str | Sequence[str], **settings: Unpack[ProducerSettings]) -> None:
         self._config = config = config_of(ProducerConfig, settings, bootstrap_servers=bootstrap_servers)
-        self._cluster = Cluster(
-            config.bootstrap_servers,
-            client_id=config.client_id,
-            request_timeout_ms=config.request_timeout_ms,
-            allow_auto_create_topics=config.allow_auto_create_topics,
-            tls=config.tls,
-            sasl=config.sasl,
-            random=config.random,
-        )
+        self._cluster = config.cluster(allow_auto_create_topics=config.allow_auto_create_topics)
         self._free_bytes = config.buffer_memory
         self._blocked: deque[asyncio.Future[None]] = deque()
         self._sticky = StickyPartitioner(config.batch_size, config.random)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from kohort.client.producer.partitioner import partition_for_key
-from kohort.net.environment import random as random_number
-from kohort.net.sasl import Sasl
+from kohort.client.settings import ClientConfig
 from kohort.wire.compression import Compression, compress
 
 Acks = Literal["all", "-1", "1", "0", -1, 1, 0]
@@ -20,7 +18,7 @@ _CODECS = {codec.name.lower(): codec for codec in Compression}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ProducerConfig:
+class ProducerConfig(ClientConfig):
     """What every part of a producer reads. Times are milliseconds, sizes bytes.
 
     `acks` is "all", 1 or 0. `enable_idempotence` is on by default where acks is "all", and needs that.
@@ -30,8 +28,6 @@ class ProducerConfig:
     a null. Raises ValueError for settings that do not go together, CompressionUnavailable.
     """
 
-    bootstrap_servers: str | Sequence[str]
-    client_id: str = "kohort"
     acks: Acks = "all"
     enable_idempotence: bool | None = None
     linger_ms: float = 5
@@ -41,15 +37,11 @@ class ProducerConfig:
     buffer_memory: int = 33_554_432
     max_block_ms: int = 60_000
     delivery_timeout_ms: int = 120_000
-    request_timeout_ms: int = 30_000
     max_in_flight_requests_per_connection: int = 5
     partitioner: Callable[[bytes, int], int] = partition_for_key
     allow_auto_create_topics: bool = True
-    tls: ssl.SSLContext | None = None
-    sasl: Sasl | None = None
     key_serializer: Callable[[Any], bytes | None] | None = None
     value_serializer: Callable[[Any], bytes | None] | None = None
-    random: Callable[[], float] = random_number
 
     def __post_init__(self) -> None:
         if self.is_idempotent and self.acks_number != -1:

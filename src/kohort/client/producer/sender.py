@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from math import inf
 
+from kohort.client.background_tasks import BackgroundTasks
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.metadata import Broker
 from kohort.client.cluster.retry import Waits, is_worth_a_retry
@@ -71,7 +72,7 @@ class Sender:
         self._idle = asyncio.Event()
         self._idle.set()
         self._requests: dict[Broker, int] = {}
-        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._tasks = BackgroundTasks("kohort produce")
         self._identity = NOBODY
         self._identifying: asyncio.Task[None] | None = None
         self._connecting: set[Broker] = set()
@@ -130,8 +131,7 @@ class Sender:
     def fail(self, reason: KafkaError) -> None:
         """Fail what was not written, and every record that comes later: nothing is left without an end."""
         self._ended = reason
-        for task in self._spawned():
-            task.cancel()
+        self._tasks.cancel()
         for partition in self._active.values():
             for batch in [*partition.in_flight, *partition.queue]:
                 self._finish(batch, error=reason)
@@ -140,10 +140,7 @@ class Sender:
 
     async def stop(self) -> None:
         """Wait for the end of the requests on their way."""
-        await asyncio.gather(*self._spawned(), return_exceptions=True)
-
-    def _spawned(self) -> list[asyncio.Task[None]]:
-        return [*self._tasks, *([self._identifying] if self._identifying else [])]
+        await self._tasks.wait()
 
     def _send_ready(self, now_s: float) -> float:
         """Start every request that may start now; return when to look again."""
@@ -183,7 +180,7 @@ class Sender:
     def _connect(self, leader: Broker) -> None:
         if leader not in self._connecting:
             self._connecting.add(leader)
-            self._spawn(self._open(leader))
+            self._tasks.spawn(self._open(leader))
 
     async def _open(self, leader: Broker) -> None:
         """Open the connection to a leader; until that worked its batches wait where they are."""
@@ -199,11 +196,6 @@ class Sender:
         finally:
             self._connecting.discard(leader)
             self._wake.set()
-
-    def _spawn(self, work: Coroutine[object, object, None]) -> None:
-        task = asyncio.create_task(work, name="kohort produce")
-        self._tasks[task] = None
-        task.add_done_callback(self._tasks.pop)
 
     def _may_send(self, partition: OutgoingPartition) -> bool:
         config = self._config
@@ -241,7 +233,7 @@ class Sender:
             size += batch.size
             batches.append(batch)
         self._requests[leader] = self._requests.get(leader, 0) + 1
-        self._spawn(self._deliver(leader, connection, batches))
+        self._tasks.spawn(self._deliver(leader, connection, batches))
         return partitions
 
     async def _deliver(self, leader: Broker, connection: Connection, batches: list[OutgoingBatch]) -> None:
@@ -347,7 +339,7 @@ class Sender:
     def _identify(self) -> None:
         """Get an identity in the background; the partitions that wait for it are looked at again then."""
         if self._identifying is None or self._identifying.done():
-            self._identifying = asyncio.create_task(self._init_producer_id(), name="kohort producer id")
+            self._identifying = self._tasks.spawn(self._init_producer_id(), "id")
 
     async def _init_producer_id(self) -> None:
         waits = self._cluster.waits()
