@@ -40,7 +40,7 @@ class Crowd:
         self.node.start(self.now_ms)
         self.node.topics.create("t", partitions, {}, self.now_ms)
         self._replies: list[bytes] = []
-        self.connection: Connection = self.node.open_connection("192.0.2.1", self._take, lambda _: None)
+        self.connection: Connection = self.node.connections.open("192.0.2.1", self._take, lambda _: None)
         self.epochs = {f"member-{random.getrandbits(128):032x}": 0 for _ in range(size)}
         self._settle()
         self.frames = [self._frame(member_id) for member_id in self.epochs]
@@ -54,7 +54,7 @@ class Crowd:
         return encode_request(request, VERSION, 1, "bench")
 
     def _call(self, member_id: str, **fields: object) -> ConsumerGroupHeartbeatResponse:
-        self.node.receive(self.connection, self._frame(member_id, **fields), self.now_ms)
+        self.node.connections.receive(self.connection, self._frame(member_id, **fields), self.now_ms)
         self.node.flush(self.now_ms)
         answer = decode_response(response_class(Api.CONSUMER_GROUP_HEARTBEAT), VERSION, self._replies.pop()[4:])[1]
         assert isinstance(answer, ConsumerGroupHeartbeatResponse), "a heartbeat is answered by a heartbeat's response"

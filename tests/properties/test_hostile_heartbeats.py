@@ -86,7 +86,7 @@ def test_honest_members_are_not_harmed_by_made_up_heartbeats(
         for member in honest:
             assert member.ack().error_code == 0
     settle(*honest)
-    hosted = desk.node.coordinator._hosted("g")
+    hosted = desk.node.coordinator._runtime.hosted("g")
     assert hosted is not None
     assert not violations(hosted.shard)
     group = hosted.shard.groups["g"]

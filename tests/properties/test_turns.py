@@ -55,8 +55,8 @@ def lines_of(turn: Callable[[], object]) -> int:
 
 def longest_turn(desk: Desk, frame: bytes) -> int:
     """Feed a frame and let the node work until nothing is left to do; return the lines of its longest turn."""
-    connection = desk.node.open_connection("192.0.2.2", lambda _: None, lambda _: None)
-    turns = [lines_of(lambda: desk.node.receive(connection, frame, desk.clock.now_ms()))]
+    connection = desk.node.connections.open("192.0.2.2", lambda _: None, lambda _: None)
+    turns = [lines_of(lambda: desk.node.connections.receive(connection, frame, desk.clock.now_ms()))]
     while desk.node.needs_flush:
         turns.append(lines_of(lambda: desk.node.flush(desk.clock.now_ms())))
     return max(turns)
@@ -130,7 +130,7 @@ def test_a_list_that_says_to_be_longer_than_its_message_is_refused_unread(desk: 
     desk.flushes_by_hand = True
     connection = (peer := desk.connect()).connection
     broken = frame[:at] + (15_000).to_bytes(4, "big") + frame[at + 4 :]
-    assert lines_of(lambda: desk.node.receive(connection, broken, 0)) < 1000
+    assert lines_of(lambda: desk.node.connections.receive(connection, broken, 0)) < 1000
     assert "15000 entries" in (peer.closed or "")
 
 

@@ -73,17 +73,17 @@ class Broker:
         self._disk.open_limit = descriptors.files
         try:
             self.node = Node(self.config, self._disk, os.urandom, clock.now_ms(), self.assignors, _elapsed_us)
-            self.node.connection_limit.derive(descriptors.connections, descriptors.limit)
+            self.node.connections.limit.derive(descriptors.connections, descriptors.limit)
             self.node.start(clock.now_ms())
             self.server = Server(self.node, clock)
             port = await self.server.bind(self._host, self._port)
             self.address = (self._host, port)
-            self.node.advertised = self._advertised or (_reachable(self._host), port)
+            self.node.context.advertised = self._advertised or (_reachable(self._host), port)
             # DescribeConfigs shows what Kafka's server.properties would say.
             self.config.note_static(
                 node_id=str(self.config.node_id),
                 listeners=_listener(self._host, port),
-                advertised_listeners=_listener(*self.node.advertised),
+                advertised_listeners=_listener(*self.node.context.advertised),
             )
             self.server.serve()
         except BaseException:

@@ -13,8 +13,9 @@ from typing import Any
 
 from kohort.net.byte_stream import write
 from kohort.net.clock import Clock
-from kohort.node.client_connection import Buffer, Connection
+from kohort.node.client_connection import Connection
 from kohort.node.node import Node
+from kohort.wire.codec import Buffer
 
 log = logging.getLogger("kohort.net")
 
@@ -37,6 +38,7 @@ class Server:
 
     def __init__(self, node: Node, clock: Clock) -> None:
         self.node = node
+        self.connections = node.connections
         self.clock = clock
         self.clients: set[Client] = set()
         self._loop = asyncio.get_running_loop()
@@ -91,7 +93,7 @@ class Server:
                 self._loop.remove_reader(self._socket.fileno())
                 self._loop.call_later(NO_DESCRIPTOR_SECONDS, self._begin_accepting)
                 return
-            if not self.node.connection_limit.admits(self._accepted, str(peer[0]), self.clock.now_ms()):
+            if not self.node.connections.limit.admits(self._accepted, str(peer[0]), self.clock.now_ms()):
                 accepted.close()
                 continue
             accepted.setblocking(False)
@@ -180,24 +182,24 @@ class Client(asyncio.Protocol):
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._server.clients.add(self)
         host = peer[0] if peer else "unknown"
-        self._connection = self._server.node.open_connection(host, self.send, self.close, self.throttle)
+        self._connection = self._server.connections.open(host, self.send, self.close, self.throttle)
 
     def data_received(self, chunk: bytes) -> None:
         server = self._server
-        server.node.receive(self._connection, chunk, server.clock.now_ms())
+        server.connections.receive(self._connection, chunk, server.clock.now_ms())
         server.watch()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         server = self._server
         server.ended(self)
-        server.node.drop_connection(self._connection, server.clock.now_ms())
+        server.connections.drop(self._connection, server.clock.now_ms())
 
     def pause_writing(self) -> None:
-        self._server.node.pause(self._connection)
+        self._server.connections.pause(self._connection)
 
     def resume_writing(self) -> None:
         server = self._server
-        server.node.resume(self._connection, server.clock.now_ms())
+        server.connections.resume(self._connection, server.clock.now_ms())
         server.watch()
 
     def send(self, buffers: list[Buffer]) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from kohort.log.offsets_by_time import PIECE_RECORDS, PIECE_STEPS
 from kohort.log.partition_log import Appended
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.node.client_connection import Buffer
 from kohort.node.step_scheduler import Steps
-from kohort.node.topics.partition import Partition
+from kohort.node.topics.topic import Partition
+from kohort.wire.codec import Buffer
 from kohort.wire.compression import Compression
 from kohort.wire.record_batches import BatchHeader, TimestampType, check_batch, read_header, sound_pieces
 

@@ -1,4 +1,4 @@
-"""What the broker must remember across restarts besides records: topics, settings, producer ids, its epoch.
+"""What the broker remembers across restarts besides records: topics, settings, producer ids, its epoch.
 
 The one writer and reader of the metadata log. Each start writes an epoch, so leader epochs grow with every
 restart; producer ids are reserved in blocks, so that none is ever given twice.
@@ -9,15 +9,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
-from kohort.log.disk import Disk, DiskFull, StorageError
+from kohort.log.disk import Disk, StorageError
 from kohort.model.errors import KafkaError
-from kohort.model.ids import NO_TOPIC_ID, topic_id_text
+from kohort.model.ids import topic_id_text
 from kohort.node.configuration.broker_settings import LONG_MAX, value_text
 from kohort.node.configuration.config import Config, ConfigError
 from kohort.node.configuration.group_configs import GroupConfigs
 from kohort.node.durability import Durability
 from kohort.node.metadata_log import Entry, MetadataLog
+from kohort.node.node_clock import NodeClock
 from kohort.node.step_scheduler import Steps
+from kohort.node.topics.topic import Storage
 from kohort.node.topics.topics import Topics
 
 log = logging.getLogger("kohort.node")
@@ -32,61 +34,62 @@ LONG_LOG = 1000
 """A metadata log of fewer entries is left as it is."""
 
 
-class Catalog:
-    """The replayed metadata of one node."""
+class BrokerState:
+    """The topics, dynamic settings and producer ids of one broker, as the metadata log has them."""
 
     def __init__(
-        self, config: Config, disk: Disk, random_bytes: Callable[[int], bytes], durability: Durability
+        self,
+        config: Config,
+        disk: Disk,
+        random_bytes: Callable[[int], bytes],
+        clock: NodeClock,
+        durability: Durability,
     ) -> None:
         self._config = config
-        self._disk = disk
         self._random_bytes = random_bytes
-        self.topics = Topics(config, disk, durability, self._new_topic_id)
+        self._storage = Storage(config, disk, clock, durability)
+        self._log = MetadataLog(disk, self._storage.space)
+        self.topics = Topics(self._storage, self._log, random_bytes)
         self.group_configs = GroupConfigs(config)
         self.cluster_id = ""
-        self._log: MetadataLog | None = None
         self._next_producer_id = 0
         self._reserved_producer_id = 0
-        self._enough = 0
+        self._worthwhile = 0
+        """Length from which the log is looked at again: twice what its entries last came to."""
+
+    @property
+    def epoch(self) -> int:
+        """How often the broker has started."""
+        return self._storage.epoch
 
     def start(self, now_ms: int) -> None:
         """Open and replay the metadata log, and begin a new epoch. Raises StorageError."""
-        flushes = self._config.log_flush_interval_messages < LONG_MAX
-        self._log = MetadataLog(self._disk, now_ms, fsync=flushes)
+        self._log.open(now_ms, fsync=self._config.log_flush_interval_messages < LONG_MAX)
         for entry in self._log.replay():
             self._apply(entry)
         self._next_producer_id = self._reserved_producer_id  # what was reserved may have been given
         entries: list[Entry] = []
         if not self.cluster_id:
             entries.append({"type": "cluster", "id": topic_id_text(self._random_bytes(16))})
-        epoch = self.topics.epoch + 1 if self.cluster_id else 0
+        epoch = self.epoch + 1 if self.cluster_id else 0
         entries.append({"type": "epoch", "epoch": epoch, "at_ms": now_ms})
         self.write(entries, now_ms)
-        self.topics.attach(self._log)
         self.topics.remove_leftovers()
         self.shorten(now_ms)
 
     @property
     def failure(self) -> StorageError | None:
         """The failed flush since which nothing here changes any more."""
-        return None if self._log is None else self._log.failure
+        return self._log.failure
 
     def stop(self) -> None:
         """Flush and close every log."""
         self.topics.close()
-        if self._log is not None:
-            self._log.close()
+        self._log.close()
 
     def write(self, entries: list[Entry], now_ms: int) -> None:
-        """Write entries down, then apply them. Raises StorageError."""
-        assert self._log is not None, "the catalog changes only while its log is open"
-        if not entries:
-            return
-        try:
-            self._log.append(entries, now_ms)
-        except DiskFull as error:
-            self.topics.space.refused(error)
-            raise
+        """Append entries to the log, then apply them. Raises StorageError."""
+        self._log.append(entries, now_ms)
         for entry in entries:
             self._apply(entry)
 
@@ -121,11 +124,11 @@ class Catalog:
 
     def shorten(self, now_ms: int) -> None:
         """Write what the metadata log comes to in its place, once it holds many more entries than that."""
-        if self._log is None or self._log.length < max(LONG_LOG, self._enough):
+        if self._log.length < max(LONG_LOG, self._worthwhile):
             return
         entries = self.entries(now_ms)
-        self._enough = 2 * len(entries)
-        if self._log.length < self._enough or self.topics.has_leftovers:
+        self._worthwhile = 2 * len(entries)
+        if self._log.length < self._worthwhile or self.topics.has_leftovers:
             return
         try:
             self._log.replace(entries, now_ms)
@@ -137,7 +140,7 @@ class Catalog:
         config = self._config
         return [
             {"type": "cluster", "id": self.cluster_id},
-            {"type": "epoch", "epoch": self.topics.epoch, "at_ms": now_ms},
+            {"type": "epoch", "epoch": self.epoch, "at_ms": now_ms},
             {"type": "producer_ids", "until": self._reserved_producer_id},
             *(
                 {"type": "broker_config", "name": name, "value": value_text(value), "at_ms": now_ms}
@@ -152,7 +155,7 @@ class Catalog:
             case "cluster":
                 self.cluster_id = entry["id"]
             case "epoch":
-                self.topics.epoch = entry["epoch"]
+                self._storage.epoch = entry["epoch"]
             case "producer_ids":
                 self._reserved_producer_id = entry["until"]
             case "broker_config":
@@ -164,8 +167,3 @@ class Catalog:
                 self.group_configs.apply(entry)
             case _:
                 self.topics.apply(entry)
-
-    def _new_topic_id(self) -> bytes:
-        while (topic_id := self._random_bytes(16)) == NO_TOPIC_ID or self.topics.by_id(topic_id) is not None:
-            pass
-        return topic_id

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from kohort.model.errors import ErrorCode
+from kohort.node.step_scheduler import Steps
+from kohort.wire.codec import Buffer
 from kohort.wire.frames import FrameSplitter
 
 if TYPE_CHECKING:
     from kohort.node.apis.routes import Route
-    from kohort.node.node import Node
-    from kohort.node.step_scheduler import Steps
-
-Buffer = bytes | bytearray | memoryview
+    from kohort.node.node_clock import NodeClock
 
 BACKLOG_FRAMES = 64
 BACKLOG_BYTES = 1 << 20
@@ -33,10 +33,29 @@ class Silence:
 NO_REPLY = Silence()
 
 
+class RequestServer(Protocol):
+    """What a request needs of the node that serves it."""
+
+    clock: NodeClock
+
+    def answer(self, request: Request) -> None:
+        """Write the response of a parked request."""
+
+    def proceed(self, request: Request, work: Steps[Any]) -> None:
+        """Answer a parked request with what `work` returns."""
+
+    def farewell(self, request: Request, response: Any, reason: str) -> None:
+        """Send one last response and close the connection."""
+
+    def reject(self, connection: Connection, reason: str) -> None:
+        """Close a connection, with one log line."""
+
+
 class Request:
     """One request under way. A handler that returns None keeps it and calls `reply` later, once."""
 
     __slots__ = (
+        "_server",
         "blocks",
         "buffers",
         "connection",
@@ -45,15 +64,16 @@ class Request:
         "is_long",
         "is_parked",
         "message",
-        "node",
         "response",
         "route",
         "size",
         "work",
     )
 
-    def __init__(self, node: Node, connection: Connection, route: Route, correlation_id: int, message: Any) -> None:
-        self.node = node
+    def __init__(
+        self, server: RequestServer, connection: Connection, route: Route, correlation_id: int, message: Any
+    ) -> None:
+        self._server = server
         self.connection = connection
         self.route = route
         self.correlation_id = correlation_id
@@ -90,14 +110,14 @@ class Request:
     @property
     def now_ms(self) -> int:
         """The node's time, milliseconds since the epoch."""
-        return self.node.now_ms
+        return self._server.clock.now_ms
 
     def reply(self, response: Any) -> None:
         """Answer the request; a second answer, or one to a connection that is gone, is dropped."""
         if self.response is None:
             self.response = response
             if self.is_parked:
-                self.node.answer(self)
+                self._server.answer(self)
 
     def keep(self, followed: Callable[[object, int], bool], dropped: Callable[[], None]) -> None:
         """Leave the request unanswered without holding up the connection: later requests are served at once.
@@ -109,9 +129,22 @@ class Request:
         self.dropped = dropped
         self.connection.kept = followed
 
-    def refuse(self, code: int, text: str | None = None) -> None:
-        """Answer the request with an error, in the words of its API."""
-        self.reply(self.node.refusal(self, code, text))
+    def refusal(self, code: int, text: str | None = None) -> Any:
+        """Return the response that says an error in the words of the request's API."""
+        text = ErrorCode(code).text if text is None else text
+        return self.route.refuse(self.message, ErrorCode(code), text, self.route.version)
+
+    def proceed(self, work: Steps[Any]) -> None:
+        """Answer the parked request with what `work` returns, in this turn of the event loop or a later one."""
+        self._server.proceed(self, work)
+
+    def farewell(self, response: Any, reason: str) -> None:
+        """Send one last response and close the connection."""
+        self._server.farewell(self, response, reason)
+
+    def reject(self, reason: str) -> None:
+        """Close the connection, with one log line."""
+        self._server.reject(self.connection, reason)
 
 
 class Connection:

@@ -1,21 +1,19 @@
-"""Who waits for bytes: replies for the disk, long-polling fetches for records.
+"""What waits for appended records: responses for the flush of a log, long-polling fetches for new records.
 
-An append is visible to readers, and may be acknowledged, once it has the durability its log promises: at once
-where the system decides when to write, after `flush` where the log is flushed for every reply. Waiting fetches
-are woken once per batch of input, not once per append.
+An append is visible to readers, and may be acknowledged, once it has the durability its log promises: at once where the
+operating system decides when to write, after `flush` where the log is flushed for every response. Waiting fetches are
+woken once per batch of input, not once per append.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from kohort.log.disk import StorageError
+from kohort.log.partition_log import PartitionLog
 from kohort.model.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from kohort.node.topics.partition import Partition
 
 log = logging.getLogger("kohort.node")
 
@@ -32,12 +30,25 @@ class Waiter(Protocol):
         """Answer with what there is."""
 
 
+class FlushedPartition(Protocol):
+    """A partition as far as waiting for its records goes."""
+
+    directory: str
+    flushes: bool
+    """Whether a response waits for the flush of the log."""
+    waiters: dict[Waiter, None]
+
+    @property
+    def log(self) -> PartitionLog:
+        """The open log."""
+
+
 class Durability:
-    """The replies and fetches of one node that wait."""
+    """The responses and fetches of one node that wait."""
 
     def __init__(self) -> None:
-        self._dirty: dict[Partition, int] = {}
-        self._held: list[tuple[Partition, Released]] = []
+        self._dirty: dict[FlushedPartition, int] = {}
+        self._held: list[tuple[FlushedPartition, Released]] = []
         self._postponed: list[Callable[[], None]] = []
         self.woken: dict[Waiter, None] = {}
 
@@ -60,26 +71,26 @@ class Durability:
                 except Exception:
                     log.exception("what was postponed failed")
 
-    def appended(self, partition: Partition, size: int) -> None:
+    def appended(self, partition: FlushedPartition, size: int) -> None:
         """Note an append of so many bytes."""
         if partition.flushes:
             self._dirty[partition] = self._dirty.get(partition, 0) + size
         elif partition.waiters:
             self.grown(partition, size)
 
-    def grown(self, partition: Partition, size: int) -> None:
-        """Tell the fetches parked on a partition that readers may see so many more bytes."""
+    def grown(self, partition: FlushedPartition, size: int) -> None:
+        """Count down the fetches parked on a partition: readers may see so many more bytes."""
         for waiter in partition.waiters:
             waiter.missing_bytes -= size
             if waiter.missing_bytes <= 0:
                 self.woken[waiter] = None
 
-    def rouse(self, partition: Partition) -> None:
+    def rouse(self, partition: FlushedPartition) -> None:
         """Wake every fetch on a partition: something other than its records has changed."""
         for waiter in partition.waiters:
             self.woken[waiter] = None
 
-    def when_durable(self, partition: Partition, released: Released) -> bool:
+    def when_durable(self, partition: FlushedPartition, released: Released) -> bool:
         """Call `released` once what a partition was given is durable; return False, and never call, if it is."""
         if partition not in self._dirty:
             return False
@@ -102,7 +113,7 @@ class Durability:
         while self._dirty:
             dirty, self._dirty = self._dirty, {}
             held, self._held = self._held, []
-            failed: dict[Partition, ErrorCode] = {}
+            failed: dict[FlushedPartition, ErrorCode] = {}
             for partition, size in dirty.items():
                 try:
                     partition.log.flush()

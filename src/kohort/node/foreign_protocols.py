@@ -1,11 +1,11 @@
-"""What a client that does not speak Kafka seems to speak, so that the log line helps its owner."""
+"""Other protocols that clients send to a Kafka port by mistake, recognized by their first bytes for the log line."""
 
 from __future__ import annotations
 
 _HTTP = (b"GET ", b"POST", b"HEAD", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI ")
 
 
-def describe_garbage(first_bytes: bytes | bytearray | memoryview) -> str | None:
+def describe_foreign_protocol(first_bytes: bytes | bytearray | memoryview) -> str | None:
     """Return a sentence about bytes that begin a foreign protocol, or None when they are not known."""
     head = bytes(first_bytes[:8])
     if head[:4] in _HTTP:

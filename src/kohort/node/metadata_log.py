@@ -12,10 +12,11 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kohort.log.disk import Disk, StorageError
+from kohort.log.disk import Disk, DiskFull, StorageError
 from kohort.log.log_config import LogConfig
 from kohort.log.partition_log import PartitionLog
 from kohort.log.recovery import DamagedLog
+from kohort.node.disk_space import DiskSpace
 from kohort.wire.record_batches import Record, decode_batch, encode_batch
 
 DIRECTORY = "__kohort_metadata-0"
@@ -26,9 +27,18 @@ Entry = dict[str, Any]
 
 
 class MetadataLog:
-    """The open metadata log. Every `append` is on the disk itself when it returns, if `fsync`."""
+    """The metadata log. Every `append` is on the medium itself when it returns, if it was opened with `fsync`."""
 
-    def __init__(self, disk: Disk, now_ms: int, *, fsync: bool) -> None:
+    def __init__(self, disk: Disk, space: DiskSpace) -> None:
+        self._disk = disk
+        self._space = space
+        self._opened: PartitionLog | None = None
+        self._fsync = False
+        self.length = 0
+        """Number of entries in the log, replayed and appended ones."""
+
+    def open(self, now_ms: int, *, fsync: bool) -> None:
+        """Open the log. Raises StorageError, with advice where the log is damaged."""
         config = LogConfig(
             retention_bytes=-1,
             retention_ms=-1,
@@ -36,14 +46,17 @@ class MetadataLog:
             flush_policy="fsync" if fsync else "os",
         )
         try:
-            self._log = PartitionLog.open(disk, DIRECTORY, config, now_ms, strict=True)
+            self._opened = PartitionLog.open(self._disk, DIRECTORY, config, now_ms, strict=True)
         except DamagedLog as error:
             raise _refusal(error) from error
-        if self._log.recovery is not None and (sentence := self._log.recovery.sentence):
+        if self._opened.recovery is not None and (sentence := self._opened.recovery.sentence):
             log.warning("recovered the metadata log after it was not closed: %s", sentence)
         self._fsync = fsync
-        self.length = 0
-        """How many entries the log holds, those that were replayed and those that were appended."""
+
+    @property
+    def _log(self) -> PartitionLog:
+        assert self._opened is not None, "metadata changes only while its log is open"
+        return self._opened
 
     def replay(self) -> Iterator[Entry]:
         """Yield every entry in the order it was written. Raises DamagedLog, StorageError."""
@@ -59,11 +72,17 @@ class MetadataLog:
 
     def append(self, entries: Sequence[Entry], now_ms: int) -> None:
         """Write entries that belong together. Raises StorageError."""
+        if not entries:
+            return
         records = [
             Record(at, now_ms, None, json.dumps(entry, separators=(",", ":")).encode(), ())
             for at, entry in enumerate(entries)
         ]
-        self._log.append([encode_batch(records)], leader_epoch=0, now_ms=now_ms)
+        try:
+            self._log.append([encode_batch(records)], leader_epoch=0, now_ms=now_ms)
+        except DiskFull as error:
+            self._space.refused(error)
+            raise
         self.length += len(entries)
         if self._fsync:
             self._log.flush()
@@ -83,12 +102,13 @@ class MetadataLog:
     @property
     def failure(self) -> StorageError | None:
         """The failed flush since which the log takes no more entries."""
-        return self._log.failure
+        return None if self._opened is None else self._opened.failure
 
     def close(self) -> None:
-        """Flush and close."""
-        self._log.flush()
-        self._log.close()
+        """Flush and close the log, if it is open."""
+        if self._opened is not None:
+            self._opened.flush()
+            self._opened.close()
 
 
 def _refusal(error: DamagedLog) -> StorageError:

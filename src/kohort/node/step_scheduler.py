@@ -1,14 +1,20 @@
-"""Work in steps, so that a long request never holds up the event loop: the handler of a list is a generator.
+"""Work in steps, so that a long request never blocks the event loop.
 
-It yields how much it did since the last time, 1 for an entry of a list, and returns what a plain handler would. The
-node runs a slice of it in each turn of the loop and serves others in between, so a handler that yields may find the
-world changed: it decides about each entry by what there is then.
+The handler of a list is a generator: it yields how much it did since the last time, 1 for an entry of a list, and
+returns what a plain handler would. The scheduler runs a slice of it in each turn of the loop and other requests in
+between. A handler that yields may therefore find other state afterwards: it decides each entry by the state of that
+moment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import TypeVar
+import logging
+from collections import deque
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import Any, TypeVar
+
+log = logging.getLogger("kohort.node")
 
 ResultT = TypeVar("ResultT")
 
@@ -16,21 +22,64 @@ Steps = Generator[int, None, ResultT]
 """Work that yields its steps and returns a result."""
 
 TURN_STEPS = 256
-"""How many steps are done in one turn of the event loop at most; a step takes some ten microseconds."""
+"""Maximum number of steps in one turn of the event loop; a step takes some ten microseconds."""
 
 SHORT_FRAME = 4096
-"""A request of so many bytes has no more entries than that, and is decoded at once."""
+"""A request of at most so many bytes has no more entries than that, and is decoded at once."""
 
 
 class Unfinished:
-    """The result of work that goes on in the next turn."""
+    """The result of work that continues in a later turn."""
 
 
 UNFINISHED = Unfinished()
 
 
+class StepScheduler:
+    """Shares the turns of the event loop among all work of one node that takes more than one turn."""
+
+    __slots__ = ("left", "waiting")
+
+    def __init__(self) -> None:
+        self.left = TURN_STEPS
+        """Steps that may still be done in this turn."""
+        self.waiting: deque[Callable[[], None]] = deque()
+        """Continuations of unfinished work, each run once in a later turn."""
+
+    def do(self, work: Steps[Any]) -> Any:
+        """Run `work` until the turn's steps are used up; return its result, or UNFINISHED."""
+        left = self.left
+        try:
+            while left > 0:
+                left -= next(work)
+        except StopIteration as done:
+            return done.value
+        finally:
+            self.left = left
+        return UNFINISHED
+
+    def in_slices(self, work: Steps[None]) -> None:
+        """Run background work, a slice in each turn of the event loop. An exception ends it and is logged."""
+        self.waiting.append(partial(self._continue, work))
+
+    def run_slice(self) -> None:
+        """Spend one turn's steps on the work that waits."""
+        self.left = TURN_STEPS
+        for _ in range(len(self.waiting)):
+            if self.left <= 0:
+                break
+            self.waiting.popleft()()
+
+    def _continue(self, work: Steps[None]) -> None:
+        try:
+            if self.do(work) is UNFINISHED:
+                self.in_slices(work)
+        except Exception:
+            log.exception("%s failed", getattr(work, "__qualname__", work))
+
+
 def result_of(work: Steps[ResultT]) -> ResultT:
-    """Do all of a short work at once."""
+    """Run a short work to its end at once."""
     while True:
         try:
             next(work)

@@ -15,12 +15,13 @@ from kohort.group.migration.migration_plan import Limits, LiveGroup, LiveMember
 from kohort.log.memory_disk import MemoryDisk
 from kohort.model.id_partitions import each
 from kohort.model.ids import TopicPartition, group_partition
-from kohort.node.broker_state import Catalog
+from kohort.node.broker_state import BrokerState
 from kohort.node.configuration.broker_settings import BROKER, value_text
 from kohort.node.configuration.config import Config
 from kohort.node.durability import Durability
 from kohort.node.groups.coordinator import OFFSETS_TOPIC
 from kohort.node.node import Node
+from kohort.node.node_clock import NodeClock
 from kohort.what_if.seeding import numbered_ids
 from kohort.wire.codec import MalformedMessage
 from kohort.wire.consumer_protocol import decode_assignment, decode_subscription
@@ -30,9 +31,9 @@ METADATA_DIRECTORY = "__kohort_metadata-0"
 
 def offsets_directory(metadata: MemoryDisk, group_id: str, now_ms: int) -> str | None:
     """Return the directory that holds a group's records, None where no group has ever been; `metadata` is a copy."""
-    catalog = Catalog(Config(), metadata.clone(), numbered_ids(), Durability())
-    catalog.start(now_ms)
-    topic = catalog.topics.get(OFFSETS_TOPIC)
+    state = BrokerState(Config(), metadata.clone(), numbered_ids(), NodeClock(now_ms), Durability())
+    state.start(now_ms)
+    topic = state.topics.get(OFFSETS_TOPIC)
     return None if topic is None else f"{OFFSETS_TOPIC}-{group_partition(group_id, len(topic.partitions))}"
 
 
@@ -52,7 +53,7 @@ class Replayed:
         """Return what is known of the broker's settings, and over them the group's own."""
         config = self._node.config
         found = {name: value_text(config.get(name)) or "" for name in BROKER if _is_about_groups(name)}
-        own = self._node.catalog.group_configs.effective(group_id)
+        own = self._node.state.group_configs.effective(group_id)
         found["group.consumer.session.timeout.ms"] = str(own.session_timeout_ms)
         found["group.consumer.heartbeat.interval.ms"] = str(own.heartbeat_interval_ms)
         found["group.consumer.assignment.interval.ms"] = str(own.assignment_interval_ms)

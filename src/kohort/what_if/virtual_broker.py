@@ -26,7 +26,7 @@ from kohort.node.configuration.config import Config, ConfigError
 from kohort.node.groups.coordinator import OFFSETS_TOPIC
 from kohort.node.groups.topic_image import NodeTopics
 from kohort.node.node import Node
-from kohort.node.topics.topics import EVENT_TOPIC
+from kohort.node.topics.topic import EVENT_TOPIC
 from kohort.parking.parked_heartbeat import ParkedHeartbeat
 from kohort.sim.kernel.scheduler import Due, Scheduler
 from kohort.what_if.group_facts import Cast, Facts, Times
@@ -73,7 +73,7 @@ class Stage:
         disk = MemoryDisk()
         config = broker_config(facts)
         first = self._node(config, disk)
-        first.catalog.write(
+        first.state.write(
             [
                 {"type": "topic", "name": name, "id": topic_id.hex(), "partitions": count, "configs": {}, "epoch": 0}
                 for name, (topic_id, count) in sorted(facts.group.topics.items())

@@ -73,7 +73,7 @@ class Peer:
         self.closed: str | None = None
         self.throttled: list[bool] = []
         self.sends = 0
-        self.connection = desk.node.open_connection(host, self._take, self._close, self.throttled.append)
+        self.connection = desk.node.connections.open(host, self._take, self._close, self.throttled.append)
 
     def send(self, message: Any, version: int) -> int:
         """Send a request and return its correlation id."""
@@ -89,7 +89,7 @@ class Peer:
 
     def feed(self, chunk: bytes) -> None:
         """Send bytes as they are."""
-        self._desk.node.receive(self.connection, chunk, self._desk.clock.now_ms())
+        self._desk.node.connections.receive(self.connection, chunk, self._desk.clock.now_ms())
         if not self._desk.flushes_by_hand:
             self._desk.node.flush(self._desk.clock.now_ms())
         while not self._desk.flushes_by_hand and self._desk.node.needs_flush:
@@ -110,7 +110,7 @@ class Peer:
 
     def leave(self) -> None:
         """Close the connection from the client's side."""
-        self._desk.node.drop_connection(self.connection, self._desk.clock.now_ms())
+        self._desk.node.connections.drop(self.connection, self._desk.clock.now_ms())
 
     def _take(self, buffers: list[Any]) -> None:
         self.sends += 1

@@ -21,7 +21,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def state(desk: Desk) -> dict[str, Any]:
     """Return all that the metadata log is there to say."""
-    broker_state = desk.node.catalog
+    broker_state = desk.node.state
     return {
         "cluster": broker_state.cluster_id,
         "dynamic": desk.node.config.dynamic,
@@ -48,38 +48,34 @@ def lived() -> Desk:
         if topic is not None:
             desk.node.topics.grow(topic, 2 + start, now_ms)
             desk.node.topics.alter(topic, [("retention.ms", str(start)), ("cleanup.policy", None)], now_ms)
-        desk.node.catalog.alter_broker([("num.partitions", str(start + 1)), ("log.retention.ms", None)], now_ms)
+        desk.node.state.alter_broker([("num.partitions", str(start + 1)), ("log.retention.ms", None)], now_ms)
         group_id = f"g-{start % 2}"
-        desk.node.catalog.write(
-            entries(group_id, [("consumer.session.timeout.ms", str(46_000 + start))], now_ms), now_ms
-        )
-        desk.node.catalog.next_producer_id(now_ms)
+        desk.node.state.write(entries(group_id, [("consumer.session.timeout.ms", str(46_000 + start))], now_ms), now_ms)
+        desk.node.state.next_producer_id(now_ms)
         desk = desk.restart(clean=bool(start % 2))
     return desk
 
 
 def test_log_that_is_written_anew_says_what_it_said() -> None:
     desk = lived()
-    expected, epoch = state(desk), desk.node.topics.epoch
-    length = desk.node.catalog._log.length if desk.node.catalog._log else 0
-    producer_id = desk.node.catalog.next_producer_id(desk.clock.now_ms())
-    desk.node.catalog.shorten(desk.clock.now_ms())
-    assert desk.node.catalog._log is not None
-    assert desk.node.catalog._log.length < length / 2 or length < 40
+    expected, epoch = state(desk), desk.node.state.epoch
+    length = desk.node.state._log.length
+    producer_id = desk.node.state.next_producer_id(desk.clock.now_ms())
+    desk.node.state.shorten(desk.clock.now_ms())
+    assert desk.node.state._log.length < length / 2 or length < 40
     for _ in range(60):
         desk = desk.restart()
         assert state(desk) == expected
-    assert desk.node.topics.epoch == epoch + 60
-    assert desk.node.catalog.next_producer_id(desk.clock.now_ms()) > producer_id
-    assert desk.node.catalog._log is not None
-    assert desk.node.catalog._log.length < 60
+    assert desk.node.state.epoch == epoch + 60
+    assert desk.node.state.next_producer_id(desk.clock.now_ms()) > producer_id
+    assert desk.node.state._log.length < 60
     assert len([name for name in desk.disk.list(DIRECTORY) if name.endswith(".log")]) == 1
 
 
 def test_crash_while_the_log_is_written_anew_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker_state, "LONG_LOG", 10_000)
     desk = lived()
-    expected, epoch = state(desk), desk.node.topics.epoch
+    expected, epoch = state(desk), desk.node.state.epoch
     tried = 0
     for count in range(1000):
         monkeypatch.setattr(broker_state, "LONG_LOG", 10_000)
@@ -87,7 +83,7 @@ def test_crash_while_the_log_is_written_anew_loses_nothing(monkeypatch: pytest.M
         monkeypatch.setattr(broker_state, "LONG_LOG", 0)
         twin.disk.fault = after(count, Crash)
         try:
-            twin.node.catalog.shorten(desk.clock.now_ms())
+            twin.node.state.shorten(desk.clock.now_ms())
         except Crash:
             twin.disk.fault = None
         else:
@@ -99,7 +95,7 @@ def test_crash_while_the_log_is_written_anew_loses_nothing(monkeypatch: pytest.M
                 found.lose_unflushed()
             again = Desk(found, desk.clock)
             assert state(again) == expected, count
-            assert again.node.topics.epoch > epoch
+            assert again.node.state.epoch > epoch
     assert tried > 10
 
 
@@ -108,5 +104,4 @@ def test_log_that_comes_to_what_it_holds_is_left_alone() -> None:
     for n in range(60):
         desk.create(f"topic-{n}")
     desk.advance(600_000)
-    assert desk.node.catalog._log is not None
-    assert desk.node.catalog._log.length == 62
+    assert desk.node.state._log.length == 62

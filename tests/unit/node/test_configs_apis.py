@@ -66,7 +66,7 @@ def test_every_setting_is_described_with_type_text_and_source() -> None:
 
 def test_a_password_is_never_shown() -> None:
     desk = Desk(kohort_sasl_plain_users="alice:secret")
-    desk.node.users = {}
+    desk.node.context.users = {}
     peer = desk.connect()
     (config,) = describe(peer, BROKER_TYPE, "1", "kohort.sasl.plain.users", include_synonyms=True).configs
     assert (config.value, config.is_sensitive, config.synonyms) == (None, True, [])

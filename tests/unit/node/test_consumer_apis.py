@@ -134,7 +134,7 @@ def test_lags_and_reason_reach_the_group() -> None:
     lag = ConsumerGroupHeartbeatRequest.StandbyLag
     partitions = [lag.Partition(partition_index=index, lag=value) for index, value in ((2, 5), (0, 9), (2, 7))]
     member.beat(standby_lags=[lag(topic_id=topic_id, partitions=partitions)], reason="x" * 300)
-    group = desk.node.coordinator._hosted("g").shard.groups["g"]  # type: ignore[union-attr]
+    group = desk.node.coordinator._runtime.hosted("g").shard.groups["g"]  # type: ignore[union-attr]
     assert isinstance(group, ConsumerGroup)
     assert group.members["m1"].lags == ((topic_id, ((0, 9), (2, 7))),)
 
@@ -252,7 +252,7 @@ def test_expression_gives_its_topics_and_those_that_come_later() -> None:
 def test_target_that_is_dear_is_put_off_and_comes_in_time() -> None:
     desk = consumer_desk()
     clock = iter(range(0, 1 << 40, 20_000))
-    desk.node.elapsed_us = clock.__next__
+    desk.node.clock.elapsed_us = clock.__next__
     first, second = NativeMember(desk, "m1"), NativeMember(desk, "m2")
     first.join()
     second.join()

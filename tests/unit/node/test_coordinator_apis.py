@@ -47,7 +47,7 @@ def peer(desk: Desk) -> Peer:
 
 @pytest.mark.parametrize("version", versions(Api.FIND_COORDINATOR))
 def test_every_version_finds_this_node(desk: Desk, version: int) -> None:
-    desk.node.advertised = ("here", 1234)
+    desk.node.context.advertised = ("here", 1234)
     answer = desk.connect().call(FindCoordinatorRequest(key="g", coordinator_keys=["g", "h"]), version)
     found = answer.coordinators if version >= 4 else [answer]
     assert [(each.error_code, each.node_id, each.host, each.port) for each in found] == [(0, 1, "here", 1234)] * len(
@@ -94,7 +94,7 @@ def test_error_has_no_protocol_name_as_its_version_says_it(desk: Desk, version: 
 def test_first_version_has_one_timeout_for_both(desk: Desk) -> None:
     member = GroupMember(desk)
     member.peer.send(member.join_request(), 0)
-    (group_member,) = desk.node.coordinator._hosted("g").shard.groups["g"].members.values()  # type: ignore[union-attr]
+    (group_member,) = desk.node.coordinator._runtime.hosted("g").shard.groups["g"].members.values()  # type: ignore[union-attr]
     assert group_member.rebalance_timeout_ms == group_member.session_timeout_ms == 10_000
 
 

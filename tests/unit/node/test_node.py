@@ -56,7 +56,7 @@ def test_a_client_that_believes_it_talks_to_another_cluster_is_told_to_bootstrap
     desk = Desk()
     peer = desk.connect()
     known = {"client_software_name": "tester", "client_software_version": "1.0"}
-    right = ApiVersionsRequest(cluster_id=desk.node.catalog.cluster_id, node_id=1, **known)
+    right = ApiVersionsRequest(cluster_id=desk.node.state.cluster_id, node_id=1, **known)
     assert peer.call(right, 5).error_code == 0
     for wrong in ({"cluster_id": "elsewhere"}, {"node_id": 9}):
         assert peer.call(ApiVersionsRequest(**wrong, **known), 5).error_code == ErrorCode.REBOOTSTRAP_REQUIRED
@@ -144,10 +144,10 @@ def test_reading_stops_while_too_many_bytes_wait() -> None:
 def test_a_client_that_does_not_read_is_not_served_until_it_does() -> None:
     desk = Desk()
     peer = desk.connect()
-    desk.node.pause(peer.connection)
+    desk.node.connections.pause(peer.connection)
     peer.send(MetadataRequest(topics=[]), 9)
     assert peer.answers() == []
-    desk.node.resume(peer.connection, desk.clock.now_ms())
+    desk.node.connections.resume(peer.connection, desk.clock.now_ms())
     assert len(peer.answers()) == 1
 
 
@@ -174,7 +174,7 @@ def test_a_reached_limit_of_connections_is_said_once_a_minute_and_when_it_is_ove
 ) -> None:
     caplog.set_level(logging.INFO)
     desk = Desk()
-    desk.node.connection_limit.derive(2, 64)
+    desk.node.connections.limit.derive(2, 64)
     peers = [desk.connect() for _ in range(50)]
     assert caplog.messages == [
         "max.connections (2, which the limit of 64 open files leaves) is reached: closed the connection from 192.0.2.1,"
@@ -242,7 +242,7 @@ def test_a_handler_that_fails_answers_unknown_server_error_and_logs_it(
 ) -> None:
     desk = Desk()
     peer = desk.connect()
-    monkeypatch.setattr(desk.node, "advertised", None)
+    monkeypatch.setattr(desk.node.context, "advertised", None)
     answer = peer.call(MetadataRequest(topics=[]), 13)
     assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert peer.closed is None

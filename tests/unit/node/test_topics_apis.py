@@ -35,7 +35,7 @@ def delete(name: str | None = None, topic_id: bytes = NO_TOPIC_ID) -> DeleteTopi
 @pytest.mark.parametrize("version", range(14))
 def test_metadata_names_this_broker_as_the_leader_of_everything(version: int) -> None:
     desk = Desk(node_id=7)
-    desk.node.advertised = ("broker.example", 9192)
+    desk.node.context.advertised = ("broker.example", 9192)
     desk.create("orders", 2)
     answer = metadata(desk.connect(), "orders", version=version)
     (broker,) = answer.brokers
@@ -279,7 +279,7 @@ def test_describe_cluster_shows_one_broker_that_is_the_controller(version: int) 
     desk = Desk()
     answer = desk.connect().call(DescribeClusterRequest(include_cluster_authorized_operations=True), version)
     assert (answer.error_code, answer.controller_id, len(answer.brokers)) == (0, 1, 1)
-    assert answer.cluster_id == desk.node.catalog.cluster_id
+    assert answer.cluster_id == desk.node.state.cluster_id
     assert answer.cluster_authorized_operations > 0
     if version >= 1:
         wrong = desk.connect().call(DescribeClusterRequest(endpoint_type=2), version)

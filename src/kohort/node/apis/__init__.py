@@ -1,6 +1,6 @@
 """One module per API key, named kNN_name: the list of these files is the list of what the broker serves.
 
-Each has `handle(node, request, message)`, which returns the response or None (parked: `request.reply` comes
+Each has `handle(context, request, message)`, which returns the response or None (parked: `request.reply` comes
 later), and `refuse(message, code, text, version)`, which says an error in the words of that API.
 """
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.node.apis.context import ApiContext
 from kohort.node.configuration import broker_settings, group_configs
 from kohort.node.configuration.broker_settings import Setting, value_text
 from kohort.node.configuration.config import Config, GroupResourceConfig, ResourceConfig, TopicConfig
-from kohort.node.node import Node
 
 TOPIC, BROKER, GROUP = 2, 4, 32
 _OTHERS = {8: "broker logger", 16: "client metrics"}
@@ -42,34 +42,34 @@ class Resource(NamedTuple):
         if isinstance(draft, GroupResourceConfig):
             draft.check()
 
-    def alter(self, node: Node, changes: list[tuple[str, str | None]], now_ms: int) -> None:
+    def alter(self, context: ApiContext, changes: list[tuple[str, str | None]], now_ms: int) -> None:
         """Make changes that were checked."""
-        topic = node.topics.get(self.name) if self.kind == TOPIC else None
+        topic = context.topics.get(self.name) if self.kind == TOPIC else None
         if topic is not None:
-            node.topics.alter(topic, changes, now_ms)
+            context.topics.alter(topic, changes, now_ms)
         elif self.kind == GROUP:
-            node.catalog.write(group_configs.entries(self.name, changes, now_ms), now_ms)
+            context.state.write(group_configs.entries(self.name, changes, now_ms), now_ms)
         else:
-            node.catalog.alter_broker(changes, now_ms)
+            context.state.alter_broker(changes, now_ms)
 
 
-def find_resource(node: Node, kind: int, name: str) -> Resource:
+def find_resource(context: ApiContext, kind: int, name: str) -> Resource:
     """Return what a config request names. Raises KafkaError."""
     if kind == TOPIC:
-        topic = node.topics.get(name)
+        topic = context.topics.get(name)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return Resource(kind, name, TopicConfig.table, topic.config)
     if kind == BROKER:
         # The empty name is the default of all brokers, and there is only one.
-        if name not in ("", str(node.config.node_id)):
-            text = f"Unexpected broker id, expected {node.config.node_id} or empty string, but received {name}"
+        if name not in ("", str(context.config.node_id)):
+            text = f"Unexpected broker id, expected {context.config.node_id} or empty string, but received {name}"
             raise KafkaError(ErrorCode.INVALID_REQUEST, text)
-        return Resource(kind, name, broker_settings.BROKER, node.config)
+        return Resource(kind, name, broker_settings.BROKER, context.config)
     if kind == GROUP:
         if not name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
-        return Resource(kind, name, broker_settings.GROUP, node.catalog.group_configs.get(name))
+        return Resource(kind, name, broker_settings.GROUP, context.state.group_configs.get(name))
     other = _OTHERS.get(kind)
     text = f"Resources of type {other} have no settings here." if other else f"Unknown resource type {kind}."
     raise KafkaError(ErrorCode.INVALID_REQUEST, text)

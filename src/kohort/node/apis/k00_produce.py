@@ -10,11 +10,11 @@ from functools import partial
 
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.node.apis.context import ApiContext
 from kohort.node.appends import append_produced
 from kohort.node.client_connection import NO_REPLY, Request, Silence
-from kohort.node.node import Node
 from kohort.node.step_scheduler import Steps
-from kohort.node.topics.partition import Partition
+from kohort.node.topics.topic import Partition
 from kohort.wire.apis import Api
 from kohort.wire.messages import ProduceRequest, ProduceResponse
 
@@ -22,7 +22,7 @@ API = Api.PRODUCE
 _Result = ProduceResponse.Response.PartitionResponse
 
 
-def handle(node: Node, request: Request, message: ProduceRequest) -> Steps[ProduceResponse | Silence | None]:
+def handle(context: ApiContext, request: Request, message: ProduceRequest) -> Steps[ProduceResponse | Silence | None]:
     """Append each partition's batch; the reply waits for the disk where the topic promises it."""
     if message.acks not in (-1, 0, 1):
         return refuse(message, ErrorCode.INVALID_REQUIRED_ACKS, "", request.api_version)
@@ -37,10 +37,10 @@ def handle(node: Node, request: Request, message: ProduceRequest) -> Steps[Produ
         for produced in topic.partition_data:
             result = _Result(index=produced.index, base_offset=-1)
             try:
-                partition = _find(node, request, topic, produced.index)
-                yield from _append(node, request, partition, produced, result)
+                partition = _find(context, request, topic, produced.index)
+                yield from _append(context, request, partition, produced, result)
                 if message.acks:
-                    waiting.add(node, partition, result)
+                    waiting.add(context, partition, result)
             except KafkaError as error:
                 result.error_code, result.error_message = error.code, error.text
             except StorageError as error:
@@ -51,7 +51,7 @@ def handle(node: Node, request: Request, message: ProduceRequest) -> Steps[Produ
             ProduceResponse.Response(name=topic.name, topic_id=topic.topic_id, partition_responses=results)
         )
     if message.acks == 0:
-        return _after_silence(node, request, response)
+        return _after_silence(context, request, response)
     return waiting.response()
 
 
@@ -72,11 +72,11 @@ def refuse(message: ProduceRequest, code: ErrorCode, text: str, version: int) ->
     )
 
 
-def _find(node: Node, request: Request, asked: ProduceRequest.TopicData, index: int) -> Partition:
+def _find(context: ApiContext, request: Request, asked: ProduceRequest.TopicData, index: int) -> Partition:
     if request.api_version >= 13:
-        topic, missing = node.topics.by_id(asked.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
+        topic, missing = context.topics.by_id(asked.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
     else:
-        topic, missing = node.topics.get(asked.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        topic, missing = context.topics.get(asked.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if topic is None:
         raise KafkaError(missing)
     if topic.is_internal:
@@ -87,7 +87,7 @@ def _find(node: Node, request: Request, asked: ProduceRequest.TopicData, index: 
 
 
 def _append(
-    node: Node,
+    context: ApiContext,
     request: Request,
     partition: Partition,
     produced: ProduceRequest.TopicData.PartitionData,
@@ -101,13 +101,13 @@ def _append(
     result.log_start_offset = appended.log_start_offset
 
 
-def _after_silence(node: Node, request: Request, response: ProduceResponse) -> Silence:
+def _after_silence(context: ApiContext, request: Request, response: ProduceResponse) -> Silence:
     for topic in response.responses:
         for result in topic.partition_responses:
             if result.error_code:
                 # As in Kafka: with acks=0 a closed connection is the only way to say that something is wrong.
                 reason = f"Produce with acks=0 failed: {ErrorCode(result.error_code).name}: {result.error_message}"
-                node.reject(request.connection, reason)
+                request.reject(reason)
                 return NO_REPLY
     return NO_REPLY
 
@@ -120,9 +120,9 @@ class _Waiting:
         self._response = response
         self._count = 1  # the request itself, until all of it was appended
 
-    def add(self, node: Node, partition: Partition, result: _Result) -> None:
+    def add(self, context: ApiContext, partition: Partition, result: _Result) -> None:
         """Wait for what was appended to a partition, if it has to be flushed."""
-        if node.durability.when_durable(partition, partial(self._release, result)):
+        if context.durability.when_durable(partition, partial(self._release, result)):
             self._count += 1
 
     def response(self) -> ProduceResponse | None:

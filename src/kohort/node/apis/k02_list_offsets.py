@@ -10,11 +10,10 @@ from collections import Counter
 
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
-from kohort.node.epochs import check_leader_epoch
-from kohort.node.node import Node
 from kohort.node.step_scheduler import Steps
-from kohort.node.topics.partition import Partition
+from kohort.node.topics.topic import Partition
 from kohort.wire.apis import Api
 from kohort.wire.messages import ListOffsetsRequest, ListOffsetsResponse
 
@@ -24,7 +23,7 @@ _FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIES
 _Result = ListOffsetsResponse.Topic.Partition
 
 
-def handle(node: Node, request: Request, message: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
+def handle(context: ApiContext, request: Request, message: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
     """Answer for each partition on its own; one asked about twice is an error."""
     times = Counter((topic.name, asked.partition_index) for topic in message.topics for asked in topic.partitions)
     topics = []
@@ -36,10 +35,10 @@ def handle(node: Node, request: Request, message: ListOffsetsRequest) -> Steps[L
             try:
                 if times[topic.name, asked.partition_index] > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "The partition is asked about twice.")
-                partition = node.topics.partition(topic.name, asked.partition_index)
+                partition = context.topics.partition(topic.name, asked.partition_index)
                 if partition is None:
                     raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                check_leader_epoch(partition, asked.current_leader_epoch)
+                partition.check_leader_epoch(asked.current_leader_epoch)
                 yield from _look_up(partition, asked.timestamp, request.api_version, result)
             except KafkaError as error:
                 result.error_code = error.code

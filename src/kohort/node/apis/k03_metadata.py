@@ -10,32 +10,33 @@ from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import NO_TOPIC_ID
 from kohort.node.apis.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
-from kohort.node.node import Node
 from kohort.node.step_scheduler import Steps
-from kohort.node.topics.topics import CREATION_STEPS, INTERNAL, Topic
+from kohort.node.topics.topic import INTERNAL, Topic
+from kohort.node.topics.topics import CREATION_STEPS
 from kohort.wire.apis import Api
 from kohort.wire.messages import MetadataRequest, MetadataResponse
 
 API = Api.METADATA
 
 
-def handle(node: Node, request: Request, message: MetadataRequest) -> Steps[MetadataResponse]:
+def handle(context: ApiContext, request: Request, message: MetadataRequest) -> Steps[MetadataResponse]:
     """Answer with the topics that were asked for, each once; an unknown one is created where that is allowed."""
-    host, port = node.advertised
-    node_id = node.config.node_id
+    host, port = context.advertised
+    node_id = context.config.node_id
     response = MetadataResponse(
-        brokers=[MetadataResponse.Broker(node_id=node_id, host=host, port=port, rack=node.config.broker_rack)],
-        cluster_id=node.catalog.cluster_id,
+        brokers=[MetadataResponse.Broker(node_id=node_id, host=host, port=port, rack=context.config.broker_rack)],
+        cluster_id=context.state.cluster_id,
         controller_id=node_id,
     )
     asked = message.topics
     if asked is None or (request.api_version == 0 and not asked):
-        for each in node.topics:
+        for each in context.topics:
             response.topics.append((yield from describe(each, node_id)))
     else:
         for wanted in {(topic.name, topic.topic_id): topic for topic in asked}.values():
-            response.topics.append((yield from _find(node, request, message, wanted)))
+            response.topics.append((yield from _find(context, request, message, wanted)))
     if message.include_topic_authorized_operations:
         for described in response.topics:
             if described.error_code == ErrorCode.NONE:
@@ -76,36 +77,36 @@ def describe(topic: Topic, node_id: int) -> Steps[MetadataResponse.Topic]:
 
 
 def _find(
-    node: Node, request: Request, message: MetadataRequest, asked: MetadataRequest.Topic
+    context: ApiContext, request: Request, message: MetadataRequest, asked: MetadataRequest.Topic
 ) -> Steps[MetadataResponse.Topic]:
     yield 1
     name = asked.name
     if name is None or (request.api_version >= 10 and asked.topic_id != NO_TOPIC_ID):
-        topic = node.topics.by_id(asked.topic_id)
+        topic = context.topics.by_id(asked.topic_id)
         if topic is None:
             code = ErrorCode.UNKNOWN_TOPIC_ID
             return MetadataResponse.Topic(
                 error_code=code, name=None if request.api_version >= 12 else "", topic_id=asked.topic_id
             )
-        return (yield from describe(topic, node.config.node_id))
-    topic = node.topics.get(name)
+        return (yield from describe(topic, context.config.node_id))
+    topic = context.topics.get(name)
     try:
         if topic is None:
-            topic = _create(node, request, message, name)
+            topic = _create(context, request, message, name)
             yield CREATION_STEPS
     except KafkaError as error:
         return MetadataResponse.Topic(error_code=error.code, name=name, is_internal=name in INTERNAL)
     except StorageError:
         return MetadataResponse.Topic(error_code=ErrorCode.KAFKA_STORAGE_ERROR, name=name)
-    return (yield from describe(topic, node.config.node_id))
+    return (yield from describe(topic, context.config.node_id))
 
 
-def _create(node: Node, request: Request, message: MetadataRequest, name: str) -> Topic:
+def _create(context: ApiContext, request: Request, message: MetadataRequest, name: str) -> Topic:
     allowed = message.allow_auto_topic_creation or request.api_version < 4
     if name == "__consumer_offsets" and allowed:
-        return node.coordinator.ensure_topic(request.now_ms)
-    if not (allowed and node.config.auto_create_topics_enable) or name in INTERNAL:
-        node.topics.check_new(name, 1, {})
+        return context.coordinator.ensure_topic(request.now_ms)
+    if not (allowed and context.config.auto_create_topics_enable) or name in INTERNAL:
+        context.topics.check_new(name, 1, {})
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     # Kafka answers LEADER_NOT_AVAILABLE while its controller works; here the topic is there at once.
-    return node.topics.create(name, node.config.num_partitions, {}, request.now_ms)
+    return context.topics.create(name, context.config.num_partitions, {}, request.now_ms)

@@ -13,8 +13,8 @@ from functools import partial
 from kohort.group.commands import CommitOffsets, OffsetToCommit
 from kohort.group.results import CommitResult, Result
 from kohort.model.errors import ErrorCode
+from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
-from kohort.node.node import Node
 from kohort.node.step_scheduler import TURN_STEPS, Steps, result_of
 from kohort.wire.apis import Api
 from kohort.wire.messages import JoinGroupRequest, OffsetCommitRequest, OffsetCommitResponse, SyncGroupRequest
@@ -27,10 +27,10 @@ MOST_OFFSETS = 1000
 """Of one command to a group; a request with more is carried out in several, each of which is decided alone."""
 
 
-def handle(node: Node, request: Request, message: OffsetCommitRequest) -> Steps[OffsetCommitResponse | None]:
+def handle(context: ApiContext, request: Request, message: OffsetCommitRequest) -> Steps[OffsetCommitResponse | None]:
     """Pass the offsets of existing partitions to the group, and answer for those of others."""
     version = request.api_version
-    command, topics, answers = yield from _read(node, message, version)
+    command, topics, answers = yield from _read(context, message, version)
     response = OffsetCommitResponse(topics=topics)
     offsets = command.offsets
     if not offsets:
@@ -51,24 +51,29 @@ def handle(node: Node, request: Request, message: OffsetCommitRequest) -> Steps[
         part = (
             command if len(offsets) <= MOST_OFFSETS else replace(command, offsets=offsets[first : first + MOST_OFFSETS])
         )
-        node.coordinator.submit(part, partial(ticket, first), node.now_ms)
+        context.coordinator.submit(part, partial(ticket, first), context.clock.now_ms)
     request.blocks = False  # if it waits at all it waits for the disk
     return None
 
 
-def overtakes(node: Node, blocker: Request, message: OffsetCommitRequest, version: int) -> bool:
+def overtakes(context: ApiContext, blocker: Request, message: OffsetCommitRequest, version: int) -> bool:
     """Whether a member commits while its own JoinGroup or SyncGroup waits, and the group takes it now.
 
     When that is answered its generation will be over, and the commit would be refused.
     """
     waiting = blocker.message
-    if not isinstance(waiting, JoinGroupRequest | SyncGroupRequest) or not node.config.kohort_group_requests_overtake:
+    if (
+        not isinstance(waiting, JoinGroupRequest | SyncGroupRequest)
+        or not context.config.kohort_group_requests_overtake
+    ):
         return False
-    return message.group_id == waiting.group_id and node.coordinator.takes(result_of(_read(node, message, version))[0])
+    return message.group_id == waiting.group_id and context.coordinator.takes(
+        result_of(_read(context, message, version))[0]
+    )
 
 
 def _read(
-    node: Node, message: OffsetCommitRequest, version: int
+    context: ApiContext, message: OffsetCommitRequest, version: int
 ) -> Steps[tuple[CommitOffsets, list[_Topic], list[tuple[_Partition, str]]]]:
     """Return the command about the partitions that exist, the answer for all, and the part of it about those."""
     offsets: list[OffsetToCommit] = []
@@ -76,7 +81,7 @@ def _read(
     answers: list[tuple[_Partition, str]] = []
     for asked in message.topics:
         yield 1
-        topic = node.topics.get(asked.name) if version < 10 else node.topics.by_id(asked.topic_id)
+        topic = context.topics.get(asked.name) if version < 10 else context.topics.by_id(asked.topic_id)
         partitions: list[_Partition] = []
         topics.append(_Topic(name=asked.name, topic_id=asked.topic_id, partitions=partitions))
         if topic is None:

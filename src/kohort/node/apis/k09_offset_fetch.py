@@ -10,8 +10,8 @@ from __future__ import annotations
 from kohort.group.events import OffsetCommitted
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import NO_TOPIC_ID
+from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
-from kohort.node.node import Node
 from kohort.node.step_scheduler import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import OffsetFetchRequest, OffsetFetchResponse
@@ -21,24 +21,24 @@ _Topic = OffsetFetchResponse.Topic
 _Group = OffsetFetchResponse.Group
 
 
-def handle(node: Node, request: Request, message: OffsetFetchRequest) -> Steps[OffsetFetchResponse]:
+def handle(context: ApiContext, request: Request, message: OffsetFetchRequest) -> Steps[OffsetFetchResponse]:
     """Read the committed offsets of one group, or of several."""
     version = request.api_version
     if version >= 8:
         response = OffsetFetchResponse(groups=[])
         for group in message.groups:
-            response.groups.append((yield from _fetch_group(node, group, version)))
+            response.groups.append((yield from _fetch_group(context, group, version)))
         return response
-    if error := node.coordinator.load_error(message.group_id):
+    if error := context.coordinator.load_error(message.group_id):
         return refuse(message, error, "", version)
     if message.topics is None:
-        return OffsetFetchResponse(topics=(yield from _all_topics(node, message.group_id)))
+        return OffsetFetchResponse(topics=(yield from _all_topics(context, message.group_id)))
     topics = []
     for topic in message.topics:
         partitions = []
         yield 1
         for index in topic.partition_indexes:
-            committed = node.coordinator.offset(message.group_id, topic.name, index, NO_TOPIC_ID)
+            committed = context.coordinator.offset(message.group_id, topic.name, index, NO_TOPIC_ID)
             partitions.append(_partition(index, committed))
             yield 1
         topics.append(_Topic(name=topic.name, partitions=partitions))
@@ -66,9 +66,9 @@ def refuse(message: OffsetFetchRequest, code: ErrorCode, text: str, version: int
     return OffsetFetchResponse(topics=topics)
 
 
-def _all_topics(node: Node, group_id: str) -> Steps[list[_Topic]]:
+def _all_topics(context: ApiContext, group_id: str) -> Steps[list[_Topic]]:
     topics: dict[str, _Topic] = {}
-    for committed in node.coordinator.offsets(group_id):
+    for committed in context.coordinator.offsets(group_id):
         topic = topics.get(committed.topic)
         if topic is None:
             topic = topics[committed.topic] = _Topic(name=committed.topic, partitions=[])
@@ -88,12 +88,12 @@ def _partition(index: int, committed: OffsetCommitted | None) -> _Topic.Partitio
     )
 
 
-def _fetch_group(node: Node, asked: OffsetFetchRequest.Group, version: int) -> Steps[_Group]:
+def _fetch_group(context: ApiContext, asked: OffsetFetchRequest.Group, version: int) -> Steps[_Group]:
     yield 1
     group_id = asked.group_id
-    if error := node.coordinator.load_error(group_id):
+    if error := context.coordinator.load_error(group_id):
         return _Group(group_id=group_id, topics=[], error_code=error)
-    if error := node.coordinator.fetch_error(group_id, asked.member_id, asked.member_epoch):
+    if error := context.coordinator.fetch_error(group_id, asked.member_id, asked.member_epoch):
         return _Group(group_id=group_id, topics=[], error_code=error)
     if asked.topics is None:
         topics = [
@@ -102,25 +102,27 @@ def _fetch_group(node: Node, asked: OffsetFetchRequest.Group, version: int) -> S
                 topic_id=found.topic_id if found is not None else NO_TOPIC_ID,
                 partitions=[_group_partition(each) for each in topic.partitions],
             )
-            for topic in (yield from _all_topics(node, group_id))
+            for topic in (yield from _all_topics(context, group_id))
             # v10 has no way to name a topic that is gone.
-            if (found := node.topics.get(topic.name)) is not None or version < 10
+            if (found := context.topics.get(topic.name)) is not None or version < 10
         ]
         return _Group(group_id=group_id, topics=topics)
     answered = _Group(group_id=group_id, topics=[])
     for topic in asked.topics:
-        answered.topics.append((yield from _fetch_topic(node, group_id, topic, version)))
+        answered.topics.append((yield from _fetch_topic(context, group_id, topic, version)))
     if version >= 10:
         # As Kafka orders them: topics whose id is unknown come last.
         answered.topics.sort(key=lambda topic: not topic.name)
     return answered
 
 
-def _fetch_topic(node: Node, group_id: str, asked: OffsetFetchRequest.Group.Topic, version: int) -> Steps[_Group.Topic]:
+def _fetch_topic(
+    context: ApiContext, group_id: str, asked: OffsetFetchRequest.Group.Topic, version: int
+) -> Steps[_Group.Topic]:
     yield 1
     name = asked.name
     if version >= 10:
-        topic = node.topics.by_id(asked.topic_id)
+        topic = context.topics.by_id(asked.topic_id)
         if topic is None:
             unknown = []
             for index in asked.partition_indexes:
@@ -137,7 +139,7 @@ def _fetch_topic(node: Node, group_id: str, asked: OffsetFetchRequest.Group.Topi
         name = topic.name
     partitions = []
     for index in asked.partition_indexes:
-        committed = node.coordinator.offset(group_id, name, index, asked.topic_id)
+        committed = context.coordinator.offset(group_id, name, index, asked.topic_id)
         partitions.append(_group_partition(_partition(index, committed)))
         yield 1
     return _Group.Topic(name=name, topic_id=asked.topic_id, partitions=partitions)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
-from kohort.node.node import Node
 from kohort.node.step_scheduler import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import FindCoordinatorRequest, FindCoordinatorResponse
@@ -19,7 +19,7 @@ _GROUP = 0
 _KINDS = {1: "transaction", 2: "share"}
 
 
-def handle(node: Node, request: Request, message: FindCoordinatorRequest) -> Steps[FindCoordinatorResponse]:
+def handle(context: ApiContext, request: Request, message: FindCoordinatorRequest) -> Steps[FindCoordinatorResponse]:
     """Answer with this node; the offsets topic is created if this is the first time anybody asks."""
     version = request.api_version
     if message.key_type != _GROUP:
@@ -27,10 +27,10 @@ def handle(node: Node, request: Request, message: FindCoordinatorRequest) -> Ste
         text = f"This broker coordinates groups only, not keys of type {message.key_type} ({kind})."
         return refuse(message, ErrorCode.INVALID_REQUEST, text, version)
     try:
-        node.coordinator.ensure_topic(node.now_ms)
+        context.coordinator.ensure_topic(context.clock.now_ms)
     except (KafkaError, StorageError) as error:
         return refuse(message, ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error), version)
-    node_id, (host, port) = node.config.node_id, node.advertised
+    node_id, (host, port) = context.config.node_id, context.advertised
     if version < 4:
         return FindCoordinatorResponse(node_id=node_id, host=host, port=port)
     response = FindCoordinatorResponse(coordinators=[])

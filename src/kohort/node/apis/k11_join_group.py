@@ -11,15 +11,15 @@ from kohort.group.commands import Join
 from kohort.group.results import JoinResult, Result
 from kohort.model.errors import ErrorCode
 from kohort.model.reason import MAX_REASON_LENGTH
+from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
-from kohort.node.node import Node
 from kohort.wire.apis import Api
 from kohort.wire.messages import JoinGroupRequest, JoinGroupResponse
 
 API = Api.JOIN_GROUP
 
 
-def handle(node: Node, request: Request, message: JoinGroupRequest) -> JoinGroupResponse | None:
+def handle(context: ApiContext, request: Request, message: JoinGroupRequest) -> JoinGroupResponse | None:
     """Pass the join to the group; the response comes when its generation forms."""
     version = request.api_version
     client_id = request.client_id or ""
@@ -35,7 +35,7 @@ def handle(node: Node, request: Request, message: JoinGroupRequest) -> JoinGroup
         rebalance_timeout_ms=message.rebalance_timeout_ms if version >= 1 else session_timeout_ms,
         protocol_type=message.protocol_type,
         protocols=tuple((protocol.name, bytes(protocol.metadata)) for protocol in message.protocols),
-        new_member_id="" if message.member_id else f"{instance_id or client_id}-{_uuid(node.random_bytes(16))}",
+        new_member_id="" if message.member_id else f"{instance_id or client_id}-{_uuid(context.random_bytes(16))}",
         reason=(message.reason or "")[:MAX_REASON_LENGTH],
         is_two_step=version >= 4,
         can_skip_assignment=version >= 9,
@@ -45,7 +45,7 @@ def handle(node: Node, request: Request, message: JoinGroupRequest) -> JoinGroup
         assert isinstance(result, JoinResult), "a join is answered by a join's result"
         request.reply(_response(result, version))
 
-    node.coordinator.submit(command, ticket, node.now_ms)
+    context.coordinator.submit(command, ticket, context.clock.now_ms)
     return None
 
 

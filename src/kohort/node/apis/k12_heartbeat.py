@@ -8,8 +8,8 @@ from __future__ import annotations
 from kohort.group.commands import Heartbeat
 from kohort.group.results import Result
 from kohort.model.errors import ErrorCode
+from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
-from kohort.node.node import Node
 from kohort.parking.client_software import can_static_member_wait
 from kohort.parking.parked_heartbeat import follower_of
 from kohort.wire.apis import Api
@@ -19,7 +19,7 @@ API = Api.HEARTBEAT
 _ALIVE = HeartbeatResponse()
 
 
-def handle(node: Node, request: Request, message: HeartbeatRequest) -> HeartbeatResponse | None:
+def handle(context: ApiContext, request: Request, message: HeartbeatRequest) -> HeartbeatResponse | None:
     """Pass the heartbeat to the member's group, where it may wait for news."""
 
     def ticket(result: Result) -> None:
@@ -27,7 +27,7 @@ def handle(node: Node, request: Request, message: HeartbeatRequest) -> Heartbeat
 
     command = Heartbeat(message.group_id, message.member_id, message.group_instance_id, message.generation_id)
     can_wait = message.group_instance_id is None or can_static_member_wait(request.connection.client_software[0])
-    parked = node.coordinator.heartbeat(command, ticket, node.now_ms, can_wait=can_wait)
+    parked = context.coordinator.heartbeat(command, ticket, context.clock.now_ms, can_wait=can_wait)
     if parked is not None:
         request.keep(lambda behind, now_ms: parked.followed(follower_of(message, behind), now_ms), parked.drop)
     return None

@@ -9,8 +9,8 @@ from kohort.group.commands import Leave, Leaving
 from kohort.group.results import LeaveResult, Result
 from kohort.model.errors import ErrorCode
 from kohort.model.reason import MAX_REASON_LENGTH
+from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
-from kohort.node.node import Node
 from kohort.node.step_scheduler import TURN_STEPS, Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import JoinGroupRequest, LeaveGroupRequest, LeaveGroupResponse, SyncGroupRequest
@@ -21,7 +21,7 @@ MOST_MEMBERS = 1000
 """Of one command to a group; a larger batch is carried out in several."""
 
 
-def handle(node: Node, request: Request, message: LeaveGroupRequest) -> Steps[None]:
+def handle(context: ApiContext, request: Request, message: LeaveGroupRequest) -> Steps[None]:
     """Pass the batch to the group."""
     is_batch = request.api_version >= 3
     if is_batch:
@@ -41,14 +41,17 @@ def handle(node: Node, request: Request, message: LeaveGroupRequest) -> Steps[No
             request.reply(_batch_response(results) if is_batch else _single_response(result))
 
     for part in parts:
-        node.coordinator.submit(Leave(message.group_id, part), ticket, node.now_ms)
+        context.coordinator.submit(Leave(message.group_id, part), ticket, context.clock.now_ms)
         yield TURN_STEPS if len(part) == MOST_MEMBERS else 1
 
 
-def overtakes(node: Node, blocker: Request, message: LeaveGroupRequest, version: int) -> bool:
+def overtakes(context: ApiContext, blocker: Request, message: LeaveGroupRequest, version: int) -> bool:
     """Whether a member leaves whose own JoinGroup or SyncGroup waits: nobody need wait for it any longer."""
     waiting = blocker.message
-    if not isinstance(waiting, JoinGroupRequest | SyncGroupRequest) or not node.config.kohort_group_requests_overtake:
+    if (
+        not isinstance(waiting, JoinGroupRequest | SyncGroupRequest)
+        or not context.config.kohort_group_requests_overtake
+    ):
         return False
     leaving = {member.member_id for member in message.members} if version >= 3 else {message.member_id}
     return message.group_id == waiting.group_id and leaving == {waiting.member_id}

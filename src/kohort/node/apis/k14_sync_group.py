@@ -9,15 +9,15 @@ from __future__ import annotations
 from kohort.group.commands import Sync
 from kohort.group.results import Result, SyncResult
 from kohort.model.errors import ErrorCode
+from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
-from kohort.node.node import Node
 from kohort.wire.apis import Api
 from kohort.wire.messages import SyncGroupRequest, SyncGroupResponse
 
 API = Api.SYNC_GROUP
 
 
-def handle(node: Node, request: Request, message: SyncGroupRequest) -> SyncGroupResponse | None:
+def handle(context: ApiContext, request: Request, message: SyncGroupRequest) -> SyncGroupResponse | None:
     """Pass the sync to the group; the response comes when the leader's assignments are stored."""
     version = request.api_version
     if version >= 5 and (message.protocol_type is None or message.protocol_name is None):
@@ -47,7 +47,7 @@ def handle(node: Node, request: Request, message: SyncGroupRequest) -> SyncGroup
             )
         )
 
-    node.coordinator.submit(command, ticket, node.now_ms)
+    context.coordinator.submit(command, ticket, context.clock.now_ms)
     return None
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from kohort.group.describe import DescribedGroup
 from kohort.model.errors import ErrorCode
+from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
-from kohort.node.node import Node
 from kohort.node.step_scheduler import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import DescribeGroupsRequest, DescribeGroupsResponse
@@ -20,17 +20,17 @@ _EVERYTHING = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 """Read, delete, describe, describe and alter configs: all that Kafka knows to do with a group."""
 
 
-def handle(node: Node, request: Request, message: DescribeGroupsRequest) -> Steps[DescribeGroupsResponse]:
+def handle(context: ApiContext, request: Request, message: DescribeGroupsRequest) -> Steps[DescribeGroupsResponse]:
     """Describe each group of the request, once."""
     groups = []
     for group_id in dict.fromkeys(message.groups):
         yield 1
-        if error := node.coordinator.load_error(group_id):
+        if error := context.coordinator.load_error(group_id):
             groups.append(_Group(error_code=error, group_id=group_id, members=[]))
             continue
-        described = node.coordinator.describe(group_id)
+        described = context.coordinator.describe(group_id)
         if described is None:
-            group = _missing(node, group_id, request.api_version)
+            group = _missing(context, group_id, request.api_version)
         else:
             group = yield from _found(described)
         if message.include_authorized_operations and not group.error_code:
@@ -49,10 +49,10 @@ def refuse(message: DescribeGroupsRequest, code: ErrorCode, text: str, version: 
     )
 
 
-def _missing(node: Node, group_id: str, version: int) -> _Group:
+def _missing(context: ApiContext, group_id: str, version: int) -> _Group:
     if version < 6:
         return _Group(group_id=group_id, group_state="Dead", members=[])
-    is_other = node.coordinator.describe_consumer(group_id) is not None
+    is_other = context.coordinator.describe_consumer(group_id) is not None
     return _Group(
         error_code=ErrorCode.GROUP_ID_NOT_FOUND,
         error_message=f"Group {group_id} is not a classic group." if is_other else f"Group {group_id} not found.",

@@ -6,8 +6,8 @@ v3 is flexible, v4 filters by state (KIP-518), v5 by type (KIP-848).
 from __future__ import annotations
 
 from kohort.model.errors import ErrorCode
+from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
-from kohort.node.node import Node
 from kohort.node.step_scheduler import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import ListGroupsRequest, ListGroupsResponse
@@ -15,14 +15,14 @@ from kohort.wire.messages import ListGroupsRequest, ListGroupsResponse
 API = Api.LIST_GROUPS
 
 
-def handle(node: Node, request: Request, message: ListGroupsRequest) -> Steps[ListGroupsResponse]:
+def handle(context: ApiContext, request: Request, message: ListGroupsRequest) -> Steps[ListGroupsResponse]:
     """List the groups that pass both filters; letter case does not matter to them."""
-    if node.coordinator.is_loading():
+    if context.coordinator.is_loading():
         return refuse(message, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "", request.api_version)
     states = frozenset(state.lower() for state in message.states_filter)
     types = frozenset(each.lower() for each in message.types_filter)
     response = ListGroupsResponse(groups=[])
-    for group in node.coordinator.list_groups(states, types):
+    for group in context.coordinator.list_groups(states, types):
         response.groups.append(
             ListGroupsResponse.Group(
                 group_id=group.group_id,

@@ -6,8 +6,8 @@ v0 would be followed by raw tokens; like every broker that speaks v1, we expect 
 from __future__ import annotations
 
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
-from kohort.node.node import Node
 from kohort.wire.apis import Api
 from kohort.wire.messages import SaslHandshakeRequest, SaslHandshakeResponse
 
@@ -15,9 +15,9 @@ API = Api.SASL_HANDSHAKE
 PLAIN = "PLAIN"
 
 
-def handle(node: Node, request: Request, message: SaslHandshakeRequest) -> SaslHandshakeResponse:
+def handle(context: ApiContext, request: Request, message: SaslHandshakeRequest) -> SaslHandshakeResponse:
     """Take the mechanism for this connection."""
-    if not node.users or request.connection.is_authenticated:
+    if not context.users or request.connection.is_authenticated:
         raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE)
     if message.mechanism != PLAIN:
         return SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=[PLAIN])

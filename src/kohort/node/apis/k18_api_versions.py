@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from functools import cache
 
 from kohort.model.errors import ErrorCode
+from kohort.node.apis.context import ApiContext
 from kohort.node.apis.routes import served
 from kohort.node.client_connection import Request
-from kohort.node.node import Node
 from kohort.wire.apis import VERSIONS, Api
 from kohort.wire.messages import ApiVersionsRequest, ApiVersionsResponse
 
@@ -22,33 +22,33 @@ _NO_BOUNDS: Mapping[int, int] = {}
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def handle(node: Node, request: Request, message: ApiVersionsRequest) -> ApiVersionsResponse:
+def handle(context: ApiContext, request: Request, message: ApiVersionsRequest) -> ApiVersionsResponse:
     """Answer with every API that has a handler, and the features that clients look for."""
     if request.api_version >= 3:
         software = (message.client_software_name, message.client_software_version)
         if not all(map(_SOFTWARE.fullmatch, software)):
             return refuse(message, ErrorCode.INVALID_REQUEST, "", request.api_version)
         request.connection.client_software = software
-    stray_cluster = message.cluster_id is not None and message.cluster_id != node.catalog.cluster_id
-    stray_node = message.node_id not in (-1, node.config.node_id)
+    stray_cluster = message.cluster_id is not None and message.cluster_id != context.state.cluster_id
+    stray_node = message.node_id not in (-1, context.config.node_id)
     if request.api_version >= 5 and (stray_cluster or stray_node):
         return refuse(message, ErrorCode.REBOOTSTRAP_REQUIRED, "", request.api_version)
-    newest = node.config.newest_versions
+    newest = context.config.newest_versions
     response = ApiVersionsResponse(api_keys=_ranges(served(), newest) if newest else _everything())
-    if node.config.kohort_extensions:
+    if context.config.kohort_extensions:
         # Our own fields. 1: of SyncGroup, in which a leader may say why it could not assign. 2: of
         # ConsumerGroupHeartbeat, the lags of standby copies and a reason.
         response.supported_features.append(
             ApiVersionsResponse.SupportedFeature(name="kohort.group", min_version=1, max_version=2)
         )
-    if "consumer" in node.config.group_coordinator_rebalance_protocols:
+    if "consumer" in context.config.group_coordinator_rebalance_protocols:
         # Clients of v3 cannot read a range that begins at 0 (KAFKA-17011).
         lowest = 0 if request.api_version >= 4 else 1
         feature = ApiVersionsResponse.SupportedFeature(name="group.version", min_version=lowest, max_version=1)
         final = ApiVersionsResponse.FinalizedFeature(name="group.version", min_version_level=1, max_version_level=1)
         response.supported_features.append(feature)
         response.finalized_features.append(final)
-    response.finalized_features_epoch = node.topics.epoch
+    response.finalized_features_epoch = context.state.epoch
     return response
 
 

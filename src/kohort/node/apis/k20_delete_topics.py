@@ -8,8 +8,8 @@ from __future__ import annotations
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import NO_TOPIC_ID
+from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
-from kohort.node.node import Node
 from kohort.node.step_scheduler import Steps
 from kohort.node.topics.topics import CREATION_STEPS
 from kohort.wire.apis import Api
@@ -19,15 +19,15 @@ API = Api.DELETE_TOPICS
 _Result = DeleteTopicsResponse.Response
 
 
-def handle(node: Node, request: Request, message: DeleteTopicsRequest) -> Steps[DeleteTopicsResponse]:
+def handle(context: ApiContext, request: Request, message: DeleteTopicsRequest) -> Steps[DeleteTopicsResponse]:
     """Delete each topic on its own."""
-    if not node.config.delete_topic_enable:
+    if not context.config.delete_topic_enable:
         text = "Topic deletion is disabled."
         code = ErrorCode.INVALID_REQUEST if request.api_version < 3 else ErrorCode.TOPIC_DELETION_DISABLED
         raise KafkaError(code, text)
     response = DeleteTopicsResponse(responses=[])
     for name, topic_id in _asked(message, request.api_version):
-        result = _delete(node, request, name, topic_id)
+        result = _delete(context, request, name, topic_id)
         response.responses.append(result)
         yield 1 if result.error_code else CREATION_STEPS
     return response
@@ -49,21 +49,21 @@ def _asked(message: DeleteTopicsRequest, version: int) -> list[tuple[str | None,
     return [(name, NO_TOPIC_ID) for name in message.topic_names]
 
 
-def _delete(node: Node, request: Request, name: str | None, topic_id: bytes) -> DeleteTopicsResponse.Response:
+def _delete(context: ApiContext, request: Request, name: str | None, topic_id: bytes) -> DeleteTopicsResponse.Response:
     result = _Result(name=name, topic_id=topic_id)
     try:
         if name is not None and topic_id != NO_TOPIC_ID:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
         if name is None and topic_id == NO_TOPIC_ID:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
-        topic = node.topics.by_id(topic_id) if name is None else node.topics.get(name)
+        topic = context.topics.by_id(topic_id) if name is None else context.topics.get(name)
         if topic is None:
             missing = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             raise KafkaError(missing)
         if topic.is_internal:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Deletion of internal topic {topic.name} is prohibited.")
         result.name, result.topic_id = topic.name, topic.topic_id
-        node.topics.delete(topic, request.now_ms)
+        context.topics.delete(topic, request.now_ms)
     except KafkaError as error:
         result.error_code, result.error_message = error.code, error.text
     except StorageError as error:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
-from kohort.node.node import Node
 from kohort.node.step_scheduler import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import DeleteRecordsRequest, DeleteRecordsResponse
@@ -15,7 +15,7 @@ HIGH_WATERMARK = -1
 _Result = DeleteRecordsResponse.Topic.Partition
 
 
-def handle(node: Node, request: Request, message: DeleteRecordsRequest) -> Steps[DeleteRecordsResponse]:
+def handle(context: ApiContext, request: Request, message: DeleteRecordsRequest) -> Steps[DeleteRecordsResponse]:
     """Delete for each partition on its own, and answer with its new beginning."""
     topics = []
     for topic in message.topics:
@@ -24,7 +24,7 @@ def handle(node: Node, request: Request, message: DeleteRecordsRequest) -> Steps
         for asked in topic.partitions:
             result = _Result(partition_index=asked.partition_index, low_watermark=-1)
             try:
-                result.low_watermark = _delete(node, topic.name, asked)
+                result.low_watermark = _delete(context, topic.name, asked)
             except KafkaError as error:
                 result.error_code = error.code
             except StorageError:
@@ -51,8 +51,8 @@ def refuse(message: DeleteRecordsRequest, code: ErrorCode, text: str, version: i
     )
 
 
-def _delete(node: Node, name: str, asked: DeleteRecordsRequest.Topic.Partition) -> int:
-    partition = node.topics.partition(name, asked.partition_index)
+def _delete(context: ApiContext, name: str, asked: DeleteRecordsRequest.Topic.Partition) -> int:
+    partition = context.topics.partition(name, asked.partition_index)
     if partition is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if partition.topic.is_internal:

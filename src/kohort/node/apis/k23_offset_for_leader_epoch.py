@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
-from kohort.node.epochs import check_leader_epoch
-from kohort.node.node import Node
 from kohort.node.step_scheduler import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
@@ -15,7 +14,9 @@ API = Api.OFFSET_FOR_LEADER_EPOCH
 _Result = OffsetForLeaderEpochResponse.Topic.Partition
 
 
-def handle(node: Node, request: Request, message: OffsetForLeaderEpochRequest) -> Steps[OffsetForLeaderEpochResponse]:
+def handle(
+    context: ApiContext, request: Request, message: OffsetForLeaderEpochRequest
+) -> Steps[OffsetForLeaderEpochResponse]:
     """Answer for each partition with the largest epoch not above the asked one, and its end."""
     topics = []
     for topic in message.topics:
@@ -24,10 +25,10 @@ def handle(node: Node, request: Request, message: OffsetForLeaderEpochRequest) -
         for asked in topic.partitions:
             result = _Result(partition=asked.partition)
             try:
-                partition = node.topics.partition(topic.topic, asked.partition)
+                partition = context.topics.partition(topic.topic, asked.partition)
                 if partition is None:
                     raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                check_leader_epoch(partition, asked.current_leader_epoch)
+                partition.check_leader_epoch(asked.current_leader_epoch)
                 if asked.leader_epoch == partition.leader_epoch:
                     result.leader_epoch, result.end_offset = asked.leader_epoch, partition.log.high_watermark
                 else:

@@ -9,10 +9,10 @@ from typing import Any
 
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis.config_resources import Resource, find_resource
+from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
 from kohort.node.configuration.broker_settings import BROKER, Kind, Setting, value_text
 from kohort.node.configuration.config import ResourceConfig, Source
-from kohort.node.node import Node
 from kohort.node.step_scheduler import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import DescribeConfigsRequest, DescribeConfigsResponse
@@ -21,7 +21,7 @@ API = Api.DESCRIBE_CONFIGS
 _Result = DescribeConfigsResponse.Result
 
 
-def handle(node: Node, request: Request, message: DescribeConfigsRequest) -> Steps[DescribeConfigsResponse]:
+def handle(context: ApiContext, request: Request, message: DescribeConfigsRequest) -> Steps[DescribeConfigsResponse]:
     """Describe each resource on its own, once; settings that do not exist are left out, as in Kafka."""
     results = []
     for asked in {(asked.resource_type, asked.resource_name): asked for asked in message.resources}.values():
@@ -29,11 +29,11 @@ def handle(node: Node, request: Request, message: DescribeConfigsRequest) -> Ste
             error_message=None, resource_type=asked.resource_type, resource_name=asked.resource_name, configs=[]
         )
         try:
-            resource = find_resource(node, asked.resource_type, asked.resource_name)
+            resource = find_resource(context, asked.resource_type, asked.resource_name)
             wanted = None if asked.configuration_keys is None else frozenset(asked.configuration_keys)
             for name, setting in resource.table.items():
                 if wanted is None or name in wanted:
-                    result.configs.append(_describe(node, message, resource, setting))
+                    result.configs.append(_describe(context, message, resource, setting))
                     yield 1
         except KafkaError as error:
             result.error_code, result.error_message = error.code, error.text
@@ -59,7 +59,7 @@ def refuse(message: DescribeConfigsRequest, code: ErrorCode, text: str, version:
 
 
 def _describe(
-    node: Node, message: DescribeConfigsRequest, resource: Resource, setting: Setting[Any]
+    context: ApiContext, message: DescribeConfigsRequest, resource: Resource, setting: Setting[Any]
 ) -> DescribeConfigsResponse.Result.Config:
     is_secret = setting.kind is Kind.PASSWORD
     own = resource.config
@@ -73,12 +73,12 @@ def _describe(
         documentation=setting.doc if message.include_documentation else None,
     )
     if message.include_synonyms and not is_secret:
-        config.synonyms = _synonyms(node, own if isinstance(own, ResourceConfig) else None, setting)
+        config.synonyms = _synonyms(context, own if isinstance(own, ResourceConfig) else None, setting)
     return config
 
 
 def _synonyms(
-    node: Node, own: ResourceConfig | None, setting: Setting[Any]
+    context: ApiContext, own: ResourceConfig | None, setting: Setting[Any]
 ) -> list[DescribeConfigsResponse.Result.Config.Synonym]:
     synonym = _Result.Config.Synonym
     found = []
@@ -86,8 +86,8 @@ def _synonyms(
         found.append(synonym(name=setting.name, value=own.texts[setting.name], source=own.own_source))
     for name in setting.broker_names or ((setting.name,) if own is None else ()):
         for source, layer in (
-            (Source.DYNAMIC_BROKER, node.config.dynamic),
-            (Source.STATIC_BROKER, node.config.static),
+            (Source.DYNAMIC_BROKER, context.config.dynamic),
+            (Source.STATIC_BROKER, context.config.static),
         ):
             if name in layer:
                 found.append(synonym(name=name, value=value_text(layer[name]), source=source))

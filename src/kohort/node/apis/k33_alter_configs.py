@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis import k44_incremental_alter_configs as incremental
 from kohort.node.apis.config_resources import find_resource
+from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
-from kohort.node.node import Node
 from kohort.node.step_scheduler import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import AlterConfigsRequest, AlterConfigsResponse, IncrementalAlterConfigsRequest
@@ -21,13 +21,13 @@ _Change = IncrementalAlterConfigsRequest.Resource.Config
 _Result = AlterConfigsResponse.Response
 
 
-def handle(node: Node, request: Request, message: AlterConfigsRequest) -> Steps[AlterConfigsResponse]:
+def handle(context: ApiContext, request: Request, message: AlterConfigsRequest) -> Steps[AlterConfigsResponse]:
     """Set what each resource names and remove the rest, as one incremental change per resource."""
     resources = []
     for resource in message.resources:
         yield 1
         named = {config.name for config in resource.configs}
-        removed = sorted(set(_present(node, resource.resource_type, resource.resource_name)) - named)
+        removed = sorted(set(_present(context, resource.resource_type, resource.resource_name)) - named)
         changes = [
             _Change(name=each.name, config_operation=incremental.SET, value=each.value) for each in resource.configs
         ]
@@ -38,7 +38,7 @@ def handle(node: Node, request: Request, message: AlterConfigsRequest) -> Steps[
             )
         )
     change = IncrementalAlterConfigsRequest(resources=resources, validate_only=message.validate_only)
-    done = yield from incremental.handle(node, request, change)
+    done = yield from incremental.handle(context, request, change)
     response = AlterConfigsResponse(responses=[])
     for each in done.responses:
         response.responses.append(
@@ -68,9 +68,9 @@ def refuse(message: AlterConfigsRequest, code: ErrorCode, text: str, version: in
     )
 
 
-def _present(node: Node, resource_type: int, name: str) -> Iterable[str]:
+def _present(context: ApiContext, resource_type: int, name: str) -> Iterable[str]:
     """Return the settings that a resource has of its own; one that is not there is refused later, by its name."""
     try:
-        return find_resource(node, resource_type, name).own_texts
+        return find_resource(context, resource_type, name).own_texts
     except KafkaError:
         return ()

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode
+from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
-from kohort.node.node import Node
-from kohort.node.topics.topics import Topic
+from kohort.node.topics.topic import Topic
 from kohort.wire.apis import Api
 from kohort.wire.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
 
@@ -20,11 +20,11 @@ API = Api.DESCRIBE_LOG_DIRS
 _Result = DescribeLogDirsResponse.Result
 
 
-def handle(node: Node, request: Request, message: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+def handle(context: ApiContext, request: Request, message: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     """Describe the one directory; as in Kafka, partitions that do not exist are left out."""
-    volume = node.disk.volume()
+    volume = context.services.disk.volume()
     try:
-        topics = list(_topics(node, message))
+        topics = list(_topics(context, message))
     except StorageError:
         failed = _Result(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=volume.directory, topics=[])
         return DescribeLogDirsResponse(results=[failed])
@@ -39,14 +39,14 @@ def refuse(message: DescribeLogDirsRequest, code: ErrorCode, text: str, version:
     return DescribeLogDirsResponse(error_code=code, results=[])
 
 
-def _topics(node: Node, message: DescribeLogDirsRequest) -> Iterator[DescribeLogDirsResponse.Result.Topic]:
+def _topics(context: ApiContext, message: DescribeLogDirsRequest) -> Iterator[DescribeLogDirsResponse.Result.Topic]:
     if message.topics is None:
-        wanted: list[tuple[Topic, range | set[int]]] = [(each, range(len(each.partitions))) for each in node.topics]
+        wanted: list[tuple[Topic, range | set[int]]] = [(each, range(len(each.partitions))) for each in context.topics]
     else:
         numbers: dict[str, set[int]] = {}
         for asked in message.topics:
             numbers.setdefault(asked.topic, set()).update(asked.partitions)
-        wanted = [(topic, found) for name, found in numbers.items() if (topic := node.topics.get(name)) is not None]
+        wanted = [(topic, found) for name, found in numbers.items() if (topic := context.topics.get(name)) is not None]
     for topic, found in wanted:
         partitions = [
             _Result.Topic.Partition(partition_index=index, partition_size=topic.partitions[index].size)

@@ -8,15 +8,17 @@ from __future__ import annotations
 from hmac import compare_digest
 
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import NO_REPLY, Request, Silence
-from kohort.node.node import Node
 from kohort.wire.apis import Api
 from kohort.wire.messages import SaslAuthenticateRequest, SaslAuthenticateResponse
 
 API = Api.SASL_AUTHENTICATE
 
 
-def handle(node: Node, request: Request, message: SaslAuthenticateRequest) -> SaslAuthenticateResponse | Silence:
+def handle(
+    context: ApiContext, request: Request, message: SaslAuthenticateRequest
+) -> SaslAuthenticateResponse | Silence:
     """Let the client in when its name and password are those of a user."""
     connection = request.connection
     if connection.is_authenticated or connection.sasl_mechanism is None:
@@ -24,14 +26,14 @@ def handle(node: Node, request: Request, message: SaslAuthenticateRequest) -> Sa
     token = message.auth_bytes.split(b"\0")
     if len(token) == 3:
         wanted, name, password = (part.decode("utf-8", "replace") for part in token)
-        expected = node.users.get(name)
+        expected = context.users.get(name)
         is_right = expected is not None and compare_digest(expected.encode(), password.encode())
         if is_right and wanted in ("", name):
             connection.is_authenticated = True
             connection.principal = name
             return SaslAuthenticateResponse(auth_bytes=b"")
     response = refuse(message, ErrorCode.SASL_AUTHENTICATION_FAILED, "Authentication failed.", request.api_version)
-    node.farewell(request, response, "SASL authentication failed")
+    request.farewell(response, "SASL authentication failed")
     return NO_REPLY
 
 

@@ -6,8 +6,8 @@ from collections import Counter
 
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
-from kohort.node.node import Node
 from kohort.node.step_scheduler import Steps
 from kohort.node.topics.topics import CREATION_STEPS, MAX_PARTITIONS
 from kohort.wire.apis import Api
@@ -17,7 +17,7 @@ API = Api.CREATE_PARTITIONS
 _Result = CreatePartitionsResponse.Result
 
 
-def handle(node: Node, request: Request, message: CreatePartitionsRequest) -> Steps[CreatePartitionsResponse]:
+def handle(context: ApiContext, request: Request, message: CreatePartitionsRequest) -> Steps[CreatePartitionsResponse]:
     """Grow each topic on its own."""
     names = Counter(asked.name for asked in message.topics)
     results = {}
@@ -27,7 +27,7 @@ def handle(node: Node, request: Request, message: CreatePartitionsRequest) -> St
         try:
             if names[asked.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
-            _grow(node, request, asked, message.validate_only)
+            _grow(context, request, asked, message.validate_only)
             yield CREATION_STEPS
         except KafkaError as error:
             result.error_code, result.error_message = error.code, error.text
@@ -42,8 +42,8 @@ def refuse(message: CreatePartitionsRequest, code: ErrorCode, text: str, version
     return CreatePartitionsResponse(results=results)
 
 
-def _grow(node: Node, request: Request, asked: CreatePartitionsRequest.Topic, validate_only: bool) -> None:
-    topic = node.topics.get(asked.name)
+def _grow(context: ApiContext, request: Request, asked: CreatePartitionsRequest.Topic, validate_only: bool) -> None:
+    topic = context.topics.get(asked.name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     has = len(topic.partitions)
@@ -58,8 +58,8 @@ def _grow(node: Node, request: Request, asked: CreatePartitionsRequest.Topic, va
         if len(asked.assignments) != asked.count - has:
             text = f"Attempted to add {asked.count - has} partition(s), but {len(asked.assignments)} were assigned."
             raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
-        if any(assignment.broker_ids != [node.config.node_id] for assignment in asked.assignments):
-            text = f"Replicas can only be on broker {node.config.node_id}."
+        if any(assignment.broker_ids != [context.config.node_id] for assignment in asked.assignments):
+            text = f"Replicas can only be on broker {context.config.node_id}."
             raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
     if not validate_only:
-        node.topics.grow(topic, asked.count, request.now_ms)
+        context.topics.grow(topic, asked.count, request.now_ms)

@@ -10,8 +10,8 @@ from functools import partial
 from kohort.group.commands import DeleteGroup
 from kohort.group.results import Result
 from kohort.model.errors import ErrorCode
+from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
-from kohort.node.node import Node
 from kohort.node.step_scheduler import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import DeleteGroupsRequest, DeleteGroupsResponse
@@ -20,7 +20,7 @@ API = Api.DELETE_GROUPS
 _Result = DeleteGroupsResponse.Result
 
 
-def handle(node: Node, request: Request, message: DeleteGroupsRequest) -> Steps[DeleteGroupsResponse | None]:
+def handle(context: ApiContext, request: Request, message: DeleteGroupsRequest) -> Steps[DeleteGroupsResponse | None]:
     """Delete each group, once; the response comes when all of them have been decided."""
     results = [_Result(group_id=group_id) for group_id in dict.fromkeys(message.groups_names)]
     waiting = len(results)
@@ -34,7 +34,7 @@ def handle(node: Node, request: Request, message: DeleteGroupsRequest) -> Steps[
             request.reply(DeleteGroupsResponse(results=results))
 
     for answer in results:
-        node.coordinator.submit(DeleteGroup(answer.group_id), partial(ticket, answer), node.now_ms)
+        context.coordinator.submit(DeleteGroup(answer.group_id), partial(ticket, answer), context.clock.now_ms)
         yield 4
     return None if results else DeleteGroupsResponse(results=[])
 

@@ -7,10 +7,10 @@ from collections import Counter
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis.config_resources import Resource, find_resource
+from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
 from kohort.node.configuration.broker_settings import Kind
 from kohort.node.configuration.config import ConfigError, find, parse_value
-from kohort.node.node import Node
 from kohort.node.step_scheduler import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
@@ -22,7 +22,7 @@ _Result = IncrementalAlterConfigsResponse.Response
 
 
 def handle(
-    node: Node, request: Request, message: IncrementalAlterConfigsRequest
+    context: ApiContext, request: Request, message: IncrementalAlterConfigsRequest
 ) -> Steps[IncrementalAlterConfigsResponse]:
     """Change each resource on its own: all of its settings or, if one is refused, none."""
     results = []
@@ -32,11 +32,11 @@ def handle(
         try:
             if twice[asked.resource_type, asked.resource_name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            resource = find_resource(node, asked.resource_type, asked.resource_name)
+            resource = find_resource(context, asked.resource_type, asked.resource_name)
             changes = _changes(resource, asked)
             resource.check(changes)
             if not message.validate_only:
-                resource.alter(node, changes, request.now_ms)
+                resource.alter(context, changes, request.now_ms)
         except ConfigError as error:
             result.error_code, result.error_message = ErrorCode.INVALID_CONFIG, str(error)
         except KafkaError as error:

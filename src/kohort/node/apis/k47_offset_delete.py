@@ -5,8 +5,8 @@ from __future__ import annotations
 from kohort.group.commands import DeleteOffsets
 from kohort.group.results import DeleteOffsetsResult, Result
 from kohort.model.errors import ErrorCode
+from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
-from kohort.node.node import Node
 from kohort.node.step_scheduler import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import OffsetDeleteRequest, OffsetDeleteResponse
@@ -16,13 +16,13 @@ _Topic = OffsetDeleteResponse.Topic
 _Partition = OffsetDeleteResponse.Topic.Partition
 
 
-def handle(node: Node, request: Request, message: OffsetDeleteRequest) -> Steps[OffsetDeleteResponse | None]:
+def handle(context: ApiContext, request: Request, message: OffsetDeleteRequest) -> Steps[OffsetDeleteResponse | None]:
     """Pass the existing partitions to the group, and answer for the others."""
     topics = []
     partitions: list[tuple[str, int]] = []
     for asked in message.topics:
         yield 1
-        found = node.topics.get(asked.name)
+        found = context.topics.get(asked.name)
         count = 0 if found is None else len(found.partitions)
         answers = []
         for each in asked.partitions:
@@ -46,7 +46,9 @@ def handle(node: Node, request: Request, message: OffsetDeleteRequest) -> Steps[
                     answer.error_code = answer.error_code or ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         request.reply(OffsetDeleteResponse(topics=topics))
 
-    node.coordinator.submit(DeleteOffsets(message.group_id, tuple(dict.fromkeys(partitions))), ticket, node.now_ms)
+    context.coordinator.submit(
+        DeleteOffsets(message.group_id, tuple(dict.fromkeys(partitions))), ticket, context.clock.now_ms
+    )
     return None
 
 

@@ -14,8 +14,8 @@ from kohort.group.results import ConsumerHeartbeatResult, Result
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import IdPartitions, id_partitions
 from kohort.model.reason import MAX_REASON_LENGTH
+from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
-from kohort.node.node import Node
 from kohort.parking.client_software import MARGIN_MS, OTHERS_MARGIN_MS
 from kohort.parking.parked_heartbeat import Follower
 from kohort.wire.apis import Api
@@ -26,10 +26,10 @@ _Assignment = ConsumerGroupHeartbeatResponse.Assignment
 
 
 def handle(
-    node: Node, request: Request, message: ConsumerGroupHeartbeatRequest
+    context: ApiContext, request: Request, message: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse | None:
     """Pass the heartbeat to the member's group, where it may wait for news."""
-    if "consumer" not in node.config.group_coordinator_rebalance_protocols:
+    if "consumer" not in context.config.group_coordinator_rebalance_protocols:
         return refuse(message, ErrorCode.UNSUPPORTED_VERSION, _NOT_HERE, request.api_version)
     names, owned = message.subscribed_topic_names, message.topic_partitions
     member_id = message.member_id
@@ -46,7 +46,7 @@ def handle(
         None if owned is None else _partitions_of(owned),
         request.client_id or "",
         f"/{request.peer_host}",
-        "" if member_id else _new_id(node.random_bytes(16)),
+        "" if member_id else _new_id(context.random_bytes(16)),
         None if message.standby_lags is None else _lags_of(message),
         "" if message.reason is None else message.reason[:MAX_REASON_LENGTH],
         request.api_version,
@@ -58,7 +58,7 @@ def handle(
         assert isinstance(result, ConsumerHeartbeatResult), "a heartbeat is answered by a heartbeat's result"
         request.reply(_response(result))
 
-    parked = node.coordinator.consumer_heartbeat(command, ticket, node.now_ms)
+    parked = context.coordinator.consumer_heartbeat(command, ticket, context.clock.now_ms)
     if parked is not None:
         request.keep(lambda _, now_ms: parked.followed(Follower.OTHER, now_ms), parked.drop)
     return None

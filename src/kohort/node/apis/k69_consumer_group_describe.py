@@ -10,8 +10,8 @@ from kohort.group.describe import DescribedConsumerGroup, DescribedConsumerMembe
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import IdPartitions
 from kohort.node.apis.authorized_operations import GROUP_OPERATIONS
+from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
-from kohort.node.node import Node
 from kohort.node.step_scheduler import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
@@ -30,21 +30,23 @@ PHASES = {
 """KIP-848's names for where a classic member is; told in an extension that others pass over."""
 
 
-def handle(node: Node, request: Request, message: ConsumerGroupDescribeRequest) -> Steps[ConsumerGroupDescribeResponse]:
+def handle(
+    context: ApiContext, request: Request, message: ConsumerGroupDescribeRequest
+) -> Steps[ConsumerGroupDescribeResponse]:
     """Describe each group of the request, once."""
     groups = []
     for group_id in dict.fromkeys(message.group_ids):
         yield 1
         if not group_id:
             groups.append(_refused(group_id, ErrorCode.INVALID_GROUP_ID, ErrorCode.INVALID_GROUP_ID.text))
-        elif error := node.coordinator.load_error(group_id):
+        elif error := context.coordinator.load_error(group_id):
             groups.append(_refused(group_id, error, error.text))
-        elif (described := node.coordinator.describe_consumer(group_id)) is None:
-            is_other = node.coordinator.describe(group_id) is not None
+        elif (described := context.coordinator.describe_consumer(group_id)) is None:
+            is_other = context.coordinator.describe(group_id) is not None
             text = f"Group {group_id} is not a consumer group." if is_other else f"Group {group_id} not found."
             groups.append(_refused(group_id, ErrorCode.GROUP_ID_NOT_FOUND, text))
         else:
-            group = yield from _found(node, described)
+            group = yield from _found(context, described)
             if message.include_authorized_operations:
                 group.authorized_operations = GROUP_OPERATIONS
             groups.append(group)
@@ -62,7 +64,7 @@ def _refused(group_id: str, code: ErrorCode, text: str) -> ConsumerGroupDescribe
     return _Group(error_code=code, error_message=text, group_id=group_id, members=[])
 
 
-def _found(node: Node, described: DescribedConsumerGroup) -> Steps[ConsumerGroupDescribeResponse.Group]:
+def _found(context: ApiContext, described: DescribedConsumerGroup) -> Steps[ConsumerGroupDescribeResponse.Group]:
     group = _Group(
         group_id=described.group_id,
         group_state=described.state,
@@ -72,12 +74,12 @@ def _found(node: Node, described: DescribedConsumerGroup) -> Steps[ConsumerGroup
         members=[],
     )
     for member in described.members:
-        group.members.append(_member(node, member))
+        group.members.append(_member(context, member))
         yield 1
     return group
 
 
-def _member(node: Node, member: DescribedConsumerMember) -> ConsumerGroupDescribeResponse.Group.Member:
+def _member(context: ApiContext, member: DescribedConsumerMember) -> ConsumerGroupDescribeResponse.Group.Member:
     assignment, target, phase = _Member.Assignment, _Member.TargetAssignment, member.classic_phase
     return _Member(
         member_id=member.member_id,
@@ -91,25 +93,25 @@ def _member(node: Node, member: DescribedConsumerMember) -> ConsumerGroupDescrib
         assignment=assignment(
             topic_partitions=[
                 assignment.TopicPartition(topic_id=topic_id, topic_name=name, partitions=numbers)
-                for topic_id, name, numbers in _named(node, member.assignment)
+                for topic_id, name, numbers in _named(context, member.assignment)
             ]
         ),
         target_assignment=target(
             topic_partitions=[
                 target.TopicPartition(topic_id=topic_id, topic_name=name, partitions=numbers)
-                for topic_id, name, numbers in _named(node, member.target)
+                for topic_id, name, numbers in _named(context, member.target)
             ]
         ),
         member_type=_CONSUMER if phase is None else _CLASSIC,
-        phase=None if phase is None or not node.config.kohort_extensions else PHASES[phase],
+        phase=None if phase is None or not context.config.kohort_extensions else PHASES[phase],
     )
 
 
-def _named(node: Node, partitions: IdPartitions) -> list[tuple[bytes, str, list[int]]]:
+def _named(context: ApiContext, partitions: IdPartitions) -> list[tuple[bytes, str, list[int]]]:
     """Return partitions with the names of their topics; as in Kafka, those of a topic that is gone are left out."""
     found = []
     for topic_id, numbers in partitions:
-        topic = node.topics.by_id(topic_id)
+        topic = context.topics.by_id(topic_id)
         if topic is not None:
             found.append((topic_id, topic.name, list(numbers)))
     return found

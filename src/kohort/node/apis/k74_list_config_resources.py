@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis.config_resources import BROKER, GROUP, TOPIC
+from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
-from kohort.node.node import Node
 from kohort.wire.apis import Api
 from kohort.wire.messages import ListConfigResourcesRequest, ListConfigResourcesResponse
 
@@ -14,7 +14,7 @@ _BROKER_LOGGER, _CLIENT_METRICS = 8, 16
 _KNOWN = frozenset({TOPIC, BROKER, _BROKER_LOGGER, _CLIENT_METRICS, GROUP})
 
 
-def handle(node: Node, request: Request, message: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+def handle(context: ApiContext, request: Request, message: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
     """List the resources of the types asked for, of all types when none is."""
     if request.api_version == 0:
         return ListConfigResourcesResponse()
@@ -24,12 +24,12 @@ def handle(node: Node, request: Request, message: ListConfigResourcesRequest) ->
     resource = ListConfigResourcesResponse.ConfigResource
     found = []
     if TOPIC in wanted:
-        found += [resource(resource_name=topic.name, resource_type=TOPIC) for topic in node.topics]
+        found += [resource(resource_name=topic.name, resource_type=TOPIC) for topic in context.topics]
     for kind in (BROKER, _BROKER_LOGGER):
         if kind in wanted:
-            found.append(resource(resource_name=str(node.config.node_id), resource_type=kind))
+            found.append(resource(resource_name=str(context.config.node_id), resource_type=kind))
     if GROUP in wanted:
-        found += [resource(resource_name=group_id, resource_type=GROUP) for group_id in node.catalog.group_configs]
+        found += [resource(resource_name=group_id, resource_type=GROUP) for group_id in context.state.group_configs]
     return ListConfigResourcesResponse(config_resources=found)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis.authorized_operations import TOPIC_OPERATIONS
+from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
-from kohort.node.node import Node
 from kohort.node.step_scheduler import Steps
-from kohort.node.topics.topics import INTERNAL, Topic
+from kohort.node.topics.topic import INTERNAL, Topic
 from kohort.wire.apis import Api
 from kohort.wire.messages import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
 
@@ -16,13 +16,13 @@ _Topic = DescribeTopicPartitionsResponse.Topic
 
 
 def handle(
-    node: Node, request: Request, message: DescribeTopicPartitionsRequest
+    context: ApiContext, request: Request, message: DescribeTopicPartitionsRequest
 ) -> Steps[DescribeTopicPartitionsResponse]:
     """Answer with topics by name from the cursor on, all of them when none is named."""
-    limit = min(message.response_partition_limit, node.config.max_request_partition_size_limit)
+    limit = min(message.response_partition_limit, context.config.max_request_partition_size_limit)
     if limit <= 0:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "The partition limit must be above 0.")
-    names = sorted({topic.name for topic in message.topics}) or [topic.name for topic in node.topics]
+    names = sorted({topic.name for topic in message.topics}) or [topic.name for topic in context.topics]
     cursor = message.cursor
     if cursor is not None:
         if cursor.partition_index < 0:
@@ -32,7 +32,7 @@ def handle(
     for name in names:
         yield 1
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
-        topic = node.topics.get(name)
+        topic = context.topics.get(name)
         if topic is None:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             response.topics.append(_Topic(error_code=code, name=name, is_internal=name in INTERNAL))
@@ -40,7 +40,7 @@ def handle(
         if limit <= 0:
             response.next_cursor = DescribeTopicPartitionsResponse.NextCursor(topic_name=name, partition_index=0)
             break
-        described = _describe(topic, node.config.node_id, first, limit)
+        described = _describe(topic, context.config.node_id, first, limit)
         response.topics.append(described)
         limit -= len(described.partitions)
         yield len(described.partitions)

@@ -7,20 +7,16 @@ reads again when it wakes.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from kohort.log.disk import StorageError
 from kohort.log.partition_log import OffsetOutOfRange
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.node.epochs import check_leader_epoch
+from kohort.node.client_connection import Request
 from kohort.node.fetch.fetch_sessions import Fetched, FetchSession
+from kohort.node.services import Services
 from kohort.node.step_scheduler import Steps
-from kohort.node.topics.partition import Partition
+from kohort.node.topics.topic import Partition
 from kohort.wire.messages import FetchRequest, FetchResponse
-
-if TYPE_CHECKING:
-    from kohort.node.client_connection import Request
-    from kohort.node.node import Node
 
 _Result = FetchResponse.Response.Partition
 _READ_COMMITTED = 1
@@ -31,7 +27,7 @@ class Fetch:
 
     def __init__(
         self,
-        node: Node,
+        services: Services,
         request: Request,
         message: FetchRequest,
         fetched: Iterable[Fetched],
@@ -39,13 +35,15 @@ class Fetch:
         *,
         is_incremental: bool,
     ) -> None:
-        self._node = node
+        self._topics = services.topics
+        self._timers = services.timers
+        self._durability = services.durability
         self._request = request
         self._message = message
         self._fetched = list(fetched)
         self._session = session
         self._is_incremental = is_incremental
-        self._max_bytes = min(message.max_bytes, node.config.fetch_max_bytes)
+        self._max_bytes = min(message.max_bytes, services.config.fetch_max_bytes)
         self._ends: dict[Partition, int] = {}
         """The partitions that could be read, and where they ended."""
         self._results: list[tuple[Fetched, _Result, int]] = []
@@ -75,12 +73,12 @@ class Fetch:
         for partition in self._ends:
             partition.waiters[self] = None
         self._request.dropped = self._leave
-        self._node.timers.arm(self, self._request.now_ms + self._message.max_wait_ms, self.complete)
+        self._timers.arm(self, self._request.now_ms + self._message.max_wait_ms, self.complete)
 
     def complete(self, now_ms: int) -> None:  # noqa: ARG002
         """Answer with what there is now."""
         self._leave()
-        self._node.proceed(self._request, self._answer())
+        self._request.proceed(self._answer())
 
     def _answer(self) -> Steps[FetchResponse]:
         yield from self.attempt()
@@ -115,8 +113,8 @@ class Fetch:
         )
 
     def _leave(self) -> None:
-        self._node.timers.disarm(self)
-        self._node.durability.woken.pop(self, None)
+        self._timers.disarm(self)
+        self._durability.woken.pop(self, None)
         for partition in self._ends:
             partition.waiters.pop(self, None)
 
@@ -135,7 +133,7 @@ class Fetch:
         return result, 0
 
     def _find(self, fetched: Fetched) -> Partition:
-        topics, key = self._node.topics, fetched.topic
+        topics, key = self._topics, fetched.topic
         if isinstance(key, bytes):
             topic, missing = topics.by_id(key), ErrorCode.UNKNOWN_TOPIC_ID
         else:
@@ -154,7 +152,7 @@ class Fetch:
         left: int,
         is_first: bool,
     ) -> int:
-        check_leader_epoch(partition, asked.current_leader_epoch)
+        partition.check_leader_epoch(asked.current_leader_epoch)
         log = partition.log
         end = log.high_watermark
         if asked.last_fetched_epoch >= 0 and self._diverges(partition, asked, result):

@@ -6,9 +6,9 @@ What is asked of a group goes to the `Runtime`, as does what nobody asked for: t
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from kohort.assign.server.spec import ServerAssignor
 from kohort.group.classic.group import ClassicGroup
 from kohort.group.commands import Command, CommitOffsets, ExpireOffsets, ForgetTopic, Heartbeat
 from kohort.group.committed_offsets import fetch_offset
@@ -30,14 +30,12 @@ from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import group_partition
 from kohort.node.groups.offsets_partition import OffsetsPartition, Progress, Status, Ticket, refusal
-from kohort.node.groups.runtime import ParkedClassic, ParkedConsumer, Runtime
+from kohort.node.groups.runtime import GroupObserver, ParkedClassic, ParkedConsumer, Runtime
 from kohort.node.groups.settings_from_config import group_settings
 from kohort.node.groups.topic_image import NodeTopics
+from kohort.node.services import Services
 from kohort.node.step_scheduler import Steps
-
-if TYPE_CHECKING:
-    from kohort.node.node import Node
-    from kohort.node.topics.topics import Topic
+from kohort.node.topics.topic import Topic
 
 log = logging.getLogger("kohort.node")
 
@@ -53,20 +51,26 @@ _PLACES = 100_000
 class Coordinator:
     """All groups of one node. Start it after the node's topics are known."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        self._image = NodeTopics(node.topics, node.config.broker_rack)
-        self._settings = group_settings(node.config, self._image, node.assignors, node.catalog.group_configs.effective)
+    def __init__(
+        self, services: Services, assignors: Mapping[str, ServerAssignor], observer: GroupObserver | None
+    ) -> None:
+        self._services = services
+        self._config = services.config
+        self._clock = services.clock
+        self._topics = services.topics
+        self._image = NodeTopics(services.topics, services.config.broker_rack)
+        group_config = services.state.group_configs.effective
+        self._settings = group_settings(services.config, self._image, assignors, group_config)
         self._partitions: list[OffsetsPartition] = []
         self._places: dict[str, OffsetsPartition] = {}
-        self._runtime = Runtime(node, self._hosted)
+        self._runtime = Runtime(services, self._partitions, observer)
 
     # -- life
 
     def start(self, now_ms: int) -> None:
         """Replay every partition that has a log and take its groups up."""
-        self._node.topics.on_change.append(self._topic_changed)
-        topic = self._node.topics.get(OFFSETS_TOPIC)
+        self._topics.on_change.append(self._topic_changed)
+        topic = self._topics.get(OFFSETS_TOPIC)
         if topic is not None:
             self._host(topic, now_ms)
         self._check_expiry(now_ms)
@@ -77,27 +81,27 @@ class Coordinator:
 
     def ensure_topic(self, now_ms: int) -> Topic:
         """Return `__consumer_offsets`, created if there is none. Raises KafkaError, StorageError."""
-        topic = self._node.topics.get(OFFSETS_TOPIC)
+        topic = self._topics.get(OFFSETS_TOPIC)
         if topic is None:
             configs = {
                 "cleanup.policy": "compact",
                 "compression.type": "producer",
-                "segment.bytes": str(self._node.config.offsets_topic_segment_bytes),
+                "segment.bytes": str(self._config.offsets_topic_segment_bytes),
             }
-            partitions = self._node.config.offsets_topic_num_partitions
-            topic = self._node.topics.create(OFFSETS_TOPIC, partitions, configs, now_ms)
+            partitions = self._config.offsets_topic_num_partitions
+            topic = self._topics.create(OFFSETS_TOPIC, partitions, configs, now_ms)
         if not self._partitions:
             self._host(topic, now_ms)
         return topic
 
     def _host(self, topic: Topic, now_ms: int) -> None:
-        ignored = self._node.config.ignored_offsets
-        self._partitions = [
+        ignored = self._config.ignored_offsets
+        self._partitions += [
             OffsetsPartition(partition, self._settings, ignored(partition.index)) for partition in topic.partitions
         ]
-        progress = Progress(self._node.elapsed_us)
+        progress = Progress(self._clock.elapsed_us)
         for hosted in self._partitions:
-            if self._node.disk.exists(hosted.partition.directory):
+            if self._services.disk.exists(hosted.partition.directory):
                 self._runtime.load(hosted, now_ms, progress)
             else:
                 hosted.status = Status.ACTIVE
@@ -145,7 +149,7 @@ class Coordinator:
 
     def takes(self, command: CommitOffsets) -> bool:
         """Whether a group would take a commit now."""
-        hosted = self._hosted(command.group_id)
+        hosted = self._runtime.hosted(command.group_id)
         if hosted is None or hosted.status is not Status.ACTIVE:
             return False
         shard = hosted.shard
@@ -178,21 +182,21 @@ class Coordinator:
 
     def partition_of(self, group_id: str) -> int:
         """Return the partition of `__consumer_offsets` that holds a group."""
-        return group_partition(group_id, len(self._partitions) or self._node.config.offsets_topic_num_partitions)
+        return group_partition(group_id, len(self._partitions) or self._config.offsets_topic_num_partitions)
 
     def load_error(self, group_id: str) -> ErrorCode:
         """Return why nothing can be said about a group now, or NONE."""
-        hosted = self._hosted(group_id)
+        hosted = self._runtime.hosted(group_id)
         return ErrorCode.NONE if hosted is None or hosted.status is Status.ACTIVE else hosted.error
 
     def describe(self, group_id: str) -> DescribedGroup | None:
         """Return what an operator sees of a group, None when there is no such group."""
-        hosted = self._hosted(group_id)
+        hosted = self._runtime.hosted(group_id)
         return None if hosted is None else describe(hosted.shard, group_id)
 
     def describe_consumer(self, group_id: str) -> DescribedConsumerGroup | None:
         """Return what an operator sees of a consumer group, None when there is no such group."""
-        hosted = self._hosted(group_id)
+        hosted = self._runtime.hosted(group_id)
         return None if hosted is None else describe_consumer(hosted.shard, group_id)
 
     def list_groups(self, states: frozenset[str], types: frozenset[str]) -> Iterator[ListedGroup]:
@@ -208,27 +212,19 @@ class Coordinator:
 
     def fetch_error(self, group_id: str, member_id: str | None, epoch: int) -> ErrorCode:
         """Return why a sender that says who it is may not read a group's offsets, or NONE."""
-        hosted = self._hosted(group_id)
+        hosted = self._runtime.hosted(group_id)
         return ErrorCode.NONE if hosted is None else fetch_error(hosted.shard.groups.get(group_id), member_id, epoch)
 
     def offset(self, group_id: str, topic: str, partition: int, topic_id: bytes) -> OffsetCommitted | None:
         """Return a committed offset, or None."""
-        hosted = self._hosted(group_id)
+        hosted = self._runtime.hosted(group_id)
         return None if hosted is None else fetch_offset(hosted.shard, group_id, topic, partition, topic_id)
 
     def offsets(self, group_id: str) -> list[OffsetCommitted]:
         """Return every committed offset of a group, by topic and partition."""
-        hosted = self._hosted(group_id)
+        hosted = self._runtime.hosted(group_id)
         held = {} if hosted is None else hosted.shard.offsets.get(group_id, {})
         return [held[key] for key in sorted(held)]
-
-    def _hosted(self, group_id: str) -> OffsetsPartition | None:
-        if not self._partitions:
-            return None
-        hosted = self._partitions[self.partition_of(group_id)]
-        if hosted.gathered:
-            self._runtime.commit_gathered(hosted)
-        return hosted
 
     def _placed(self, command: Command, ticket: Ticket, now_ms: int) -> OffsetsPartition | None:
         """Return the partition of a command's group, made if there is none; None when the command was refused."""
@@ -246,21 +242,21 @@ class Coordinator:
     # -- what happens without being asked
 
     def _check_expiry(self, now_ms: int) -> None:  # noqa: ARG002
-        self._node.in_slices(self._expire())
+        self._services.steps.in_slices(self._expire())
 
     def _expire(self) -> Steps[None]:
         for hosted in self._partitions:
             for group_id in sorted(hosted.shard.groups):
                 if hosted.status is Status.ACTIVE and group_id in hosted.shard.groups:
-                    self._runtime.run(hosted, ExpireOffsets(group_id), None, self._node.now_ms)
+                    self._runtime.run(hosted, ExpireOffsets(group_id), None, self._clock.now_ms)
                 yield GROUP_STEPS
-        interval_ms = self._node.config.offsets_retention_check_interval_ms
-        self._node.timers.arm("offsets expiry", self._node.now_ms + interval_ms, self._check_expiry)
+        interval_ms = self._config.offsets_retention_check_interval_ms
+        self._services.timers.arm("offsets expiry", self._clock.now_ms + interval_ms, self._check_expiry)
 
     def _topic_changed(self, name: str) -> None:
         """Tell the groups that follow a topic, and forget what was committed for one that is gone."""
-        is_gone = self._node.topics.get(name) is None
-        now_ms = self._node.now_ms
+        is_gone = self._topics.get(name) is None
+        now_ms = self._clock.now_ms
         for hosted in self._partitions:
             self._runtime.commit_gathered(hosted)
             if hosted.status is not Status.ACTIVE:

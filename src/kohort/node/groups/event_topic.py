@@ -12,7 +12,6 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.consumer.commands import LEAVE_STATIC_EPOCH
@@ -39,12 +38,10 @@ from kohort.model.ids import topic_id_text
 from kohort.node.groups.consumer_event_fields import Fields, TopicName, loaded_consumer_fields, targets_fields
 from kohort.node.groups.event_fields import Noted, event_fields, is_unwritten, loaded_fields, refusal_fields
 from kohort.node.groups.refused_joins import RefusedJoins
-from kohort.node.topics.topics import EVENT_TOPIC
+from kohort.node.timers import Timers
+from kohort.node.topics.topic import EVENT_TOPIC, Topic
+from kohort.node.topics.topics import Topics
 from kohort.wire.record_batches import Record, encode_batch
-
-if TYPE_CHECKING:
-    from kohort.node.node import Node
-    from kohort.node.topics.topics import Topic
 
 log = logging.getLogger("kohort.node")
 
@@ -60,15 +57,16 @@ _json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 class EventTopic:
     """The writer of one node's events."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, timers: Timers, topics: Topics) -> None:
+        self._timers = timers
+        self._topics = topics
         self._waiting: list[tuple[int, Noted]] = []
         self._synced: dict[str, dict[str, int]] = {}
         """By group, when each member of the generation asked for its assignment."""
         self._targets: dict[str, list[MemberTargetStored]] = {}
         """By group, the targets of the computation that goes on."""
         self._topic_names: dict[bytes, str] = {}
-        self._refused = RefusedJoins(node.timers, self._write_refusal)
+        self._refused = RefusedJoins(timers, self._write_refusal)
         self._lost: Counter[str] = Counter()
         """By group, the events that could not be written."""
 
@@ -81,7 +79,7 @@ class EventTopic:
             self._refused.take(shard, event, now_ms)  # type: ignore[arg-type]
             return
         if not self._waiting and not self._targets:
-            self._node.timers.arm(EVENT_TOPIC, now_ms + LINGER_MS, self.flush)
+            self._timers.arm(EVENT_TOPIC, now_ms + LINGER_MS, self.flush)
         if kind is MemberTargetStored:
             # One target has as many of them as it has members.
             self._targets.setdefault(event.group_id, []).append(event)  # type: ignore[arg-type]
@@ -109,7 +107,7 @@ class EventTopic:
     def _write_refusal(self, event: JoinRefused, why: Why, count: int) -> None:
         """Take a refusal that is to be written."""
         if not self._waiting and not self._targets:
-            self._node.timers.arm(EVENT_TOPIC, event.cause.at_ms + LINGER_MS, self.flush)
+            self._timers.arm(EVENT_TOPIC, event.cause.at_ms + LINGER_MS, self.flush)
         self._waiting.append((event.cause.at_ms, Noted(event, None, -1, 0, None, loaded=refusal_fields(why, count))))
 
     def _silent_ms(self, shard: Shard, event: Event, now_ms: int) -> int:
@@ -125,7 +123,7 @@ class EventTopic:
         if timeout_ms < 0:
             return -1
         # Each sign of life arms the session anew, for its whole time.
-        ends_ms = self._node.timers.deadline_ms(session_timer(event.group_id, member_id))
+        ends_ms = self._timers.deadline_ms(session_timer(event.group_id, member_id))
         return -1 if ends_ms is None else max(0, now_ms + timeout_ms - ends_ms)
 
     def _noted(self, group: ClassicGroup | ConsumerGroup | None, event: Event) -> Noted:
@@ -161,7 +159,7 @@ class EventTopic:
 
     def _topic_name(self, topic_id: bytes) -> str:
         """Return a topic's name; one that is gone keeps the name it was told under."""
-        topic = self._node.topics.by_id(topic_id)
+        topic = self._topics.by_id(topic_id)
         if topic is not None:
             self._topic_names[topic_id] = topic.name
             return topic.name
@@ -191,8 +189,8 @@ class EventTopic:
                 log.warning("%d group events were not written: %s", len(told), error)
 
     def _topic(self, now_ms: int) -> Topic:
-        topic = self._node.topics.get(EVENT_TOPIC)
-        return topic or self._node.topics.create(EVENT_TOPIC, 1, {}, now_ms)
+        topic = self._topics.get(EVENT_TOPIC)
+        return topic or self._topics.create(EVENT_TOPIC, 1, {}, now_ms)
 
 
 def lost_fields(group_id: str, count: int, now_ms: int) -> Fields:

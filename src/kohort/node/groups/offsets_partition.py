@@ -41,7 +41,7 @@ from kohort.group.shard import Shard, apply
 from kohort.log.disk import StorageError
 from kohort.log.offsets_topic import CorruptOffsetsRecord, Replay
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.node.topics.partition import Partition
+from kohort.node.topics.topic import Partition
 from kohort.wire.record_batches import BatchHeader, CorruptBatch, iter_batches
 
 log = logging.getLogger("kohort.node")

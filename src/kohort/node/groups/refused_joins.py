@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from kohort.group.events import JoinRefused
 from kohort.group.join_refusals import Why, why_refused
 from kohort.group.shard import Shard
-
-if TYPE_CHECKING:
-    from kohort.node.timers import Timers
+from kohort.node.timers import Timers
 
 log = logging.getLogger("kohort.node")
 

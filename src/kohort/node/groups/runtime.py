@@ -7,9 +7,9 @@ rule and no API version.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from kohort.group.append_failure import append_error
 from kohort.group.classic.group import ClassicGroup
@@ -32,22 +32,21 @@ from kohort.group.effects import (
     Rouse,
     Then,
 )
-from kohort.group.events import HardEvent, JoinRefused, OffsetCommitted, RoundAnnounced
+from kohort.group.events import Event, HardEvent, JoinRefused, OffsetCommitted, RoundAnnounced
 from kohort.group.group_timers import Timer, TimerKind
 from kohort.group.results import ConsumerHeartbeatResult, HeartbeatResult, Result, SyncResult
-from kohort.group.shard import apply
+from kohort.group.shard import Shard, apply
 from kohort.log.disk import DiskFull, StorageError
 from kohort.log.offsets_topic import encode_events
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.ids import group_partition
 from kohort.node.groups.event_topic import EventTopic
 from kohort.node.groups.offsets_partition import OffsetsPartition, Progress, Status, Ticket, failure, refusal
+from kohort.node.services import Services
 from kohort.parking.classic_heartbeats import ClassicParking
 from kohort.parking.consumer_heartbeats import ConsumerParking
 from kohort.parking.parked_heartbeat import ParkedHeartbeat
-
-if TYPE_CHECKING:
-    from kohort.node.node import Node
 
 log = logging.getLogger("kohort.node")
 
@@ -59,20 +58,35 @@ ParkedConsumer = ParkedHeartbeat[ConsumerHeartbeat, Result]
 _ALIVE = HeartbeatResult(ErrorCode.NONE)
 
 
-class Runtime:
-    """Carries out decisions about the groups of one node. `find` gives the partition that holds a group, if any."""
+class GroupObserver(Protocol):
+    """Hooks for checkers of the coordinator, such as the simulator's; without an observer they cost nothing."""
 
-    def __init__(self, node: Node, find: Callable[[str], OffsetsPartition | None]) -> None:
-        config = node.config
-        self._node = node
-        self._find = find
+    def partition_loaded(self, hosted: OffsetsPartition, /) -> None:
+        """An offsets partition was replayed; its groups are taken up next."""
+
+    def event_applied(self, shard: Shard, event: Event, now_ms: int, /) -> None:
+        """An event of a decision has changed a group."""
+
+
+class Runtime:
+    """Carries out decisions about the groups of one node; `partitions` are the offsets partitions that hold them."""
+
+    def __init__(
+        self, services: Services, partitions: Sequence[OffsetsPartition], observer: GroupObserver | None
+    ) -> None:
+        config, timers = services.config, services.timers
+        self._clock = services.clock
+        self._timers = timers
+        self._durability = services.durability
+        self._partitions = partitions
+        self._observer = observer
         self._parked: dict[Parked, Ticket] = {}
         self._parking: ClassicParking[Heartbeat, HeartbeatResult] = ClassicParking(
-            node.timers, self._answer_of, _ALIVE, self._note_announced, config.kohort_group_commit_hold_ms
+            timers, self._answer_of, _ALIVE, self._note_announced, config.kohort_group_commit_hold_ms
         )
         self._is_parking = config.kohort_group_heartbeat_park
         self._consumer_parking: ConsumerParking[ConsumerHeartbeat, Result] = ConsumerParking(
-            node.timers,
+            timers,
             self._answer_parked,
             config.kohort_group_consumer_heartbeat_park_ms,
             config.kohort_group_consumer_heartbeat_park_stable_ms,
@@ -83,7 +97,7 @@ class Runtime:
         self._is_rousing = False
         self._has_changed = False
         """Whether something happened to a group that its kept heartbeats have not been asked about."""
-        self._events = EventTopic(node) if config.kohort_group_events else None
+        self._events = EventTopic(timers, services.topics) if config.kohort_group_events else None
 
     def stop(self, now_ms: int) -> None:
         """Write the last events; parked requests die with their connections."""
@@ -109,11 +123,20 @@ class Runtime:
         """The number of members of whose heartbeats something is known."""
         return self._parking.known_members + self._consumer_parking.known_members
 
+    def hosted(self, group_id: str) -> OffsetsPartition | None:
+        """Return the partition that holds a group, with all commits decided; None while there is no offsets topic."""
+        if not self._partitions:
+            return None
+        hosted = self._partitions[group_partition(group_id, len(self._partitions))]
+        if hosted.gathered:
+            self.commit_gathered(hosted)
+        return hosted
+
     def load(self, hosted: OffsetsPartition, now_ms: int, progress: Progress | None = None) -> None:
         """Replay a partition and take its groups up."""
         commands = list(hosted.load(progress))
-        if self._node.load_witness is not None:
-            self._node.load_witness(hosted)
+        if self._observer is not None:
+            self._observer.partition_loaded(hosted)
         for command in commands:
             self.run(hosted, command, None, now_ms)
 
@@ -136,8 +159,8 @@ class Runtime:
         assert type(result) is HeartbeatResult, "a heartbeat is answered by a heartbeat's result"
         if arm is not None:
             timer = arm.timer
-            if not self._node.timers.move(timer, arm.deadline_ms):
-                self._node.timers.arm(timer, arm.deadline_ms, partial(self._fire, timer))
+            if not self._timers.move(timer, arm.deadline_ms):
+                self._timers.arm(timer, arm.deadline_ms, partial(self._fire, timer))
             if self._is_parking and (can_wait or result.error):
                 parked = self._parking.park(command, result, ticket, arm.deadline_ms - now_ms, now_ms)
                 if parked is not None:
@@ -166,8 +189,8 @@ class Runtime:
         if arm is not None:
             session_ms = arm.deadline_ms - now_ms
             timer = arm.timer
-            if not self._node.timers.move(timer, arm.deadline_ms):
-                self._node.timers.arm(timer, arm.deadline_ms, partial(self._fire, timer))
+            if not self._timers.move(timer, arm.deadline_ms):
+                self._timers.arm(timer, arm.deadline_ms, partial(self._fire, timer))
         assert type(result) is ConsumerHeartbeatResult, "a heartbeat is answered by a heartbeat's result"
         if result.is_quiet and (not result.is_settling or _waits_for_others(hosted, command)):
             parked = self._consumer_parking.park(command, ticket, session_ms, now_ms)
@@ -183,14 +206,14 @@ class Runtime:
 
         def tell(result: Result) -> None:
             if type(result) is ConsumerHeartbeatResult:
-                self._consumer_parking.answering(command.group_id, result, command.margin_ms, self._node.now_ms)
+                self._consumer_parking.answering(command.group_id, result, command.margin_ms, self._clock.now_ms)
             ticket(result)
 
         return tell
 
     def _answer_of(self, command: Heartbeat, now_ms: int) -> HeartbeatResult:
         """Return the answer to a parked heartbeat of a classic member as of now."""
-        hosted = self._find(command.group_id)
+        hosted = self.hosted(command.group_id)
         assert hosted is not None, "what is parked was decided once"
         if hosted.status is Status.ACTIVE:
             for effect in decide(hosted.shard, command, now_ms):
@@ -201,7 +224,7 @@ class Runtime:
     def _answer_parked(self, parked: ParkedConsumer, now_ms: int) -> None:
         """Decide a heartbeat that was parked once more, and answer it."""
         command, ticket = parked.heartbeat, parked.answer
-        hosted = self._find(command.group_id)
+        hosted = self.hosted(command.group_id)
         assert hosted is not None, "what is parked was decided once"
         if hosted.status is not Status.ACTIVE:
             ticket(refusal(command, hosted.error))
@@ -224,7 +247,7 @@ class Runtime:
                 parked = next(iter(self._roused))
                 del self._roused[parked]
                 command = parked.heartbeat
-                hosted = self._find(command.group_id)
+                hosted = self.hosted(command.group_id)
                 if parked.parking is None or hosted is None:
                     continue
                 decision = decide(hosted.shard, command, now_ms)
@@ -243,7 +266,7 @@ class Runtime:
     def gather(self, hosted: OffsetsPartition, command: CommitOffsets, ticket: Ticket) -> None:
         """Keep a commit until this batch of input ends, or something else is asked of its partition."""
         if not hosted.gathered:
-            self._node.durability.postpone(partial(self.commit_gathered, hosted))
+            self._durability.postpone(partial(self.commit_gathered, hosted))
         hosted.gathered.append((command, ticket))
         if len(hosted.gathered) >= GATHERED:
             self.commit_gathered(hosted)
@@ -255,7 +278,7 @@ class Runtime:
             for command, ticket in gathered:
                 ticket(refusal(command, hosted.error))
             return
-        shard, now_ms = hosted.shard, self._node.now_ms
+        shard, now_ms = hosted.shard, self._clock.now_ms
         # A first commit may make its group, on which the next one's decision then depends.
         if len(gathered) > 1 and all(command.group_id in shard.groups for command, _ in gathered):
             decisions = [decide(shard, command, now_ms) for command, _ in gathered]
@@ -286,8 +309,8 @@ class Runtime:
         followers = self._carry_out(hosted, command, decision, ticket, now_ms)
         while followers:
             command = followers.pop(0)
-            if type(command) is AssignTarget and self._node.elapsed_us is not None:
-                followers += self._assign_target(hosted, command, self._node.elapsed_us, now_ms)
+            if type(command) is AssignTarget and self._clock.elapsed_us is not None:
+                followers += self._assign_target(hosted, command, self._clock.elapsed_us, now_ms)
             else:
                 followers += self._carry_out(hosted, command, decide(hosted.shard, command, now_ms), ticket, now_ms)
         if self._has_changed:
@@ -324,15 +347,15 @@ class Runtime:
         self, hosted: OffsetsPartition, command: Command, decision: Decision, ticket: Ticket | None, now_ms: int
     ) -> list[Command]:
         """Let a decision happen whose records are in the log, and return what is to be decided next."""
-        shard, timers, witness = hosted.shard, self._node.timers, self._node.witness
+        shard, timers, observer = hosted.shard, self._timers, self._observer
         ready: list[tuple[Ticket, Result]] = []
         followers: list[Command] = []
         for effect in decision:
             if type(effect) is Append or type(effect) is Note:
                 event = effect.event
                 apply(shard, event)
-                if witness is not None:
-                    witness(shard, event, now_ms)
+                if observer is not None:
+                    observer.event_applied(shard, event, now_ms)
                 if type(event) is not OffsetCommitted:
                     # A refusal changes nothing, and anybody can cause as many as they like.
                     self._has_changed |= type(event) is not JoinRefused
@@ -383,7 +406,7 @@ class Runtime:
         """Let replies go, once the records before them are as durable as the log promises."""
         if hosted.partition.flushes:
             held = partial(self._release, hosted, ready)
-            if self._node.durability.when_durable(hosted.partition, held):
+            if self._durability.when_durable(hosted.partition, held):
                 return
         for ticket, result in ready:
             ticket(result)
@@ -393,7 +416,7 @@ class Runtime:
         for ticket, result in ready:
             ticket(failure(result, append_error(error)) if error else result)
         if error and hosted.status is Status.ACTIVE:
-            self._give_up(hosted, self._node.now_ms)
+            self._give_up(hosted, self._clock.now_ms)
 
     def _give_up(self, hosted: OffsetsPartition, now_ms: int) -> None:
         """Forget a partition's groups until the broker starts again.
@@ -407,7 +430,7 @@ class Runtime:
 
     def _note_announced(self, group_id: str, waited_ms: int, now_ms: int) -> None:
         """Write that the members of a round learn of it now, and not when it began."""
-        hosted = self._find(group_id)
+        hosted = self.hosted(group_id)
         group = None if hosted is None else hosted.shard.groups.get(group_id)
         if hosted is not None and isinstance(group, ClassicGroup) and self._events is not None:
             cause = Cause(CauseKind.MEMBERS_REACHED, now_ms)
@@ -416,7 +439,7 @@ class Runtime:
     def _fire(self, timer: Timer, now_ms: int) -> None:
         if timer.kind is TimerKind.SESSION:
             self._forget(timer)
-        hosted = self._find(timer.group_id)
+        hosted = self.hosted(timer.group_id)
         if hosted is not None and hosted.status is Status.ACTIVE:
             self.run(hosted, TimerFired(timer), None, now_ms)
 

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 
 from kohort.group.image import ImageTopic
 from kohort.node.groups.topic_expressions import InvalidExpression, Match, compile_expression
-from kohort.node.topics.topics import EVENT_TOPIC, Topic, Topics
+from kohort.node.topics.topic import EVENT_TOPIC, Topic
+from kohort.node.topics.topics import Topics
 
 EXPRESSIONS = 1_000
 """How many expressions are remembered with what they match."""

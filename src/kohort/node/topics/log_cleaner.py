@@ -15,7 +15,7 @@ from kohort.log.partition_log import PartitionLog
 from kohort.model.errors import KafkaError
 from kohort.node.configuration.config import Config
 from kohort.node.timers import Timers
-from kohort.node.topics.partition import Partition
+from kohort.node.topics.topic import Partition
 from kohort.node.topics.topics import Topics
 
 log = logging.getLogger("kohort.node")

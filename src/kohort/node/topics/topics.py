@@ -11,35 +11,18 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 
-from kohort.log.disk import Disk, DiskFull
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.node.configuration.config import Config, ConfigError, TopicConfig
-from kohort.node.durability import Durability
+from kohort.model.ids import NO_TOPIC_ID
+from kohort.node.configuration.config import ConfigError, TopicConfig
 from kohort.node.metadata_log import Entry, MetadataLog
-from kohort.node.topics.disk_space import DiskSpace
-from kohort.node.topics.partition import Partition
+from kohort.node.topics.topic import Partition, Storage, Topic
 
 MAX_NAME = 249
 MAX_PARTITIONS = 100_000
 CREATION_STEPS = 32
 """What the creation, growth or deletion of a topic counts in a turn of the event loop."""
 
-EVENT_TOPIC = "__kohort_group_events"
-INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", EVENT_TOPIC})
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
-
-
-class Topic:
-    """One topic. `partitions` is indexed by partition number."""
-
-    __slots__ = ("config", "is_internal", "name", "partitions", "topic_id")
-
-    def __init__(self, name: str, topic_id: bytes, config: TopicConfig) -> None:
-        self.name = name
-        self.topic_id = topic_id
-        self.config = config
-        self.partitions: list[Partition] = []
-        self.is_internal = name in INTERNAL
 
 
 class Topics:
@@ -48,24 +31,16 @@ class Topics:
     `on_change` is called with a topic's name after it was created, grown or deleted.
     """
 
-    def __init__(self, config: Config, disk: Disk, durability: Durability, new_id: Callable[[], bytes]) -> None:
-        self.config = config
-        self._disk = disk
-        self._new_id = new_id
-        self.durability = durability
+    def __init__(self, storage: Storage, metadata: MetadataLog, random_bytes: Callable[[int], bytes]) -> None:
+        self._storage = storage
+        self._config = storage.config
+        self._metadata = metadata
+        self._random_bytes = random_bytes
         self._topics: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._collisions: dict[str, str] = {}
-        self._metadata: MetadataLog | None = None
         self._deleted: set[str] = set()
-        self.epoch = 0
-        self.now_ms: Callable[[], int] = lambda: 0
-        """The node's time, for logs that are opened late."""
-        self.space = DiskSpace(self._time_ms)
         self.on_change: list[Callable[[str], None]] = []
-
-    def _time_ms(self) -> int:
-        return self.now_ms()
 
     # -- asking
 
@@ -106,7 +81,7 @@ class Topics:
             text = f"Number of partitions was set to {partitions}; it must be from 1 to {MAX_PARTITIONS}."
             raise KafkaError(ErrorCode.INVALID_PARTITIONS, text)
         try:
-            TopicConfig(self.config, configs)
+            TopicConfig(self._config, configs)
         except ConfigError as error:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
 
@@ -119,7 +94,7 @@ class Topics:
             "id": self._new_id().hex(),
             "partitions": partitions,
             "configs": dict(configs),
-            "epoch": self.epoch,
+            "epoch": self._storage.epoch,
             "at_ms": now_ms,
         }
         self._clear(name, 0, partitions)
@@ -129,7 +104,13 @@ class Topics:
 
     def grow(self, topic: Topic, partitions: int, now_ms: int) -> None:
         """Give a topic more partitions."""
-        entry = {"type": "grow", "name": topic.name, "partitions": partitions, "epoch": self.epoch, "at_ms": now_ms}
+        entry = {
+            "type": "grow",
+            "name": topic.name,
+            "partitions": partitions,
+            "epoch": self._storage.epoch,
+            "at_ms": now_ms,
+        }
         self._clear(topic.name, len(topic.partitions), partitions)
         self._write([entry], now_ms)
         self._changed(topic.name)
@@ -154,21 +135,18 @@ class Topics:
 
     # -- replaying
 
-    def attach(self, metadata: MetadataLog) -> None:
-        """Take the log that changes are written to from now on."""
-        self._metadata = metadata
-
     def apply(self, entry: Entry) -> None:
         """Fold one metadata entry into the topics; entries of other types are ignored."""
         match entry["type"]:
             case "topic":
                 name = entry["name"]
-                topic = Topic(name, bytes.fromhex(entry["id"]), TopicConfig(self.config, entry["configs"]))
+                config = TopicConfig(self._config, entry["configs"])
+                topic = Topic(self._storage, name, bytes.fromhex(entry["id"]), config)
                 self._topics[name] = self._by_id[topic.topic_id] = topic
                 self._collisions[_collision_key(name)] = name
-                self._extend(topic, entry["partitions"], entry["epoch"])
+                topic.extend(entry["partitions"], entry["epoch"])
             case "grow":
-                self._extend(self._topics[entry["name"]], entry["partitions"], entry["epoch"])
+                self._topics[entry["name"]].extend(entry["partitions"], entry["epoch"])
             case "delete":
                 topic = self._topics.pop(entry["name"])
                 del self._by_id[topic.topic_id]
@@ -198,7 +176,7 @@ class Topics:
         """Remove what a crash in the middle of a deletion left on the disk."""
         existing = {partition.directory for topic in self._topics.values() for partition in topic.partitions}
         for directory in sorted(self._deleted - existing):
-            self._disk.remove_directory(directory)
+            self._storage.disk.remove_directory(directory)
         self._deleted.clear()
 
     def close(self) -> None:
@@ -210,27 +188,21 @@ class Topics:
     # -- inside
 
     def _write(self, entries: list[Entry], now_ms: int) -> None:
-        assert self._metadata is not None, "topics change only while the metadata log is open"
-        if not entries:
-            return
-        try:
-            self._metadata.append(entries, now_ms)
-        except DiskFull as error:
-            self.space.refused(error)
-            raise
+        self._metadata.append(entries, now_ms)
         for entry in entries:
             self.apply(entry)
+
+    def _new_id(self) -> bytes:
+        while (topic_id := self._random_bytes(16)) == NO_TOPIC_ID or topic_id in self._by_id:
+            pass
+        return topic_id
 
     def _clear(self, name: str, first: int, end: int) -> None:
         """Remove what a deletion that failed left where new partitions will be."""
         if self._deleted:
             for directory in self._deleted & {f"{name}-{index}" for index in range(first, end)}:
-                self._disk.remove_directory(directory)
+                self._storage.disk.remove_directory(directory)
                 self._deleted.discard(directory)
-
-    def _extend(self, topic: Topic, partitions: int, epoch: int) -> None:
-        for index in range(len(topic.partitions), partitions):
-            topic.partitions.append(Partition(self, self._disk, topic, index, epoch))
 
     def _changed(self, name: str) -> None:
         for listener in self.on_change:

@@ -23,7 +23,7 @@ from kohort.model.assignment import Partitions
 from kohort.model.cause import CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
-from kohort.node.topics.topics import EVENT_TOPIC
+from kohort.node.topics.topic import EVENT_TOPIC
 from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.fault_history import NEVER, FaultsSeen
 from kohort.sim.checks.world_ledgers import Ledgers, undisturbed

@@ -22,7 +22,7 @@ from kohort.sim.kernel.world_observer import SeenNode
 if TYPE_CHECKING:
     from kohort.node.groups.offsets_partition import OffsetsPartition
     from kohort.node.node import Node
-    from kohort.node.topics.partition import Partition
+    from kohort.node.topics.topic import Partition
 
 Hook = Callable[[GroupLedger, Any, Shard], None]
 """Called with what the log says of the group, the event, and the shard, to which the event has been applied."""

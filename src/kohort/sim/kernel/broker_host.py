@@ -11,14 +11,17 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import ClassVar
 
+from kohort.group.events import Event
+from kohort.group.shard import Shard
 from kohort.log.disk import StorageError
 from kohort.log.memory_disk import MemoryDisk
-from kohort.node.client_connection import Buffer
 from kohort.node.configuration.config import Config
+from kohort.node.groups.offsets_partition import OffsetsPartition
 from kohort.node.node import Node
 from kohort.sim.kernel.host import Alarm, Host
 from kohort.sim.kernel.network import Address, End, Network
 from kohort.sim.kernel.world_observer import Observer
+from kohort.wire.codec import Buffer
 
 
 class NodeHost:
@@ -57,10 +60,8 @@ class NodeHost:
         self.host.boot()
         now_ms = self.host.now_ms()
         try:
-            node = Node(Config.parse(self.settings), self.disk, self._random.randbytes, now_ms)
-            node.advertised = self.address
-            node.load_witness = lambda hosted: self._observer.shard_loaded(self, hosted)
-            node.witness = lambda shard, event, at_ms: self._observer.group_event(self, shard, event, at_ms)
+            node = Node(Config.parse(self.settings), self.disk, self._random.randbytes, now_ms, observer=self)
+            node.context.advertised = self.address
             node.start(now_ms)
         except StorageError as error:
             self.failure = error
@@ -136,19 +137,27 @@ class NodeHost:
         def throttle(is_on: bool) -> None:
             (end.pause_reading if is_on else end.resume_reading)()
 
-        connection = node.open_connection(end.peer_host, send, close, throttle)
+        connection = node.connections.open(end.peer_host, send, close, throttle)
         now_ms, watch = self.host.now_ms, self._watch
 
         def receive(chunk: bytes) -> None:
-            node.receive(connection, chunk, now_ms())
+            node.connections.receive(connection, chunk, now_ms())
             watch()
 
         def lost(_: str) -> None:
-            node.drop_connection(connection, now_ms())
+            node.connections.drop(connection, now_ms())
             watch()
 
         end.on_bytes, end.on_closed = receive, lost
         watch()
+
+    def partition_loaded(self, hosted: OffsetsPartition) -> None:
+        """Report a partition of the offsets topic that was replayed."""
+        self._observer.shard_loaded(self, hosted)
+
+    def event_applied(self, shard: Shard, event: Event, now_ms: int) -> None:
+        """Report an event that has changed a group."""
+        self._observer.group_event(self, shard, event, now_ms)
 
     def _watch(self) -> None:
         """After the node was entered: see when it wants to be entered next."""

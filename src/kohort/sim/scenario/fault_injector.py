@@ -275,7 +275,7 @@ class FaultInjector:
         logs = [partition.log for topic in node.topics for partition in topic.partitions]
         groups = self._cluster.plan.groups
         is_lost = any(node.coordinator.load_error(group) is ErrorCode.NOT_COORDINATOR for group in groups)
-        return is_lost or node.catalog.failure is not None or any(log.failure is not None for log in logs)
+        return is_lost or node.state.failure is not None or any(log.failure is not None for log in logs)
 
     # -- network
 

@@ -27,7 +27,7 @@ def test_group_without_settings_is_described_with_the_brokers() -> None:
     assert (session.value, session.config_source, session.read_only) == ("50000", STATIC_BROKER, False)
     assert [each.name for each in session.synonyms] == [f"group.{SESSION}"] * 2
     assert value_of(desk.connect(), GROUP_TYPE, "g", INTERVAL) == ("5000", DEFAULT)
-    assert desk.node.catalog.group_configs.effective("g") == GroupConfig(50_000, 5_000, 1_000)
+    assert desk.node.state.group_configs.effective("g") == GroupConfig(50_000, 5_000, 1_000)
 
 
 def test_setting_of_a_group_works_for_that_group_and_survives_a_restart() -> None:
@@ -36,7 +36,7 @@ def test_setting_of_a_group_works_for_that_group_and_survives_a_restart() -> Non
     for _ in range(2):
         assert value_of(desk.connect(), GROUP_TYPE, "g", SESSION) == ("55000", DYNAMIC_GROUP)
         assert value_of(desk.connect(), GROUP_TYPE, "h", SESSION) == ("45000", DEFAULT)
-        assert desk.node.catalog.group_configs.effective("g").session_timeout_ms == 55_000
+        assert desk.node.state.group_configs.effective("g").session_timeout_ms == 55_000
         desk = desk.restart()
 
 
@@ -45,7 +45,7 @@ def test_removed_setting_gives_the_group_back_to_the_broker() -> None:
     alter(desk.connect(), GROUP_TYPE, "g", (SESSION, SET, "55000"))
     assert alter(desk.connect(), GROUP_TYPE, "g", (SESSION, DELETE, None)).error_code == 0
     assert value_of(desk.connect(), GROUP_TYPE, "g", SESSION) == ("45000", DEFAULT)
-    assert list(desk.node.catalog.group_configs) == []
+    assert list(desk.node.state.group_configs) == []
 
 
 def test_setting_outside_the_brokers_bounds_works_as_the_bound_with_a_warning(
@@ -57,7 +57,7 @@ def test_setting_outside_the_brokers_bounds_works_as_the_bound_with_a_warning(
     assert "consumer.heartbeat.interval.ms=100 of group g is outside the broker's bounds, 5000 to 15000" in caplog.text
     assert value_of(desk.connect(), GROUP_TYPE, "g", INTERVAL) == ("5000", DYNAMIC_GROUP)
     desk = desk.restart(group_consumer_min_heartbeat_interval_ms=50)
-    assert desk.node.catalog.group_configs.effective("g").heartbeat_interval_ms == 100
+    assert desk.node.state.group_configs.effective("g").heartbeat_interval_ms == 100
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_setting_outside_the_brokers_bounds_works_as_the_bound_with_a_warning(
 def test_setting_that_a_group_cannot_have_is_refused(name: str, value: str, error: ErrorCode) -> None:
     desk = Desk()
     assert alter(desk.connect(), GROUP_TYPE, "g", (name, SET, value)).error_code == error
-    assert list(desk.node.catalog.group_configs) == []
+    assert list(desk.node.state.group_configs) == []
 
 
 def test_session_that_ends_before_the_next_heartbeat_is_refused() -> None:
@@ -101,7 +101,7 @@ def test_groups_with_settings_are_listed_and_alter_configs_replaces_them() -> No
     resource = AlterConfigsRequest.Resource(resource_type=GROUP_TYPE, resource_name="a", configs=[config])
     (result,) = desk.connect().call(AlterConfigsRequest(resources=[resource]), 2).responses
     assert result.error_code == 0
-    assert desk.node.catalog.group_configs.effective("a") == GroupConfig(45_000, 6_000, 1_000)
+    assert desk.node.state.group_configs.effective("a") == GroupConfig(45_000, 6_000, 1_000)
 
 
 @pytest.mark.parametrize(

@@ -209,10 +209,10 @@ def test_a_full_fetch_or_a_last_one_ends_the_session_before(desk: Desk) -> None:
     again = fetch("orders", session_id=session_id, session_epoch=0, max_wait_ms=0)
     renewed = peer.call(again, 11).session_id
     assert renewed not in (0, session_id)
-    assert len(desk.node.fetch_sessions) == 1
+    assert len(desk.node.context.fetch_sessions) == 1
     last = fetch("orders", session_id=renewed, session_epoch=-1, max_wait_ms=0)
     assert peer.call(last, 11).session_id == 0
-    assert len(desk.node.fetch_sessions) == 0
+    assert len(desk.node.context.fetch_sessions) == 0
 
 
 def test_the_session_cache_is_bounded_and_evicts_only_what_has_rested() -> None:

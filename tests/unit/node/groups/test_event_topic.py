@@ -198,7 +198,7 @@ def test_targets_of_one_computation_are_told_together_by_the_names_of_their_topi
     desk = group_desk()
     topic = desk.node.topics.get("orders")
     assert topic is not None
-    shard, events_of = Shard(GroupSettings()), EventTopic(desk.node)
+    shard, events_of = Shard(GroupSettings()), EventTopic(desk.node.timers, desk.node.topics)
     shard.groups["g"] = ConsumerGroup("g")
     for member_id, numbers in (("a", (0, 1)), ("b", (2,))):
         events_of.note(shard, MemberTargetStored("g", member_id, ((topic.topic_id, numbers),), CAUSE), 0)
@@ -221,7 +221,7 @@ def test_target_that_an_instance_takes_over_is_told_before_what_its_member_does_
     desk = group_desk()
     topic = desk.node.topics.get("orders")
     assert topic is not None
-    shard, events_of = Shard(GroupSettings()), EventTopic(desk.node)
+    shard, events_of = Shard(GroupSettings()), EventTopic(desk.node.timers, desk.node.topics)
     shard.groups["g"] = ConsumerGroup("g")
     events_of.note(shard, MemberTargetStored("g", "a2", ((topic.topic_id, (0,)),), CAUSE), 0)
     events_of.note(shard, MemberAssignmentStored("g", "a2", 0, 0, MemberState.STABLE, (), (), CAUSE), 0)
@@ -233,7 +233,7 @@ def test_topic_that_was_named_keeps_its_name_when_it_is_deleted() -> None:
     desk = group_desk()
     topic = desk.node.topics.get("orders")
     assert topic is not None
-    shard, events_of = Shard(GroupSettings()), EventTopic(desk.node)
+    shard, events_of = Shard(GroupSettings()), EventTopic(desk.node.timers, desk.node.topics)
     shard.groups["g"] = ConsumerGroup("g")
     for _ in range(2):
         events_of.note(shard, MemberTargetStored("g", "a", ((topic.topic_id, (0,)),), CAUSE), 0)
@@ -247,7 +247,7 @@ def test_consumer_group_that_is_loaded_is_told_with_what_its_members_have_and_sh
     desk = group_desk()
     topic = desk.node.topics.get("orders")
     assert topic is not None
-    shard, events_of = Shard(GroupSettings()), EventTopic(desk.node)
+    shard, events_of = Shard(GroupSettings()), EventTopic(desk.node.timers, desk.node.topics)
     group = shard.groups["g"] = ConsumerGroup("g")
     member = group.members["a"] = ConsumerMember("g", "a")
     member.client_id, member.epoch, member.state = "alice", 3, MemberState.UNREVOKED_PARTITIONS

@@ -1,4 +1,4 @@
-"""Whether the disk has room, as its refusals tell: one log line when it is full, one when appends succeed again.
+"""Whether the disk is full, by its failed appends: one log line when it is full, one when appends succeed again.
 
 Nothing is switched off meanwhile: each append is tried, and its sender gets KAFKA_STORAGE_ERROR at once. Reads and
 heartbeats go on.
@@ -7,9 +7,9 @@ heartbeats go on.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 from kohort.log.disk import DiskFull
+from kohort.node.node_clock import NodeClock
 
 log = logging.getLogger("kohort.node")
 
@@ -23,8 +23,8 @@ CALM_MS = 10_000
 class DiskSpace:
     """What is known of the room on one node's disk."""
 
-    def __init__(self, now_ms: Callable[[], int]) -> None:
-        self._now_ms = now_ms
+    def __init__(self, clock: NodeClock) -> None:
+        self._clock = clock
         self.is_full = False
         self._began_ms = self._said_ms = self._refused_ms = 0
         self._smallest = 0
@@ -32,7 +32,7 @@ class DiskSpace:
 
     def refused(self, error: DiskFull) -> None:
         """Note an append that found no room."""
-        now_ms = self._refused_ms = self._now_ms()
+        now_ms = self._refused_ms = self._clock.now_ms
         if not self.is_full:
             self.is_full, self._began_ms, self._smallest, self._refused = True, now_ms, error.needed_bytes, 0
         self._refused += 1
@@ -47,7 +47,7 @@ class DiskSpace:
 
     def appended(self, size: int) -> None:
         """Note an append that succeeded while the disk was full."""
-        now_ms = self._now_ms()
+        now_ms = self._clock.now_ms
         if size >= self._smallest or now_ms - self._refused_ms >= CALM_MS:
             self.is_full = False
             seconds = (now_ms - self._began_ms) / 1000

@@ -1,0 +1,53 @@
+"""What the handlers of the APIs work with: the node's services, and the state that only requests have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from kohort.assign.server.spec import ServerAssignor
+from kohort.node.fetch.fetch_sessions import FetchSessions
+from kohort.node.services import Services
+
+if TYPE_CHECKING:
+    from kohort.node.groups.coordinator import Coordinator
+    from kohort.node.groups.runtime import GroupObserver
+
+
+class ApiContext:
+    """The first argument of every handler."""
+
+    def __init__(
+        self, services: Services, assignors: Mapping[str, ServerAssignor], observer: GroupObserver | None
+    ) -> None:
+        self.services = services
+        self.config = services.config
+        self.clock = services.clock
+        self.random_bytes = services.random_bytes
+        self.durability = services.durability
+        self.state = services.state
+        self.topics = services.state.topics
+        self.users = services.config.sasl_users
+        """Passwords by user name; without any, clients need not authenticate."""
+        self.advertised = ("127.0.0.1", 9092)
+        """Host and port for clients, in Metadata and FindCoordinator; set once the port is known."""
+        self.fetch_sessions = FetchSessions(
+            services.config.max_incremental_fetch_session_cache_slots, services.random_bytes
+        )
+        self._assignors = assignors
+        self._observer = observer
+
+    @cached_property
+    def coordinator(self) -> Coordinator:
+        """The group coordinator, loaded at start where there are groups, else at first use."""
+        from kohort.node.groups.coordinator import Coordinator
+
+        coordinator = Coordinator(self.services, self._assignors, self._observer)
+        coordinator.start(self.clock.now_ms)
+        return coordinator
+
+    @property
+    def has_coordinator(self) -> bool:
+        """Whether the group coordinator was loaded."""
+        return "coordinator" in self.__dict__

@@ -1,0 +1,483 @@
+"""All client connections of one node: frames in, requests to their handlers, responses out in order.
+
+The law: whatever a client sends, no exception leaves `receive`: the client gets Kafka's error, or its connection is
+closed with one log line, and no other client is affected.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from struct import Struct
+from types import GeneratorType
+from typing import Any
+
+from kohort.log.disk import DiskFull, StorageError
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.node.apis.context import ApiContext
+from kohort.node.apis.routes import Route, Routes
+from kohort.node.client_connection import NO_REPLY, Connection, Request
+from kohort.node.connection_limit import ConnectionLimit
+from kohort.node.foreign_protocols import describe_foreign_protocol
+from kohort.node.step_scheduler import SHORT_FRAME, TURN_STEPS, UNFINISHED, Steps
+from kohort.wire.apis import Api
+from kohort.wire.codec import Buffer, MalformedMessage, TooManyEntries
+from kohort.wire.frames import FrameTooLarge, decode_request_header, join_small
+
+log = logging.getLogger("kohort.node")
+
+_HEADER = Struct(">hhih")
+_HEAD, _HEAD_BYTES = _HEADER.unpack_from, _HEADER.size
+_REPLY_HEAD = Struct(">ii").pack
+_JOIN_BYTES = 16 << 10
+SEND_BYTES = 64 << 10
+"""Responses of one batch of requests leave together up to this size; then the client must keep up."""
+
+OVERTAKING_BYTES = 16 << 10
+"""A larger request waits for those before it: it would be decoded twice."""
+
+_BEFORE_LOGIN = frozenset({Api.API_VERSIONS, Api.SASL_HANDSHAKE, Api.SASL_AUTHENTICATE})
+
+
+class Connections:
+    """The open connections of one node, and the requests on them."""
+
+    def __init__(self, context: ApiContext) -> None:
+        services = context.services
+        self._context = context
+        self._config = services.config
+        self.clock = services.clock
+        self._durability = services.durability
+        self._steps = services.steps
+        self._open: set[Connection] = set()
+        self.limit = ConnectionLimit(services.config)
+        self._routes = Routes(services.config.newest_versions)
+        self._known = self._routes.known
+        self._touched: dict[Connection, None] = {}
+        """Connections with responses to send, or with requests that may go on."""
+        self.behind: dict[Connection, None] = {}
+        """Connections with requests for which this turn had no steps left."""
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __iter__(self) -> Iterator[Connection]:
+        return iter(self._open)
+
+    def __contains__(self, connection: Connection) -> bool:
+        return connection in self._open
+
+    # -- connections
+
+    def open(
+        self,
+        peer_host: str,
+        send: Callable[[list[Buffer]], None],
+        close: Callable[[str], None],
+        throttle: Callable[[bool], None] | None = None,
+    ) -> Connection:
+        """Add a new client. `throttle(True)` asks to stop reading from its socket, `throttle(False)` to go on."""
+        now_ms = self.clock.now_ms
+        limit = self._config.socket_request_max_bytes
+        connection = Connection(peer_host, send, close, limit=limit, now_ms=now_ms, throttle=throttle)
+        connection.is_authenticated = not self._context.users
+        if self.limit.admits(len(self._open), peer_host, now_ms):
+            self._open.add(connection)
+        else:
+            connection.is_closed = True
+            connection.close("max.connections is reached")
+        return connection
+
+    def drop(self, connection: Connection, now_ms: int) -> None:
+        """Forget a client whose socket is closed; responses to its parked requests are discarded."""
+        self.clock.advance(now_ms)
+        self._forget(connection)
+
+    def pause(self, connection: Connection) -> None:
+        """Serve no further request of a client that does not read its responses, until `resume`."""
+        connection.is_paused = True
+
+    def resume(self, connection: Connection, now_ms: int) -> None:
+        """Go on with a client that has read its responses."""
+        self.clock.advance(now_ms)
+        connection.is_paused = False
+        self._steps.left = TURN_STEPS
+        self._touched[connection] = None
+        self.settle()
+
+    def receive(self, connection: Connection, chunk: Buffer, now_ms: int) -> None:
+        """Take bytes from a client and serve every whole request in them."""
+        clock = self.clock
+        if now_ms > clock.now_ms:
+            clock.now_ms = now_ms
+        if connection.is_closed:
+            return
+        connection.last_ms = now_ms
+        try:
+            frames = connection.splitter.feed(chunk)
+        except (FrameTooLarge, MalformedMessage) as error:
+            self.reject(connection, describe_foreign_protocol(chunk) or str(error))
+            return
+        self._steps.left = TURN_STEPS
+        if connection.backlog or connection.is_blocked:
+            self._put_back(connection, frames)
+        else:
+            self._serve(connection, frames)
+        if self._touched or self._durability.woken:
+            self.settle()
+
+    def reject(self, connection: Connection, reason: str) -> None:
+        """Close a connection whose client broke the protocol, with one log line."""
+        if connection.is_closed:
+            return
+        log.warning("closed connection from %s: %s", connection.peer_host, reason)
+        if connection.out:
+            connection.send_out()
+        self._forget(connection)
+        connection.close(reason)
+
+    def close_idle(self, now_ms: int) -> None:
+        """Close the connections without a request for connections.max.idle.ms."""
+        oldest_ms = now_ms - self._config.connections_max_idle_ms
+        for connection in [c for c in self._open if c.last_ms < oldest_ms and not c.outstanding]:
+            self._forget(connection)
+            connection.close("idle")
+
+    def _forget(self, connection: Connection) -> None:
+        connection.is_closed = True
+        connection.out.clear()
+        connection.backlog.clear()
+        for request in connection.outstanding:
+            request.response = NO_REPLY
+            if request.dropped is not None:
+                request.dropped()
+        connection.outstanding.clear()
+        if connection in self._open:
+            self._open.discard(connection)
+            self.limit.left(len(self._open))
+        self._touched.pop(connection, None)
+        self.behind.pop(connection, None)
+
+    # -- turns of the event loop
+
+    def settle(self) -> None:
+        """Complete the fetches that were woken, send what is ready and serve the requests that may start now."""
+        durability, touched = self._durability, self._touched
+        while True:
+            if durability.woken:
+                durability.wake(self.clock.now_ms)
+            if not touched:
+                return
+            connection = next(iter(touched))
+            del touched[connection]
+            if connection.is_closed:
+                continue
+            if connection.out:
+                connection.send_out()
+            if connection.backlog and not connection.is_blocked:
+                self._serve(connection, connection.take_backlog())
+            if connection.is_throttled:
+                connection.update_throttle()
+
+    def run_slice(self) -> None:
+        """Spend one turn's steps on the unfinished work, and one turn's on the requests left behind."""
+        steps = self._steps
+        steps.run_slice()
+        steps.left = TURN_STEPS
+        while self.behind and steps.left > 0:
+            connection = next(iter(self.behind))
+            del self.behind[connection]
+            self._touched[connection] = None
+            self.settle()
+        self.settle()
+
+    # -- requests
+
+    def _serve(self, connection: Connection, frames: Iterable[bytes]) -> None:
+        steps = self._steps
+        waiting = iter(frames)
+        for frame in waiting:
+            if steps.left <= 0:
+                connection.queue((frame, *waiting))
+                self.behind[connection] = None
+                break
+            steps.left -= 1
+            self._dispatch(connection, frame)
+            if connection.is_closed:
+                return
+            if connection.out_bytes > SEND_BYTES:
+                connection.send_out()
+            if connection.is_blocked:
+                self._put_back(connection, waiting)
+                break
+        if connection.out:
+            connection.send_out()
+
+    def _put_back(self, connection: Connection, frames: Iterable[bytes]) -> None:
+        """Queue frames behind the request that blocks the connection, except those that may be served before it."""
+        late = []
+        for frame in frames:
+            if self._is_overtaking(connection, frame):
+                self._dispatch(connection, frame, is_overtaking=True)
+            else:
+                late.append(frame)
+        if not connection.is_closed:
+            connection.queue(late)
+
+    def _is_overtaking(self, connection: Connection, frame: bytes) -> bool:
+        """Whether a request may be served before the one that blocks its connection, and be answered behind it."""
+        blocker = connection.blocker
+        if blocker is None or connection.is_paused or connection.is_closed:
+            return False
+        if not _HEAD_BYTES <= len(frame) <= OVERTAKING_BYTES:
+            return False
+        api_key, version, _, length = _HEAD(frame)
+        route = self._known.get(api_key << 16 | version) or self._routes.get(api_key, version)
+        if route is None or route.overtakes is None:
+            return False
+        try:
+            message = route.decode(frame, _read_client(connection, frame, length, route))[0]
+        except Exception:  # it is refused when its turn comes
+            return False
+        return route.overtakes(self._context, blocker, message, version)
+
+    def _dispatch(self, connection: Connection, frame: bytes, *, is_overtaking: bool = False) -> None:
+        try:
+            api_key, version, correlation_id, length = _HEAD(frame)
+            route = self._known.get(api_key << 16 | version) or self._routes.get(api_key, version)
+            is_short = len(frame) <= SHORT_FRAME
+            position = 0 if route is None else _read_client(connection, frame, length, route)
+            message = route.decode(frame, position)[0] if is_short and route is not None else None
+        except Exception as error:  # whatever a malformed frame raises is the client's fault
+            self.reject(connection, describe_foreign_protocol(frame) or f"malformed request: {error}")
+            return
+        if is_short or route is None:
+            self._release_kept(connection, message)
+        if route is None:
+            self._refuse_version(connection, api_key, version, correlation_id, frame)
+            return
+        if not connection.is_authenticated and route.api not in _BEFORE_LOGIN:
+            self.reject(connection, f"{route.api.name} before SASL authentication")
+            return
+        request = Request(self, connection, route, correlation_id, message)
+        request.blocks = not is_overtaking
+        if not is_short:
+            request.work = self._read(request, frame, position)
+        response = self._handle(request)
+        if response is None:
+            response = request.response
+        if response is UNFINISHED:
+            connection.outstanding.append(request)
+            if request.blocks:
+                connection.blocker = request
+            self._postpone(request)
+        elif response is None:
+            request.is_parked = True
+            connection.outstanding.append(request)
+            if request.blocks:
+                connection.blocker = request
+        elif response is not NO_REPLY and not connection.is_closed:
+            request.response = response
+            self._write(request)
+            if connection.outstanding:
+                connection.outstanding.append(request)
+            else:
+                connection.add_out(request)
+
+    def _release_kept(self, connection: Connection, message: Any) -> None:
+        """Have the request that is kept answered, unless it may wait on behind a later one."""
+        if connection.kept is not None and not connection.kept(message, self.clock.now_ms):
+            connection.kept = None
+
+    def _read(self, request: Request, frame: bytes, position: int) -> Steps[Any]:
+        """Decode a request that may be long, and handle it."""
+        route, limit = request.route, self._config.kohort_request_max_entries
+        message, _ = yield from route.decode_in_steps(frame, position, limit)
+        request.message = message
+        self._release_kept(request.connection, message)
+        response = route.handle(self._context, request, request.message)
+        if type(response) is GeneratorType:
+            response = yield from response
+        return response
+
+    def _handle(self, request: Request) -> Any:
+        """Handle a request or go on with it; return its response, None if that comes later, or UNFINISHED."""
+        try:
+            if request.work is None:
+                response = request.route.handle(self._context, request, request.message)
+                if type(response) is not GeneratorType:
+                    return response
+                request.work = response
+            return self._steps.do(request.work)
+        except KafkaError as error:
+            return request.refusal(error.code, error.text)
+        except StorageError as error:
+            if not isinstance(error, DiskFull):
+                log.error("%s from %s: %s", request.route.api.name, request.peer_host, error)
+            return request.refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+        except Exception as error:
+            if request.message is None:  # it could not be decoded
+                self.reject(request.connection, _malformed(request, error))
+                return NO_REPLY
+            log.exception("%s v%d from %s failed", request.route.api.name, request.api_version, request.peer_host)
+        try:
+            return request.refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
+        except Exception:
+            self.reject(request.connection, f"{request.route.api.name} failed, and so did its error response")
+            return NO_REPLY
+
+    # -- requests that take more than one turn
+
+    def proceed(self, request: Request, work: Steps[Any]) -> None:
+        """Answer a parked request with what `work` returns, in this turn or a later one."""
+        request.is_parked = False
+        request.work = work
+        self._go_on(request)
+
+    def _postpone(self, request: Request) -> None:
+        request.is_long = True
+        self._steps.waiting.append(partial(self._go_on, request))
+
+    def _go_on(self, request: Request) -> None:
+        if request.connection.is_closed:
+            request.work = None
+            return
+        response = self._handle(request)
+        if response is UNFINISHED:
+            self._postpone(request)
+            return
+        request.work = None
+        if response is None:
+            response = request.response
+        connection = request.connection
+        if response is None:
+            request.is_parked = True
+            if not request.blocks and connection.blocker is request:
+                connection.blocker = None
+                self._touched[connection] = None
+        elif not connection.is_closed:
+            request.response = response
+            self.answer(request)
+
+    # -- responses
+
+    def answer(self, request: Request) -> None:
+        """Write the response of a parked request: it leaves after those of the requests before it."""
+        if request.connection.is_closed:
+            return
+        if request.is_long and request.response is not NO_REPLY:
+            parts: list[Buffer] = [b""]
+            steps = request.route.gather_in_steps(request.response, parts)
+            self._steps.waiting.append(partial(self._write_on, request, steps, parts))
+            return
+        self._write(request)
+        self._let_go(request)
+
+    def farewell(self, request: Request, response: Any, reason: str) -> None:
+        """Send one last response, behind those that are ready, and close the connection."""
+        request.response = response
+        self._write(request)
+        request.connection.add_out(request)
+        self.reject(request.connection, reason)
+
+    def _let_go(self, request: Request) -> None:
+        connection = request.connection
+        if connection.blocker is request:
+            connection.blocker = None
+        outstanding = connection.outstanding
+        while outstanding and outstanding[0].buffers is not None:
+            connection.add_out(outstanding.popleft())
+        self._touched[connection] = None
+
+    def _write_on(self, request: Request, steps: Steps[None], parts: list[Buffer]) -> None:
+        if request.connection.is_closed:
+            return
+        try:
+            if self._steps.do(steps) is UNFINISHED:
+                self._steps.waiting.append(partial(self._write_on, request, steps, parts))
+                return
+        except Exception:
+            self._fail_to_write(request)
+            return
+        _frame(request, parts)
+        self._let_go(request)
+
+    def _refuse_version(
+        self, connection: Connection, api_key: int, version: int, correlation_id: int, frame: bytes
+    ) -> None:
+        route = self._routes.get(Api.API_VERSIONS, 0)
+        if api_key != Api.API_VERSIONS or route is None:
+            reason = f"API key {api_key} version {version} is not served here"
+            self.reject(connection, describe_foreign_protocol(frame) or reason)
+            return
+        # KIP-511: a client newer than we are learns our versions from a v0 answer and steps down.
+        request = Request(self, connection, route, correlation_id, None)
+        request.response = request.refusal(ErrorCode.UNSUPPORTED_VERSION)
+        for key in request.response.api_keys:
+            key.max_version = self._config.newest_versions.get(key.api_key, key.max_version)
+        self._write(request)
+        if connection.outstanding:
+            connection.outstanding.append(request)
+        else:
+            connection.add_out(request)
+
+    def _write(self, request: Request) -> None:
+        if request.response is NO_REPLY:
+            request.buffers = []
+            return
+        parts: list[Buffer] = [b""]
+        try:
+            request.route.gather(request.response, parts)
+        except Exception:
+            self._fail_to_write(request)
+            return
+        _frame(request, parts)
+
+    def _fail_to_write(self, request: Request) -> None:
+        route = request.route
+        log.exception("%s v%d: the response cannot be encoded", route.api.name, route.version)
+        self.reject(request.connection, f"{route.api.name} has a response that cannot be encoded")
+        request.buffers = []
+
+
+def _frame(request: Request, parts: list[Buffer]) -> None:
+    """Take the buffers of a response, of which the first is kept free for its header."""
+    route = request.route
+    size = sum(map(len, parts)) + 4
+    if route.has_tagged_response:
+        parts[0] = _REPLY_HEAD(size + 1, request.correlation_id) + b"\0"
+    else:
+        parts[0] = _REPLY_HEAD(size, request.correlation_id)
+    request.size = size
+    if size < _JOIN_BYTES:
+        request.buffers = [b"".join(parts)]
+    else:
+        request.buffers = join_small(parts) if request.is_long else parts
+
+
+def _malformed(request: Request, error: Exception) -> str:
+    what = f"{request.route.api.name} v{request.api_version} of client {request.client_id!r}"
+    if isinstance(error, TooManyEntries):
+        return f"{what} has {error.count} entries in its lists or more; kohort.request.max.entries is {error.limit}"
+    return f"malformed request: {what}: {error}"
+
+
+def _read_client(connection: Connection, frame: bytes, length: int, route: Route) -> int:
+    """Note the client id of a request's header, and return where the request's body begins."""
+    if length >= 0:
+        position = 10 + length
+        client = frame[10:position]
+        if client != connection.client_id_bytes:
+            if len(client) != length:
+                raise MalformedMessage("the client id is longer than the frame")
+            connection.client_id_bytes = client
+            connection.client_id = client.decode()
+    else:
+        position = 10
+        connection.client_id = connection.client_id_bytes = None
+    if route.has_tagged_request:
+        if frame[position]:
+            return decode_request_header(frame)[1]
+        position += 1
+    return position

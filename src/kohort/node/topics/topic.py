@@ -1,0 +1,185 @@
+"""One topic and its partitions: their logs, opened when first needed, and the fetches that wait for their records."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from kohort.log.disk import Disk, DiskFull
+from kohort.log.log_config import LogConfig
+from kohort.log.partition_log import Appended, PartitionLog
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.node.configuration.broker_settings import LONG_MAX
+from kohort.node.configuration.config import Config, TopicConfig
+from kohort.node.disk_space import DiskSpace
+from kohort.node.durability import Durability, Waiter
+from kohort.node.node_clock import NodeClock
+from kohort.wire.codec import Buffer
+
+log = logging.getLogger("kohort.node")
+
+EVENT_TOPIC = "__kohort_group_events"
+INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", EVENT_TOPIC})
+
+
+class Storage:
+    """What all partitions of a broker share. `epoch` counts the starts of the broker."""
+
+    __slots__ = ("clock", "config", "disk", "durability", "epoch", "space")
+
+    def __init__(self, config: Config, disk: Disk, clock: NodeClock, durability: Durability) -> None:
+        self.config = config
+        self.disk = disk
+        self.clock = clock
+        self.durability = durability
+        self.space = DiskSpace(clock)
+        self.epoch = 0
+
+
+class Topic:
+    """One topic. `partitions` is indexed by partition number."""
+
+    __slots__ = ("_storage", "config", "is_internal", "name", "partitions", "topic_id")
+
+    def __init__(self, storage: Storage, name: str, topic_id: bytes, config: TopicConfig) -> None:
+        self._storage = storage
+        self.name = name
+        self.topic_id = topic_id
+        self.config = config
+        self.partitions: list[Partition] = []
+        self.is_internal = name in INTERNAL
+
+    def extend(self, partitions: int, epoch: int) -> None:
+        """Add partitions up to a number of them; `epoch` is the broker's at their creation."""
+        for index in range(len(self.partitions), partitions):
+            self.partitions.append(Partition(self._storage, self, index, epoch))
+
+
+class Partition:
+    """A partition of `topic`. Appends go through `append`, so that readers and flushes learn of them."""
+
+    __slots__ = (
+        "_log",
+        "_storage",
+        "created_epoch",
+        "directory",
+        "flushes",
+        "index",
+        "is_deleted",
+        "max_ahead_ms",
+        "max_behind_ms",
+        "topic",
+        "waiters",
+    )
+
+    def __init__(self, storage: Storage, topic: Topic, index: int, created_epoch: int) -> None:
+        self._storage = storage
+        self._log: PartitionLog | None = None
+        self.topic = topic
+        self.index = index
+        self.created_epoch = created_epoch
+        self.directory = f"{topic.name}-{index}"
+        self.is_deleted = False
+        self.flushes = False
+        """Whether a response waits for fsync. This and the limits are known once the log is open."""
+        self.max_ahead_ms = self.max_behind_ms = 0
+        """How far from our clock a producer's timestamps may be."""
+        self.waiters: dict[Waiter, None] = {}
+
+    @property
+    def leader_epoch(self) -> int:
+        """How often the broker has started since the partition was created."""
+        return self._storage.epoch - self.created_epoch
+
+    def check_leader_epoch(self, current_leader_epoch: int) -> None:
+        """Raise KafkaError unless a client's epoch, -1 if it gave none, is the partition's (KIP-320)."""
+        if current_leader_epoch < 0:
+            return
+        if current_leader_epoch < self.leader_epoch:
+            raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
+        if current_leader_epoch > self.leader_epoch:
+            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+    @property
+    def log(self) -> PartitionLog:
+        """The open log. Raises StorageError."""
+        if self._log is None:
+            storage, topic_id = self._storage, self.topic.topic_id
+            self._log = PartitionLog.open(
+                storage.disk, self.directory, self._configure(), storage.clock.now_ms, topic_id=topic_id
+            )
+            if self._log.recovery is not None and (sentence := self._log.recovery.sentence):
+                log.warning("recovered %s after it was not closed: %s", self.directory, sentence)
+        return self._log
+
+    @property
+    def size(self) -> int:
+        """Bytes of its segments; a log that is not open is not opened for it. Raises StorageError."""
+        if self._log is not None:
+            return self._log.size
+        disk = self._storage.disk
+        names = [name for name in disk.list(self.directory) if name.endswith(".log")]
+        return sum(disk.open(f"{self.directory}/{name}").size for name in names)
+
+    @property
+    def opened(self) -> PartitionLog | None:
+        """The log if it is open."""
+        return self._log
+
+    def append(self, batches: Sequence[Buffer], now_ms: int) -> Appended:
+        """Append whole, checked batches. Raises StorageError; then nothing was appended."""
+        storage = self._storage
+        epoch, space = storage.epoch - self.created_epoch, storage.space
+        try:
+            appended = (self._log or self.log).append(batches, leader_epoch=epoch, now_ms=now_ms)
+        except DiskFull as error:
+            space.refused(error)
+            raise
+        if space.is_full:
+            space.appended(sum(map(len, batches)))
+        if self.flushes or self.waiters:
+            storage.durability.appended(self, sum(map(len, batches)))
+        return appended
+
+    def reconfigure(self) -> None:
+        """Apply changed settings of the topic or the broker."""
+        if self._log is not None:
+            self._log.config = self._configure()
+
+    def delete(self) -> None:
+        """Close the log and remove its files. Fetches that wait for records are woken and find it gone."""
+        self.is_deleted = True
+        self._storage.durability.rouse(self)
+        opened, self._log = self._log, None
+        if opened is not None:
+            opened.delete()
+        else:
+            self._storage.disk.remove_directory(self.directory)
+
+    def close(self) -> None:
+        """Flush and close the log, if it is open."""
+        if self._log is not None:
+            opened, self._log = self._log, None
+            opened.close()
+
+    def _configure(self) -> LogConfig:
+        config = self.topic.config
+        self.flushes = config.flush_messages < LONG_MAX
+        self.max_ahead_ms = config.message_timestamp_after_max_ms
+        self.max_behind_ms = config.message_timestamp_before_max_ms
+        return LogConfig(
+            segment_bytes=config.segment_bytes,
+            segment_ms=config.segment_ms,
+            index_interval_bytes=config.index_interval_bytes,
+            retention_bytes=config.retention_bytes,
+            retention_ms=config.retention_ms,
+            max_message_bytes=config.max_message_bytes,
+            message_timestamp_type=config.message_timestamp_type,
+            cleanup_policy=",".join(config.cleanup_policy),
+            min_compaction_lag_ms=config.min_compaction_lag_ms,
+            max_compaction_lag_ms=config.max_compaction_lag_ms,
+            min_cleanable_ratio=config.min_cleanable_dirty_ratio,
+            delete_retention_ms=config.delete_retention_ms,
+            flush_policy="fsync" if self.flushes else "os",
+            producer_id_expiration_ms=self._storage.config.producer_id_expiration_ms,
+        )
