@@ -107,7 +107,7 @@ class Ledgers(Checker):
 
 def hosted_by(node: Node) -> Sequence[OffsetsPartition]:
     """Return the offsets partitions of a node; none where nobody has asked it for a group yet."""
-    return node.coordinator.partitions if "coordinator" in node.__dict__ else ()
+    return node.coordinator.partitions if node.context.has_coordinator else ()
 
 
 @contextmanager
