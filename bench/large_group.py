@@ -86,7 +86,7 @@ class Crowd:
     def measure(self, heartbeats: int) -> float:
         """Return the microseconds of CPU that one heartbeat takes, members in turn."""
         frames = list(itertools.islice(itertools.cycle(self.frames), heartbeats))
-        receive, connection = self.node.receive, self.connection
+        receive, connection = self.node.connections.receive, self.connection
         gc.collect()
         began = time.process_time_ns()
         for frame in frames:
