@@ -82,7 +82,7 @@ class Chromium:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        os.close(self.writes)  # it ends when nobody talks to it any more
+        os.close(self.writes)  # it ends when its pipe is closed
         try:
             self.process.wait(timeout=20)
         except subprocess.TimeoutExpired:
@@ -97,10 +97,10 @@ class Chromium:
         if self.session:
             asked["sessionId"] = self.session
         os.write(self.writes, json.dumps(asked).encode() + b"\0")
-        for said in self.messages():
-            if said.get("id") == self.number:
-                assert "error" not in said, said["error"]
-                return dict(said["result"])
+        for message in self.messages():
+            if message.get("id") == self.number:
+                assert "error" not in message, message["error"]
+                return dict(message["result"])
         raise AssertionError("the browser has ended")
 
     def messages(self) -> Iterator[dict[str, Any]]:
@@ -108,8 +108,8 @@ class Chromium:
         deadline = time.monotonic() + ANSWER_S
         while True:
             while b"\0" in self.pending:
-                said, _, self.pending = self.pending.partition(b"\0")
-                message = json.loads(said)
+                text, _, self.pending = self.pending.partition(b"\0")
+                message = json.loads(text)
                 self.note(message)
                 yield message
             left = deadline - time.monotonic()
@@ -146,7 +146,7 @@ class Chromium:
         loads = self.loads
         self.call("Page.navigate", url=page.absolute().as_uri())
         if self.loads == loads:
-            next(said for said in self.messages() if said.get("method") == "Page.loadEventFired")
+            next(message for message in self.messages() if message.get("method") == "Page.loadEventFired")
 
     def value(self, expression: str) -> Any:
         """Return what an expression is in the page."""

@@ -21,7 +21,7 @@ from tests.interop.topics import create_topic
 
 from interop import jars
 
-SHORT_SESSIONS = {  # so that a killed member is missed sooner, and Apache Kafka's members of groups hear sooner
+SHORT_SESSIONS = {  # so that a killed member is missed sooner, and members on Apache Kafka learn sooner
     "group.min.session.timeout.ms": "1000",
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.session.timeout.ms": "6000",

@@ -21,7 +21,7 @@ LANES = 6
 
 
 class Stage:
-    """Where one scenario plays: a broker, a name that nobody else uses, a folder for what its members print."""
+    """The place of one scenario: a broker, a unique name, a folder for the output of its members."""
 
     def __init__(self, broker: Broker, name: str, folder: Path) -> None:
         self.broker = broker

@@ -106,7 +106,7 @@ class SteeredGroup:
         member.child.crash()
         self.members.remove(member)
 
-    def told(self) -> Told:
+    def explained(self) -> Told:
         """Take the events that have come, and return what is known of the group."""
         for batch in self._reader().poll(timeout_ms=100, max_records=10_000):
             for record in batch:
@@ -124,17 +124,17 @@ class SteeredGroup:
     def until(self, true: Callable[[Told], bool], what: str, calm_s: float = CALM_S) -> Told:
         """Wait until something holds of the group, and no event has come for so long."""
         deadline_s = time.monotonic() + PATIENCE_S
-        while not true(told := self.told()) or time.monotonic() - self._changed_s < calm_s:
+        while not true(told := self.explained()) or time.monotonic() - self._changed_s < calm_s:
             is_alive = all(member.child.is_running for member in self.members)
             if time.monotonic() > deadline_s or not is_alive:
-                said = "\n".join(member.complaint() for member in self.members)
+                output = "\n".join(member.complaint() for member in self.members)
                 last = "\n".join(map(str, self._events[-12:]))
-                raise AssertionError(f"{self.library}: {what}: not within {PATIENCE_S} s\n{said}\n{last}")
+                raise AssertionError(f"{self.library}: {what}: not within {PATIENCE_S} s\n{output}\n{last}")
         return told
 
     def step(self, act: Callable[[], object], members: int) -> str:
         """Do something, wait until a group of so many rests, and return the causes that are printed."""
-        before = self.told().total
+        before = self.explained().total
         act()
         told = self.until(
             lambda told: told.total > before and told.running is None and told.members == members,

@@ -148,7 +148,7 @@ class Column:
                 return
             self._see("enforced", group, lambda: first.order("enforce by hand"))
             self._see("reason `topic_metadata_change`", group, lambda: first.order("enforce topic_metadata_change"))
-            before = group.told()
+            before = group.explained()
             first.order("enforce blind")
             told = group.until(lambda told: told.avoided > before.avoided, "a rebalance is avoided")
             assert told.total == before.total, "nothing has changed, so nothing rebalances"

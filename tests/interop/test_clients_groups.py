@@ -32,7 +32,7 @@ def test_restarted_member_continues_from_what_was_committed(library: str, stage:
         group.drain(written)
         for member in list(group.members):
             group.leave(member)
-        # Nobody is left: what the next one may read is what comes after the commits.
+        # No member is left: the next one reads from the commits on.
         group.start(library)
         group.settle()
         written = merged([written, produce("librdkafka", stage.bootstrap, group.topic, keyed(60, 17, 1200))])

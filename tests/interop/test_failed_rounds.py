@@ -48,7 +48,7 @@ def test_members_go_on_when_their_leader_cannot_assign(library: str, stage: Stag
 @pytest.mark.lane(45)
 @pytest.mark.parametrize("broker", ["kohort"])
 @pytest.mark.parametrize("moment", ["generation", "assignment"])
-@pytest.mark.capability("all together", "broker killed when only one member has heard of the {moment}")
+@pytest.mark.capability("all together", "broker killed when only one member has received the {moment}")
 def test_group_survives_a_broker_killed_in_the_middle_of_a_round(moment: str, stage: Stage) -> None:
     need(*EVERYBODY)
     with Trap() as trap, KohortBroker({"advertised.listeners": f"PLAINTEXT://{trap.bootstrap}"}) as broker:
@@ -62,7 +62,7 @@ def test_group_survives_a_broker_killed_in_the_middle_of_a_round(moment: str, st
             group.drain(written)
             trap.set(JOIN_GROUP if moment == "generation" else SYNC_GROUP)
             group.start("kohort", assignor="range", session_ms="10000")
-            group.await_(trap.has_sprung.is_set, f"a member hears of the {moment}", 30)
+            group.await_(trap.has_sprung.is_set, f"a member receives the {moment}", 30)
             broker.kill()
             trap.open()
             broker.start()

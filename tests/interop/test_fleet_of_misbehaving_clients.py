@@ -1,7 +1,7 @@
-"""Real clients misbehave on a real Apache Kafka for a minute, and `kohort fleet` says of each group what it did.
+"""Real clients misbehave on a real Apache Kafka for a minute, and `kohort fleet` finds the fault of each group.
 
-One run of the pipeline, for all tests, on the segment files as they are while everybody is still there. Rules that
-think in hours are given seconds; those that count within an hour or a day are left as they are.
+One run of the pipeline, for all tests, on the segment files while all members are in their groups. Thresholds in
+hours are set to seconds; those that count within an hour or a day are unchanged.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def test_every_row_of_evidence_stands_in_the_log(seen: Seen) -> None:
 
 
 @pytest.mark.parametrize(
-    ("group", "finding", "told"),
+    ("group", "finding", "part"),
     [
         ("storm", "rebalance_storm", "; restless came or went in "),
         ("storm native", "rebalance_storm", "; restless came or went in "),
@@ -204,8 +204,8 @@ def test_every_row_of_evidence_stands_in_the_log(seen: Seen) -> None:
         ("skewed", "skewed_assignment", "one of 2 members has 6 of 6 partitions"),
     ],
 )
-def test_a_finding_names_who_did_it_and_how_often(seen: Seen, group: str, finding: str, told: str) -> None:
-    assert told in seen.findings[group][finding]["sentence"]
+def test_a_finding_names_who_did_it_and_how_often(seen: Seen, group: str, finding: str, part: str) -> None:
+    assert part in seen.findings[group][finding]["sentence"]
 
 
 def test_kafka_refuses_the_dead_that_say_who_they_were(log: Log) -> None:

@@ -246,9 +246,9 @@ def test_the_live_cluster_and_its_files_give_the_same_rows(left: Left, stored: l
 
 
 def test_the_dump_gives_the_same_rows(stored: list[dict[str, Any]], dump: Path) -> None:
-    told = rows_from(str(dump))
-    assert [row for row in told if row["reason"] is not None] == []
-    assert keyed(told) == keyed(stored)
+    found = rows_from(str(dump))
+    assert [row for row in found if row["reason"] is not None] == []
+    assert keyed(found) == keyed(stored)
 
 
 def test_values_are_shown_as_kafkas_own_tool_shows_them(stored: list[dict[str, Any]], dump: Path) -> None:
@@ -271,10 +271,10 @@ def test_values_are_shown_as_kafkas_own_tool_shows_them(stored: list[dict[str, A
 
 def test_commits_say_what_was_committed_and_how_their_transactions_ended(stored: list[dict[str, Any]]) -> None:
     commits = [row for row in stored if is_record(row) and row["record_type"] == 1 and not row["tombstone"]]
-    told = {
+    found = {
         row["commit_metadata"].rstrip("\0") for row in commits if row["group"] == "eager grün"
     }  # the client adds one
-    assert told == {"até aqui"}
+    assert found == {"até aqui"}
     ended = {row["committed_offset"]: row["transaction"] for row in commits if row["producer_id"] is not None}
     assert ended == {10: "committed", 11: "aborted", 12: "open"}
     assert len({row["topic_id"] for row in commits if row["topic_id"]}) == 1

@@ -52,7 +52,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def shown(browser: Chromium, written: Path) -> Chromium:
-    """The report on a desk, with nothing said so far."""
+    """The report in a desktop window, without interaction so far."""
     browser.console.clear()
     browser.dialogs.clear()
     browser.requests.clear()

@@ -68,14 +68,14 @@ def start(group: Group, library: str, protocol: str, *, is_static: bool, instanc
 
 
 def restart_within_the_session(group: Group, library: str, protocol: str) -> None:
-    """A static member, the leader where there is one, is killed and comes back: nobody else notices."""
+    """A static member, the leader where there is one, is killed and restarted: other members do not notice."""
     number = 0 if protocol == "consumer" else leading_instance(group)
     member = group.members[number]
     others = [each for each in group.members if each is not member]
     held = set(member.owned)
     changes = [len(each.changes) for each in others]
     if protocol == "consumer":
-        group.leave(member)  # which tells its broker that it will be back; who is killed stays the holder of its name
+        group.leave(member)  # temporarily; a killed member remains the owner of its name
     else:
         group.kill(member)
     back = start(group, library, protocol, is_static=True, instance=number)
@@ -127,7 +127,7 @@ Held = list[tuple[Member, set[int], int]]
 
 
 def survivors(group: Group, victim: Member) -> Held:
-    """Return what everybody else holds, and how often that has changed."""
+    """Return the partitions of all others, and how often that has changed."""
     return [(member, set(member.owned), len(member.changes)) for member in group.members if member is not victim]
 
 

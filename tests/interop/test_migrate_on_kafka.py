@@ -56,11 +56,11 @@ def test_cooperative_plan_and_its_assumptions_are_printed_on_kafka(kohort: Comma
     async def scenario() -> str:
         roll = Roll(kohort.address, name, NAMES, 6)
         await roll.begin()
-        said = (await asyncio.to_thread(kohort, "migrate", "plan", name, "--to", "cooperative")).out
+        output = (await asyncio.to_thread(kohort, "migrate", "plan", name, "--to", "cooperative")).out
         await roll.end()
-        return said
+        return output
 
-    said = asyncio.run(scenario())
-    assert "4 restarts, one after another" in said
-    assert "- which assignors classic members offer is not described: all are taken to offer range" in said
-    assert "- classic members send a heartbeat every 3 s" in said
+    output = asyncio.run(scenario())
+    assert "4 restarts, one after another" in output
+    assert "- which assignors classic members offer is not described: all are taken to offer range" in output
+    assert "- classic members send a heartbeat every 3 s" in output

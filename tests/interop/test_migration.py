@@ -31,7 +31,7 @@ def test_group_rolls_to_the_consumer_protocol_and_back(assignor: str, stage: Sta
     with stage.group(PARTITIONS) as group, Load(stage.bootstrap, group.topic) as load:
         referee = Referee(group, load)
         begin(group, assignor)
-        # librdkafka goes first: when the first leader goes, anybody may lead next.
+        # librdkafka goes first: when the first leader leaves, any member may lead next.
         for number, member in enumerate(sorted(group.members, key=lambda each: each.library != "librdkafka")):
             assert group_type(stage.bootstrap, group.name) == ("CONSUMER" if number else "CLASSIC")
             referee.bounce(member, protocol="consumer")
@@ -45,8 +45,8 @@ def test_group_rolls_to_the_consumer_protocol_and_back(assignor: str, stage: Sta
 def begin(group: Group, assignor: str, *, are_static: bool = False) -> None:
     """Start the fleet, whose first member leads, or its second: never librdkafka.
 
-    What a librdkafka leader is told of a member it sends back with the assignment, which Kafka then takes for the state
-    of a custom assignor, and converts the group no more. (Ours does: there is a unit test.)
+    A librdkafka leader sends the user data of each subscription back with the assignment. Kafka takes it for the state
+    of a custom assignor, and refuses to convert the group. (Ours converts it: there is a unit test.)
     """
     for number, library in enumerate(FLEET):
         extra = {"instance": f"instance-{number}", "session_ms": "20000"} if are_static else {}
@@ -76,7 +76,7 @@ def test_static_members_turn_to_the_consumer_protocol_and_back(assignor: str, st
 @pytest.mark.parametrize("broker", ["kohort"])
 @pytest.mark.parametrize("native", ["kohort", "java", "librdkafka"])
 @pytest.mark.parametrize("old", OLD)
-@pytest.mark.capability("{native}", "is told that {old} keeps a group from the consumer protocol")
+@pytest.mark.capability("{native}", "gets an error that {old} keeps a group from the consumer protocol")
 def test_conversion_is_refused_and_says_who_is_too_old(old: str, native: str, stage: Stage) -> None:
     need(old, native)
     with stage.group() as group:
@@ -127,7 +127,7 @@ MOMENTS = {"conversion": CONSUMER_GROUP_HEARTBEAT, "join": JOIN_GROUP, "assignme
 @pytest.mark.lane(60)
 @pytest.mark.parametrize("broker", ["kohort"])
 @pytest.mark.parametrize("moment", list(MOMENTS))
-@pytest.mark.capability("all together", "broker killed in a migration when only one member has heard of its {moment}")
+@pytest.mark.capability("all together", "broker killed in a migration when only one member has received its {moment}")
 def test_migration_survives_a_broker_killed_in_the_middle(moment: str, stage: Stage) -> None:
     need(*FLEET)
     with Trap() as trap, KohortBroker({"advertised.listeners": f"PLAINTEXT://{trap.bootstrap}"}) as broker:
@@ -141,7 +141,7 @@ def test_migration_survives_a_broker_killed_in_the_middle(moment: str, stage: St
             group.drain(written)
             trap.set(MOMENTS[moment])
             group.start("java", protocol="consumer")
-            group.await_(trap.has_sprung.is_set, f"a member hears of the {moment}", 30)
+            group.await_(trap.has_sprung.is_set, f"a member receives the {moment}", 30)
             broker.kill()
             trap.open()
             broker.start()

@@ -178,7 +178,7 @@ def clean(logs: Path) -> tuple[int, int]:
 def test_groups_that_our_broker_wrote_live_on_in_kafka(
     kafka: ApacheKafka, ours: KohortBroker, tmp_path: Path, is_cleaned: bool
 ) -> None:
-    tool(kafka, GROUPS, "--describe", "--group", "nobody", "--offsets")  # makes Kafka create the topic of groups
+    tool(kafka, GROUPS, "--describe", "--group", "no-such-group", "--offsets")  # makes Kafka create the topic of groups
     eventually(lambda: len(list(kafka.logs.glob(f"{OFFSETS}-*/partition.metadata"))), 8)
     kafka.stop()
     to_kohort(kafka.logs, ours.logs)

@@ -128,12 +128,12 @@ def test_rows_without_a_place_are_refused_before_anything_is_written(
 
     query(postgres, f"CREATE TABLE {table.name} (id numeric, name varchar(3), made timestamptz DEFAULT now())")
     table.append(spark.range(2).selectExpr("id", "'abc' name"), "g", {P: Step(None, 2)})
-    for wrong, said in (
+    for wrong, message in (
         ("id, 1 x", "it has no column x integer"),
         ("'a' id", "its column id is numeric, the rows' would be text"),
         ("id, array(id) name", r"to_json\(name\)"),
     ):
-        with pytest.raises(SchemaMismatch, match=said):
+        with pytest.raises(SchemaMismatch, match=message):
             table.append(spark.range(2).selectExpr(*wrong.split(", ", 1)), "g", {P: Step(2, 4)})
     with pytest.raises(Exception, match="too long"):
         table.append(spark.range(2).selectExpr("id", "'abcdef' name"), "g", {P: Step(2, 4)})

@@ -13,13 +13,13 @@ from tests.interop.topics import create_topic
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.lane(30), pytest.mark.parametrize("broker", ["kohort"])]
 HEARTBEAT_MS = 6_000
-SOON_MS = 2_500  # on Kafka, somebody's next heartbeat comes after 4 s on average, and again for a cooperative member
+SOON_MS = 2_500  # on Kafka, a member's next heartbeat comes after 4 s on average, and again for a cooperative member
 CELLS = [(library, "range") for library in ("kohort", "java", "librdkafka", "kafka_python", "aiokafka")]
 CELLS += [(library, "cooperative-sticky") for library in ("kohort", "java", "librdkafka", "kafka_python")]
 
 
 @pytest.mark.parametrize(("library", "protocol"), CELLS)
-@pytest.mark.capability("{library}", "{protocol}: a join is heard of before the next heartbeat is due")
+@pytest.mark.capability("{library}", "{protocol}: a join is announced before the next heartbeat is due")
 def test_join_is_announced_before_the_next_heartbeat_is_due(library: str, protocol: str, stage: Stage) -> None:
     need(library)
     with stage.group() as group:

@@ -39,7 +39,7 @@ def test_partition_handed_over_has_one_holder_at_any_time() -> None:
 
 def test_loss_that_is_not_allowed_is_found() -> None:
     member = account("first", (1.0, "owns", [0]), (5.0, "loses", []))
-    with pytest.raises(AssertionError, match="first was told that it had lost 0"):
+    with pytest.raises(AssertionError, match="first reported as lost 0"):
         check_single_owner([member])
     check_single_owner([member], may_lose=[member])
 

@@ -20,7 +20,7 @@ TYPES = {"i8": "int8", "i16": "int16", "u16": "uint16", "i32": "int32", "u32": "
 NONE = Versions(0, -1)
 
 Shape = list[dict[str, Any]]
-"""The fields of one version, in the order of the wire, as both sides can be told."""
+"""The fields of one version, in the order of the wire, in a form that both sides have."""
 
 
 @pytest.fixture(scope="module")

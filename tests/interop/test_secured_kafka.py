@@ -1,4 +1,4 @@
-"""Our clients on an Apache Kafka that lets nobody in unseen: TLS, mutual TLS, SASL PLAIN and SCRAM over TLS."""
+"""Our clients on an Apache Kafka that authenticates every client: TLS, mutual TLS, SASL PLAIN and SCRAM over TLS."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         "ssl.truststore.location": str(ours.certificate),
         "listener.name.ssl.ssl.client.auth": "required",
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
-        # Tokens that nobody signed, which Kafka takes for tests unless it is told how to check them.
+        # Unsigned tokens, which Kafka accepts for tests unless a validator is configured.
         "listener.name.sasl_ssl.oauthbearer.sasl.jaas.config": f'{bearer} required unsecuredLoginStringClaim_sub="k";',
         "listener.name.sasl_ssl.plain.sasl.jaas.config": f'{plain} required user_{bob.username}="{bob.password}";',
         "listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config": f"{scram} required;",

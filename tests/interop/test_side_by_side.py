@@ -253,18 +253,18 @@ def static_sessions(side: Side, name: str) -> Iterator[Answer]:
 def assignors_data(side: Side, name: str) -> Iterator[Answer]:
     """Conversion of groups whose subscriptions or assignments carry user data."""
     side.create(name)
-    for said, given in ((b"said", None), (None, b"given"), (b"echo", b"echo"), (None, b"")):
-        group = f"{name}-{said!r}-{given!r}"
+    for sent, given in ((b"sent", None), (None, b"given"), (b"echo", b"echo"), (None, b"")):
+        group = f"{name}-{sent!r}-{given!r}"
         side.coordinate(group)
-        member = Classic(side, group, name, user_data=said, instance_id="i")
+        member = Classic(side, group, name, user_data=sent, instance_id="i")
         member.join()
         member.sync({member.member_id: assigned(name, 0, 1, user_data=given)})
         native = Native(side, group, "n", name)
-        yield f"subscription {said!r}, assignment {given!r}", side.plain(native.join())
+        yield f"subscription {sent!r}, assignment {given!r}", side.plain(native.join())
 
 
 def caught_between(side: Side, name: str) -> Iterator[Answer]:
-    """A static and a dynamic classic member, a native one that joins and leaves, and what each is told on the way."""
+    """A static and a dynamic classic member, a native one that joins and leaves, and the responses that each gets."""
     yield from _caught_between(side, name, "range")
 
 

@@ -53,7 +53,7 @@ def test_old_member_joins_an_upgraded_group_late(leader: str, stage: Stage) -> N
         assert leading_client(stage.bootstrap, group.name) == leader
         before = [(member, set(member.owned), len(member.changes)) for member in (first, second)]
         old = group.start("aiokafka", assignor=COOPERATIVE)
-        group.await_(lambda: len(old.changes) > 1, "the old member hears what it owns", 30)
+        group.await_(lambda: len(old.changes) > 1, "the old member gets its assignment", 30)
         if leader == "kohort":
             group.await_(lambda: not old.owned, "the old member gets nothing", 20)
         else:

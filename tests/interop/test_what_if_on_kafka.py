@@ -1,4 +1,4 @@
-"""`kohort what-if` for groups of a real Apache Kafka, by what its APIs tell, and held against a roll there."""
+"""`kohort what-if` for groups of a real Apache Kafka, from its APIs, compared with a real roll there."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def test_roll_of_a_group_on_kafka_is_predicted_within_a_fifth(kohort: Commands, 
     async def scenario() -> None:
         live = await begun(kohort, name, **CLASSIC)
         await pass_time(3 * HEARTBEAT_MS)
-        told = (await asyncio.to_thread(kohort, *words, *given)).json
-        (forecast,) = told["forecasts"]
-        assert (told["type"], forecast["is_settled"], forecast["rebalances"]) == ("classic", True, 6)
-        assert [each["name"] for each in told["members"]] == list(NAMES)
+        printed = (await asyncio.to_thread(kohort, *words, *given)).json
+        (forecast,) = printed["forecasts"]
+        assert (printed["type"], forecast["is_settled"], forecast["rebalances"]) == ("classic", True, 6)
+        assert [each["name"] for each in printed["members"]] == list(NAMES)
         live.ledger.begin()
         began_ms = now_ms()
         for each in NAMES:
@@ -73,7 +73,7 @@ def test_consumer_group_on_kafka_learns_with_its_next_heartbeat_and_is_compared(
         await live.end()
         (forecast,) = added["forecasts"]
         assert (added["type"], added["assignor"], forecast["is_settled"]) == ("consumer", "uniform", True)
-        # Whoever is to give something up learns of it with its next heartbeat, and so does who gets it: not at once.
+        # A member learns of a revocation, or of a new partition, with its next heartbeat: not at once.
         assert 0.5 < forecast["duration_s"] <= 16
         assert forecast["moves"] == 6
         assert [each["variant"] for each in compared["forecasts"]] == ["eager", "cooperative", "static", "consumer"]

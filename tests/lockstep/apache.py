@@ -62,25 +62,25 @@ class Apache:
     def ask(self, **line: Any) -> Outcome:
         """Send one line and return what it led to."""
         self.send(**line)
-        return self.hear()
+        return self.receive()
 
     def send(self, **line: Any) -> None:
-        """Send one line; `hear` then returns what it led to."""
+        """Send one line; `receive` then returns what it led to."""
         stdin = self._child.stdin
         assert stdin is not None
         stdin.write(json.dumps(line).encode() + b"\n")
         stdin.flush()
 
-    def hear(self) -> Outcome:
+    def receive(self) -> Outcome:
         """Return what the line led to that was sent."""
         stdout = self._child.stdout
         assert stdout is not None
-        said = stdout.readline()
-        if not said:
+        line = stdout.readline()
+        if not line:
             self._child.wait()
             self._errors.seek(0)
             raise RuntimeError(f"Kafka's coordinator died: {self._errors.read()[-2000:].decode()}")
-        found = json.loads(said)
+        found = json.loads(line)
         self.timers, self.tasks = found["timers"], found["tasks"]
         answers = {ticket: Answered(response, error) for ticket, response, error in found["answers"]}
         records = [(base64.b64decode(key), value and base64.b64decode(value)) for key, value in found["records"]]

@@ -95,12 +95,12 @@ class Java:
         assert stdout is not None
         stdin.write(json.dumps({"assignor": name, "topics": topics, "members": members}).encode() + b"\n")
         stdin.flush()
-        said = stdout.readline()
-        if not said:
+        line = stdout.readline()
+        if not line:
             self._child.wait()
             self._errors.seek(0)
             raise RuntimeError(f"Kafka's assignor died: {self._errors.read()[-2000:].decode()}")
-        given: dict[str, Any] = json.loads(said)
+        given: dict[str, Any] = json.loads(line)
         return {
             member_id: Assignment(frozenset(TopicPartition(*pair) for pair in given.get(member_id, ())))
             for member_id in spec.members
@@ -210,12 +210,12 @@ class Comparison:
     def lines(self) -> Iterator[str]:
         """Yield what to print."""
         for name, count in sorted(self.groups.items()):
-            told = "the same to the last partition" if name in EXACT else "valid, and never less even"
+            outcome = "the same to the last partition" if name in EXACT else "valid, and never less even"
             if name in STICKY:
                 ours, theirs, fewer, more = (self.moves[name, each_] for each_ in ("ours", "theirs", "fewer", "more"))
-                told += f"; of mixed subscriptions it moved {ours:,} where Kafka's moved {theirs:,}"
-                told += f", fewer in {fewer} groups and more in {more}"
-            yield f"{count:9,}  {name}: {told}"
+                outcome += f"; of mixed subscriptions it moved {ours:,} where Kafka's moved {theirs:,}"
+                outcome += f", fewer in {fewer} groups and more in {more}"
+            yield f"{count:9,}  {name}: {outcome}"
 
 
 def judge(java: Java, name: str, spec: GroupSpec, found: Comparison) -> str | None:

@@ -258,7 +258,7 @@ def is_refused_founder(case: Case) -> bool:
 
 
 def is_cut_short(case: Case) -> bool:
-    """Kafka completes a first round as soon as somebody goes and everybody else is there."""
+    """Kafka completes a first round as soon as a member leaves and all others have joined."""
     return (
         case.before.is_initial
         and isinstance(case.group, ClassicGroup)

@@ -24,8 +24,8 @@ def is_overdue(case: Case) -> bool:
         return False
     if case.what == "Target" and same_but(case, "timestamp_ms"):
         return True
-    epochs = [case.pair.said(side, GROUP, case.group_id).get("epoch", 1) for side in (0, 1)]
-    targets = [case.pair.said(side, TARGET, case.group_id).get("epoch", 1) for side in (0, 1)]
+    epochs = [case.pair.stored(side, GROUP, case.group_id).get("epoch", 1) for side in (0, 1)]
+    targets = [case.pair.stored(side, TARGET, case.group_id).get("epoch", 1) for side in (0, 1)]
     is_behind = [target < max(epochs) for target in targets]
     if case.kind == "answer":
         # What SyncGroup grants is what the newest target leaves of what the member has.
@@ -85,7 +85,7 @@ def is_away(case: Case) -> bool:
 
 
 def is_patient(case: Case) -> bool:
-    """Ours tells a member again what it missed, where Kafka fences it."""
+    """Ours repeats a missed response, where Kafka fences the member."""
     command = case.command
     if not isinstance(command, ConsumerHeartbeat) or not isinstance(case.group, ConsumerGroup):
         return False

@@ -75,17 +75,17 @@ def is_from_the_past(case: Case) -> bool:
     command = case.pair.command
     if not isinstance(command, Join) or not isinstance(case.group, ConsumerGroup):
         return False
-    said = case.pair.ours.settings.subscription_of(command.protocols[0][1])
+    subscription = case.pair.ours.settings.subscription_of(command.protocols[0][1])
     return (
         command.member_id not in case.group.members
-        and said is not None
-        and (bool(said.owned) or said.generation >= 0)
+        and subscription is not None
+        and (bool(subscription.owned) or subscription.generation >= 0)
         and (not is_answer(case, "join") or case.ours[0] == ErrorCode.UNKNOWN_MEMBER_ID)
     )
 
 
 def is_overtaken(case: Case) -> bool:
-    """A classic member of a group that was converted speaks of an epoch that it has not been told of."""
+    """A classic member of a converted group has an epoch from before the conversion."""
     if case.kind == "timer":
         command = case.pair.command
         member = getattr(case.group, "members", {}).get(case.member_id)

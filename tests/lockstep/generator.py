@@ -75,15 +75,15 @@ class Generator:
         """Return the next step."""
         random = self.random
         client = random.choice(self.clients)
-        luck = random.random()
-        step = self._stray(client) if luck < 0.12 else self._event(client) if luck < 0.22 else self._next(client)
+        draw = random.random()
+        step = self._stray(client) if draw < 0.12 else self._event(client) if draw < 0.22 else self._next(client)
         return step._replace(how={"after": self._pause(), **step.how})
 
     def _pause(self) -> int:
-        luck = self.random.random()
-        if luck < 0.75:
+        draw = self.random.random()
+        if draw < 0.75:
             return self.random.randint(1, 300)
-        return self.random.randint(300, 3_500) if luck < 0.97 else self.random.randint(3_500, 12_000)
+        return self.random.randint(300, 3_500) if draw < 0.97 else self.random.randint(3_500, 12_000)
 
     def _next(self, client: Client) -> Step:
         """What a client does that follows the protocol."""
@@ -94,18 +94,18 @@ class Generator:
             case Stage.OUT:
                 return Step("join", who, {})
             case Stage.JOINED:
-                # A cooperative leader gives nobody what another still has.
+                # A cooperative leader assigns nothing that another still owns.
                 withholds = {"withholds": True} if client.is_cooperative and random.random() < 0.5 else {}
                 return Step("sync", who, {"salt": random.randint(0, 9), **withholds})
             case Stage.STABLE:
-                luck = random.random()
-                if luck < 0.45:
+                draw = random.random()
+                if draw < 0.45:
                     return Step("heartbeat", who, {})
-                if luck < 0.65:
+                if draw < 0.65:
                     return Step("commit", who, {"offsets": self._offsets()})
-                if luck < 0.8:
+                if draw < 0.8:
                     return Step("join", who, {})
-                if luck < 0.9:
+                if draw < 0.9:
                     return self._offer(client)
                 return Step("leave", who, {})
             case _:
@@ -115,22 +115,22 @@ class Generator:
         random, who = self.random, client.number
         if client.stage is Stage.OUT:
             return Step("beat", who, {"kind": "join", "anew": random.random() < 0.5})
-        luck = random.random()
-        if luck < 0.25:
+        draw = random.random()
+        if draw < 0.25:
             return Step("beat", who, {})
-        if luck < 0.6:
+        if draw < 0.6:
             return Step("beat", who, {"kind": "ack"})
-        if luck < 0.65:
+        if draw < 0.65:
             return Step("beat", who, {"kind": random.choice(("part", "full", "full"))})
-        if luck < 0.72:
+        if draw < 0.72:
             return Step("beat", who, {"kind": "say"})
-        if luck < 0.8:
+        if draw < 0.8:
             return self._offer(client)
-        if luck < 0.92:
+        if draw < 0.92:
             return Step("commit", who, {"offsets": self._offsets()})
-        if luck < 0.95:
+        if draw < 0.95:
             return Step("fetch", who, {"admin": False})
-        if client.instance_id is not None and luck < 0.98:
+        if client.instance_id is not None and draw < 0.98:
             return Step("beat", who, {"kind": "away"})
         return Step("beat", who, {"kind": "leave"})
 
@@ -155,15 +155,15 @@ class Generator:
         ]
 
     def _stray(self, client: Client) -> Step:
-        """What a client does that is late, lost, mistaken or somebody else."""
+        """A step of a client that is late, lost, mistaken or an impostor."""
         random, who = self.random, client.number
         how: dict[str, Any] = {}
-        luck = random.random()
-        if luck < 0.3:
+        draw = random.random()
+        if draw < 0.3:
             how["delta"] = random.choice((-1, 1))
-        elif luck < 0.5:
-            how["id"] = random.choice(("none", "old", "nobody"))
-        elif luck < 0.6:
+        elif draw < 0.5:
+            how["id"] = random.choice(("none", "old", "unknown"))
+        elif draw < 0.6:
             how["instance"] = random.choice(("i0", "i1", "stranger"))
         if client.is_native and (self.is_pure or random.random() < 0.8):
             if random.random() < 0.5:
@@ -192,7 +192,7 @@ class Generator:
                 how["retention"] = random.randint(1_000, 60_000)
         if op == "leave" and random.random() < 0.6:
             peers = [other.number for other in self.clients if other.group == client.group]
-            how["whom"] = random.sample(peers, random.randint(1, len(peers)))
+            how["members"] = random.sample(peers, random.randint(1, len(peers)))
             if random.random() < 0.4:
                 how["by"] = "instance"
         return Step(op, who, how)
@@ -200,21 +200,21 @@ class Generator:
     def _event(self, client: Client) -> Step:
         """What happens around the groups."""
         random, who = self.random, client.number
-        luck = random.random()
-        if luck < 0.25:
+        draw = random.random()
+        if draw < 0.25:
             return Step("fetch", who, {"by_id": random.random() < 0.5})
-        if luck < 0.4:
+        if draw < 0.4:
             return Step("expire", who, {})
-        if luck < 0.5:
+        if draw < 0.5:
             return Step("delete_offsets", who, {"index": random.randint(0, 4)})
-        if luck < 0.6:
+        if draw < 0.6:
             return Step("delete_group", who, {})
-        if luck < 0.75:
+        if draw < 0.75:
             count = random.choice((0, random.randint(1, 8), random.randint(1, 8)))
             return Step("topic", who, {"name": random.choice(TOPICS), "partitions": count})
-        if not self.is_pure and luck > 0.9 and any(each.is_native for each in self.clients):
+        if not self.is_pure and draw > 0.9 and any(each.is_native for each in self.clients):
             return Step("turn", who, {})
-        if luck < 0.85:
+        if draw < 0.85:
             cleaned = (
                 {"cleaned": round(random.random(), 2), "drops": random.random() < 0.5} if random.random() < 0.6 else {}
             )

@@ -1,7 +1,7 @@
 """What the senders of a run know: clients that follow the protocol as far as they like, one value for both sides.
 
 A client has an epoch on each side, because the two may count differently where a listed difference says so; all else
-is what both were told.
+is what both sides sent it.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ THEIRS, OURS = 0, 1
 
 
 class Step(NamedTuple):
-    """One command in the words of a client: it can be said again in another run, whatever the ids are there."""
+    """One command of a client: it can be repeated in another run, where the ids may differ."""
 
     op: str
     who: int
     how: dict[str, Any]
 
     def __str__(self) -> str:
-        said = " ".join(f"{name}={value}" for name, value in self.how.items())
-        return f"{self.op:14} c{self.who} {said}"
+        options = " ".join(f"{name}={value}" for name, value in self.how.items())
+        return f"{self.op:14} c{self.who} {options}"
 
 
 class Stage(StrEnum):
@@ -66,7 +66,7 @@ class Client:
     protocol: str | None = None
     owned: frozenset[TopicPartition] = frozenset()
     held: list[IdPartitions] = field(default_factory=lambda: [NOTHING, NOTHING])
-    """What a native client holds, by what each side told it."""
+    """The assignment of a native client, as each side sent it."""
     lives: int = 0
     """How many ids it has made."""
     regex: str | None = None
@@ -90,7 +90,7 @@ class Client:
         return self.member_id
 
     def forget(self) -> None:
-        """Be nobody again."""
+        """Forget the identity."""
         self.old_id = self.member_id or self.old_id
         self.member_id = ""
         self.lose()

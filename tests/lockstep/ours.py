@@ -107,16 +107,16 @@ class Ours:
         return self._outcome(fire)
 
     def topics_change(self, names: Iterable[str], commands: Iterable[Command]) -> Outcome:
-        """Tell the groups of topics that have changed; `commands` come first."""
+        """Notify the groups of changed topics; `commands` come first."""
 
-        def tell() -> None:
+        def notify() -> None:
             for command in commands:
                 self._run(command, None)
             for name in names:
                 for group_id in followers_of(self.shard, name):
                     self._run(TopicChanged(group_id, name), None)
 
-        return self._outcome(tell)
+        return self._outcome(notify)
 
     def load(self, log: Iterable[Stored]) -> Outcome:
         """Lose everything but the topics, and take up what a log holds."""
@@ -147,7 +147,7 @@ class Ours:
             for effect in effects:
                 match effect:
                     case Reply(result, None):
-                        assert ticket is not None, "a timer has nobody to answer"
+                        assert ticket is not None, "a timer has no request to answer"
                         self._answers[ticket] = result
                     case Reply(result, to) if to is not None:
                         self._answers[self.parked.pop(to)] = result

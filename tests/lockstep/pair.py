@@ -116,11 +116,11 @@ class Pair:
         if not asked.makes_id:
             self.command = asked.ours("")
             our = self.ours.submit(self.command, ticket)
-            return ticket, self._compare(self.theirs.hear(), our)
+            return ticket, self._compare(self.theirs.receive(), our)
         # The id that Kafka makes is ours, too.
-        their = self.theirs.hear()
-        told = their.answers[ticket].response if ticket in their.answers else None
-        made = their.made or (told or {}).get("memberId") or f"{asked.client_id}-made-by-us-{ticket}"
+        their = self.theirs.receive()
+        response = their.answers[ticket].response if ticket in their.answers else None
+        made = their.made or (response or {}).get("memberId") or f"{asked.client_id}-made-by-us-{ticket}"
         self.command = asked.ours(made)
         our = self.ours.submit(self.command, ticket)
         return ticket, self._compare(their, our)
@@ -143,7 +143,7 @@ class Pair:
             }
             self.theirs.send(op="advance", to=at)
             our = self.ours.advance(at)
-            yield self._compare(self.theirs.hear(), our)
+            yield self._compare(self.theirs.receive(), our)
 
     def change_topics(self, changed: dict[str, tuple[bytes, int]], deleted: list[str]) -> Any:
         """Create, grow and delete topics."""
@@ -167,7 +167,7 @@ class Pair:
         return self._compare(self.theirs.ask(op="tasks"), ours.Outcome({}, []))
 
     def expire(self) -> Any:
-        """Look for offsets and groups that nobody needs any more."""
+        """Expire offsets and groups."""
         their = self.theirs.ask(op="expire")
         self._look()
         answers, records = {}, []
@@ -197,8 +197,8 @@ class Pair:
             found = []
             for name, topic_id, index in partitions:
                 held = fetch_offset(shard, group_id, name, index, topic_id)
-                said = (-1, -1, "") if held is None else (held.offset, held.leader_epoch, held.metadata)
-                found.append((name, index, *said))
+                value = (-1, -1, "") if held is None else (held.offset, held.leader_epoch, held.metadata)
+                found.append((name, index, *value))
             answer = (0, tuple(sorted(found)))
         self.command = ("fetch", request)
         if not are_alike(theirs, answer):
@@ -245,7 +245,7 @@ class Pair:
 
     # -- comparing
 
-    def said(self, side: int, kind: int, group_id: str) -> dict[str, Any]:
+    def stored(self, side: int, kind: int, group_id: str) -> dict[str, Any]:
         """Return what a side's log says of a group: of its record of that type, nothing if there is none."""
         return dict(self.state[side].get(group_key(kind, group_id), ("",))[1:])
 
@@ -257,8 +257,8 @@ class Pair:
     def _compare(self, their: apache.Outcome, our: ours.Outcome) -> Answers:
         cases = self._uneven_records(their.records, our.records)
         found: dict[int, list[Answer | None]] = {}
-        for ticket, said in their.answers.items():
-            found.setdefault(ticket, [None, None])[THEIRS] = their_answer(self.asked[ticket], said)
+        for ticket, answer in their.answers.items():
+            found.setdefault(ticket, [None, None])[THEIRS] = their_answer(self.asked[ticket], answer)
         for ticket, result in our.answers.items():
             found.setdefault(ticket, [None, None])[OURS] = our_answer(self.asked[ticket], result)
         for ticket, both in sorted(found.items()):

@@ -1,4 +1,4 @@
-"""Steps carried out: what a client knows becomes a request, and what it is told becomes what it knows."""
+"""Steps carried out: a client's state becomes a request, and the response becomes its state."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Play:
     def do(self, step: Step) -> None:
         """Carry a step out on both sides. Raises Mismatch."""
         for answers in self.pair.advance(step.how.get("after", 1)):
-            self._hear(answers)
+            self._receive(answers)
         getattr(self, f"_{step.op}")(step)
         for group in sorted({client.group for client in self.clients}):
             if self.group_id(group) in self.pair.left:
@@ -61,9 +61,11 @@ class Play:
         ticket, answers = self.pair.ask(asked)
         if ticket in self.pair.asked:
             self._senders[ticket] = client
-        self._hear({**answers, ticket: answers[ticket]} if ticket in answers else answers, {ticket: client}, asked.op)
+        self._receive(
+            {**answers, ticket: answers[ticket]} if ticket in answers else answers, {ticket: client}, asked.op
+        )
 
-    def _hear(
+    def _receive(
         self,
         answers: dict[int, tuple[Answer | None, Answer | None]],
         sender: dict[int, Client] | None = None,
@@ -74,9 +76,9 @@ class Play:
             if ticket not in self.pair.asked:
                 self._senders.pop(ticket, None)
             if client is not None and theirs is not None and ours is not None and theirs[0] == ours[0]:
-                self._told(client, op if sender and ticket in sender else "", theirs, ours)
+                self._sent(client, op if sender and ticket in sender else "", theirs, ours)
 
-    def _told(self, client: Client, op: str, theirs: Answer, ours: Answer) -> None:
+    def _sent(self, client: Client, op: str, theirs: Answer, ours: Answer) -> None:
         error = ErrorCode(theirs[0])
         if len(theirs) == 8:
             client.member_id = theirs[1]
@@ -188,16 +190,16 @@ class Play:
         """Members leave, or are removed by their instance."""
         client = self.clients[step.who]
         members: list[tuple[str, str | None]] = []
-        for number in step.how.get("whom", [step.who]):
+        for number in step.how.get("members", [step.who]):
             other = self.clients[number]
             members.append(("" if step.how.get("by") == "instance" else self._id(other, step), other.instance_id))
         ticket, answers = self.pair.ask(requests.leave(self.group_id(client.group), members))
         gone = [other for other in self.clients if other.group == client.group]
-        self._hear(answers)
-        said = answers[ticket][THEIRS]
-        if said is None or said[0]:
+        self._receive(answers)
+        response = answers[ticket][THEIRS]
+        if response is None or response[0]:
             return
-        for (_, _, error), number in zip(said[1], step.how.get("whom", [step.who]), strict=True):
+        for (_, _, error), number in zip(response[1], step.how.get("members", [step.who]), strict=True):
             if not error and self.clients[number] in gone:
                 self.clients[number].forget()
 
@@ -215,10 +217,10 @@ class Play:
             member_id = client.make_id()
         if kind == "away" and client.instance_id is None:
             kind = "leave"
-        said: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         instance_id = self._instance(client, step) or (client.instance_id if kind == "away" else None)
         if instance_id is not None:
-            said["instance_id"] = instance_id
+            fields["instance_id"] = instance_id
         # What no group would take, the service refuses before it asks one.
         epochs = [max(epoch, 1) for epoch in self._epochs(client, step)]
         owned: list[IdPartitions] | None = None
@@ -234,7 +236,7 @@ class Play:
             case "part":
                 owned = [id_partitions((topic_id, numbers[:1]) for topic_id, numbers in held) for held in client.held]
         if kind in ("join", "full"):
-            said |= {
+            fields |= {
                 "rebalance_timeout_ms": client.rebalance_ms,
                 "rack_id": client.rack,
                 "server_assignor": client.assignor,
@@ -242,16 +244,16 @@ class Play:
                 "subscribed_topic_regex": client.regex,
             }
         elif kind == "say":
-            said |= (
+            fields |= (
                 {"subscribed_topic_regex": client.regex}
                 if client.regex is not None
                 else {"subscribed_topic_names": list(client.topics), "server_assignor": client.assignor}
             )
             if client.rack is not None:
-                said["rack_id"] = client.rack
+                fields["rack_id"] = client.rack
         self._send(
             client,
-            requests.consumer(self.group_id(client.group), client.client_id, member_id, epochs, said, owned, version),
+            requests.consumer(self.group_id(client.group), client.client_id, member_id, epochs, fields, owned, version),
         )
         if kind == "leave":
             client.lose()
@@ -282,7 +284,7 @@ class Play:
     def _topics_change(self, changed: dict[str, tuple[bytes, int]], deleted: list[str]) -> None:
         groups = sorted({client.group for client in self.clients})
         self.pair.nudged = {self.group_id(group) for group in groups if self._nudger(group) is not None}
-        self._hear(self.pair.change_topics(changed, deleted))
+        self._receive(self.pair.change_topics(changed, deleted))
         for group in groups:
             self.pair.nudged.discard(self.group_id(group))
             self._nudge(group)
@@ -345,7 +347,7 @@ class Play:
     def _delete_group(self, step: Step) -> None:
         client = self.clients[step.who]
         _, answers = self.pair.ask(requests.delete_group(self.group_id(client.group)))
-        self._hear(answers)
+        self._receive(answers)
 
     # -- what happens
 
@@ -378,7 +380,7 @@ class Play:
         self._topics_change({name: (topic_id, count)}, [])
 
     def _expire(self, _step: Step) -> None:
-        self._hear(self.pair.expire())
+        self._receive(self.pair.expire())
 
     def _load(self, step: Step) -> None:
         swapped = step.how.get("swapped", False)

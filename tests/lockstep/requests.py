@@ -42,7 +42,7 @@ HOST = "localhost/127.0.0.1"
 """How Kafka writes the address of the sender into its records."""
 
 Answer = tuple[Any, ...]
-"""An answer in the form in which both sides' are compared: the error first, then whatever is said without one."""
+"""A response in the form that is compared: the error first, then the fields of a response without one."""
 
 
 class Asked(NamedTuple):
@@ -189,29 +189,29 @@ def consumer(
     client_id: str,
     member_id: str,
     epochs: list[int],
-    said: dict[str, Any],
+    given: dict[str, Any],
     owned: list[IdPartitions] | None,
     version: int = 1,
 ) -> Asked:
-    """Return a ConsumerGroupHeartbeat; `said` holds what else it says, by the names of our command."""
+    """Return a ConsumerGroupHeartbeat; `given` holds further fields, by the names of our command."""
     theirs: dict[str, Any] = {
         "groupId": group_id,
         "memberId": member_id,
         "memberEpoch": epochs[0],
-        "instanceId": said.get("instance_id"),
-        "rackId": said.get("rack_id"),
-        "rebalanceTimeoutMs": said.get("rebalance_timeout_ms", -1),
-        "subscribedTopicNames": said.get("subscribed_topic_names"),
-        "subscribedTopicRegex": said.get("subscribed_topic_regex"),
-        "serverAssignor": said.get("server_assignor"),
+        "instanceId": given.get("instance_id"),
+        "rackId": given.get("rack_id"),
+        "rebalanceTimeoutMs": given.get("rebalance_timeout_ms", -1),
+        "subscribedTopicNames": given.get("subscribed_topic_names"),
+        "subscribedTopicRegex": given.get("subscribed_topic_regex"),
+        "serverAssignor": given.get("server_assignor"),
         "topicPartitions": None
         if owned is None
         else [{"topicId": topic_id_text(topic_id), "partitions": list(numbers)} for topic_id, numbers in owned[0]],
     }
     if version == 0:
         del theirs["subscribedTopicRegex"]
-    names = said.get("subscribed_topic_names")
-    fields = {**said, "subscribed_topic_names": None if names is None else tuple(sorted(set(names)))}
+    names = given.get("subscribed_topic_names")
+    fields = {**given, "subscribed_topic_names": None if names is None else tuple(sorted(set(names)))}
 
     def ours(new_member_id: str) -> ConsumerHeartbeat:
         return ConsumerHeartbeat(
@@ -234,53 +234,59 @@ def consumer(
 
 def their_answer(asked: Asked, answered: Answered) -> Answer:
     """Return what Kafka answered."""
-    said, thrown = answered
+    response, thrown = answered
     if thrown is not None and asked.op == "leave":
         # What the shard throws the service says of each member.
         return (0, tuple((each.member_id, each.instance_id, thrown) for each in asked.ours("").members))
     if thrown is not None:
         return (thrown,)
-    error = said.get("errorCode", 0)
+    error = response.get("errorCode", 0)
     match asked.op:
         case "join":
             members = sorted(
-                (each["memberId"], each.get("groupInstanceId"), each["metadata"]) for each in said["members"]
+                (each["memberId"], each.get("groupInstanceId"), each["metadata"]) for each in response["members"]
             )
-            head = (error, said["memberId"])
+            head = (error, response["memberId"])
             rest = (
-                said["generationId"],
-                said.get("protocolType"),
-                said["protocolName"] or None,
-                said["leader"],
+                response["generationId"],
+                response.get("protocolType"),
+                response["protocolName"] or None,
+                response["leader"],
                 tuple(members),
-                said.get("skipAssignment", False),
+                response.get("skipAssignment", False),
             )
             return head if error else head + rest
         case "sync":
-            return (error,) if error else (error, said["protocolType"], said["protocolName"], said["assignment"])
+            return (
+                (error,)
+                if error
+                else (error, response["protocolType"], response["protocolName"], response["assignment"])
+            )
         case "leave":
             return (
                 error,
-                tuple((each["memberId"], each["groupInstanceId"], each["errorCode"]) for each in said["members"]),
+                tuple((each["memberId"], each["groupInstanceId"], each["errorCode"]) for each in response["members"]),
             )
         case "commit":
             return _whole(
-                [(t["name"], p["partitionIndex"], p["errorCode"]) for t in said["topics"] for p in t["partitions"]]
+                [(t["name"], p["partitionIndex"], p["errorCode"]) for t in response["topics"] for p in t["partitions"]]
             )
         case "delete-offsets":
-            errors = [(t["name"], p["partitionIndex"], p["errorCode"]) for t in said["topics"] for p in t["partitions"]]
+            errors = [
+                (t["name"], p["partitionIndex"], p["errorCode"]) for t in response["topics"] for p in t["partitions"]
+            ]
             return (error, tuple(sorted(errors)))
         case "delete-group":
-            return (said["results"][0]["errorCode"],)
+            return (response["results"][0]["errorCode"],)
         case "consumer":
-            assignment = said["assignment"]
+            assignment = response["assignment"]
             held = None
             if assignment is not None:
                 topics = assignment["topicPartitions"]
                 held = id_partitions((parse_topic_id(each["topicId"]), each["partitions"]) for each in topics)
-            return (error, said["memberId"], said["memberEpoch"], said["heartbeatIntervalMs"], held)
+            return (error, response["memberId"], response["memberEpoch"], response["heartbeatIntervalMs"], held)
         case "fetch":
-            return (error, tuple(sorted(map(tuple, said["offsets"]))))
+            return (error, tuple(sorted(map(tuple, response["offsets"]))))
         case _:
             return (error,)
 
