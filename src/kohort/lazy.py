@@ -11,7 +11,7 @@ from typing import Any
 
 
 def lazy_exports(package: str, home_of: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a package whose names live in the modules that `home_of` tells.
+    """Return the `__getattr__` of a package whose names live in the modules of `home_of`.
 
     A name whose home is the package's module of that name is that module.
     """

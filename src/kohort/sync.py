@@ -83,7 +83,7 @@ def _plain(method: Callable[Concatenate[Any, P], ResultT]) -> Callable[Concatena
 
 
 class _OnCaller(RebalanceListener):
-    """Runs a listener's plain methods on the thread of whoever waits in the consumer."""
+    """Runs a listener's plain methods on the program's thread, which waits in a method of the consumer."""
 
     def __init__(self, listener: RebalanceListener, runner: Runner) -> None:
         self._listener = listener
@@ -196,7 +196,7 @@ class Consumer(_Blocking[_Consumer]):
 
 
 class Delivery:
-    """One record's fate; `result` waits for it."""
+    """The outcome of sending one record; `result` waits for it."""
 
     __slots__ = ("_delivery", "_runner")
 
@@ -205,7 +205,7 @@ class Delivery:
         self._runner = runner
 
     def done(self) -> bool:
-        """Return whether the record's fate is known."""
+        """Return whether the record is written or has failed."""
         return self._delivery.done()
 
     def result(self) -> RecordMetadata:

@@ -190,7 +190,7 @@ def test_a_query_that_bears_no_losses_ends_also_where_the_group_hears_first_that
         async with Job(topic, subscribe=f"{topic.name},{doomed.name}", protocol="cooperative") as job:
             assert await job.batch()
             await delete(doomed)
-            job.member._gate._cluster.want_refresh()
+            job.member._gate._cluster.request_refresh()
             await job.member._gate._member.wait_for(lambda: job.owned == 3, timeout_ms=30_000)
             with pytest.raises(KafkaError, match=rf"{doomed.name}-0, .*the topic was deleted.* failOnDataLoss=false"):
                 await job.batch()

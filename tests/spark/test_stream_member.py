@@ -418,7 +418,7 @@ def test_a_partition_that_comes_later_is_read_from_its_first_record_on(topic: To
                 await admin.create_partitions(topic.name, 4)
             topic.partitions.append(TopicPartition(topic.name, 3))
             topic.fill(4)
-            job.member._gate._cluster.want_refresh()
+            job.member._gate._cluster.request_refresh()
             read = await job.batch()
             while 3 not in read:
                 read |= await job.batch()
@@ -505,7 +505,7 @@ def test_a_pattern_finds_topics_also_those_that_come_later(topic: Topic) -> None
             assert len(await job.batch()) == 3
             async with Admin(topic.bootstrap_servers) as admin:
                 await admin.create_topic(f"{topic.name}-new", partitions=1)
-            job.member._gate._cluster.want_refresh()
+            job.member._gate._cluster.request_refresh()
             await job.until(lambda: job.owned == 4)
 
     topic.run(scenario())

@@ -1,4 +1,4 @@
-"""Arguments of a program's calls: what cannot be meant is refused by its name, before anything is sent.
+"""Validation of arguments: a wrong value is refused with the argument's name, before anything is sent.
 
 Raises TypeError for another type and ValueError for another value, where the inside would raise KeyError,
 AttributeError or a codec's error, or take a text for a list of its letters.

@@ -1,4 +1,4 @@
-"""One thread with one event loop for all blocking clients of a process, and how a blocking caller waits for it.
+"""Background thread with one event loop for all blocking clients of a process, and how a blocking caller waits for it.
 
 The thread starts with the first client and ends with the last. While a caller waits, it lends its thread to what must
 run there: the plain methods of a rebalance listener.
@@ -156,7 +156,7 @@ class Runner:
         await done
 
     def end(self, begin: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run a client's last coroutine and let go of the thread; a second time does nothing."""
+        """Run a client's last coroutine and release the thread; a second time does nothing."""
         self._check_process()
         if self._is_closed:
             return
@@ -164,18 +164,18 @@ class Runner:
             self.run(begin)
         finally:
             self._is_closed = True
-            self._let_go()
+            self._release()
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Let go of the thread if the block raises."""
+        """Release the thread if the block raises."""
         try:
             yield
         except BaseException:
-            self._let_go()
+            self._release()
             raise
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         """Release the thread, which ends with its last client."""
         if self._loop is not None:
             self._loop = None

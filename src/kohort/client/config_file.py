@@ -1,8 +1,8 @@
-"""How to reach a secured cluster, read from a file of properties as other Kafka clients and tools read them.
+"""Connection and security settings from a file of properties, as other Kafka clients and tools read them.
 
-Java's names and librdkafka's are both understood, as far as they say where a cluster is and how to be let in; settings
-of anything else are left to the program. `${env:NAME}` stands for an environment variable. What cannot be honoured
-(a JKS store, another mechanism) is refused with what to do instead: never is less checked than the file says.
+Java's names and librdkafka's are both understood, as far as they concern addresses, encryption and authentication;
+other settings are left to the program. `${env:NAME}` stands for an environment variable. What cannot be honoured
+(a JKS store, another mechanism) is refused with what to do instead: never is less checked than the file demands.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Reach(TypedDict, total=False):
 
 
 def config_from(path: str | os.PathLike[str]) -> Reach:
-    """Return what a file of properties says about reaching a cluster. Raises ValueError with the reason, OSError."""
+    """Return the connection arguments in a file of properties. Raises ValueError with the reason, OSError."""
     try:
         return reach(read_properties(Path(path).read_text(encoding="utf-8")))
     except ValueError as error:
@@ -105,7 +105,7 @@ def _refuse_other_stores(properties: Mapping[str, str]) -> None:
 
 
 def _refuse_unused(properties: Mapping[str, str], protocol: str) -> None:
-    """Refuse what the protocol makes no use of: who gives a password or an authority means to be protected by it."""
+    """Refuse what the protocol does not use: a password or an authority that is given is meant to protect."""
     for name in sorted(properties.keys() & _KNOWN):
         for prefix, kind in (("sasl.", "SASL"), ("ssl.", "SSL"), ("enable.ssl.", "SSL")):
             if name.startswith(prefix) and kind not in protocol:
@@ -152,7 +152,7 @@ def _file(path: str, what: str) -> str:
 def _credentials(properties: Mapping[str, str]) -> Sasl:
     mechanism = properties.get("sasl.mechanism") or properties.get("sasl.mechanisms")
     if mechanism is None:
-        raise ValueError("security.protocol asks for SASL, and there is no sasl.mechanism: PLAIN, SCRAM-SHA-256, …")
+        raise ValueError("security.protocol is SASL, and there is no sasl.mechanism: PLAIN, SCRAM-SHA-256, …")
     in_jaas = dict(_jaas_options(properties.get("sasl.jaas.config", "")))
     username = properties.get("sasl.username", in_jaas.get("username"))
     password = properties.get("sasl.password", in_jaas.get("password"))

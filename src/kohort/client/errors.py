@@ -1,6 +1,6 @@
-"""What goes wrong for a client's user beyond a broker's error code: nobody answers, a commit was refused, time ran out.
+"""Exceptions of clients: no broker reachable, unknown topic, refused commit, failed deserializer.
 
-All are `KafkaError`s, so one `except` takes them; `code` tells them apart and `text` says what to do.
+All are `KafkaError`s, so one `except` takes them; `code` distinguishes them and `text` names the remedy.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class BrokerUnreachable(KafkaError):
 
 
 class ClientStopped(KafkaError):
-    """The client was stopped while something of it was still under way. It is final: nothing tries again."""
+    """The client was stopped while something of it was still under way. It is final: there is no retry."""
 
     def __init__(self, what: str) -> None:
         super().__init__(ErrorCode.REQUEST_TIMED_OUT, f"the client was stopped before {what}")
@@ -52,9 +52,9 @@ class UnknownPartition(KafkaError):
 
 
 class CommitFailed(KafkaError):
-    """Offsets were not committed, because this member is not, or no longer, who it says.
+    """Offsets were not committed: the coordinator does not, or no longer, accept this member id and generation.
 
-    `member_id` and `generation` are what the commit showed.
+    `member_id` and `generation` are those of the commit.
     """
 
     def __init__(self, code: ErrorCode, member_id: str, generation: int, text: str | None = None) -> None:
@@ -64,13 +64,13 @@ class CommitFailed(KafkaError):
             code,
             text
             or f"the group refused the commit of member {member_id or '(none)'} in generation {generation}: {code.text}"
-            " It took the partitions away, so their records are read again from the last commit by whoever owns them"
-            " now; this member reports them as lost and joins again.",
+            " It took the partitions away: their new owners read the records again from the last commit; this member"
+            " reports them as lost and joins again.",
         )
 
 
 class RebalanceInProgress(CommitFailed):
-    """The group is between two assignments and takes no commit now; nobody else owns the partitions yet."""
+    """The group is between two assignments and takes no commit now; no other member owns the partitions yet."""
 
     def __init__(self, member_id: str, generation: int) -> None:
         super().__init__(
@@ -83,7 +83,7 @@ class RebalanceInProgress(CommitFailed):
 
 
 class AssignmentFailed(KafkaError):
-    """The group's leader could not make an assignment, so nobody has one; every member tries again a little later.
+    """The group's leader could not make an assignment, so no member has one; all rejoin a little later.
 
     `text` names the leader and what went wrong there. Raised once for a round, by every member that waited for it.
     """

@@ -1,4 +1,4 @@
-"""The metrics of consumers for Prometheus: register a `ConsumerCollector`, and each scrape asks its consumers.
+"""Metrics of consumers for Prometheus: register a `ConsumerCollector`; each scrape reads its consumers.
 
     REGISTRY.register(ConsumerCollector(consumer))
 
@@ -40,13 +40,13 @@ class Measured(Protocol):
 
 
 class ConsumerCollector(Collector):
-    """Collects from these consumers; their `client_id` and group tell them apart, so no two may have both in common."""
+    """Collects from these consumers. `client_id` and group label their metrics: no two may have both in common."""
 
     def __init__(self, *consumers: Measured) -> None:
         self._consumers = consumers
 
     def collect(self) -> Iterator[Family]:
-        """Ask every consumer now."""
+        """Return the metrics of every consumer as they are now."""
         measured = [
             ((consumer.client_id, consumer.group_id or ""), consumer.metrics(), consumer.lag())
             for consumer in self._consumers

@@ -1,4 +1,4 @@
-"""What a user may want to do around a rebalance: three callbacks, all optional.
+"""Rebalance listener: three callbacks around a rebalance, all optional.
 
 They run one at a time, never beside each other. While one runs the group waits for this member, at most for the
 rebalance timeout; offsets may be committed in `on_partitions_revoked`, and no longer in `on_partitions_lost`.
@@ -38,7 +38,7 @@ async def finished(outcome: Awaitable[None] | None) -> None:
 
 
 class CallbackAbandoned(Exception):
-    """Raised by a listener that found no moment to run: the partitions count as still owned."""
+    """Raised by a listener that could not run in time: the partitions count as still owned."""
 
 
 class Callbacks(RebalanceListener):

@@ -1,7 +1,7 @@
 """Names and values of the clients' settings.
 
 A setting has one name: Kafka's, with underscores or dots; `security.protocol`, `sasl.*` and `ssl.*` are those of Java
-and librdkafka. Any other name is a TypeError that says which one is meant, so that no setting is ever ignored.
+and librdkafka. Any other name is a TypeError that suggests the one that is meant, so that no setting is ever ignored.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
 
 class SecuritySettings(TypedDict, total=False):
-    """How to be let into a cluster, in the names of Java and librdkafka, instead of `tls` and `sasl`."""
+    """Encryption and authentication in the names of Java and librdkafka, instead of `tls` and `sasl`."""
 
     security_protocol: SecurityProtocol | None
     sasl_mechanism: SaslMechanism | None
@@ -130,7 +130,7 @@ _OF_OTHER_CLIENTS = {
     "ssl_password": "ssl_key_password",
     "ssl_truststore_password": "ssl_ca_location, a PEM file, which has no password",
 }
-"""What the name of another client, or of Java where Python has something else, is called here."""
+"""Names of settings in other clients, or in Java where Python has something else, and ours."""
 
 _NOT_HERE = {
     "allow_auto_create_topics": "a consumer creates no topic",
@@ -140,7 +140,7 @@ _NOT_HERE = {
     "default_api_timeout_ms": "methods that wait take a timeout_ms, requests request_timeout_ms",
     "default_offset_commit_callback": "commit_async(on_complete=…) takes a function",
     "enable_auto_offset_store": "a record counts as finished when poll is called again",
-    "enable_partition_eof": "end_offsets() says where a partition ends",
+    "enable_partition_eof": "end_offsets() returns where a partition ends",
     "loop": "a client uses the running loop",
     "interceptor_classes": "wrap the calls of the program instead",
     "message_send_max_retries": "a batch is sent again until delivery_timeout_ms is over",
@@ -268,7 +268,7 @@ def _read(owner: str, given: Mapping[str, Any], defaults: Mapping[str, object]) 
     security = {name: settings.pop(name) for name in sorted(_SECURITY & settings.keys())}
     if properties := {name.replace("_", "."): value for name, value in security.items() if value is not None}:
         if doubled := [name for name in ("tls", "sasl") if settings.get(name) is not None]:
-            raise ValueError(f"{doubled[0]} and {next(iter(security))} say the same: give one of them")
+            raise ValueError(f"{doubled[0]} and {next(iter(security))} mean the same: give one of them")
         if properties.get("sasl.mechanism") == "OAUTHBEARER" or properties.get("sasl.mechanisms") == "OAUTHBEARER":
             raise ValueError("OAUTHBEARER takes a function: sasl=Sasl('OAUTHBEARER', token=…), and tls=… for SASL_SSL")
         settings |= reach(properties)

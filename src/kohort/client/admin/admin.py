@@ -1,7 +1,7 @@
-"""Topics, settings, groups and their offsets: what an operator asks of a cluster, one coroutine for each.
+"""Admin client: topics, settings, groups and their offsets, one coroutine for each operation.
 
-Every method raises a `KafkaError` whose text says what is wrong: a topic that exists or does not, a group that has
-members, a broker that cannot be reached. Nothing is changed unless the method's name says so.
+Every method raises a `KafkaError` whose text names the cause: a topic that exists or does not, a group that has
+members, a broker that cannot be reached. Only methods named create, delete, alter or reset change anything.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class ConfigEntry:
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody has set it for this resource."""
+        """Whether it is not set for this resource."""
         return self.source in (ConfigSource.DEFAULT, ConfigSource.STATIC_BROKER, ConfigSource.DYNAMIC_DEFAULT_BROKER)
 
 
@@ -109,7 +109,7 @@ class AdminConfig(ClientConfig):
 
 
 class Admin:
-    """An operator's view of one cluster. Use it as `async with Admin(…) as admin`, or `start` and `stop` it."""
+    """Operates one cluster. Use it as `async with Admin(…) as admin`, or `start` and `stop` it."""
 
     @understood(AdminConfig)
     def __init__(self, bootstrap_servers: str | Sequence[str], **settings: Unpack[AdminSettings]) -> None:
@@ -296,7 +296,7 @@ class Admin:
         wanted = {each.lower() for each in texts("states", states)}
         await self._cluster.refresh()
         answers = await asyncio.gather(*[self._list_at(broker) for broker in self._cluster.view.brokers.values()])
-        # Asked for all: older brokers know no filters.
+        # All are requested: older brokers know no filters.
         found = {
             listing.group_id: listing
             for answer in answers
@@ -393,7 +393,7 @@ class Admin:
 
     async def _controller(self, request: Request[ResponseT]) -> ResponseT:
         cluster = self._cluster
-        # Not tried again: a change whose answer was lost may have been made.
+        # No retry: a change whose response was lost may have been made.
         return await cluster.call_controller(request, timeout_ms=self._timeout_ms + 5000)
 
     async def _list_at(self, broker: Broker) -> list[GroupListing]:
@@ -408,7 +408,7 @@ class Admin:
         return await retry(attempt, waits=self._cluster.waits(), timeout_ms=self._timeout_ms)
 
     async def _settled(self, name: str, is_settled: Callable[[TopicView], bool]) -> None:
-        """Wait until every broker that is asked agrees, for a while: metadata spreads a moment after the answer."""
+        """Wait, for a while, until the metadata shows the change: it spreads a moment after the response."""
         waits = self._cluster.waits(initial_ms=5)
         deadline_s = asyncio.get_running_loop().time() + self._timeout_ms / 1000
         gone = TopicView(name, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -29,7 +29,7 @@ class _Topic(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A group by name. `group_type` is classic, consumer, … and empty where the broker is too old to say."""
+    """A group by name. `group_type` is classic, consumer, … and empty where the broker is too old to return it."""
 
     group_id: str
     protocol_type: str
@@ -53,12 +53,12 @@ class MemberDescription:
     rack: str | None = None
     epoch: int = -1
     phase: str = ""
-    """Where it is on its way to its target; of a classic member of a consumer group, in its own small round."""
+    """Where it is on the way to its target; of a classic member of a consumer group, the phase of its own round."""
     topics: tuple[str, ...] = ()
     regex: str = ""
     target: Partitions = frozenset()
     subscription: Subscription | None = None
-    """What a classic member says of itself, for the assignor in force."""
+    """The subscription in a classic member's metadata for the assignor in force."""
     is_readable: bool = True
     """Whether its metadata and assignment could be read."""
     assignor_data: bytes | None = None
@@ -132,7 +132,7 @@ def _classic_member(member: DescribeGroupsResponse.Group.Member, is_consumer: bo
             # There is no metadata while a round gathers.
             subscription = decode_subscription(member.member_metadata) if len(member.member_metadata) else None
         except MalformedMessage:
-            # Another client's bytes are no reason to show nothing of the group.
+            # Bytes that cannot be read of one member must not hide the rest of the group.
             is_readable = False
     return MemberDescription(
         member.member_id,
@@ -175,7 +175,7 @@ def _consumer_member(member: ConsumerGroupDescribeResponse.Group.Member, target_
         member.client_id,
         member.client_host,
         assigned,
-        # Before version 1 there is no type: only members of the consumer protocol were told apart from nobody.
+        # Before version 1 there is no type: every member listed is of the consumer protocol.
         is_native=member.member_type != _CLASSIC_TYPE,
         rack=member.rack_id,
         epoch=member.member_epoch,

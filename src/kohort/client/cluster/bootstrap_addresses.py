@@ -1,4 +1,4 @@
-"""Bootstrap addresses as people write them: `host:port`, comma-separated or in a list, IPv6 in brackets."""
+"""Parser of `bootstrap_servers`: `host:port`, comma-separated or in a list, IPv6 in brackets."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The cluster as a client uses it: fresh metadata, leaders and coordinators found, requests sent where they belong.
+"""One Kafka cluster as a client uses it: metadata kept fresh, leaders and coordinators, requests sent to them.
 
-The law: whoever asks for a leader or coordinator gets the newest known one, and whoever meets a wrong one says so and
-asks again (`refresh`, `forget_coordinator`). All connections and the one background task end with `close`.
+The law: `leader` and `coordinator` return the newest known one; a caller that finds it wrong calls `request_refresh` or
+`forget_coordinator` and looks it up again. All connections and the one background task end with `close`.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Cluster:
         await self.close()
 
     async def start(self) -> None:
-        """Reach a broker and learn the cluster. Raises `BrokerUnreachable`, naming every address tried and why.
+        """Connect to a broker and fetch the metadata. Raises `BrokerUnreachable`, naming every address tried and why.
 
         One that could not start may be started again. Raises RuntimeError for one that was closed.
         """
@@ -136,18 +136,18 @@ class Cluster:
         """Keep every topic of the cluster in the view from the next refresh on, or again only those tracked by name."""
         self._is_tracking_all = is_wanted
 
-    def want_names(self, topic_ids: frozenset[bytes]) -> None:
+    def resolve_names(self, topic_ids: frozenset[bytes]) -> None:
         """Find the names of these topics, and of no others asked for before; those that are found are tracked."""
         self._nameless = topic_ids
         if topic_ids:
-            self.want_refresh()
+            self.request_refresh()
 
-    def want_refresh(self) -> None:
-        """Say that the view looks wrong: it is refreshed soon, in the background."""
+    def request_refresh(self) -> None:
+        """Have the metadata refreshed soon, in the background: the view looks wrong."""
         self._wanted.set()
 
     async def refresh(self) -> None:
-        """Ask for metadata now; callers at the same time share one request. Raises `KafkaError`."""
+        """Request metadata now; callers at the same time share one request. Raises `KafkaError`."""
         if not self._is_closed and (self._refreshing is None or self._refreshing.done()):
             self._refreshing = asyncio.create_task(self._refresh(), name="kohort metadata refresh")
         refreshing = self._refreshing
@@ -155,7 +155,7 @@ class Cluster:
             # One caller that gives up does not take the others along, and `close` cancels none of them.
             await asyncio.wait([refreshing])
         if self._is_closed or refreshing is None:
-            raise ClientStopped("it learnt the cluster's metadata")
+            raise ClientStopped("it received the cluster's metadata")
         refreshing.result()
 
     async def refresh_anew(self) -> None:
@@ -165,7 +165,7 @@ class Cluster:
         await self.refresh()
 
     async def topic(self, name: str, *, timeout_ms: int | None = None) -> TopicView:
-        """Return a topic with its partitions, asking the cluster for it where need be.
+        """Return a topic with its partitions, from the metadata or requested from the cluster.
 
         Raises `UnknownTopic`, or the `KafkaError` of the broker.
         """
@@ -223,7 +223,7 @@ class Cluster:
         return self._pool.connected(broker.host, broker.port, lane)
 
     async def open_apart(self, broker: Broker) -> Connection:
-        """Open a connection that nobody else uses. Raises `KafkaError`."""
+        """Open a connection of the caller's own. Raises `KafkaError`."""
         return await self._pool.open_apart(broker.host, broker.port)
 
     async def call(
@@ -273,7 +273,7 @@ class Cluster:
         return found
 
     def forget_coordinator(self, group_id: str) -> None:
-        """Say that the known coordinator of a group is not, or may not be, its coordinator."""
+        """Forget the known coordinator of a group: it is not, or may not be, its coordinator any more."""
         self._coordinators.pop(group_id, None)
 
     async def call_coordinator(
@@ -287,8 +287,8 @@ class Cluster:
     ) -> ResponseT:
         """Send a request to a group's coordinator, wherever it moves, and return its answer.
 
-        `code_of` reads the answer's error code: one that says that the coordinator moved or still loads is retried,
-        any other is the caller's. Raises `KafkaError` when time is up.
+        `code_of` reads the response's error code: where the coordinator moved or still loads there is a retry, any
+        other code is the caller's. Raises `KafkaError` when time is up.
         """
 
         async def attempt() -> ResponseT:
@@ -334,7 +334,7 @@ class Cluster:
             seen(self.view)
 
     async def _find_names(self) -> None:
-        """Ask for topics by id: a request that names any id is answered for ids alone (KIP-516)."""
+        """Request topics by id: a request that names any id is answered for ids alone (KIP-516)."""
         names = {topic.topic_id: topic.name for topic in self.view.topics.values()}
         missing = sorted(self._nameless - names.keys())
         if missing:
@@ -368,5 +368,5 @@ class Cluster:
                     warned.add(error.text)
                     log.warning("metadata could not be refreshed: %s; it is tried again", error.text)
                 self._wanted.set()
-            # However many say that the view is wrong, the cluster is asked at most this often.
+            # However many callers find the view wrong, metadata is requested at most this often.
             await asyncio.sleep(waits.next_s())

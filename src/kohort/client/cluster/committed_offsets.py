@@ -46,7 +46,7 @@ def committable(offsets: Mapping[TopicPartition, OffsetAndMetadata | int]) -> di
     return found
 
 
-# Codes that say who may commit, not how one partition fared: the whole commit is refused with them.
+# Codes about the member, not about one partition: the whole commit is refused with them.
 REFUSALS = frozenset(
     {
         ErrorCode.UNKNOWN_MEMBER_ID,
@@ -152,7 +152,7 @@ class Fetched:
 
 
 def fetched(answer: OffsetFetchResponse, topic_ids: Mapping[str, bytes]) -> Fetched:
-    """Return what the answer for one group says; what was never committed is left out."""
+    """Return the offsets in the response for one group; what was never committed is left out."""
     names = {topic_id: topic for topic, topic_id in topic_ids.items()}
     group = answer.groups[0] if answer.groups else answer
     result = Fetched(error_for(group.error_code), {}, {})

@@ -1,7 +1,7 @@
-"""The open connections of a client, one for each address, opened when first needed and again after they broke.
+"""Connection pool of a client: one connection for each address and lane, opened when needed and again after it broke.
 
 An address that failed is not tried again before its wait is over (`reconnect.backoff.ms`), so that a broker that is
-down costs neither it nor us a storm of attempts. Whoever asks meanwhile waits with it.
+down is not flooded with attempts. Callers meanwhile wait for it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Pool:
         peer = self._peers.get((host, port, lane))
         if peer is None:
             peer = self._peers[host, port, lane] = _Peer(Waits(self._random, initial_ms=50))
-        # Whoever comes while others wait for the connection waits behind them: requests keep the order of their calls.
+        # A caller that comes while others wait for the connection waits behind them: requests keep their order.
         if not peer.waiting and peer.connection is not None and not peer.connection.is_closed:
             return peer.connection
         peer.waiting += 1
@@ -76,7 +76,7 @@ class Pool:
             return peer.connection
 
     def connected(self, host: str, port: int, lane: str = "") -> Connection | None:
-        """Return the connection to an address if it is open and nobody waits for it."""
+        """Return the connection to an address if it is open and no caller waits for it."""
         peer = self._peers.get((host, port, lane))
         if peer is None or peer.waiting or peer.connection is None or peer.connection.is_closed:
             return None

@@ -1,6 +1,6 @@
-"""Offsets by time: the first, the next to be written, the first at or after a timestamp (ListOffsets).
+"""ListOffsets: the first offset, the next to be written, the first at or after a timestamp.
 
-Asked at each partition's leader; a leader that moved is looked up and asked again.
+Requested from each partition's leader; a leader that moved is looked up, and the request sent again.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ async def list_offsets(
         if failed:
             if not all(_may_pass(code, deadline_s) for code in failed.values()):
                 raise PartitionErrors("offsets could not be listed", failed)
-            cluster.want_refresh()
+            cluster.request_refresh()
             await asyncio.sleep(waits.next_s())
     return found
 
@@ -102,7 +102,7 @@ async def list_ends(
 
 
 async def _is_gone(cluster: Cluster, topic: str) -> bool:
-    """Return whether the cluster says twice that it has no such topic: a view may be older than the topic."""
+    """Return whether fresh metadata too shows no such topic: a view may be older than the topic."""
     if not cluster.view.is_gone(topic):
         return False
     await cluster.refresh()

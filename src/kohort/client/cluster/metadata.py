@@ -1,4 +1,4 @@
-"""What the client knows of the cluster at one moment: brokers, topics, leaders. Frozen; a refresh makes a new one."""
+"""Metadata of a cluster at one moment: brokers, topics, leaders. Frozen; a refresh makes a new one."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class TopicView:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """The cluster as the last metadata answer showed it; topics are those that were asked for since the start."""
+    """The cluster as the last metadata answer showed it; topics are those that were requested since the start."""
 
     cluster_id: str | None = None
     controller_id: int = -1
     brokers: Mapping[int, Broker] = field(default_factory=dict)
     topics: Mapping[str, TopicView] = field(default_factory=dict)
     is_whole: bool = False
-    """Whether all topics of the cluster were asked for, so that one that is not here does not exist."""
+    """Whether all topics of the cluster were requested, so that one that is missing does not exist."""
 
     @staticmethod
     def read(answer: MetadataResponse) -> ClusterView:
@@ -74,7 +74,7 @@ class ClusterView:
         return replace(self, topics={name: found for name, found in self.topics.items() if name != topic})
 
     def is_gone(self, topic: str) -> bool:
-        """Return whether the cluster says that it has no such topic."""
+        """Return whether the metadata shows that there is no such topic."""
         found = self.topics.get(topic)
         if found is None:
             return self.is_whole
@@ -140,5 +140,5 @@ def read_whole(answer: MetadataResponse, before: ClusterView) -> ClusterView:
 
 
 def read_names(answer: MetadataResponse, before: ClusterView) -> ClusterView:
-    """Return the view after an answer about a few topics by id: it says nothing of the others."""
+    """Return the view after a response about a few topics by id; the others stay as they are."""
     return replace(read_view(answer, before), is_whole=before.is_whole)

@@ -1,4 +1,4 @@
-"""The one retry policy of the client: what is tried again, how long between tries, and when to give up.
+"""Retry policy of the client: which errors are retried, how long between attempts, and when to give up.
 
 An attempt that raises a `KafkaError` with a retriable code is made again after a wait that doubles, with jitter, until
 the deadline; then the last error is raised. All times are milliseconds.

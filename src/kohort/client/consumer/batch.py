@@ -1,6 +1,6 @@
-"""What a consumer yields: a run of one partition's records, with the bytes that came.
+"""Batch of consecutive records of one partition, as `poll` returns it, with the fetched bytes.
 
-Raw record batches are kept as views of the answer they came in. The law: iterating yields the records with
+Raw record batches are kept as views of the response they came in. The law: iterating yields the records with
 `first_offset` ≤ offset < `next_offset` that a reader of the isolation level may see, in order, each once. A consumer
 decodes a batch before it hands it out (`readable`), so iterating what it returned raises nothing.
 """
@@ -227,7 +227,7 @@ class Batch:
 class Visible(NamedTuple):
     """What a reader may see of a fetched buffer. `whole` spans `raw` where nothing between them is hidden.
 
-    `next_offset` is the first offset that is still to be read; `fault` says why the bytes behind it cannot be.
+    `next_offset` is the first offset that is still to be read; `fault` is why the bytes behind it cannot be.
     """
 
     raw: list[Raw]
@@ -263,7 +263,7 @@ def visible_batches(
             if last_offset < fetch_offset and next_offset == fetch_offset:
                 continue
             if base_offset > last_offset or last_offset < next_offset or (stop is not None and last_offset >= stop):
-                raise CorruptBatch(f"a batch says that it holds the offsets {base_offset} to {last_offset}")
+                raise CorruptBatch(f"a batch declares the offsets {base_offset} to {last_offset}")
             while at < len(upcoming) and upcoming[at][1] <= last_offset:
                 aborting.add(upcoming[at][0])
                 at += 1

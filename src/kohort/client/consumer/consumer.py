@@ -114,7 +114,7 @@ class Consumer:
         """Commit, give the partitions back, leave the group and end everything; a second time does nothing.
 
         It takes at most `timeout_ms`, also where no broker answers; to cancel it ends everything at once. `is_finished`
-        says whether the records returned last count as finished. `leave_group` (KIP-1092): True leaves for good,
+        is whether the records returned last count as finished. `leave_group` (KIP-1092): True leaves for good,
         False stays until the session ends, None leaves unless there is a `group_instance_id`.
         """
         limit_s = whole_number("timeout_ms", timeout_ms, 0) / 1000

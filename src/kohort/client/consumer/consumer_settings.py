@@ -67,7 +67,7 @@ class ConsumerSettings(ClientSettings, total=False):
 class ConsumerConfig(ClientConfig):
     """What every part of a consumer reads; made of `ConsumerSettings`, whose old names and security are resolved.
 
-    `group_remote_assignor` is the assignor that the broker is to use. `acceptable_recovery_lag` and `lag_growth_ms` say
+    `group_remote_assignor` is the assignor that the broker is to use. `acceptable_recovery_lag` and `lag_growth_ms` are
     when the group is sent what `report_standby_lag` reports; `protocol_check_ms` is how often a member of
     `group_protocol="auto"` that is in the classic protocol checks whether it may leave it. `key_deserializer` and
     `value_deserializer` make what a `Record` holds of its bytes, except of nulls; they must not block. Where one
@@ -198,5 +198,5 @@ def check_protocol(
         raise ValueError(
             f"group_protocol='consumer' has no {' and no '.join(given)}: the broker sets timeouts and intervals"
             " (group.consumer.session.timeout.ms, group.consumer.heartbeat.interval.ms) and assigns;"
-            " group_remote_assignor='uniform' or 'range' says how"
+            " group_remote_assignor='uniform' or 'range' selects how"
         )

@@ -89,7 +89,7 @@ class Fetcher:
             except KafkaError as error:
                 log.info("fetching from %s: %s", broker.address, error)
                 self._delay(ready)
-                self._cluster.want_refresh()
+                self._cluster.request_refresh()
             except Exception:
                 log.exception("fetching from %s", broker.address)
                 self._delay(ready)
@@ -194,7 +194,7 @@ class Fetcher:
         state.corrupt_responses += 1
         if state.corrupt_responses < CORRUPT_RESPONSES:
             state.not_before_s = asyncio.get_running_loop().time() + _BACKOFF_S
-            self._cluster.want_refresh()
+            self._cluster.request_refresh()
             return
         state.stop_at(offset, unreadable(state.partition, offset, None, why))
         self._changed.notify()
@@ -218,7 +218,7 @@ class Fetcher:
             return
         elif code.is_retriable:
             state.not_before_s = asyncio.get_running_loop().time() + _BACKOFF_S
-            self._cluster.want_refresh()
+            self._cluster.request_refresh()
             return
         else:
             state.error = KafkaError(code, f"{state.partition}: {code.text}")

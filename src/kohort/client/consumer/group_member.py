@@ -98,9 +98,9 @@ class GroupMember:
             lag_growth_ms=config.lag_growth_ms,
             protocol_check_ms=config.protocol_check_ms,
             metrics=self._metrics,
+            on_change=self._changed.notify,
+            before_join=before_join,
         )
-        membership.on_change = self._changed.notify
-        membership.before_join = before_join
         if self._lags is not None:
             membership.report_lags(self._lags)
         membership.begin()
@@ -174,7 +174,7 @@ class GroupMember:
             return await self.membership.committed(partitions)
         return await fetch_committed(self._cluster, self.require_id(), partitions)
 
-    # What the observer of the client is told
+    # Reports to the client's observer
 
     def note_position(self, partition: TopicPartition, offset: int, why: str) -> None:
         """Report from where a partition is read."""

@@ -1,7 +1,7 @@
-"""Reads ranges of offsets with a plain blocking socket: what a Spark executor needs, without a loop or a group.
+"""Blocking reader of ranges of offsets, for Spark's executors: one socket, no event loop, no group.
 
-One Fetch is always under way while the caller works on the answer before it, and nothing more is held. Record batches
-come as views of the memory they were received into: nothing is decoded here. Leaders are followed when they move.
+One Fetch is always in flight while the caller works on the response before it, and nothing more is held. Record batches
+are views of the memory they were received into: nothing is decoded here. Leaders are followed when they move.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NEWEST_BY_NAME = 12
 _MAX_WAIT_MS = 500
 
 Lost = Callable[[TopicPartition, int, int, str], None]
-"""Told of offsets that are gone: partition, first, the one after the last, and why."""
+"""Called with offsets that are gone: partition, first, the one after the last, and why."""
 
 
 def read_ranges(
@@ -58,8 +58,8 @@ def read_ranges(
     that must not be others under the same names.
 
     Raises `KafkaError`: OFFSET_OUT_OF_RANGE where retention was faster or the topic is not the one it was,
-    `UnknownTopic`, `BrokerUnreachable`, or whatever kept failing until the time was up. With `lost`, offsets and
-    topics that are gone are told to it and left out instead.
+    `UnknownTopic`, `BrokerUnreachable`, or whatever kept failing until the time was up. With `lost`, it is called with
+    offsets and topics that are gone, and they are left out instead.
     """
     wanted = [_Range(partition, start, stop) for partition, start, stop in ranges if start < stop]
     bootstrap = parse_addresses(bootstrap_servers)
@@ -126,9 +126,7 @@ class _Reader:
             if next_offset > asked_for:
                 self._progressed()
             elif time.monotonic() > self._deadline_s:
-                text = (
-                    f"{now.partition} has no record from offset {asked_for} on, though it was said to end at {now.stop}"
-                )
+                text = f"{now.partition} has no record from offset {asked_for} on, though the range ends at {now.stop}"
                 raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text)
             if now.position >= now.stop:
                 at += 1

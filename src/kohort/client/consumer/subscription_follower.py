@@ -1,6 +1,6 @@
 """Keeps what a consumer reads in step with its subscription and the cluster's metadata.
 
-In a group the membership is told the topics, and it brings the partitions; without one all partitions of the topics
+In a group the membership subscribes to the topics and is assigned partitions; without one all partitions of the topics
 are read. Partitions that the program assigns itself exclude a subscription.
 """
 
@@ -91,7 +91,7 @@ class SubscriptionFollower:
         """Read the assigned partitions, and no others."""
         self._partitions.keep(self.assigned)
         self._cluster.track({partition.topic for partition in self.assigned})
-        self._cluster.want_refresh()
+        self._cluster.request_refresh()
         self._partitions.position_wanted.set()
 
     def _follow(self, view: ClusterView) -> None:

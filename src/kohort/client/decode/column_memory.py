@@ -1,4 +1,4 @@
-"""Memory for columns that is used again as soon as nobody holds the columns before.
+"""Memory for Arrow columns that is reused as soon as the columns before are freed.
 
 New memory costs a page fault for every 4 KiB, which is more than the decoding of what is put there. A block
 is free when the references to it that are counted are ours alone, so columns may be kept as long as one likes.

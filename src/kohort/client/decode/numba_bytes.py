@@ -1,7 +1,7 @@
-"""What compiled code is made of here: numba's decorator with a cache, bare pointers to bytes, varints.
+"""Building blocks of code compiled by numba: the decorator with a cache, bare pointers to bytes, varints.
 
 Bytes are reached through bare pointers, because numba counts references whenever an array is handed on, which costs
-more than a record. Nothing checks bounds for us: whoever reads compares with an end.
+more than a record. Nothing checks bounds: every caller compares with an end.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Fetched record batches cut into spans of plain records, for the decoders that turn them into columns.
+"""Spans of uncompressed records in fetched record batches, for the decoders that turn them into columns.
 
-A span is where one batch's uncompressed records lie, and what its header says about them. Control
+A span is where one batch's uncompressed records lie, and the fields of its header that decoders need. Control
 batches and batches outside the wanted offsets never become spans. CRCs are checked here, codecs end
 here; what lies inside a span is the decoders' matter.
 """

@@ -44,7 +44,7 @@ class Leader:
         self._followed |= topics
         if self._cluster.track(topics):
             # A follower never computes an assignment, and still has to find the leaders of what it is given.
-            self._cluster.want_refresh()
+            self._cluster.request_refresh()
 
     def topic_metadata(self) -> inputs.MetadataChanged:
         """Return the topics as the cluster shows them now."""

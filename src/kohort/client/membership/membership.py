@@ -48,14 +48,11 @@ class Membership:
     Timings are milliseconds. `rebalance_timeout_ms` bounds how long a callback may hold the group up;
     `max_poll_interval_ms` asks for `enter_poll`/`return_poll` at that pace and is off by default. `protocol` is
     "classic", "consumer" or "auto"; `assignors`, `session_timeout_ms` and `heartbeat_interval_ms` belong to the classic
-    protocol; `assignor` (the broker's), `member_id`, lags and `names`/`regex` to the consumer protocol.
+    protocol; `assignor` (the broker's), `member_id`, lags and `names`/`regex` to the consumer protocol. `on_change` is
+    called after each step of the member; `before_join` is awaited before JoinGroup while the member owns partitions, so
+    that what is finished can be committed.
     Raises ValueError for assignors that do not go together.
     """
-
-    on_change: Callable[[], None] | None = None
-    """Called after each step of the member."""
-    before_join: Callable[[], Awaitable[None]] | None = None
-    """Awaited before the JoinGroup of a member that owns partitions: what is finished can be committed now."""
 
     def __init__(
         self,
@@ -81,6 +78,8 @@ class Membership:
         lag_growth_ms: int = 60_000,
         protocol_check_ms: int = 60_000,
         metrics: RebalanceMetrics | None = None,
+        on_change: Callable[[], None] | None = None,
+        before_join: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.group_id = group_id
         self.config = MemberConfig(
@@ -98,6 +97,8 @@ class Membership:
         """What ended the membership, if anything did."""
         self.observer = client_observer()
         self._cluster = cluster
+        self._on_change = on_change
+        self._before_join = before_join
         self._assignors = {assignor.name: assignor for assignor in assignors}
         self._protocol_check_ms = protocol_check_ms
         self._metrics = metrics or RebalanceMetrics(max_poll_interval_ms)
@@ -368,8 +369,8 @@ class Membership:
 
     def _notify(self) -> None:
         self._active.changed.notify()
-        if self.on_change is not None:
-            self.on_change()
+        if self._on_change is not None:
+            self._on_change()
 
     def _carry_out(self, effect: effects.Effect) -> None:
         match effect:
@@ -390,8 +391,8 @@ class Membership:
                 log.warning(_POLL_MISSED, self.group_id, what, self.config.max_poll_interval_ms)
             case effects.Ended():
                 pass
-            case effects.Join() if self._active.member.owned and self.before_join is not None:
-                self._spawn(self._join_after(self.before_join, effect, self._active.driver))
+            case effects.Join() if self._active.member.owned and self._before_join is not None:
+                self._spawn(self._join_after(self._before_join, effect, self._active.driver))
             case _:
                 if (response := self._active.driver.carry_out(effect)) is not None:
                     self._spawn(response)

@@ -181,13 +181,13 @@ class ConsumerDriver:
             case HurryHeartbeat():
                 return self._requests.hurry()
             case NameTopics(topic_ids):
-                self._cluster.want_names(topic_ids)
+                self._cluster.resolve_names(topic_ids)
         return None
 
     def follow(self, topics: Iterable[str]) -> None:
         """Keep the metadata of these topics fresh too."""
         if self._cluster.track(topics):
-            self._cluster.want_refresh()
+            self._cluster.request_refresh()
 
     def topic_metadata(self) -> inputs.Input:
         """Return the topics as the cluster shows them now."""

@@ -1,7 +1,7 @@
-"""Records on their way out, batch by batch and partition by partition.
+"""Accumulator of the producer: the batches of each partition that wait or are in flight.
 
 The law of order: a partition's batches leave in the order of their records, and a batch that failed and may be tried
-again goes back before all that follow it. With idempotence, sequence numbers say that order to the broker; the
+again goes back before all that follow it. With idempotence, sequence numbers carry that order to the broker; the
 numbers given to a batch stay with it for as long as its producer id does (KIP-98).
 """
 
@@ -22,7 +22,7 @@ _SEQUENCES = 1 << 31
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record was written. `offset` is -1 where the broker did not say (acks=0, or a repeated batch)."""
+    """Where a record was written. `offset` is -1 where the broker returned none (acks=0, or a repeated batch)."""
 
     partition: TopicPartition
     offset: int
@@ -30,13 +30,13 @@ class RecordMetadata(NamedTuple):
 
 
 class ProducerId(NamedTuple):
-    """Who a producer is to the broker; `NOBODY` writes without idempotence."""
+    """Producer id and epoch; `NO_PRODUCER_ID` writes without idempotence."""
 
     producer_id: int = -1
     epoch: int = -1
 
 
-NOBODY = ProducerId()
+NO_PRODUCER_ID = ProducerId()
 
 
 class OutgoingBatch:
@@ -66,7 +66,7 @@ class OutgoingBatch:
         self.records: list[Record] = []
         self.size = 0
         self.attempts = 0
-        self.identity = NOBODY
+        self.identity = NO_PRODUCER_ID
         self.sequence = NO_SEQUENCE
         self.encoded: bytes | None = None
         self.is_done = False
@@ -76,7 +76,7 @@ class OutgoingBatch:
         self.waiter: asyncio.Future[None] | None = None
 
     def finish(self, *, base_offset: int = -1, log_append_time_ms: int = -1, error: KafkaError | None = None) -> None:
-        """End the batch, and wake everybody who waits for one of its records."""
+        """End the batch, and wake all that wait for one of its records."""
         self.is_done = True
         self.base_offset = base_offset
         self.log_append_time_ms = log_append_time_ms
@@ -87,7 +87,7 @@ class OutgoingBatch:
 
 
 class Delivery:
-    """One record's fate. Await it for its `RecordMetadata`; a record that was not written raises its `KafkaError`.
+    """One record's outcome. Await it for its `RecordMetadata`; a record that was not written raises its `KafkaError`.
 
     It may be left unawaited: `flush` waits for it, and a failure is logged.
     """
@@ -100,7 +100,7 @@ class Delivery:
         self._timestamp_ms = timestamp_ms
 
     def done(self) -> bool:
-        """Return whether the record's fate is known."""
+        """Return whether the record is written or has failed."""
         return self._batch.is_done
 
     def result(self) -> RecordMetadata:
@@ -143,7 +143,7 @@ class OutgoingPartition:
         self.partition = partition
         self.queue: deque[OutgoingBatch] = deque()
         self.in_flight: list[OutgoingBatch] = []
-        self.identity = NOBODY
+        self.identity = NO_PRODUCER_ID
         self.next_sequence = 0
         self.is_recovering = False
         self.is_reset_due = False
@@ -171,7 +171,7 @@ class OutgoingPartition:
         """Move the oldest waiting batch to those on their way, numbering it if it has no number under this identity."""
         batch = self.queue.popleft()
         batch.attempts += 1
-        if self.identity != NOBODY and (batch.identity != self.identity or batch.sequence == NO_SEQUENCE):
+        if self.identity != NO_PRODUCER_ID and (batch.identity != self.identity or batch.sequence == NO_SEQUENCE):
             batch.identity = self.identity
             batch.sequence = self.next_sequence
             batch.encoded = None

@@ -1,4 +1,4 @@
-"""Which partition a record goes to: by its key as Java's clients choose it, else one partition for a while.
+"""Partitioner of the producer: by the key as Java's clients choose it, else one partition for a while.
 
 Keyed records go to murmur2 of the key, so Python and Java producers put a key into the same partition. Records
 without a key stick to a partition for one batch's worth of bytes (KIP-480, KIP-794), which fills batches.

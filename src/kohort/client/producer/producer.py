@@ -1,4 +1,4 @@
-"""The producer: records in, batches out, and where each record was written.
+"""The producer: sends records in batches, and returns where each record was written.
 
 `send` returns as soon as the record is in a batch; awaiting what it returned waits for the broker. With idempotence,
 the default, a record is written once and in order however often the connection breaks (KIP-98).

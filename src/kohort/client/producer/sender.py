@@ -1,4 +1,4 @@
-"""Sends what the accumulator holds: to leaders, in order, again where that can help, and never beyond its time.
+"""Sender of the producer: sends batches to the partition leaders in order, and retries until the delivery timeout.
 
 At most `max_in_flight` requests are on their way to a broker. Without idempotence a partition has one batch on its
 way, because nothing else would keep the order when it fails. With it there may be as many, and after a failure the
@@ -16,7 +16,7 @@ from kohort.client.background_tasks import BackgroundTasks
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.metadata import Broker
 from kohort.client.cluster.retry import Waits, is_worth_a_retry
-from kohort.client.producer.accumulator import NOBODY, OutgoingBatch, OutgoingPartition, ProducerId
+from kohort.client.producer.accumulator import NO_PRODUCER_ID, OutgoingBatch, OutgoingPartition, ProducerId
 from kohort.client.producer.producer_config import ProducerConfig
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import NO_TOPIC_ID, TopicPartition
@@ -73,7 +73,7 @@ class Sender:
         self._idle.set()
         self._requests: dict[Broker, int] = {}
         self._tasks = BackgroundTasks("kohort produce")
-        self._identity = NOBODY
+        self._identity = NO_PRODUCER_ID
         self._identifying: asyncio.Task[None] | None = None
         self._connecting: set[Broker] = set()
         self._waits: dict[TopicPartition, Waits] = {}
@@ -162,7 +162,7 @@ class Sender:
                 continue
             leader = self._cluster.view.leader(partition.partition)
             if leader is None:
-                self._cluster.want_refresh()
+                self._cluster.request_refresh()
                 partition.not_before_s = now_s + _NO_LEADER_WAIT_S
                 next_s = min(next_s, partition.not_before_s)
                 continue
@@ -188,7 +188,7 @@ class Sender:
             await self._cluster.connection(leader, lane=_LANE)
         except KafkaError as error:
             log.info("producing to %s: %s", leader.address, error)
-            self._cluster.want_refresh()
+            self._cluster.request_refresh()
             for partition in self._active.values():
                 if partition.queue and self._cluster.view.leader(partition.partition) == leader:
                     partition.queue[0].error = error
@@ -203,8 +203,8 @@ class Sender:
             if partition.in_flight:
                 return False
             partition.is_recovering = False
-        if self._is_idempotent and (partition.identity == NOBODY or partition.is_reset_due):
-            if self._identity != NOBODY and self._identity != partition.identity:
+        if self._is_idempotent and (partition.identity == NO_PRODUCER_ID or partition.is_reset_due):
+            if self._identity != NO_PRODUCER_ID and self._identity != partition.identity:
                 partition.reset(self._identity)
             else:
                 self._identify()
@@ -315,7 +315,7 @@ class Sender:
                 )  # fmt: skip
             waits = self._waits.setdefault(batch.partition, self._cluster.waits())
             partition.not_before_s = self._loop.time() + waits.next_s()
-            self._cluster.want_refresh()
+            self._cluster.request_refresh()
             log.info("a batch for %s is tried again: %s", batch.partition, error)
             return
         partition.in_flight.remove(batch)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
+from kohort.client import OffsetAndMetadata
 from kohort.client.consumer.batch import Batch, visible_batches
-from kohort.client.consumer.partition_state import PartitionState
+from kohort.client.consumer.partition_state import PartitionState, PartitionTable
 from kohort.model.ids import TopicPartition
 from kohort.wire.record_batches import Record, encode_batch
 
-T0 = TopicPartition("t", 0)
+T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 
 
 def fetched(base_offset: int, count: int) -> Batch:
@@ -63,3 +66,38 @@ def test_records_that_nobody_may_see_still_move_the_position() -> None:
     entry.fetched(Batch(T0, [], first_offset=10, next_offset=12, high_watermark=12))
     assert entry.take_batch(None) is None
     assert entry.position == 12
+
+
+def test_partitions_that_stay_are_read_on_where_they_are_and_new_ones_need_a_position() -> None:
+    table = PartitionTable()
+    table.add([T0, T1])
+    kept = table[T1]
+    table.position_wanted.clear()
+    table.keep({T1})
+    assert (table.partitions, table.position_wanted.is_set()) == ({T1}, False)
+    table.keep({T1, T2})
+    assert (next(iter(table)), table.partitions, table.position_wanted.is_set()) == (kept, {T1, T2}, True)
+    with pytest.raises(KeyError, match="not assigned"):
+        table[T0]
+
+
+def test_auto_commit_takes_what_is_finished_and_not_committed_and_commit_every_position() -> None:
+    table = PartitionTable()
+    table.add([T0, T1, T2])
+    for state in (table[T0], table[T1]):
+        state.move(10)
+        state.fetched(fetched(10, 5))
+        state.take_batch(None)
+    table[T0].mark_consumed()
+    table[T1].committed = 10
+    assert table.finished() == {T0: OffsetAndMetadata(15, "", 4)}
+    assert table.finished([T1]) == {}
+    assert table.positions() == {T0: OffsetAndMetadata(15, "", 4), T1: OffsetAndMetadata(15, "", 4)}
+
+
+def test_lag_is_known_once_a_fetch_has_shown_the_end() -> None:
+    table = PartitionTable()
+    table.add([T0, T1])
+    table[T0].move(10)
+    table[T0].fetched(fetched(10, 5))
+    assert table.lags() == {T0: 40}
