@@ -12,19 +12,22 @@ from pathlib import Path
 from random import Random
 
 from kohort.broker.os_disk import OsDisk
-from kohort.group.consumer.events import (
+from kohort.group.events import (
     ConsumerGroupStored,
     ConsumerMemberDeleted,
     ConsumerMemberStored,
+    GroupStored,
+    HardEvent,
     Held,
     MemberAssignmentDeleted,
     MemberAssignmentStored,
     MemberState,
     MemberTargetDeleted,
     MemberTargetStored,
+    OffsetCommitted,
+    StoredMember,
     TargetStored,
 )
-from kohort.group.events import GroupStored, HardEvent, OffsetCommitted, StoredMember
 from kohort.log.log_config import LogConfig
 from kohort.log.offsets_topic import encode_events
 from kohort.log.partition_log import PartitionLog

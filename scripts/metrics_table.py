@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kohort.client.consumer.consumer_metrics import CONSUMER_METRICS
-from kohort.member.rebalance_metrics import Kind, Metric
-from kohort.member.sampled import WINDOW_MS, WINDOWS
+from kohort.member.rebalance_metrics import WINDOW_MS, WINDOWS, Kind, Metric
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
 

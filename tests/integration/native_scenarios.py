@@ -15,7 +15,7 @@ from kohort.client import Admin, Cluster, CommitFailed, Consumer, Membership, Su
 from kohort.client.membership.consumer_requests import ConsumerRequests
 from kohort.client.membership.coordinator_link import CoordinatorLink
 from kohort.member import ConsumerState, MemberConfig, State
-from kohort.member.consumer_effects import ConsumerHeartbeat
+from kohort.member.effects import ConsumerHeartbeat
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 

@@ -18,9 +18,8 @@ from interop.process import Child
 from interop import jars
 from kohort import Admin, Producer
 from kohort.client.errors import UnknownTopic
-from kohort.group.explain.epoch_sentences import conversion
 from kohort.group.explain.explain import Explanation
-from kohort.group.explain.explain_text import Names, title
+from kohort.group.explain.explain_text import Names, conversion, title
 from kohort.group.explain.rebalance_report import Rebalance, Told
 from kohort.sync import Consumer
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from tests.lockstep.cases import SYNCED, Case, is_answer, same_but
 
-from kohort.group.commands import Join
-from kohort.group.consumer.commands import LEAVE_STATIC_EPOCH, ConsumerHeartbeat
+from kohort.group.commands import LEAVE_STATIC_EPOCH, ConsumerHeartbeat, Join
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.consumer.reconcile import ids_of
 from kohort.group.group_timers import target_timer

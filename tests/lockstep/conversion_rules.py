@@ -5,8 +5,7 @@ from __future__ import annotations
 from tests.lockstep.cases import Case, is_answer, is_joined, same_but
 
 from kohort.group.classic.group import ClassicGroup, Phase
-from kohort.group.commands import Heartbeat, Join, Sync
-from kohort.group.consumer.commands import ConsumerHeartbeat
+from kohort.group.commands import ConsumerHeartbeat, Heartbeat, Join, Sync
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.model.errors import ErrorCode
 

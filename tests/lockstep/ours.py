@@ -10,8 +10,7 @@ from tests.lockstep.records import Records, Stored, event_of
 from tests.unit.group.consumer_world import Topics
 
 from kohort.assign.server.spec import ServerGroup
-from kohort.group.commands import Command, Loaded, TimerFired
-from kohort.group.consumer.commands import TopicChanged
+from kohort.group.commands import Command, Loaded, TimerFired, TopicChanged
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.decisions import decide
 from kohort.group.effects import Append, Arm, Disarm, Note, Park, Parked, Reply, Then

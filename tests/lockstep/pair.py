@@ -13,11 +13,10 @@ from tests.lockstep.records import Records, Stored, Value, compacted, event_of, 
 from tests.lockstep.requests import Answer, Asked, are_alike, our_answer, their_answer
 
 from kohort.group.commands import ExpireOffsets, ForgetTopic, Join
-from kohort.group.committed_offsets import fetch_offset
+from kohort.group.committed_offsets import fetch_error, fetch_offset
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.group_timers import Timer, TimerKind
-from kohort.group.offset_rules import fetch_error
 from kohort.log.consumer_records import group_key
 from kohort.log.record_parts import read_text
 from kohort.model.ids import topic_id_text

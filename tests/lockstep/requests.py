@@ -11,6 +11,7 @@ from tests.lockstep.cases import SYNCED
 
 from kohort.group.commands import (
     CommitOffsets,
+    ConsumerHeartbeat,
     DeleteGroup,
     DeleteOffsets,
     Heartbeat,
@@ -20,7 +21,6 @@ from kohort.group.commands import (
     OffsetToCommit,
     Sync,
 )
-from kohort.group.consumer.commands import ConsumerHeartbeat
 from kohort.group.results import (
     CommitResult,
     ConsumerHeartbeatResult,

@@ -16,15 +16,13 @@ from tests.properties.consumer_clients import Client
 from tests.unit.group.consumer_world import ConsumerWorld
 from tests.unit.group.world import fold, hard_state
 
-from kohort.group.commands import Command, Loaded
-from kohort.group.consumer.commands import ConsumerHeartbeat, TargetMeasured
-from kohort.group.consumer.events import ConsumerMemberOut, MemberState
+from kohort.group.commands import Command, ConsumerHeartbeat, Loaded, TargetMeasured
 from kohort.group.consumer.group import ConsumerGroup
+from kohort.group.consumer.join import is_full
 from kohort.group.consumer.reconcile import ids_of
-from kohort.group.consumer.request import is_full
 from kohort.group.decisions import decide
 from kohort.group.effects import Append, Note, Then
-from kohort.group.events import GroupDeleted, GroupStored, HardEvent
+from kohort.group.events import ConsumerMemberOut, GroupDeleted, GroupStored, HardEvent, MemberState
 from kohort.group.invariants import violations
 from kohort.group.shard import Shard, apply
 from kohort.model.cause import CauseKind

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.unit.group.mixed import ClassicClient, Crashed, Mixed, NativeClient, Owned, T, one_owner_each
 from tests.unit.group.world import REBALANCE_MS, SESSION_MS, fold, hard_state
 
-from kohort.group.consumer.commands import TargetMeasured
+from kohort.group.commands import TargetMeasured
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.consumer.reconcile import epochs_of
 from kohort.model.errors import ErrorCode

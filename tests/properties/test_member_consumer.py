@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kohort.member import ConsumerMember, ConsumerState, Identity, MemberConfig, effects, inputs
-from kohort.member.consumer_effects import ConsumerHeartbeat, HurryHeartbeat, NameTopics
-from kohort.member.consumer_inputs import ConsumerHeartbeatAnswered, LagsReported, TopicsSeen
 from kohort.member.contract_checker import ConsumerWitness
-from kohort.member.effects import Callback, RunCallback
+from kohort.member.effects import Callback, ConsumerHeartbeat, HurryHeartbeat, NameTopics, RunCallback
+from kohort.member.inputs import ConsumerHeartbeatAnswered, LagsReported, TopicsSeen
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import each, id_partitions

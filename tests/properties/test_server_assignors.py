@@ -16,8 +16,7 @@ from tests.properties.test_assignors import fewest_moves
 
 from kohort.assign.quality import measure_target
 from kohort.assign.server import even_dealing
-from kohort.assign.server.adapter import group_spec
-from kohort.assign.server.checked_assignor import checked
+from kohort.assign.server.adapter import checked, group_spec
 from kohort.assign.server.range import ServerRangeAssignor
 from kohort.assign.server.spec import ServerAssignor, ServerGroup, ServerMember, ServerTopic, StandbyLags
 from kohort.assign.server.standby import StandbyAssignor

@@ -340,7 +340,7 @@ EXHIBITS = (
     ),
     Exhibit(
         name="kohort-causes",
-        link="src/kohort/group/classic/rejoin_causes.py",
+        link="src/kohort/group/classic/join_group.py",
         title="Added partitions are explained as another subscription",
         story=(
             "`kohort explain` told added partitions and a user's own rebalance of a classic group as a member that "

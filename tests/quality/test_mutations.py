@@ -19,9 +19,8 @@ from tests.unit.node.test_announced_rounds import codes, settled
 from kohort.assign import CooperativeStickyAssignor
 from kohort.assign.cooperative import broken_rules
 from kohort.assign.shares import Shares
-from kohort.group.commands import CommitOffsets, Heartbeat, Leaving, OffsetToCommit
-from kohort.group.consumer.commands import ConsumerHeartbeat
-from kohort.group.consumer.events import MemberState
+from kohort.group.commands import CommitOffsets, ConsumerHeartbeat, Heartbeat, Leaving, OffsetToCommit
+from kohort.group.events import MemberState
 from kohort.log.offsets_topic import record_of
 from kohort.member import Identity, State
 from kohort.member.effects import Callback

@@ -7,12 +7,10 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from tests.quality.replacing import replaced
 
-from kohort.assign import claims as claims_module
-from kohort.assign.claims import Claims, Owned
-from kohort.assign.layout import Layout, Slots
+from kohort.assign import sticky_engine as claims_module
 from kohort.assign.shares import Hop, Shares, bits
-from kohort.member import classic_round
-from kohort.member.classic_state import Standing
+from kohort.assign.sticky_engine import Claims, Layout, Owned, Slots
+from kohort.member.classic_member import ClassicMember
 from kohort.member.rebalance_strategy import Cooperative
 
 Mutation = AbstractContextManager[None]
@@ -22,7 +20,7 @@ Topics = Callable[[int], Sequence[str]]
 @contextmanager
 def kafka_12984() -> Iterator[None]:
     """A member that fell out of its group goes on claiming what it owned, and the leader believes every claim."""
-    right_prepare = classic_round.prepare
+    right_prepare = ClassicMember._prepare
 
     def take_in(
         owned: list[Owned], slots_of: Sequence[Slots], _layout: Layout, _generation: Callable[[int], int], _of: Topics
@@ -38,16 +36,16 @@ def kafka_12984() -> Iterator[None]:
         }
         return Claims(kept, numbers)
 
-    def prepare(member: Standing) -> None:
+    def prepare(member: ClassicMember) -> None:
         if member.owned and not member.identity.is_valid and isinstance(member.strategy, Cooperative):
             member.is_prepared = True
-            classic_round._join(member)
+            member._join()
         else:
             right_prepare(member)
 
     with ExitStack() as mutations:
         mutations.enter_context(replaced(claims_module, "take_in", take_in))
-        mutations.enter_context(replaced(classic_round, "prepare", prepare))
+        mutations.enter_context(replaced(ClassicMember, "_prepare", prepare))
         yield
 
 

@@ -9,25 +9,24 @@ from typing import Any
 
 from tests.quality.replacing import replaced, replaced_in
 
-from kohort.group import offset_rules
+from kohort.group import committed_offsets
 from kohort.group.classic import exit as classic_exit
+from kohort.group.classic import join_group as classic_causes
 from kohort.group.classic import join_group as classic_join
+from kohort.group.classic import join_group as classic_static
 from kohort.group.classic import machine as classic_machine
-from kohort.group.classic import rejoin_causes as classic_causes
-from kohort.group.classic import static as classic_static
 from kohort.group.classic.group import ClassicGroup, Phase
-from kohort.group.commands import CommitOffsets, Heartbeat, Join, OpenRound
+from kohort.group.commands import CommitOffsets, ConsumerHeartbeat, Heartbeat, Join, OpenRound
+from kohort.group.committed_offsets import Group
 from kohort.group.consumer import apply as consumer_apply
 from kohort.group.consumer import join as consumer_join
 from kohort.group.consumer import machine as consumer_machine
 from kohort.group.consumer import reconcile as consumer_reconcile
-from kohort.group.consumer.commands import ConsumerHeartbeat
-from kohort.group.consumer.events import Held
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
-from kohort.group.consumer.request import refused
+from kohort.group.consumer.join import refused
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Effects, Reply, Then
-from kohort.group.offset_rules import Group
+from kohort.group.events import Held
 from kohort.group.results import ConsumerHeartbeatResult, HeartbeatResult
 from kohort.model.cause import Cause
 from kohort.model.errors import ErrorCode
@@ -171,7 +170,7 @@ def heartbeat_after_eviction() -> Iterator[None]:
 
 def commit_one_epoch_late() -> Mutation:
     """A commit of the epoch or generation before the present one is taken."""
-    right = offset_rules.commit_error
+    right = committed_offsets.commit_error
 
     def commit_error(group: Group | None, command: CommitOffsets, settings: GroupSettings) -> ErrorCode:
         error = right(group, command, settings)
@@ -181,7 +180,7 @@ def commit_one_epoch_late() -> Mutation:
             return ErrorCode.NONE if command.generation == group.members[command.member_id].previous_epoch else error
         return right(group, replace(command, generation=command.generation + 1), settings)
 
-    return replaced(offset_rules, "commit_error", commit_error)
+    return replaced(committed_offsets, "commit_error", commit_error)
 
 
 # -- rounds and their causes

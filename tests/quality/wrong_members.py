@@ -6,9 +6,8 @@ from contextlib import AbstractContextManager
 
 from tests.quality.replacing import replaced
 
-from kohort.member import classic_exit, classic_triggers, inputs
+from kohort.member import inputs
 from kohort.member.classic_member import ClassicMember
-from kohort.member.classic_state import Standing
 from kohort.member.effects import Callback
 from kohort.member.identity import Identity
 from kohort.member.member_state import State
@@ -19,16 +18,16 @@ Mutation = AbstractContextManager[None]
 
 def librdkafka_4059() -> Mutation:
     """A commit that is refused because of a round starts one more, although its sender is in that round."""
-    right = classic_triggers.take_verdict
+    right = ClassicMember._take_identity_error
 
-    def take_verdict(member: Standing, error: ErrorCode, request: str) -> None:
+    def take_verdict(member: ClassicMember, error: ErrorCode, request: str) -> None:
         is_in_round = member.state in (State.JOINING, State.ASSIGNING, State.SYNCING)
         if is_in_round and request == "OFFSET_COMMIT" and error is ErrorCode.REBALANCE_IN_PROGRESS:
             member.request = "offset commit failed since group is already rebalancing"
         else:
             right(member, error, request)
 
-    return replaced(classic_triggers, "take_verdict", take_verdict)
+    return replaced(ClassicMember, "_take_identity_error", take_verdict)
 
 
 def aiokafka_727() -> Mutation:
@@ -42,13 +41,13 @@ def aiokafka_727() -> Mutation:
 
 def close_in_a_round_loses() -> Mutation:
     """A member that is closed in a round takes its partitions for lost, and so commits nothing."""
-    right = classic_exit.close
+    right = ClassicMember._close
 
-    def close(member: Standing, closing: inputs.CloseRequested) -> None:
+    def close(member: ClassicMember, closing: inputs.CloseRequested) -> None:
         if member.owned and member.state not in (State.STABLE, State.LEAVING):
             member.state = State.LEAVING
             member.run(Callback.LOST, member.owned, closing.reason)
         else:
             right(member, closing)
 
-    return replaced(classic_exit, "close", close)
+    return replaced(ClassicMember, "_close", close)

@@ -11,8 +11,8 @@ from tests.quality.replacing import replaced
 from kohort.group import shard as shard_module
 from kohort.group.classic.group import ClassicGroup
 from kohort.group.consumer import apply as consumer_apply
-from kohort.group.consumer.events import ConsumerHardEvent, Held
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
+from kohort.group.events import ConsumerHardEvent, Held
 from kohort.group.shard import Shard
 from kohort.log.record_parts import LOADED
 from kohort.model.id_partitions import each

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from kohort.group.classic.group import ClassicGroup, Phase
-from kohort.group.consumer.events import ConsumerGroupStored, MemberTargetStored
-from kohort.group.consumer.group import ConsumerGroup, GroupState
-from kohort.group.consumer.topics import metadata_hash
+from kohort.group.consumer.group import ConsumerGroup, GroupState, metadata_hash
 from kohort.group.coordinator_settings import GroupSettings
+from kohort.group.events import ConsumerGroupStored, MemberTargetStored
 from kohort.group.image import FixedTopics, ImageTopic
 from kohort.group.invariants import violations
 from kohort.group.shard import Shard, apply

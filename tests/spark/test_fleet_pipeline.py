@@ -29,7 +29,7 @@ from kohort.fleet.schema import (
     TOPICS,
 )
 from kohort.fleet.tables import Tables
-from kohort.group.consumer.events import MemberState
+from kohort.group.events import MemberState
 from kohort.model.ids import topic_id_text
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]

@@ -4,16 +4,17 @@ A leader compares what its assignor intends with what the members say they own. 
 its taker in this round: the owner sees it gone, revokes it and joins again, and the next round gives it away. What
 nobody owns migrates at once. What is owned but in no intended assignment (a deleted topic, or metadata of the leader
 that is behind) goes back to its owner. Of several members that claim one partition, the claim of the highest
-generation counts (KIP-792); where that generation claims it twice, nobody's does and nobody is given it.
+generation counts (KIP-792); where that generation claims it twice, no claim does and no member is given it.
+`assign_group` runs a leader's assignor by this rule.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
-from kohort.assign.spec import GroupSpec
-from kohort.assign.user_data import encode_assignment_error, is_marked
+from kohort.assign.spec import Assignor, GroupSpec, MemberSpec, RebalanceProtocol
+from kohort.assign.user_data import encode_assignment_error, is_marked, unmarked
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
@@ -133,14 +134,45 @@ def _claimants(spec: GroupSpec) -> dict[TopicPartition, list[str]]:
     return {partition: names for partition, (_, names) in found.items()}
 
 
-__all__ = [
-    "AssignmentRefused",
-    "BrokenRule",
-    "Segments",
-    "broken_rules",
-    "members_of_old_versions",
-    "refuse_broken_rules",
-    "segments",
-    "two_step",
-    "with_errors",
-]
+_TRUSTED = "cooperative-sticky"
+"""Kafka's own cooperative assignor: it withholds what changes hands, and settles claims that clash."""
+
+
+def assign_group(
+    assignors: Mapping[str, Assignor], name: str, spec: GroupSpec, warn: Callable[[tuple[str, ...]], None]
+) -> dict[str, Assignment]:
+    """Return the group's assignments by the assignor that it chose.
+
+    `warn` is told of members that get nothing, because they cannot say what they own. Raises LookupError,
+    `AssignmentRefused`, or whatever the assignor raises.
+    """
+    assignor = assignors.get(name)
+    if assignor is None:
+        raise LookupError(f"the group chose the assignor {name!r}, which its leader does not have")
+    # Members of both protocols may sit in the group, so what the leader itself speaks does not matter.
+    if RebalanceProtocol.COOPERATIVE not in assignor.protocols:
+        return assignor.assign(spec)
+    old = members_of_old_versions(spec)
+    if not old or len(old) == len(spec.members):
+        return _assign_cooperatively(assignor, spec)
+    warn(old)
+    others = {member: each for member, each in spec.members.items() if member not in old}
+    assignments = _assign_cooperatively(assignor, GroupSpec(others, spec.topics))
+    return with_errors(spec, assignments | {member: Assignment() for member in old})
+
+
+def _assign_cooperatively(assignor: Assignor, spec: GroupSpec) -> dict[str, Assignment]:
+    if assignor.name == _TRUSTED:
+        return assignor.assign(spec)
+    members = {name: _unmarked(each) for name, each in spec.members.items()}
+    assignments = assignor.assign(GroupSpec(members, spec.topics))
+    refuse_broken_rules(spec, assignments, assignor.name)
+    return assignments
+
+
+def _unmarked(member: MemberSpec) -> MemberSpec:
+    """Return a member with the user data that its own assignor made."""
+    said = member.subscription
+    if not is_marked(said.user_data):
+        return member
+    return replace(member, subscription=replace(said, user_data=unmarked(said.user_data)))

@@ -2,10 +2,10 @@
 
 A class is all members with equal subscriptions (and rack, and weight); a kind is all partitions that the same classes
 may own (and with replicas on the same racks). Both are few where members and partitions are many, and inside a class
-everything is even (`dealing`), so balance is a question of flow between classes: it is best when no chain of moves
+everything is even (`deal`), so balance is a question of flow between classes: it is best when no chain of moves
 leads from a fuller member to one that is emptier by two. `level` finds such chains, the one that takes the fewest
 partitions from their owners first, and ends when there is none. It counts its steps and stops at a bound that only a
-pathological group can reach. `nearness` then matches racks.
+pathological group can reach. `match_racks` then brings partitions near to their members.
 """
 
 from __future__ import annotations
@@ -299,3 +299,100 @@ def bits(mask: int) -> Iterator[int]:
         lowest = mask & -mask
         yield lowest.bit_length() - 1
         mask ^= lowest
+
+
+JUMP = -1
+"""The kind of a hop that moves no partition: the load itself goes the other way."""
+
+
+def match_racks(shares: Shares) -> None:
+    """Move partitions near to their classes without changing the loads (KIP-881), until no more can or steps run out.
+
+    A partition that is far from its class goes to one that is near, and a chain of moves leads back: no hop takes
+    another partition away from its racks, and it ends where the first began. On the way it may leave out one hop: from
+    a class that can take one more at no cost to a class that can give one up for as much.
+    """
+    # What one circle moves may open the way for one that was looked for before.
+    while _match(shares):
+        pass
+
+
+def _match(shares: Shares) -> bool:
+    """Follow every circle that can be found from each class in turn; return whether there was one."""
+    has_moved = False
+    for home, held in enumerate(shares.held):
+        for kind in sorted(held):
+            if shares.far[kind] >> home & 1:
+                while held.get(kind) and shares.steps < shares.max_steps:
+                    path = _circle(shares, home, kind)
+                    if not path:
+                        break
+                    hops = [hop for hop in path if hop[1] != JUMP]
+                    shares.move(hops, shares.room(hops) if len(hops) == len(path) else 1)
+                    has_moved = True
+    return has_moved
+
+
+def _circle(shares: Shares, home: int, first: int) -> list[Hop]:
+    """Return hops that take a kind from `home` to a class near it and lead back to `home`, or none.
+
+    Those that take no partition from an owner are tried before others.
+    """
+    shares.steps += 1
+    near = shares.eligible[first] & ~shares.far[first]
+    came: dict[int, Hop] = {taker: (home, first, taker) for taker in bits(near)}
+    reached, jumped = near, 0
+    givers_for: dict[float, int] = {}
+    nearest, waiting = list(came), dict[int, tuple[int, int]]()
+    seen: set[int] = set()
+
+    def reach(giver: int, kind: int, allowed: int, into: list[int]) -> None:
+        nonlocal reached, jumped
+        new = allowed & ~reached
+        for taker in bits(new):
+            came[taker] = (giver, kind, taker)
+            into.append(taker)
+        reached |= new
+        if kind == JUMP or jumped >> giver & 1:
+            jumped |= new
+
+    while nearest and home not in came:
+        for giver in nearest:  # which grows on the way
+            cost = shares.cost[giver]
+            if not jumped >> giver & 1:
+                if cost not in givers_for:
+                    givers_for[cost] = _able_to_give(shares, cost)
+                reach(giver, JUMP, givers_for[cost], nearest)
+            for kind in shares.held[giver]:
+                # One giver of a kind is as good as another that is as near to it.
+                which = kind << 1 | shares.far[kind] >> giver & 1
+                if which in seen:
+                    continue
+                if kind in shares.free[giver]:
+                    seen.add(which)
+                    reach(giver, kind, _near_enough(shares, giver, kind), nearest)
+                else:
+                    waiting.setdefault(which, (giver, kind))
+        nearest, hops, waiting = [], waiting, {}
+        for which, (giver, kind) in hops.items():
+            if which not in seen:
+                seen.add(which)
+                reach(giver, kind, _near_enough(shares, giver, kind), nearest)
+    return _circle_path(came, home) if home in came else []
+
+
+def _near_enough(shares: Shares, giver: int, kind: int) -> int:
+    """Return who may take a kind from a class: anyone if it is far from that one, else whoever is near to it."""
+    return shares.eligible[kind] if shares.far[kind] >> giver & 1 else shares.eligible[kind] & ~shares.far[kind]
+
+
+def _able_to_give(shares: Shares, cost: float) -> int:
+    """Return the classes in which giving one up saves as much as one more costs elsewhere."""
+    return sum(1 << each for each, total in enumerate(shares.totals) if shares.saving_at(each, total) >= cost)
+
+
+def _circle_path(came: dict[int, Hop], home: int) -> list[Hop]:
+    path = [came[home]]
+    while path[-1][0] != home:
+        path.append(came[path[-1][0]])
+    return path[::-1]

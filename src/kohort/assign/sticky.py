@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kohort.assign.claims import Owned
 from kohort.assign.spec import GroupSpec, RebalanceProtocol, member_order
-from kohort.assign.sticky_engine import Engine
+from kohort.assign.sticky_engine import Engine, Owned
 from kohort.assign.user_data import (
     Memory,
     decode_generation,

@@ -3,23 +3,257 @@
 The law, in this order: every partition that somebody subscribed to has one owner; no partition could move to make
 the loads more even; members near a replica get it where that costs no balance; as few partitions move as can be. The
 same group gives the same assignment, whatever order it is written in. Where all members subscribe alike there is one
-class to deal to (`dealing`); else `shares` first says how many partitions of each kind each class of members gets.
+class to deal to (`deal`); else `shares` first computes how many partitions of each kind each class of members gets.
+The engine counts and compares plain numbers; `TopicPartition` objects come back when an assignment is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from heapq import heapify, heappop, heappush
+from itertools import chain, repeat
 
-from kohort.assign.claims import Claims, Owned, take_in
-from kohort.assign.dealing import deal, release
-from kohort.assign.layout import Layout, Slots
 from kohort.assign.member_classes import MemberClass, has_near_and_far, member_classes, racks_of, subscriber_masks
-from kohort.assign.nearness import match_racks
-from kohort.assign.shares import Shares
+from kohort.assign.shares import Shares, match_racks
 from kohort.assign.spec import GroupSpec
 from kohort.model.assignment import Assignment, DeferredAssignment
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
+
+Slots = Mapping[str, Mapping[int, int]]
+"""Numbers by topic and partition. What is not in it is unknown, or not for the member that asks."""
+
+
+class Layout:
+    """The numbering of a group's partitions: topic by topic in order of their names, each topic's from its first."""
+
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        self.counts = {topic: counts[topic] for topic in sorted(counts)}
+        self.size = sum(self.counts.values())
+
+    @cached_property
+    def slots(self) -> dict[str, dict[int, int]]:
+        """Return the number of every partition, by topic."""
+        found = {}
+        first = 0
+        for topic, count in self.counts.items():
+            found[topic] = dict(zip(range(count), range(first, first + count), strict=True))
+            first += count
+        return found
+
+    @cached_property
+    def table(self) -> list[TopicPartition]:
+        """Return every partition at its number."""
+        found: list[TopicPartition] = []
+        for topic, count in self.counts.items():
+            # As TopicPartition(topic, number), a hundred thousand times.
+            found += map(tuple.__new__, repeat(TopicPartition), zip(repeat(topic, count), range(count), strict=True))
+        return found
+
+    def read(self, kept: Sequence[TopicPartition], given: Sequence[int]) -> Iterable[TopicPartition]:
+        """Return the partitions `kept` and those with the numbers `given`."""
+        return chain(kept, map(self.table.__getitem__, given))
+
+
+Owned = Sequence[TopicPartition]
+
+
+@dataclass(slots=True)
+class Claims:
+    """What each member owns, by its place in the order of the members, and what no member may be given for now."""
+
+    owned: list[Owned]
+    numbers: set[int]
+    blocked: set[int] = field(default_factory=set)
+    returned: dict[int, list[TopicPartition]] = field(default_factory=dict)
+
+
+def take_in(
+    owned: list[Owned],
+    slots_of: Sequence[Slots],
+    layout: Layout,
+    generation_of: Callable[[int], int],
+    topics_of: Callable[[int], Sequence[str]],
+) -> Claims:
+    """Return what the members own; `slots_of` holds what each may own, `topics_of` what each subscribed to.
+
+    Of several claims to one partition that of the highest generation counts; where that generation claims it twice, no
+    member owns it (KIP-792). Claims to topics that their member did not subscribe to, or that do not exist, do not
+    count, but a partition that such a member still holds may not be given away before the member has revoked it.
+    """
+    if not any(owned):
+        return Claims(owned, set())
+    numbers = _numbers(owned, slots_of)
+    if numbers is None:
+        claims = _resolve(owned, slots_of, layout, generation_of, topics_of)
+        claims.numbers = _numbers(claims.owned, slots_of) or set()
+        return claims
+    return Claims(owned, numbers)
+
+
+def _numbers(owned: Sequence[Owned], slots_of: Sequence[Slots]) -> set[int] | None:
+    """Return the numbers of all claims, or None where two are equal or one is to be dropped."""
+    first = slots_of[0]
+    try:
+        if len(set(map(id, slots_of))) == 1:
+            numbers = [first[topic][partition] for claims in owned for topic, partition in claims]
+        else:
+            numbers = [
+                slots[topic][partition]
+                for claims, slots in zip(owned, slots_of, strict=True)
+                for topic, partition in claims
+            ]
+    except KeyError:
+        return None
+    found = set(numbers)
+    return found if len(found) == len(numbers) else None
+
+
+def _resolve(
+    owned: Sequence[Owned],
+    slots_of: Sequence[Slots],
+    layout: Layout,
+    generation_of: Callable[[int], int],
+    topics_of: Callable[[int], Sequence[str]],
+) -> Claims:
+    best: dict[TopicPartition, tuple[int, list[int]]] = {}
+    for at, claims in enumerate(owned):
+        generation = generation_of(at) if claims else -1
+        for partition in dict.fromkeys(claims):
+            highest, owners = best.get(partition, (generation, []))
+            if generation > highest:
+                highest, owners = generation, []
+            if generation == highest:
+                owners.append(at)
+            best[partition] = (highest, owners)
+    kept: list[list[TopicPartition]] = [[] for _ in owned]
+    found = Claims([], set())
+    for partition, (_, owners) in best.items():
+        owner = owners[0]
+        topic, number = partition
+        if (known := layout.slots.get(topic, {}).get(number)) is None:
+            if len(owners) == 1 and number >= 0 and topic in topics_of(owner):
+                found.returned.setdefault(owner, []).append(partition)
+        elif len(owners) == 1 and topic in slots_of[owner]:
+            kept[owner].append(partition)
+        else:
+            found.blocked.add(known)
+    found.owned = list(kept)
+    return found
+
+
+NumberOf = Callable[[TopicPartition], int]
+
+
+@dataclass(slots=True)
+class Deal:
+    """What each member keeps and the numbers of what it is given, and which numbers were taken from a member."""
+
+    kept: list[Owned]
+    given: list[Sequence[int]]
+    released: list[int]
+
+
+def deal(owned: Sequence[Owned], pool: Sequence[int], number_of: NumberOf) -> Deal:
+    """Share out the partitions of members with equal subscriptions and those of the pool, which is sorted.
+
+    Of T partitions and n members each gets ⌊T/n⌋ and T mod n get one more, first those that own more anyway. A member
+    with too many keeps the first of its partitions by number, then topic, so that it gives up some of each topic. What
+    is free is dealt in a circle, in order.
+    """
+    size = len(owned)
+    sizes = list(map(len, owned))
+    held = sum(sizes)
+    if not held:
+        return Deal(list(owned), [pool[at::size] for at in range(size)], [])
+    share, extras = divmod(held + len(pool), size)
+    kept = list(owned)
+    released: list[int] = []
+    needs: list[int] = []
+    for at, count in enumerate(sizes):
+        if count <= share:
+            needs.append(at)
+            continue
+        quota = share
+        if extras:
+            extras -= 1
+            quota += 1
+        if count > quota:
+            ordered = sorted(owned[at], key=_by_number)
+            kept[at] = ordered[:quota]
+            released += map(number_of, ordered[quota:])
+    free = sorted([*pool, *released]) if released else pool
+    given: list[Sequence[int]] = [()] * size
+    if free:
+        for at, numbers in _dealt(needs, sizes, share, extras, free).items():
+            given[at] = numbers
+    return Deal(kept, given, released)
+
+
+def _dealt(
+    needs: Sequence[int], sizes: Sequence[int], share: int, extras: int, free: Sequence[int]
+) -> Mapping[int, Sequence[int]]:
+    """Deal `free` in a circle to those who have less than `share`, then the extras to the first that have just it."""
+    missing = [(at, share - sizes[at]) for at in needs]
+    # Whoever is given something anyway is given one of the extras before a member that would gain nothing else.
+    missing = [
+        (at, count + 1) if rank < extras else (at, count) for rank, (at, count) in enumerate(_short_first(missing))
+    ]
+    found: dict[int, list[int]] = {at: [] for at, count in missing if count}
+    circle = [(at, count) for at, count in missing if count]
+    start = 0
+    while circle:
+        rounds = min(count for _, count in circle)
+        width = len(circle)
+        block = free[start : start + rounds * width]
+        for place, (at, _) in enumerate(circle):
+            found[at] += block[place::width]
+        start += rounds * width
+        circle = [(at, count - rounds) for at, count in circle if count > rounds]
+    return found
+
+
+def release(owned: list[Owned], wanted: dict[int, int], number_of: NumberOf, kind_of: Sequence[int]) -> list[int]:
+    """Take as many partitions of each kind as `wanted` says, from the fullest members first; return their numbers.
+
+    What a member keeps replaces what it owned.
+    """
+    taken: list[int] = []
+    fullest = [(-len(claims), at) for at, claims in enumerate(owned) if claims]
+    heapify(fullest)
+    while fullest and wanted:
+        count, at = heappop(fullest)
+        # Down to the next fullest, at once.
+        surplus = max(1, -count + fullest[0][0]) if fullest else -count
+        kept: list[TopicPartition] = []
+        for partition in sorted(owned[at], key=_by_number, reverse=True):
+            kind = kind_of[number := number_of(partition)]
+            if surplus and wanted.get(kind):
+                surplus -= 1
+                taken.append(number)
+                wanted[kind] -= 1
+                if not wanted[kind]:
+                    del wanted[kind]
+            else:
+                kept.append(partition)
+        if len(kept) < -count:
+            owned[at] = kept
+            heappush(fullest, (-len(kept), at))
+    return taken
+
+
+def _short_first(missing: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    return sorted(missing, key=_has_enough)
+
+
+def _has_enough(entry: tuple[int, int]) -> bool:
+    return entry[1] == 0
+
+
+def _by_number(partition: TopicPartition) -> tuple[int, str]:
+    return partition.partition, partition.topic
 
 
 class Engine:

@@ -1,7 +1,9 @@
 """Which decision a command asks for, by what its group is now.
 
 `decide` reads a shard and a command and returns a `Decision`; it changes nothing. The decisions themselves are those of
-classic groups, of consumer groups, of classic members inside these, of conversions, and of offsets.
+classic groups, of consumer groups, of classic members inside these, of conversions, and of offsets. If the records of a
+decision could not be stored, nothing of it happened: a sender that waits is answered with an error that its client can
+act upon; what no client waits for is tried again.
 """
 
 from __future__ import annotations
@@ -9,20 +11,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kohort.group import append_failure, committed_offsets
+from kohort.group import committed_offsets
 from kohort.group.classic import exit as classic_exit
 from kohort.group.classic import join_group as classic_join
 from kohort.group.classic import machine as classic
 from kohort.group.classic import round as classic_round
 from kohort.group.classic import sync_group as classic_sync
-from kohort.group.classic.group import ClassicGroup
+from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.commands import (
     AppendFailed,
+    AssignTarget,
     CheckJoin,
     Command,
     CommitOffsets,
+    ConsumerHeartbeat,
     DeleteGroup,
     DeleteOffsets,
+    DowngradeIfDue,
     ExpireOffsets,
     ForgetTopic,
     FormGeneration,
@@ -31,34 +36,34 @@ from kohort.group.commands import (
     Leave,
     Loaded,
     OpenRound,
-    Sync,
-    TimerFired,
-    Unload,
-)
-from kohort.group.consumer import answer as consumer_answer
-from kohort.group.consumer import classic_exit as consumer_classic_exit
-from kohort.group.consumer import classic_join as consumer_classic_join
-from kohort.group.consumer import classic_members as consumer_classic
-from kohort.group.consumer import classic_sync as consumer_classic_sync
-from kohort.group.consumer import exit as consumer_exit
-from kohort.group.consumer import machine as consumer
-from kohort.group.consumer import target
-from kohort.group.consumer.commands import (
-    AssignTarget,
-    ConsumerHeartbeat,
-    DowngradeIfDue,
     PrepareClassic,
     Reconcile,
     ReconcileJoin,
+    Sync,
     TargetMeasured,
+    TimerFired,
     TopicChanged,
+    Unload,
 )
+from kohort.group.consumer import answer as consumer_answer
+from kohort.group.consumer import classic_join as consumer_classic_join
+from kohort.group.consumer import classic_members as consumer_classic
+from kohort.group.consumer import exit as consumer_exit
+from kohort.group.consumer import machine as consumer
+from kohort.group.consumer import target
 from kohort.group.consumer.group import ConsumerGroup
+from kohort.group.consumer.join import refused, regex_refusal, request_refusal
 from kohort.group.coordinator_settings import GroupSettings
-from kohort.group.effects import Append, Decision, Effects, Reply
+from kohort.group.effects import Append, Arm, Decision, Disarm, Effects, Reply
+from kohort.group.events import GroupDeleted
+from kohort.group.group_timers import session_timer
 from kohort.group.join_refusals import with_refusals
 from kohort.group.migration import conversion
 from kohort.group.results import (
+    CommitResult,
+    ConsumerHeartbeatResult,
+    DeleteGroupResult,
+    DeleteOffsetsResult,
     HeartbeatResult,
     JoinResult,
     LeaveResult,
@@ -110,7 +115,7 @@ def _sync(shard: Shard, command: Sync, now_ms: int) -> Effects:
         error = ErrorCode.UNKNOWN_MEMBER_ID if command.group_id else ErrorCode.INVALID_GROUP_ID
         return (Reply(SyncResult(error)),)
     if isinstance(group, ConsumerGroup):
-        return consumer_classic_sync.decide_sync(group, command, now_ms, shard.settings)
+        return consumer_classic.decide_sync(group, command, now_ms, shard.settings)
     return classic_sync.decide_sync(group, command, now_ms, shard.settings)
 
 
@@ -133,7 +138,7 @@ def _leave(shard: Shard, command: Leave, now_ms: int) -> Effects:
         members = tuple(LeftMember(member.member_id, member.instance_id, unknown) for member in command.members)
         return (Reply(LeaveResult(ErrorCode.NONE, members)),)
     if isinstance(group, ConsumerGroup):
-        return consumer_classic_exit.decide_leave(group, command, now_ms, shard.settings)
+        return consumer_exit.decide_classic_leave(group, command, now_ms, shard.settings)
     return classic_exit.decide_leave(group, command, now_ms)
 
 
@@ -142,8 +147,35 @@ def _consumer_heartbeat(shard: Shard, command: ConsumerHeartbeat, now_ms: int) -
     if type(group) is ConsumerGroup:
         effects = consumer.decide_heartbeat(group, command, now_ms, shard.settings)
     else:
-        effects = consumer.decide_first_heartbeat(group, command, now_ms, shard.settings)  # type: ignore[arg-type]
+        effects = _first_heartbeat(group, command, now_ms, shard.settings)  # type: ignore[arg-type]
     return effects if command.member_epoch else with_refusals(command, effects, now_ms)
+
+
+def _first_heartbeat(
+    group: ClassicGroup | None, command: ConsumerHeartbeat, now_ms: int, settings: GroupSettings
+) -> Effects:
+    """Let a member into a group that is no consumer group: there is none, or a classic one is to become one."""
+    refusal = request_refusal(command, settings)
+    if refusal is None and command.member_epoch != 0:
+        text = f"group {command.group_id} is no consumer group: the member must give up its partitions and join again"
+        refusal = refused(ErrorCode.GROUP_ID_NOT_FOUND, text)
+    if refusal is None:
+        refusal = regex_refusal(None, command, settings)
+    if refusal is not None:
+        yield Reply(refusal)
+    elif group is None:
+        yield from consumer.decide_heartbeat(ConsumerGroup(command.group_id), command, now_ms, settings)
+    elif group.phase is Phase.DEAD:
+        yield Reply(refused(ErrorCode.NOT_COORDINATOR, "the coordinator of the group is another one now"))
+    elif group.members or group.phase is not Phase.EMPTY:
+        yield from conversion.decide_upgrade(group, command, now_ms, settings)
+    else:
+        member_id = command.member_id or command.new_member_id
+        for pending_id in sorted(group.pending):
+            yield Disarm(session_timer(group.group_id, pending_id))
+        if group.is_stored:
+            yield Append(GroupDeleted(group.group_id, Cause(CauseKind.GROUP_CONVERTED, now_ms, member_id)))
+        yield from consumer.decide_heartbeat(ConsumerGroup(command.group_id), command, now_ms, settings)
 
 
 def _timer(shard: Shard, command: TimerFired, now_ms: int) -> Effects:
@@ -194,6 +226,62 @@ def _in_consumer_group(decision: Callable[[ConsumerGroup, Any, int, GroupSetting
     return decide_there
 
 
+def decide_append_failed(shard: Shard, failed: AppendFailed, now_ms: int) -> Effects:
+    """Answer a decision that could not be stored: the command's own answer, with the error that its sender knows."""
+    command = failed.command
+    error = append_error(failed.error, is_join=isinstance(command, Join))
+    match command:
+        case Join():
+            return (Reply(JoinResult(error, "")),)
+        case Sync():
+            group = shard.groups.get(command.group_id)
+            if isinstance(group, ClassicGroup):
+                return classic_sync.fail_sync(group, error, now_ms)
+            return (Reply(SyncResult(error)),)
+        case CommitOffsets():
+            return (Reply(CommitResult(error)),)
+        case DeleteOffsets():
+            return (Reply(DeleteOffsetsResult(error)),)
+        case DeleteGroup():
+            return (Reply(DeleteGroupResult(error)),)
+        case FormGeneration():
+            error = append_error(failed.error, is_join=True)
+            return classic_round.fail_generation(shard.classic_group(command.group_id), error, now_ms)
+        case ConsumerHeartbeat() | Reconcile():
+            return (Reply(ConsumerHeartbeatResult(error, "what the group would be could not be stored")),)
+        case ReconcileJoin():
+            group = shard.groups[command.group_id]
+            assert isinstance(group, ConsumerGroup), "classic members are reconciled in consumer groups"
+            error = append_error(failed.error, is_join=True)
+            return consumer_classic_join.fail_reconcile(group, command, error, now_ms)
+        case DowngradeIfDue(then=Join()):
+            return (Reply(JoinResult(append_error(failed.error, is_join=True), "")),)
+        case Leave():
+            return (Reply(LeaveResult(error)),)
+        case TimerFired() if isinstance(shard.groups.get(command.group_id), ConsumerGroup):
+            # To evict somebody from a consumer group is a record; whoever is silent is so a little later as well.
+            return (Arm(command.timer, now_ms + consumer.TARGET_RETRY_MS),)
+        case AssignTarget() | TopicChanged() | PrepareClassic() | DowngradeIfDue():
+            return consumer.retry_later(command.group_id, now_ms)
+        case _:
+            return ()
+
+
+def append_error(error: ErrorCode, *, is_join: bool = False) -> ErrorCode:
+    """Return what a client is told when a record of its group could not be appended: something it can act upon."""
+    match error:
+        case ErrorCode.UNKNOWN_TOPIC_OR_PARTITION | ErrorCode.NOT_ENOUGH_REPLICAS | ErrorCode.REQUEST_TIMED_OUT:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        case ErrorCode.NOT_LEADER_OR_FOLLOWER | ErrorCode.KAFKA_STORAGE_ERROR:
+            return ErrorCode.NOT_COORDINATOR
+        case ErrorCode.MESSAGE_TOO_LARGE | ErrorCode.RECORD_LIST_TOO_LARGE | ErrorCode.INVALID_FETCH_SIZE:
+            return ErrorCode.UNKNOWN_SERVER_ERROR
+        case ErrorCode.NETWORK_EXCEPTION if not is_join:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        case _:
+            return error
+
+
 _Decision = Callable[[Shard, Any, int], Effects]
 
 _DECISIONS: dict[type, _Decision] = {
@@ -213,7 +301,7 @@ _DECISIONS: dict[type, _Decision] = {
     ForgetTopic: committed_offsets.decide_forget_topic,
     Loaded: _loaded,
     Unload: _unload,
-    AppendFailed: append_failure.decide_append_failed,
+    AppendFailed: decide_append_failed,
     AssignTarget: _in_consumer_group(target.decide_assign_target),
     Reconcile: _in_consumer_group(consumer_answer.decide_reconcile),
     TargetMeasured: _in_consumer_group(consumer.decide_measured),

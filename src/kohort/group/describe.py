@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from kohort.assign.server.spec import StandbyLags
 from kohort.group.classic.group import ClassicGroup, Phase
-from kohort.group.consumer.events import ClassicPhase
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember, GroupState
 from kohort.group.consumer.reconcile import ids_of
 from kohort.group.consumer.target import assignor_of
+from kohort.group.events import ClassicPhase
 from kohort.group.shard import Shard
 from kohort.model.id_partitions import IdPartitions
 

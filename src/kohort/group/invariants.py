@@ -278,7 +278,25 @@ def violations(shard: Shard) -> list[str]:
     """Return a sentence for each rule that the state of a shard breaks."""
     found = [f"{invariant}: {text}" for group_id in shard.groups for invariant, text in broken(shard, group_id)]
     found += [f"{COUNTS_AGREE}: {each}: offsets without a group" for each in shard.offsets if each not in shard.groups]
-    return found + [f"{COUNTS_AGREE}: {text}" for text in consumer.broken_index(shard)]
+    return found + [f"{COUNTS_AGREE}: {text}" for text in _broken_index(shard)]
+
+
+def _broken_index(shard: Shard) -> list[str]:
+    """Return a sentence where the shard's index of consumer groups by topic differs from the groups' subscriptions."""
+    followers: dict[str, set[str]] = {}
+    regex_followers = set()
+    for group_id, group in shard.groups.items():
+        if isinstance(group, ConsumerGroup):
+            for name in group.subscribers:
+                followers.setdefault(name, set()).add(group_id)
+            if group.regex_subscribers:
+                regex_followers.add(group_id)
+    found = []
+    if followers != shard.followers:
+        found.append(f"followers {shard.followers} where the groups say {followers}")
+    if regex_followers != shard.regex_followers:
+        found.append(f"regex followers {shard.regex_followers} where the groups say {regex_followers}")
+    return found
 
 
 def waiting(shard: Shard) -> set[Parked]:

@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
-from kohort.group.commands import Join
-from kohort.group.consumer.commands import ConsumerHeartbeat
+from kohort.group.commands import ConsumerHeartbeat, Join
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.effects import Effects, Note, Reply
 from kohort.group.events import JoinRefused

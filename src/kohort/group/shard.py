@@ -9,28 +9,26 @@ from __future__ import annotations
 from kohort.group.classic import apply as classic_apply
 from kohort.group.classic.group import ClassicGroup
 from kohort.group.consumer import apply as consumer_apply
-from kohort.group.consumer.events import (
+from kohort.group.consumer.group import ConsumerGroup
+from kohort.group.coordinator_settings import GroupSettings
+from kohort.group.events import (
     ConsumerGroupDeleted,
     ConsumerHardEvent,
     ConsumerMemberDeleted,
     ConsumerMemberStored,
-    GroupConverted,
-    MemberAssignmentDeleted,
-    MemberTargetDeleted,
-    PartitionMetadataDeleted,
-    RegexDeleted,
-    TargetDeleted,
-)
-from kohort.group.consumer.group import ConsumerGroup
-from kohort.group.coordinator_settings import GroupSettings
-from kohort.group.events import (
     Event,
+    GroupConverted,
     GroupDeleted,
     GroupStored,
     JoinRefused,
+    MemberAssignmentDeleted,
+    MemberTargetDeleted,
     OffsetCommitted,
     OffsetDeleted,
+    PartitionMetadataDeleted,
+    RegexDeleted,
     RoundAnnounced,
+    TargetDeleted,
 )
 
 Offsets = dict[tuple[str, int], OffsetCommitted]

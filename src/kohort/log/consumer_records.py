@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from struct import Struct
 from typing import Any, Protocol
 
-from kohort.group.consumer.commands import LEAVE_STATIC_EPOCH
-from kohort.group.consumer.events import (
+from kohort.group.commands import LEAVE_STATIC_EPOCH
+from kohort.group.events import (
     ClassicMemberMetadata,
     ClassicPhase,
     ConsumerGroupDeleted,

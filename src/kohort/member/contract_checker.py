@@ -6,12 +6,10 @@ Stands where the member stands: `step` is the member's own. For tests and the si
 from __future__ import annotations
 
 from kohort.member import effects, inputs
-from kohort.member.callback_contract import Act, Contract, ContractBroken
+from kohort.member.callback_contract import Act, ConsumerContract, Contract, ContractBroken
 from kohort.member.classic_member import ClassicMember
-from kohort.member.consumer_contract import ConsumerContract
-from kohort.member.consumer_effects import ConsumerHeartbeat
 from kohort.member.consumer_member import ConsumerMember
-from kohort.member.effects import Callback, Effect
+from kohort.member.effects import Callback, ConsumerHeartbeat, Effect
 from kohort.member.member_state import State
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kohort.member.consumer_effects import Lags
+from kohort.member.effects import Lags
 from kohort.model.ids import TopicPartition
 from kohort.model.reason import HeartbeatReason
 

@@ -14,7 +14,7 @@ from kohort.member.member_state import MemberConfig, PollState
 from kohort.model.assignment import Partitions
 
 
-class Seat:
+class MemberBase:
     """One member's place, whichever protocol it speaks there."""
 
     def __init__(self, config: MemberConfig, random: Callable[[], float]) -> None:
@@ -65,4 +65,4 @@ class Seat:
         return asked
 
 
-__all__ = ["Seat"]
+__all__ = ["MemberBase"]

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping
 from html import escape
 from typing import NamedTuple
 
-from kohort.group.consumer.events import ConsumerGroupStored
-from kohort.group.events import Event, GroupStored
+from kohort.group.events import ConsumerGroupStored, Event, GroupStored
 from kohort.group.shard import Shard
 from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition

@@ -8,7 +8,7 @@ from statistics import median
 
 from kohort.group.explain.explain import Explanation
 from kohort.group.explain.rebalance_report import EventFields, Rebalance
-from kohort.group.migration.member_kinds import COOPERATIVE
+from kohort.group.member_kinds import COOPERATIVE
 
 LATEST = 50
 """How many rebalances back are looked at."""

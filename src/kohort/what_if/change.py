@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from kohort.assign.server.catalog import BUILT_IN
-from kohort.group.migration.member_kinds import COOPERATIVE, Kind
+from kohort.group.member_kinds import COOPERATIVE, Kind
 from kohort.group.migration.migration_plan import Goal, LiveGroup
 from kohort.what_if.group_facts import CLIENT_SIDE, Role, kind_of
 

@@ -9,9 +9,8 @@ from collections.abc import Mapping
 
 from kohort.assign.server.standby import ACCEPTABLE_RECOVERY_LAG
 from kohort.assign.spec import Assignor, GroupSpec, MemberSpec, TopicSpec
-from kohort.group.commands import Heartbeat, Join, Leave, Leaving, Sync
-from kohort.group.consumer.commands import ConsumerHeartbeat
-from kohort.group.migration.member_kinds import Kind
+from kohort.group.commands import ConsumerHeartbeat, Heartbeat, Join, Leave, Leaving, Sync
+from kohort.group.member_kinds import Kind
 from kohort.group.results import (
     ConsumerHeartbeatResult,
     HeartbeatResult,
@@ -20,9 +19,9 @@ from kohort.group.results import (
     SyncResult,
 )
 from kohort.member import ClassicMember, ConsumerMember, MemberConfig, effects, inputs
-from kohort.member import consumer_effects as native
-from kohort.member.consumer_inputs import ConsumerHeartbeatAnswered, TopicsSeen
+from kohort.member import effects as native
 from kohort.member.effects import Callback
+from kohort.member.inputs import ConsumerHeartbeatAnswered, TopicsSeen
 from kohort.model.assignment import Assignment, Partitions
 from kohort.sim.kernel.scheduler import Due
 from kohort.what_if.group_facts import CLIENT_SIDE, Role

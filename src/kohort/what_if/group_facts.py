@@ -16,7 +16,7 @@ from kohort.assign import (
     RoundRobinAssignor,
     StickyAssignor,
 )
-from kohort.group.migration.member_kinds import COOPERATIVE, Kind
+from kohort.group.member_kinds import COOPERATIVE, Kind
 from kohort.group.migration.migration_plan import LiveGroup, LiveMember
 from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition

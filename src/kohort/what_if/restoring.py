@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from kohort.assign.spec import MemberSpec
 from kohort.member import ClassicMember, ConsumerMember, effects, inputs
-from kohort.member.consumer_effects import ConsumerHeartbeat
-from kohort.member.consumer_inputs import ConsumerHeartbeatAnswered
+from kohort.member.effects import ConsumerHeartbeat
+from kohort.member.inputs import ConsumerHeartbeatAnswered
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.subscription import Subscription

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kohort.group.explain.rebalance_report import Rebalance
-from kohort.group.migration.member_kinds import Cost
+from kohort.group.member_kinds import Cost
 from kohort.group.migration.migration_plan import Restart
 from kohort.what_if.change import Change, Restarts
 from kohort.what_if.group_facts import Facts, Times, cast_of

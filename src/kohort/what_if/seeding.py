@@ -6,18 +6,20 @@ from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 
 from kohort.assign.server.spec import StandbyLags
-from kohort.group.consumer.events import (
+from kohort.group.events import (
     ClassicMemberMetadata,
     ConsumerGroupStored,
     ConsumerMemberStored,
+    GroupStored,
+    HardEvent,
     Held,
     MemberAssignmentStored,
     MemberState,
     MemberTargetStored,
+    StoredMember,
     TargetStored,
 )
-from kohort.group.events import GroupStored, HardEvent, StoredMember
-from kohort.group.migration.member_kinds import Kind
+from kohort.group.member_kinds import Kind
 from kohort.model.assignment import Assignment, Partitions, by_topic
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.id_partitions import IdPartitions, id_partitions

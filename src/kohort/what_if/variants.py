@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kohort.assign.server.spec import ServerAssignor
-from kohort.group.migration.member_kinds import COOPERATIVE, Kind
+from kohort.group.member_kinds import COOPERATIVE, Kind
 from kohort.what_if.change import Change
 from kohort.what_if.forecast import Forecast
 from kohort.what_if.group_facts import CLIENT_SIDE, Cast, Facts, Role, Times, cast_of

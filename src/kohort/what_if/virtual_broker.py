@@ -13,9 +13,8 @@ from contextlib import suppress
 from typing import Any
 
 from kohort.assign.server.catalog import KAFKAS_CLASSES, UnknownAssignor, server_assignors
-from kohort.group.commands import Command, Heartbeat
-from kohort.group.consumer.commands import ConsumerHeartbeat
-from kohort.group.consumer.topics import metadata_hash
+from kohort.group.commands import Command, ConsumerHeartbeat, Heartbeat
+from kohort.group.consumer.group import metadata_hash
 from kohort.group.events import HardEvent
 from kohort.group.explain.rebalance_report import EventFields
 from kohort.group.results import Result

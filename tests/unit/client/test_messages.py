@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from kohort.assign import CooperativeStickyAssignor, GroupSpec, MemberSpec, RangeAssignor, TopicSpec
+from kohort.assign.cooperative import assign_group
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata, commit_errors, commit_request, fetched
 from kohort.client.cluster.metadata import ClusterView, PartitionView, TopicView
 from kohort.client.membership.classic_messages import heartbeat_ms, held_back_ms, join_answered, join_request
 from kohort.client.membership.consumer_messages import heartbeat_request
-from kohort.client.membership.leader_assignment import assign_group
 from kohort.client.membership.topic_metadata import metadata_seen, topics_seen
 from kohort.member import Identity, MemberConfig, effects
-from kohort.member.consumer_effects import ConsumerHeartbeat
+from kohort.member.effects import ConsumerHeartbeat
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription

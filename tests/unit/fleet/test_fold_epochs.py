@@ -9,7 +9,7 @@ from tests.unit.fleet.written_group import START, Written
 
 from kohort.fleet.fold.fold import state_of
 from kohort.fleet.fold.group_json import group_from_json, group_to_json
-from kohort.group.consumer.events import MemberState
+from kohort.group.events import MemberState
 
 
 def formed() -> Written:

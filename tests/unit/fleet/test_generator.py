@@ -13,9 +13,8 @@ from kohort.fleet.generator.healthy_groups import grown
 from kohort.fleet.generator.simulated_group import Scene, topic_token
 from kohort.fleet.log_check.checked_files import check_partition, segments_of
 from kohort.fleet.log_check.load_check import KAFKA_17306
-from kohort.group.consumer.events import ConsumerGroupStored
 from kohort.group.coordinator_settings import GroupSettings
-from kohort.group.events import GroupStored, OffsetCommitted
+from kohort.group.events import ConsumerGroupStored, GroupStored, OffsetCommitted
 from kohort.log.group_replay import loaded, records_of
 from kohort.log.log_config import LogConfig
 from kohort.log.memory_disk import MemoryDisk

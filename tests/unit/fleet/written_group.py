@@ -9,19 +9,21 @@ from kohort.fleet.fold.fold import COMMITS, fold
 from kohort.fleet.fold.folded_group import Group, Record, Told
 from kohort.fleet.fold.hours import Hour
 from kohort.fleet.fold.ownership_intervals import Interval
-from kohort.group.consumer.events import (
+from kohort.group.events import (
     ConsumerGroupStored,
     ConsumerMemberDeleted,
     ConsumerMemberStored,
+    GroupDeleted,
+    GroupStored,
     Held,
     MemberAssignmentDeleted,
     MemberAssignmentStored,
     MemberState,
     MemberTargetDeleted,
     MemberTargetStored,
+    StoredMember,
     TargetStored,
 )
-from kohort.group.events import GroupDeleted, GroupStored, StoredMember
 from kohort.log.consumer_records import WRITERS
 from kohort.log.group_records import group_key, group_value
 from kohort.log.record_parts import LOADED

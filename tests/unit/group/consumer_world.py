@@ -13,21 +13,20 @@ from typing import Any
 from tests.unit.group.world import Answer, World, fold, hard_state
 
 from kohort.assign.server.spec import ServerGroup
-from kohort.group.commands import CommitOffsets, OffsetToCommit
-from kohort.group.consumer.commands import ConsumerHeartbeat, TopicChanged
-from kohort.group.consumer.events import (
+from kohort.group.commands import CommitOffsets, ConsumerHeartbeat, OffsetToCommit, TopicChanged
+from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
+from kohort.group.consumer.reconcile import ids_of
+from kohort.group.events import (
     ConsumerGroupDeleted,
     ConsumerMemberDeleted,
     ConsumerMemberStored,
+    HardEvent,
     MemberAssignmentDeleted,
     MemberAssignmentStored,
     MemberState,
     MemberTargetDeleted,
     MemberTargetStored,
 )
-from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
-from kohort.group.consumer.reconcile import ids_of
-from kohort.group.events import HardEvent
 from kohort.group.image import ImageTopic
 from kohort.group.invariants import violations
 from kohort.group.results import ConsumerHeartbeatResult

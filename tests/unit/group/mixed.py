@@ -15,11 +15,10 @@ from tests.unit.group.world import REBALANCE_MS, Answer, World
 from kohort.assign import CooperativeStickyAssignor, GroupSpec, MemberSpec, RangeAssignor, TopicSpec
 from kohort.assign.server.catalog import server_assignors
 from kohort.group.classic.group import ClassicGroup
-from kohort.group.commands import Heartbeat, Leaving, Protocols
-from kohort.group.consumer.commands import ConsumerHeartbeat
-from kohort.group.consumer.events import ClassicPhase
+from kohort.group.commands import ConsumerHeartbeat, Heartbeat, Leaving, Protocols
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.effects import Effect, Then
+from kohort.group.events import ClassicPhase
 from kohort.group.image import FixedTopics, ImageTopic
 from kohort.group.results import ConsumerHeartbeatResult, JoinResult, SyncResult
 from kohort.model.errors import ErrorCode

@@ -9,16 +9,23 @@ import pytest
 from tests.unit.group.world import NOW
 
 from kohort.group.commands import CommitOffsets, DeleteGroup, DeleteOffsets, ExpireOffsets, ForgetTopic, OffsetToCommit
-from kohort.group.consumer.events import (
+from kohort.group.committed_offsets import fetch_error
+from kohort.group.coordinator_settings import GroupSettings
+from kohort.group.decisions import decide
+from kohort.group.effects import Append, Arm, Effect, Reply
+from kohort.group.events import (
     ClassicMemberMetadata,
     ConsumerGroupDeleted,
     ConsumerGroupStored,
     ConsumerMemberDeleted,
     ConsumerMemberStored,
+    HardEvent,
     Held,
     MemberAssignmentDeleted,
     MemberAssignmentStored,
     MemberState,
+    OffsetCommitted,
+    OffsetDeleted,
     PartitionMetadataDeleted,
     PartitionMetadataStored,
     RegexDeleted,
@@ -26,11 +33,6 @@ from kohort.group.consumer.events import (
     TargetDeleted,
     TargetStored,
 )
-from kohort.group.coordinator_settings import GroupSettings
-from kohort.group.decisions import decide
-from kohort.group.effects import Append, Arm, Effect, Reply
-from kohort.group.events import HardEvent, OffsetCommitted, OffsetDeleted
-from kohort.group.offset_rules import fetch_error
 from kohort.group.results import CommitResult, DeleteGroupResult, DeleteOffsetsResult
 from kohort.group.shard import Shard, apply
 from kohort.model.cause import Cause, CauseKind

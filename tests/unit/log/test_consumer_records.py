@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from kohort.group.consumer.events import (
+from kohort.group.events import (
     ClassicMemberMetadata,
     ClassicPhase,
     ConsumerGroupDeleted,
     ConsumerGroupStored,
     ConsumerMemberDeleted,
     ConsumerMemberStored,
+    HardEvent,
     Held,
     MemberAssignmentDeleted,
     MemberAssignmentStored,
@@ -26,7 +27,6 @@ from kohort.group.consumer.events import (
     TargetDeleted,
     TargetStored,
 )
-from kohort.group.events import HardEvent
 from kohort.log.offsets_topic import CorruptOffsetsRecord, Replay, encode_events, record_of
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import KafkaError

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kohort.member import ConsumerMember, ConsumerState, MemberConfig, inputs
-from kohort.member.consumer_effects import ConsumerHeartbeat
-from kohort.member.consumer_inputs import ConsumerHeartbeatAnswered, LagsReported, TopicsSeen
 from kohort.member.contract_checker import ConsumerWitness
-from kohort.member.effects import Callback, Effect, RunCallback
+from kohort.member.effects import Callback, ConsumerHeartbeat, Effect, RunCallback
+from kohort.member.inputs import ConsumerHeartbeatAnswered, LagsReported, TopicsSeen
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import IdPartitions
 from kohort.model.ids import TopicPartition

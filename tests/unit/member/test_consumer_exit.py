@@ -18,9 +18,8 @@ from tests.unit.member.consumer_script import (
 )
 
 from kohort.member import ConsumerState, Identity, MemberConfig, PollState, effects, inputs
-from kohort.member.consumer_effects import ConsumerHeartbeat
-from kohort.member.consumer_inputs import ConsumerHeartbeatAnswered
-from kohort.member.effects import PollLate, PollMissed, RunCallback
+from kohort.member.effects import ConsumerHeartbeat, PollLate, PollMissed, RunCallback
+from kohort.member.inputs import ConsumerHeartbeatAnswered
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import NOTHING
 

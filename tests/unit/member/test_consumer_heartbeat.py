@@ -17,8 +17,8 @@ from tests.unit.member.consumer_script import (
 )
 
 from kohort.member import ConsumerState, Identity, MemberConfig, effects, inputs
-from kohort.member.consumer_effects import ConsumerHeartbeat, HurryHeartbeat
-from kohort.member.consumer_inputs import ConsumerHeartbeatAnswered
+from kohort.member.effects import ConsumerHeartbeat, HurryHeartbeat
+from kohort.member.inputs import ConsumerHeartbeatAnswered
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import NOTHING
 from kohort.model.reason import HeartbeatReason

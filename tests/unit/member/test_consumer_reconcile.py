@@ -22,8 +22,7 @@ from tests.unit.member.consumer_script import (
 )
 
 from kohort.member import ConsumerState, inputs
-from kohort.member.consumer_effects import ConsumerHeartbeat, HurryHeartbeat, NameTopics
-from kohort.member.effects import RunCallback
+from kohort.member.effects import ConsumerHeartbeat, HurryHeartbeat, NameTopics, RunCallback
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import NOTHING
 

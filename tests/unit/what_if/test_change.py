@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.unit.what_if.groups import group
 
-from kohort.group.migration.member_kinds import Kind
+from kohort.group.member_kinds import Kind
 from kohort.group.migration.migration_plan import Goal, LiveGroup
 from kohort.what_if.change import Change, Impossible, Pace, Restarts, check, restarts_for
 

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.what_if.groups import group
 
 from kohort.assign.server.catalog import server_assignors
-from kohort.group.migration.member_kinds import Cost
+from kohort.group.member_kinds import Cost
 from kohort.group.migration.migration_plan import Goal, Limits, LiveGroup, Restart, make_plan
 from kohort.what_if.group_facts import Facts, Times
 from kohort.what_if.rolling import costs_of

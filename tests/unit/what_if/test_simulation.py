@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.what_if.groups import forecast, group
 
-from kohort.group.migration.member_kinds import Kind
+from kohort.group.member_kinds import Kind
 from kohort.what_if.change import Change, Pace, Restarts
 from kohort.what_if.forecast import Forecast
 

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.what_if.groups import group
 
 from kohort.assign.server.catalog import server_assignors
-from kohort.group.migration.member_kinds import Kind
+from kohort.group.member_kinds import Kind
 from kohort.group.migration.migration_plan import LiveGroup
 from kohort.model.ids import TopicPartition
 from kohort.what_if.change import Change, Restarts

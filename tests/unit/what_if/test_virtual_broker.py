@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.unit.what_if.groups import TOPIC_ID, group
 
-from kohort.group.consumer.events import ConsumerMemberStored
+from kohort.group.events import ConsumerMemberStored
 from kohort.group.migration.migration_plan import LiveGroup
 from kohort.model.ids import TopicPartition
 from kohort.what_if.change import Change

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
-from kohort.assign.server.adapter import AdaptedAssignor, adapted
-from kohort.assign.server.checked_assignor import CheckedAssignor
+from kohort.assign.server.adapter import AdaptedAssignor, CheckedAssignor, adapted
 from kohort.assign.server.range import ServerRangeAssignor
 from kohort.assign.server.spec import ServerAssignor
 from kohort.assign.server.standby import StandbyAssignor

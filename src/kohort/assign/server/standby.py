@@ -11,8 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kohort.assign.server.spec import ServerGroup
-from kohort.assign.server.uniform import UniformAssignor, partition_counts, subscriber_masks
-from kohort.assign.server.uniform_sharing import Kinds, MemberClass, Sharing
+from kohort.assign.server.uniform import (
+    Kinds,
+    MemberClass,
+    Sharing,
+    UniformAssignor,
+    partition_counts,
+    subscriber_masks,
+)
 from kohort.model.id_partitions import IdPartitions
 
 ACCEPTABLE_RECOVERY_LAG = 10_000

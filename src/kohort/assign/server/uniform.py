@@ -1,21 +1,281 @@
 """Kafka's server-side `uniform`: the most even loads there can be, and as few moves as lead to them.
 
 Where all members subscribe alike, loads differ by one at most, in time proportional to members and partitions. Where
-they do not, no chain of moves could make the loads more even, where Kafka's stops after some sweeps. Unlike Kafka's
-it honours racks (docs/decisions/0025): after balance and before stickiness, and only where members' racks tell replicas
-apart. Ties go by member id and topic id; the same group gives the same target, whatever order it is written in.
+they do not, no chain of moves could make the loads more even, where Kafka's stops after some sweeps. Members that are
+alike form a class, partitions that the same classes may be given a kind, and `shares` computes how many of each kind
+each class gets. Unlike Kafka's it honours racks (docs/decisions/0025): after balance and before stickiness, and only
+where members' racks tell replicas apart. Ties go by member id and topic id.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 
 from kohort.assign.member_classes import has_near_and_far
-from kohort.assign.server.even_dealing import deal, deal_afresh
+from kohort.assign.server.even_dealing import Pair, deal, deal_afresh, release
 from kohort.assign.server.spec import ServerGroup, ServerMember, ServerTopic
-from kohort.assign.server.uniform_claims import take_stock
-from kohort.assign.server.uniform_sharing import Kinds, MemberClass, Sharing
-from kohort.model.id_partitions import NOTHING, IdPartitions
+from kohort.assign.shares import Shares, match_racks
+from kohort.model.id_partitions import NOTHING, IdPartitions, id_partitions
+
+Alike = tuple[Collection[bytes], Iterable[int]]
+"""Topics, and the places of the members that subscribe to them."""
+
+
+_Found = tuple[list[IdPartitions], list[int], IdPartitions]
+
+
+def take_stock(previous: Sequence[IdPartitions], counts: Mapping[bytes, int], alike: Sequence[Alike]) -> _Found:
+    """Return what each member holds of its previous target, how many partitions that is, and which no member holds.
+
+    A member keeps what exists, what it still subscribes to, and what no member before it in order holds already. A
+    target that a coordinator kept is sound as a rule, so that is tried first and costs little. `counts` are the
+    partitions of each topic in order of their ids; every member is in one of `alike`.
+    """
+    return _sound(previous, counts, alike) or _resolved(previous, counts, alike)
+
+
+def _sound(previous: Sequence[IdPartitions], counts: Mapping[bytes, int], alike: Sequence[Alike]) -> _Found | None:
+    """Return what members hold where nothing is wrong with it, else None."""
+    claims: dict[bytes, list[tuple[int, ...]]] = {topic_id: [] for topic_id in counts}
+    try:
+        for topics, places in alike:
+            is_all = len(alike) == 1 and len(topics) == len(claims)
+            mine = claims if is_all else {topic_id: claims[topic_id] for topic_id in topics}
+            for topic_id, numbers in chain.from_iterable(previous if is_all else [previous[at] for at in places]):
+                mine[topic_id].append(numbers)
+    except KeyError:
+        return None
+    total = 0
+    free: list[tuple[bytes, tuple[int, ...]]] = []
+    for (topic_id, count), claimed in zip(counts.items(), claims.values(), strict=True):
+        if not claimed:
+            free.append((topic_id, tuple(range(count))))
+            continue
+        flat: Sequence[int] = claimed[0] if len(claimed) == 1 else list(chain.from_iterable(claimed))
+        size = len(flat)
+        total += size
+        if size == count and len(claimed) == 1:
+            # Canonical: in order, and none twice.
+            if flat[-1] != count - 1:
+                return None
+            continue
+        taken = set(flat)
+        # Numbers are not negative: as many as there are, with the least sum there can be, are just those.
+        if len(taken) < size or (2 * sum(flat) != count * (count - 1) if size == count else max(flat) >= count):
+            return None
+        if size < count:
+            free.append((topic_id, tuple([number for number in range(count) if number not in taken])))
+    sizes = list(map(len, previous))
+    if sum(sizes) == total:
+        return list(previous), sizes, tuple(free)
+    sizes = [len(held[0][1]) if len(held) == 1 else sum([len(numbers) for _, numbers in held]) for held in previous]
+    return list(previous), sizes, tuple(free)
+
+
+def _resolved(previous: Sequence[IdPartitions], counts: Mapping[bytes, int], alike: Sequence[Alike]) -> _Found:
+    claimed: dict[bytes, set[int]] = {topic_id: set() for topic_id in counts}
+    wanted: list[Collection[bytes]] = [()] * len(previous)
+    for topics, places in alike:
+        for at in places:
+            wanted[at] = topics
+    held: list[IdPartitions] = []
+    sizes = []
+    for claims, topics in zip(previous, wanted, strict=True):
+        kept = []
+        total = 0
+        for topic_id, numbers in claims:
+            if topic_id in topics and topic_id in counts:
+                count, taken = counts[topic_id], claimed[topic_id]
+                mine = tuple([number for number in numbers if 0 <= number < count and number not in taken])
+                taken.update(mine)
+                if mine:
+                    kept.append((topic_id, mine))
+                    total += len(mine)
+        held.append(claims if tuple(kept) == claims else tuple(kept))
+        sizes.append(total)
+    free = []
+    for topic_id, count in counts.items():
+        taken = claimed[topic_id]
+        if left := tuple([number for number in range(count) if number not in taken]):
+            free.append((topic_id, left))
+    return held, sizes, tuple(free)
+
+
+@dataclass(slots=True)
+class MemberClass:
+    """Members that are alike, by their places in the order of all members."""
+
+    topics: Collection[bytes]
+    rack: str | None = None
+    places: list[int] = field(default_factory=list)
+
+
+class Kinds:
+    """The kinds of a group's partitions, numbered as they are first seen.
+
+    A kind is who may be given it and who is far from it, as bit masks of the classes' numbers.
+    """
+
+    def __init__(self) -> None:
+        self.numbers: dict[tuple[int, int], int] = {}
+        self.whole: dict[bytes, int] = {}
+        """The kind of topics that have one."""
+        self.split: dict[bytes, list[int]] = {}
+        """The kind of each partition of the others."""
+        self.supply: list[int] = []
+
+    def add_topic(self, topic_id: bytes, partitions: int, eligible: int) -> None:
+        """Note that all partitions of a topic are alike."""
+        self.whole[topic_id] = self._number(eligible, 0, partitions)
+
+    def add_partitions(self, topic_id: bytes, masks: Sequence[tuple[int, int]]) -> None:
+        """Note for each partition of a topic who may be given it and who is far from it."""
+        self.split[topic_id] = [self._number(eligible, far, 1) for eligible, far in masks]
+
+    def of(self, topic_id: bytes, number: int) -> int:
+        """Return the kind of a partition."""
+        kind = self.whole.get(topic_id)
+        return self.split[topic_id][number] if kind is None else kind
+
+    def count(self, partitions: Iterable[tuple[bytes, tuple[int, ...]]]) -> dict[int, int]:
+        """Return how many partitions there are of each kind that there are some of."""
+        found = [0] * len(self.supply)
+        whole = self.whole
+        for topic_id, numbers in partitions:
+            if topic_id in whole:
+                found[whole[topic_id]] += len(numbers)
+            else:
+                kinds = self.split[topic_id]
+                for number in numbers:
+                    found[kinds[number]] += 1
+        return {kind: count for kind, count in enumerate(found) if count}
+
+    def sorted_out(self, partitions: IdPartitions) -> list[list[tuple[bytes, tuple[int, ...]]]]:
+        """Return partitions by their kind."""
+        found: list[list[tuple[bytes, tuple[int, ...]]]] = [[] for _ in self.supply]
+        for topic_id, numbers in partitions:
+            if topic_id in self.whole:
+                found[self.whole[topic_id]].append((topic_id, numbers))
+            else:
+                kinds = self.split[topic_id]
+                mine: dict[int, list[int]] = {}
+                for number in numbers:
+                    mine.setdefault(kinds[number], []).append(number)
+                for kind, some in mine.items():
+                    found[kind].append((topic_id, tuple(some)))
+        return found
+
+    def _number(self, eligible: int, far: int, partitions: int) -> int:
+        kind = self.numbers.setdefault((eligible, far), len(self.numbers))
+        if kind == len(self.supply):
+            self.supply.append(0)
+        self.supply[kind] += partitions
+        return kind
+
+
+class Sharing:
+    """One computation of targets. `order` holds the members' ids; what is known of each stands at its place."""
+
+    def __init__(
+        self,
+        order: Sequence[str],
+        previous: Sequence[IdPartitions],
+        classes: Sequence[MemberClass],
+        counts: Mapping[bytes, int],
+        kinds: Kinds,
+    ) -> None:
+        self.steps = 0
+        self._order = order
+        self._classes = classes
+        self._kinds = kinds
+        alike = [([topic_id for topic_id in each.topics if topic_id in counts], each.places) for each in classes]
+        self._held, self._sizes, self._free = take_stock(previous, counts, alike)
+
+    def targets(self) -> dict[str, IdPartitions]:
+        """Return the target of every member."""
+        for each, pool in zip(self._classes, self._pools(), strict=True):
+            held = [self._held[at] for at in each.places]
+            deal(held, [self._sizes[at] for at in each.places], pool)
+            for at, mine in zip(each.places, held, strict=True):
+                self._held[at] = mine
+        return dict(zip(self._order, self._held, strict=True))
+
+    def _pools(self) -> list[IdPartitions]:
+        """Return what each class gets from outside, after it has given up what goes to others."""
+        kinds = self._kinds
+        if not kinds.supply:
+            return [NOTHING] * len(self._classes)
+        held = self._held
+        owned = [kinds.count(chain.from_iterable([held[at] for at in each.places])) for each in self._classes]
+        given = self._shares(owned)
+        released: list[Pair] = []
+        for each, mine, target in zip(self._classes, owned, given, strict=True):
+            wanted = {kind: count - target.get(kind, 0) for kind, count in mine.items() if count > target.get(kind, 0)}
+            if wanted:
+                released += release(self._held, each.places, self._sizes, wanted, kinds.of)
+        free = self._free
+        if released:
+            free = id_partitions([*free, *((topic_id, (number,)) for topic_id, number in released)])
+        pools: list[list[tuple[bytes, tuple[int, ...]]]] = [[] for _ in self._classes]
+        for kind, runs in enumerate(kinds.sorted_out(free)):
+            takers = [
+                (target.get(kind, 0) - mine.get(kind, 0), pool)
+                for mine, target, pool in zip(owned, given, pools, strict=True)
+                if target.get(kind, 0) > mine.get(kind, 0)
+            ]
+            if len(takers) == 1:
+                takers[0][1].extend(runs)
+            elif takers:
+                _split(runs, takers)
+        if kinds.split:
+            return [id_partitions(pool) for pool in pools]
+        return [tuple(sorted(pool)) for pool in pools]
+
+    def _shares(self, owned: Sequence[dict[int, int]]) -> list[dict[int, int]]:
+        """Return how many of each kind the members of a class shall hold."""
+        masks = list(self._kinds.numbers)
+        far = [far for _, far in masks]
+        shares = Shares(
+            [len(each.places) for each in self._classes],
+            [1.0] * len(self._classes),
+            [eligible for eligible, _ in masks],
+            far,
+            self._kinds.supply,
+            owned,
+            [[self._sizes[at] for at in each.places] for each in self._classes],
+        )
+        found = shares.share_out()
+        if any(far):
+            match_racks(shares)
+        self.steps = shares.steps
+        return found
+
+
+def _split(
+    runs: Sequence[tuple[bytes, tuple[int, ...]]],
+    takers: Sequence[tuple[int, list[tuple[bytes, tuple[int, ...]]]]],
+) -> None:
+    """Share out partitions so that each taker's come from all over the topics."""
+    left = [count for count, _ in takers]
+    total = sum(left)
+    for topic_id, numbers in runs:
+        start, end = 0, len(numbers)
+        rest = total
+        for at, (_, pool) in enumerate(takers):
+            mine = left[at]
+            if not mine:
+                continue
+            amount = end - start
+            # In proportion to what each has left to get, rounded; the others must be able to take what remains.
+            part = max(amount - rest + mine, min(mine, amount, (2 * amount * mine + rest) // (2 * rest)))
+            if part:
+                pool.append((topic_id, numbers[start : start + part]))
+                start += part
+                left[at] -= part
+            rest -= mine
+        total -= end
 
 
 class UniformAssignor:

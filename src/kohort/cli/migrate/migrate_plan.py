@@ -19,7 +19,7 @@ from kohort.cli.terminal.options import add_cluster, add_json, number, verb
 from kohort.cli.terminal.record_lines import iso_time
 from kohort.group.explain.explain_text import Names, refusal
 from kohort.group.explain.rebalance_report import Told
-from kohort.group.migration.member_kinds import Cost
+from kohort.group.member_kinds import Cost
 from kohort.group.migration.migration_plan import (
     REFUSED_WITH,
     Goal,

@@ -16,7 +16,7 @@ from kohort.cli.terminal.failure import unknown
 from kohort.cli.terminal.record_lines import iso_time
 from kohort.group.explain.explain_text import Names
 from kohort.group.explain.rebalance_report import Identity
-from kohort.group.migration.member_kinds import COOPERATIVE
+from kohort.group.member_kinds import COOPERATIVE
 from kohort.group.migration.migration_plan import Goal
 from kohort.model.errors import ErrorCode, KafkaError
 

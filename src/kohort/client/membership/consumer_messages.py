@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kohort.member.consumer_effects import ConsumerHeartbeat, Lags
-from kohort.member.consumer_inputs import ConsumerHeartbeatAnswered
+from kohort.member.effects import ConsumerHeartbeat, Lags
+from kohort.member.inputs import ConsumerHeartbeatAnswered
 from kohort.member.member_state import MemberConfig
 from kohort.model.assignment import by_topic
 from kohort.model.errors import error_for

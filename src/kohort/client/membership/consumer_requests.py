@@ -8,8 +8,8 @@ from contextlib import suppress
 from kohort.client.membership import consumer_messages as messages
 from kohort.client.membership.coordinator_link import CoordinatorLink
 from kohort.member import inputs
-from kohort.member.consumer_effects import ConsumerHeartbeat
-from kohort.member.consumer_inputs import ConsumerHeartbeatAnswered
+from kohort.member.effects import ConsumerHeartbeat
+from kohort.member.inputs import ConsumerHeartbeatAnswered
 from kohort.member.member_state import MemberConfig
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import NO_TOPIC_ID

@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
+from kohort.assign.cooperative import assign_group
 from kohort.assign.spec import Assignor, GroupSpec
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.retry import is_worth_a_retry, retry
 from kohort.client.membership.classic_requests import ClassicRequests
-from kohort.client.membership.leader_assignment import assign_group
 from kohort.client.membership.topic_metadata import metadata_seen, specs
 from kohort.member import effects, inputs
 from kohort.model.errors import KafkaError

@@ -21,7 +21,7 @@ from kohort.client.membership.coordinator_link import CoordinatorLink
 from kohort.client.membership.leader import Leader
 from kohort.client.membership.topic_metadata import topics_seen
 from kohort.member import ClassicMember, ConsumerMember, Identity, MemberConfig, State, effects, inputs
-from kohort.member.consumer_effects import ConsumerHeartbeat, HurryHeartbeat, NameTopics
+from kohort.member.effects import ConsumerHeartbeat, HurryHeartbeat, NameTopics
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition, topic_id_text
 from kohort.net.environment import randbytes

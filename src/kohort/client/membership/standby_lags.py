@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from kohort.member import ClassicMember, ConsumerMember
-from kohort.member.consumer_inputs import LagsReported
+from kohort.member.inputs import LagsReported
 from kohort.model.ids import TopicPartition
 
 log = logging.getLogger("kohort.client.membership")

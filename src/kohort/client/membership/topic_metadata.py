@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from kohort.assign.spec import TopicSpec
 from kohort.client.cluster.metadata import ClusterView
-from kohort.member.consumer_inputs import TopicsSeen
-from kohort.member.inputs import MetadataChanged
+from kohort.member.inputs import MetadataChanged, TopicsSeen
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import NO_TOPIC_ID
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from kohort.fleet.fold.classic_fold import CLASSIC, partitions_of
 from kohort.fleet.fold.folded_group import LOG_BEGINS, NOTHING, STREAMS, Group, Member, Partitions, Record
-from kohort.group.consumer.commands import LEAVE_STATIC_EPOCH
-from kohort.group.consumer.events import MemberState
+from kohort.group.commands import LEAVE_STATIC_EPOCH
+from kohort.group.events import MemberState
 from kohort.model.ids import TopicPartition
 
 CONSUMER, SHARE = "consumer", "share"

@@ -14,7 +14,7 @@ from kohort.fleet.generator.share_and_streams import Modern, played
 from kohort.fleet.generator.simulated_group import Piece, Scene
 from kohort.fleet.log_check.checked_files import step_of
 from kohort.fleet.log_check.load_check import KAFKA_17306, LogCheck
-from kohort.group.consumer.events import ConsumerMemberStored
+from kohort.group.events import ConsumerMemberStored
 from kohort.log.group_replay import raced
 from kohort.log.offsets_topic import Replay
 from kohort.model.ids import NO_TOPIC_ID

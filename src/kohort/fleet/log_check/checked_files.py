@@ -14,7 +14,7 @@ from pathlib import Path
 from struct import Struct
 
 from kohort.fleet.log_check.load_check import LogCheck, Step, Violation
-from kohort.group.consumer.events import MemberAssignmentStored
+from kohort.group.events import MemberAssignmentStored
 from kohort.log.consumer_records import MEMBER_ASSIGNMENT, read_member_assignment
 from kohort.log.record_parts import read_text
 from kohort.model.ids import TopicPartition, topic_id_text

@@ -6,12 +6,11 @@ membership without it: a round in a running group, a look at whether a gathering
 
 from __future__ import annotations
 
-from kohort.group.classic.group import ClassicGroup, Phase
+from kohort.group.classic.group import ClassicGroup, Phase, identity_error
 from kohort.group.commands import CheckJoin, Leave, Leaving, OpenRound
 from kohort.group.effects import Disarm, Effects, Note, Reply, Then, parked_join, parked_sync
 from kohort.group.events import MemberRemoved, PendingMemberDropped
 from kohort.group.group_timers import session_timer
-from kohort.group.identity import identity_error
 from kohort.group.results import JoinResult, LeaveResult, LeftMember, SyncResult
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode

@@ -1,17 +1,22 @@
 """A classic group and its members as they are now: fields and questions, no decisions.
 
 Only `apply` writes the fields. Questions asked for every command cost the same for any size of group;
-those that walk all members say so, and are asked once in a round.
+those that walk all members say so, and are asked once in a round. A generation is stored twice: when it forms, before
+any member learns of it (`unsynced`), and when it has its assignments (`synced`). So a replay of the log knows every
+generation that a member may refer to, and who is in it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 from kohort.group.commands import Protocols
+from kohort.group.events import GenerationFormed, GroupStored, StoredMember
 from kohort.group.group_timers import Timer, session_timer
 from kohort.group.results import JoinedMember
 from kohort.model.cause import Cause, CauseKind
+from kohort.model.errors import ErrorCode
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
@@ -251,3 +256,77 @@ def vote(group: ClassicGroup, changed: dict[str, Protocols] | None = None) -> st
         if choice is not None:
             votes[choice] = votes.get(choice, 0) + 1
     return min(votes, key=lambda name: (-votes[name], name)) if votes else None
+
+
+def identity_error(group: ClassicGroup, member_id: str, instance_id: str | None) -> ErrorCode:
+    """Return why the sender is not the member it says it is, or NONE.
+
+    An instance id decides first: unknown, the sender is unknown; held by another member id, the sender is fenced.
+    """
+    if instance_id is not None:
+        holder = group.static_members.get(instance_id)
+        if holder is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if holder != member_id:
+            return ErrorCode.FENCED_INSTANCE_ID
+    return ErrorCode.NONE if member_id in group.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def synced(group: ClassicGroup, assignments: Mapping[str, bytes], now_ms: int, cause: Cause) -> GroupStored:
+    """Return the group's generation with these assignments, members by id."""
+    return GroupStored(
+        group_id=group.group_id,
+        protocol_type=group.protocol_type,
+        generation=group.generation,
+        protocol_name=group.protocol_name,
+        leader=group.leader,
+        state_timestamp_ms=now_ms,
+        members=tuple(
+            stored_member(member, group.protocol_name, assignments.get(member_id, b""))
+            for member_id, member in sorted(group.members.items())
+        ),
+        cause=cause,
+    )
+
+
+def unsynced(group: ClassicGroup, formed: GenerationFormed) -> GroupStored:
+    """Return the generation that forms, which awaits its leader's SyncGroup."""
+    return GroupStored(
+        group_id=group.group_id,
+        protocol_type=group.protocol_type,
+        generation=formed.generation,
+        protocol_name=formed.protocol_name,
+        leader=formed.leader,
+        state_timestamp_ms=formed.cause.at_ms,
+        members=tuple(stored_member(member, formed.protocol_name, b"") for _, member in sorted(group.members.items())),
+        cause=formed.cause,
+        is_synced=False,
+    )
+
+
+def emptied(group: ClassicGroup, cause: Cause, now_ms: int) -> GroupStored:
+    """Return that nobody is left after a round."""
+    return GroupStored(
+        group_id=group.group_id,
+        protocol_type=group.protocol_type,
+        generation=group.generation + 1,
+        protocol_name=None,
+        leader=None,
+        state_timestamp_ms=now_ms,
+        members=(),
+        cause=cause,
+    )
+
+
+def stored_member(member: Member, protocol_name: str | None, assignment: bytes) -> StoredMember:
+    """Return what is stored of one member: of its protocols only the one that was chosen."""
+    return StoredMember(
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        member.rebalance_timeout_ms,
+        member.session_timeout_ms,
+        member.metadata(protocol_name),
+        assignment,
+    )

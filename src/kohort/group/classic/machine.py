@@ -42,7 +42,7 @@ AFTER A FAILOVER (the four cases of the client-side assignment proposal) nothing
  4. after that, every SyncGroup is answered at once.
 
 A COOPERATIVE ROUND that takes partitions away is followed by another, which the revoking members start. The others
-are held in SyncGroup until then (`sync` tells how), so that they need not learn it from a heartbeat.
+are held in SyncGroup until then (see `sync_group`), so that they need not learn it from a heartbeat.
 
 DOUBTS.
  - KIP-814's SkipAssignment needs JoinGroup v9. A `blind` leader of v8 is shown the members, computes, and what it
@@ -55,15 +55,15 @@ DOUBTS.
  - A second JoinGroup or SyncGroup of a member that already waits answers the first with REBALANCE_IN_PROGRESS: Kafka
    forgets it, which is the same to a client that gave up on it, and a leak in us.
 
-The decisions live beside this module: join (who comes), static (who comes back), round (the round itself), sync (the
-assignments), exit (who goes); record makes what the log holds. This one answers heartbeats, routes timers, takes groups
-up and gives them up.
+The decisions are beside this module: `join_group` (new, known and restarted members), `round` (the round itself),
+`sync_group` (the assignments), `exit` (leaving, removal, eviction). This one answers heartbeats, routes timers, takes
+groups up and gives them up.
 """
 
 from __future__ import annotations
 
 from kohort.group.classic.exit import expire_session
-from kohort.group.classic.group import ClassicGroup, Phase
+from kohort.group.classic.group import ClassicGroup, Phase, identity_error
 from kohort.group.classic.round import end_gathering, end_initial_delay, expire_syncs
 from kohort.group.classic.sync_group import release_syncs
 from kohort.group.commands import Heartbeat, OpenRound
@@ -71,7 +71,6 @@ from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Arm, Disarm, Effects, Note, Reply, Then, parked_join, parked_sync
 from kohort.group.events import GroupLoaded, GroupUnloaded
 from kohort.group.group_timers import Timer, TimerKind, hold_timer, join_timer, quiet_timer, session_timer, sync_timer
-from kohort.group.identity import identity_error
 from kohort.group.results import HeartbeatResult, JoinResult, SyncResult
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
@@ -133,7 +132,7 @@ def decide_loaded(group: ClassicGroup, now_ms: int, settings: GroupSettings) -> 
         detail = f"{len(group.members)} members loaded, {settings.max_size} allowed"
         yield Then(OpenRound(group.group_id, Cause(CauseKind.GROUP_TOO_LARGE, now_ms, detail=detail)))
     elif group.phase is Phase.STABLE and group.leader is None:
-        # It was a consumer group until just now, and the round that makes it a classic one is lost (see migrate).
+        # It was a consumer group until just now, and the round that makes it a classic one is lost (see conversion).
         yield Then(OpenRound(group.group_id, Cause(CauseKind.GROUP_CONVERTED, now_ms, detail="nobody leads yet")))
 
 

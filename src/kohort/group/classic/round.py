@@ -8,15 +8,14 @@ hears of it, so that none is ever told twice with other members; if it cannot be
 from __future__ import annotations
 
 from kohort.group.classic.exit import remove
-from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Phase, vote
-from kohort.group.classic.record import emptied, unsynced
+from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Phase, emptied, unsynced, vote
 from kohort.group.classic.sync_group import answer_syncs
 from kohort.group.commands import CheckJoin, FormGeneration, OpenRound
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Announce, Append, Arm, Disarm, Effects, Note, Reply, Then, parked_join
 from kohort.group.events import GatheringFailed, GenerationFormed, InitialDelayExtended, RoundOpened
 from kohort.group.group_timers import hold_timer, join_timer, quiet_timer, sync_timer
-from kohort.group.migration.member_kinds import COOPERATIVE
+from kohort.group.member_kinds import COOPERATIVE
 from kohort.group.results import JoinResult
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode

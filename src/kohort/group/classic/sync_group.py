@@ -8,14 +8,12 @@ with the next round, and is lost with the process: then members find the Stable 
 
 from __future__ import annotations
 
-from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Member, Phase
-from kohort.group.classic.record import synced
+from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Member, Phase, identity_error, synced
 from kohort.group.commands import OpenRound, Sync
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Park, Reply, Then, parked_sync
 from kohort.group.events import AssignmentFailed, RevocationsAwaited, SyncReceived, SyncsReleased
 from kohort.group.group_timers import hold_timer, sync_timer
-from kohort.group.identity import identity_error
 from kohort.group.results import SyncResult
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from kohort.group.consumer.commands import ConsumerHeartbeat, Reconcile
-from kohort.group.consumer.events import Held, MemberAssignmentStored, MemberState
+from kohort.group.commands import ConsumerHeartbeat, Reconcile
 from kohort.group.consumer.exit import rouse_waiting
-from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
+from kohort.group.consumer.group import ConsumerGroup, ConsumerMember, topic_ids_of
+from kohort.group.consumer.join import is_full, refused
 from kohort.group.consumer.reconcile import Step, epochs_of, held_of, ids_of, is_unknown, reconcile
-from kohort.group.consumer.request import is_full, refused
-from kohort.group.consumer.topics import topic_ids_of
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Append, Arm, Disarm, Effects, Reply
+from kohort.group.events import Held, MemberAssignmentStored, MemberState
 from kohort.group.group_timers import revocation_timer
 from kohort.group.results import ConsumerHeartbeatResult
 from kohort.model.cause import Cause, CauseKind

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kohort.group.consumer.events import (
+from kohort.group.consumer.group import FIRST_EPOCH, ConsumerGroup, ConsumerMember, retry_after_ms
+from kohort.group.events import (
     ClassicJoinAnswered,
     ClassicJoinParked,
     ClassicPhase,
@@ -26,6 +27,8 @@ from kohort.group.consumer.events import (
     ConsumerMemberStored,
     ConsumerSoftEvent,
     GroupConverted,
+    GroupLoaded,
+    GroupUnloaded,
     Held,
     MemberAssignmentDeleted,
     MemberAssignmentStored,
@@ -41,8 +44,6 @@ from kohort.group.consumer.events import (
     TargetStored,
     TargetTimed,
 )
-from kohort.group.consumer.group import FIRST_EPOCH, ConsumerGroup, ConsumerMember, retry_after_ms
-from kohort.group.events import GroupLoaded, GroupUnloaded
 from kohort.model.cause import CauseKind
 from kohort.model.id_partitions import NOTHING, IdPartitions
 

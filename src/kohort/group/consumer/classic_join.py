@@ -9,11 +9,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE
-from kohort.group.commands import Join
+from kohort.group.commands import AssignTarget, DowngradeIfDue, Join, ReconcileJoin
 from kohort.group.consumer.answer import freed_effects
 from kohort.group.consumer.classic_members import await_join, await_sync, identity_error, in_phase, release, send_back
-from kohort.group.consumer.commands import AssignTarget, DowngradeIfDue, ReconcileJoin
-from kohort.group.consumer.events import (
+from kohort.group.consumer.exit import disarm, rouse_waiting
+from kohort.group.consumer.group import ConsumerGroup, ConsumerMember, topic_ids_of
+from kohort.group.consumer.join import change_of, hash_after, regex_effects
+from kohort.group.consumer.reconcile import Step, reconcile
+from kohort.group.coordinator_settings import GroupSettings
+from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Park, Reply, Then, parked_join
+from kohort.group.events import (
     ClassicJoinAnswered,
     ClassicJoinParked,
     ClassicMemberMetadata,
@@ -27,13 +32,6 @@ from kohort.group.consumer.events import (
     MemberTargetDeleted,
     MemberTargetStored,
 )
-from kohort.group.consumer.exit import disarm, rouse_waiting
-from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
-from kohort.group.consumer.join import change_of, hash_after, regex_effects
-from kohort.group.consumer.reconcile import Step, reconcile
-from kohort.group.consumer.topics import topic_ids_of
-from kohort.group.coordinator_settings import GroupSettings
-from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Park, Reply, Then, parked_join
 from kohort.group.group_timers import member_join_timer, member_sync_timer, session_timer
 from kohort.group.results import JoinResult
 from kohort.model.cause import Cause, CauseKind

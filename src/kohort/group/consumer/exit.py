@@ -1,5 +1,6 @@
 """The ways out of a consumer group: to leave, to be removed, to be evicted for silence or for what was not given back.
 
+Native members leave with a heartbeat, classic ones with LeaveGroup, which may name native members too.
 Whoever goes takes everything of it out of the log, in the order that Kafka replays: what it owns, its target, itself.
 The group's epoch goes on once for all that go together, and what follows is decided on the group without them: a new
 target, or the way back to a classic group. A static member that says it comes back (-2) does not go: it keeps what it
@@ -11,15 +12,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from kohort.group.consumer.classic_members import release
-from kohort.group.consumer.commands import (
+from kohort.group.commands import (
     LEAVE_STATIC_EPOCH,
     AssignTarget,
     ConsumerHeartbeat,
     DowngradeIfDue,
+    Leave,
+    Leaving,
     PrepareClassic,
+    ReconcileJoin,
 )
-from kohort.group.consumer.events import (
+from kohort.group.consumer.classic_members import release
+from kohort.group.consumer.group import ConsumerGroup, ConsumerMember, metadata_hash, regex_topics
+from kohort.group.coordinator_settings import GroupSettings
+from kohort.group.effects import Append, Disarm, Effect, Effects, Note, Reply, Rouse, Then
+from kohort.group.events import (
+    ClassicPhase,
     ConsumerGroupDeleted,
     ConsumerGroupStored,
     ConsumerMemberDeleted,
@@ -34,12 +42,8 @@ from kohort.group.consumer.events import (
     TargetDeleted,
     TargetStored,
 )
-from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
-from kohort.group.consumer.topics import metadata_hash, regex_topics
-from kohort.group.coordinator_settings import GroupSettings
-from kohort.group.effects import Append, Disarm, Effect, Effects, Note, Reply, Rouse, Then
-from kohort.group.group_timers import revocation_timer, target_timer
-from kohort.group.results import ConsumerHeartbeatResult
+from kohort.group.group_timers import Timer, TimerKind, revocation_timer, target_timer
+from kohort.group.results import ConsumerHeartbeatResult, LeaveResult, LeftMember
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import each
@@ -200,3 +204,54 @@ def delete_effects(group: ConsumerGroup, cause: Cause) -> Iterator[Effect]:
     if group.has_partition_metadata:
         yield Append(PartitionMetadataDeleted(group.group_id, cause))
     yield Append(ConsumerGroupDeleted(group.group_id, cause))
+
+
+def decide_classic_leave(group: ConsumerGroup, command: Leave, now_ms: int, settings: GroupSettings) -> Effects:
+    """Let a batch of members go, native ones too. Each entry gets its own answer; the epoch goes on once."""
+    if group.is_dead:
+        yield Reply(LeaveResult(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        return
+    answers: list[LeftMember] = []
+    going: dict[str, Cause] = {}
+    for leaving in command.members:
+        member_id, error = _classic_leaver(group, leaving, going)
+        answers.append(LeftMember(leaving.member_id, leaving.instance_id, error))
+        if not error:
+            kind = CauseKind.MEMBER_LEFT if leaving.member_id else CauseKind.MEMBER_REMOVED
+            going[member_id] = Cause(kind, now_ms, member_id, leaving.reason)
+    yield Reply(LeaveResult(ErrorCode.NONE, tuple(answers)))
+    if going:
+        yield from out_effects(group, going, next(iter(going.values())), now_ms, settings)
+
+
+def _classic_leaver(group: ConsumerGroup, leaving: Leaving, gone: dict[str, Cause]) -> tuple[str, ErrorCode]:
+    """Return the member that an entry means, and why it cannot leave."""
+    holder = group.static_members.get(leaving.instance_id) if leaving.instance_id is not None else None
+    member_id = leaving.member_id or holder or ""
+    if leaving.instance_id is not None and holder is None:
+        return member_id, ErrorCode.UNKNOWN_MEMBER_ID
+    if holder is not None and holder != member_id:
+        return member_id, ErrorCode.FENCED_INSTANCE_ID
+    is_here = member_id in group.members and member_id not in gone
+    return member_id, ErrorCode.NONE if is_here else ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def expire_classic_member(group: ConsumerGroup, timer: Timer, now_ms: int, settings: GroupSettings) -> Effects:
+    """End a wait that has lasted a rebalance timeout: a join that waits gets what there is, a silent member goes."""
+    member = group.members.get(timer.member_id)
+    if member is None or member.classic is None:
+        return
+    within = f"within {member.rebalance_timeout_ms / 1000:.1f} s"
+    if timer.member_id in group.awaiting_join:
+        cause = Cause(CauseKind.REBALANCE_TIMEOUT, now_ms, timer.member_id, f"partitions were not released {within}")
+        yield Then(ReconcileJoin(group.group_id, timer.member_id, cause, is_waiting=True, may_wait=False))
+        return
+    match timer.kind, member.classic_phase:
+        case TimerKind.JOIN, ClassicPhase.PREPARE_REBALANCE:
+            cause = Cause(CauseKind.REBALANCE_TIMEOUT, now_ms, timer.member_id, f"did not rejoin {within}")
+        case TimerKind.SYNC, ClassicPhase.COMPLETING_REBALANCE:
+            detail = f"no SyncGroup in epoch {member.epoch} {within}"
+            cause = Cause(CauseKind.SYNC_TIMEOUT, now_ms, timer.member_id, detail)
+        case _:
+            return
+    yield from out_effects(group, (timer.member_id,), cause, now_ms, settings)

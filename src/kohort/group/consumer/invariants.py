@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from kohort.group.consumer.events import ClassicPhase, MemberState
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.consumer.reconcile import ids_of
 from kohort.group.effects import Parked, parked_join
+from kohort.group.events import ClassicPhase, MemberState
 from kohort.group.group_timers import Timer, member_join_timer, member_sync_timer, revocation_timer, target_timer
-from kohort.group.shard import Shard
 from kohort.model.id_partitions import IdPartitions, each
 
 
@@ -111,24 +110,6 @@ def _holders(parts: Iterable[tuple[str, IdPartitions]]) -> tuple[dict[bytes, dic
             if other != member_id:
                 texts.append(f"{topic_id.hex()[:8]}-{partition} is both {other}'s and {member_id}'s")
     return found, texts
-
-
-def broken_index(shard: Shard) -> list[str]:
-    """Return a sentence if the shard's index of consumer groups by topic is not what the groups say."""
-    followers: dict[str, set[str]] = {}
-    regex_followers = set()
-    for group_id, group in shard.groups.items():
-        if isinstance(group, ConsumerGroup):
-            for name in group.subscribers:
-                followers.setdefault(name, set()).add(group_id)
-            if group.regex_subscribers:
-                regex_followers.add(group_id)
-    found = []
-    if followers != shard.followers:
-        found.append(f"followers {shard.followers} where the groups say {followers}")
-    if regex_followers != shard.regex_followers:
-        found.append(f"regex followers {shard.regex_followers} where the groups say {regex_followers}")
-    return found
 
 
 def waiting(group: ConsumerGroup) -> set[Parked]:

@@ -1,23 +1,39 @@
-"""Who comes to a consumer group, and what members say of themselves: their records, and what the group makes of them.
+"""How members join a consumer group, also under an instance id, and what their heartbeats change of their records.
 
 Everything that a heartbeat says of its sender goes through `subscribe`, whoever sends it. What it leaves out has not
 changed. A new member, another subscription, another assignor of the group, or standby copies that have caught up take
 the group's epoch on, once for a heartbeat; a rack, a timeout or a host do not.
+
+An instance that announced its return (-2) is replaced (KIP-345 in the terms of KIP-848): the new member takes over what
+the old one subscribed to, owns and is to own, so nothing moves and the epoch stays. One that is alive keeps its place,
+and any other member that claims it is refused; but a member that only repeats its own join, since its answer was lost,
+is let in again (kafka#23542), and a native member takes the place of the classic member it was before an upgrade.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from kohort.group.commands import LEAVE_EPOCH, LEAVE_STATIC_EPOCH, AssignTarget, ConsumerHeartbeat, Reconcile
 from kohort.group.consumer.classic_members import release
-from kohort.group.consumer.commands import AssignTarget, ConsumerHeartbeat, Reconcile
-from kohort.group.consumer.events import ConsumerGroupStored, ConsumerMemberStored, RegexDeleted, RegexStored
-from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
-from kohort.group.consumer.request import is_full, refused
+from kohort.group.consumer.exit import disarm, rouse_waiting
+from kohort.group.consumer.group import ConsumerGroup, ConsumerMember, metadata_hash, regex_topics
+from kohort.group.consumer.reconcile import is_within
 from kohort.group.consumer.target import assignor_of
-from kohort.group.consumer.topics import metadata_hash, regex_topics
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Append, Arm, Effects, Reply, Then
+from kohort.group.events import (
+    ConsumerGroupStored,
+    ConsumerMemberDeleted,
+    ConsumerMemberStored,
+    MemberAssignmentDeleted,
+    MemberAssignmentStored,
+    MemberState,
+    MemberTargetDeleted,
+    MemberTargetStored,
+    RegexDeleted,
+    RegexStored,
+)
 from kohort.group.group_timers import session_timer
 from kohort.group.results import ConsumerHeartbeatResult
 from kohort.model.cause import Cause, CauseKind
@@ -202,3 +218,159 @@ def hash_after(
     if new:
         found.update(regex_topics(group, new) if new in group.regexes else settings.image.matching(new))
     return metadata_hash(found, settings.image)
+
+
+def decide_static_join(
+    group: ConsumerGroup, command: ConsumerHeartbeat, now_ms: int, settings: GroupSettings
+) -> Effects:
+    """Let a member with an instance id in."""
+    member_id = command.member_id or command.new_member_id
+    instance_id = command.instance_id
+    assert instance_id is not None, "a static member has an instance id"
+    holder_id = group.static_members.get(instance_id)
+    if holder_id is None:
+        member = group.members.get(member_id)
+        if member is None and len(group.members) >= settings.consumer_max_size:
+            yield Reply(too_large(settings))
+            return
+        kind = CauseKind.MEMBER_JOINED if member is None else CauseKind.MEMBER_REJOINED
+        newcomer = member or ConsumerMember(group.group_id, member_id)
+        yield from subscribe(group, newcomer, command, Cause(kind, now_ms, member_id, command.reason), settings)
+        return
+    holder = group.members[holder_id]
+    if holder_id == member_id:
+        yield from _come_back(group, holder, command, now_ms, settings)
+    elif holder.epoch != LEAVE_STATIC_EPOCH and holder.classic is None:
+        text = f"instance {instance_id} is held by {holder_id}, which has not left: {member_id} must wait until it has"
+        yield Reply(refused(ErrorCode.UNRELEASED_INSTANCE_ID, text))
+    elif member_id in group.members:
+        text = f"member {member_id} is in the group already, and instance {instance_id} is {holder_id}'s"
+        yield Reply(refused(ErrorCode.UNRELEASED_INSTANCE_ID, text))
+    else:
+        yield from _replace(group, holder, member_id, command, now_ms, settings)
+
+
+def static_refusal(group: ConsumerGroup, command: ConsumerHeartbeat) -> ErrorCode:
+    """Return why the sender is not the instance it says it is, or NONE."""
+    if command.instance_id is None:
+        return ErrorCode.NONE
+    holder_id = group.static_members.get(command.instance_id)
+    if holder_id is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return ErrorCode.NONE if holder_id == command.member_id else ErrorCode.FENCED_INSTANCE_ID
+
+
+def _come_back(
+    group: ConsumerGroup, member: ConsumerMember, command: ConsumerHeartbeat, now_ms: int, settings: GroupSettings
+) -> Effects:
+    """Take a member up again that had left for a while, or that repeats its join."""
+    cause = Cause(CauseKind.MEMBER_REJOINED, now_ms, member.member_id, command.reason)
+    if member.epoch == LEAVE_STATIC_EPOCH:
+        yield Append(
+            MemberAssignmentStored(
+                group.group_id, member.member_id, 0, 0, MemberState.STABLE, member.assigned, (), cause
+            )
+        )
+    yield from subscribe(group, member, command, cause, settings)
+
+
+def _replace(
+    group: ConsumerGroup,
+    old: ConsumerMember,
+    member_id: str,
+    command: ConsumerHeartbeat,
+    now_ms: int,
+    settings: GroupSettings,
+) -> Effects:
+    """Put a new member in the place of an old one: only its name is new."""
+    group_id = group.group_id
+    detail = f"instance {old.instance_id} was {old.member_id}"
+    cause = Cause(CauseKind.STATIC_MEMBER_REPLACED, now_ms, member_id, detail)
+    yield Append(MemberAssignmentDeleted(group_id, old.member_id, cause))
+    yield Append(MemberTargetDeleted(group_id, old.member_id, cause))
+    yield Append(ConsumerMemberDeleted(group_id, old.member_id, cause))
+    yield from disarm(group, old)
+    if old.classic is not None:
+        yield from release(group, old.member_id, ErrorCode.FENCED_INSTANCE_ID)
+    newcomer = ConsumerMember(group_id, member_id)
+    yield from subscribe(group, newcomer, command, cause, settings, replaces=old)
+    yield Append(MemberTargetStored(group_id, member_id, old.target, cause))
+    yield Append(MemberAssignmentStored(group_id, member_id, 0, 0, MemberState.STABLE, old.assigned, (), cause))
+    yield from rouse_waiting(group, old.pending, {old.member_id}, cause)
+
+
+def refused(error: ErrorCode, message: str) -> ConsumerHeartbeatResult:
+    """Return the answer that says why a heartbeat did nothing."""
+    return ConsumerHeartbeatResult(error, message)
+
+
+def request_refusal(command: ConsumerHeartbeat, settings: GroupSettings) -> ConsumerHeartbeatResult | None:
+    """Return the answer to a heartbeat that no group could take, or None."""
+    wrong = _wrong_name(command) or _wrong_epoch(command)
+    if wrong is not None:
+        return refused(ErrorCode.INVALID_REQUEST, wrong)
+    assignor = command.server_assignor
+    if assignor is not None and assignor not in settings.assignors:
+        known = ", ".join(settings.assignors) or "none"
+        return refused(ErrorCode.UNSUPPORTED_ASSIGNOR, f"assignor {assignor} is not known here; there are: {known}")
+    return None
+
+
+def _wrong_name(command: ConsumerHeartbeat) -> str | None:
+    needs_member_id = command.api_version >= 1 or command.member_epoch != 0
+    if not command.member_id and needs_member_id:
+        return "the member id is empty"
+    for name, value in (
+        ("group id", command.group_id),
+        ("instance id", command.instance_id),
+        ("rack id", command.rack_id),
+    ):
+        if value == "":
+            return f"the {name} is empty"
+    return None
+
+
+def _wrong_epoch(command: ConsumerHeartbeat) -> str | None:
+    epoch = command.member_epoch
+    if epoch < LEAVE_STATIC_EPOCH:
+        return f"member epoch {epoch} means nothing"
+    if epoch == LEAVE_STATIC_EPOCH and command.instance_id is None:
+        return "a member that leaves for a while (epoch -2) must say its instance id"
+    if epoch == 0:
+        if command.rebalance_timeout_ms == -1:
+            return "a member that joins (epoch 0) must say its rebalance timeout"
+        if command.owned is None or command.owned:
+            return "a member that joins (epoch 0) must say that it owns no partitions"
+        if command.subscribed_topic_names is None and command.subscribed_topic_regex is None:
+            return "a member that joins (epoch 0) must say what it subscribes to"
+    return None
+
+
+def is_leaving(command: ConsumerHeartbeat) -> bool:
+    """Whether the sender goes, for good or for a while."""
+    return command.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH)
+
+
+def is_full(command: ConsumerHeartbeat) -> bool:
+    """Whether a heartbeat says everything, so that its sender may know nothing: it is told its whole assignment."""
+    if command.member_epoch == 0:
+        return True
+    has_subscription = command.subscribed_topic_names is not None or command.subscribed_topic_regex is not None
+    return command.rebalance_timeout_ms != -1 and has_subscription and command.owned is not None
+
+
+def epoch_refusal(member: ConsumerMember, command: ConsumerHeartbeat) -> ConsumerHeartbeatResult | None:
+    """Return the answer to a member that shows an epoch it cannot have, or None.
+
+    The epoch before the member's own is good unless the sender owns more than it was granted: then the answer that
+    told it the newer one was lost. Kafka fences who does not say what it owns; but whoever reached the newer epoch had
+    given back what it had to, and is only told again.
+    """
+    shown, known = command.member_epoch, member.epoch
+    if shown == known:
+        return None
+    is_possible = command.owned is None or is_within(command.owned, member.assigned)
+    if shown < known and shown == member.previous_epoch and is_possible:
+        return None
+    text = f"member {member.member_id} shows epoch {shown} and has {known}: it must give up everything and join again"
+    return refused(ErrorCode.FENCED_MEMBER_EPOCH, text)

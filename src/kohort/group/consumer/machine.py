@@ -52,30 +52,54 @@ DOUBTS.
    if it had not given back what it had to.
  - A member that left for a while makes its group Reconciling until it is back, as in Kafka.
 
-The decisions live beside this module: request (what no group could take), join (who comes, and what members say),
-static (who comes back), answer, target, exit (who goes), classic_members (the old protocol inside); conversions are in
-`group/migration`. This one checks who sends a heartbeat, routes timers, hears of topics, takes groups up and gives them
+The decisions are beside this module: `join` (requests that no group takes, joins, restarts of static members, what
+members subscribe to), `answer`, `target`, `exit`, `classic_members` (the classic protocol inside); conversions are in
+`group/migration`. This one checks who sends a heartbeat, routes timers, follows topics, takes groups up and gives them
 up.
 """
 
 from __future__ import annotations
 
-from kohort.group.classic.group import ClassicGroup, Phase
-from kohort.group.commands import TimerFired
-from kohort.group.consumer import classic_exit, classic_members
-from kohort.group.consumer.answer import decide_reconcile
-from kohort.group.consumer.commands import (
+from kohort.group.commands import (
     AssignTarget,
     ConsumerHeartbeat,
     DowngradeIfDue,
     PrepareClassic,
     Reconcile,
     TargetMeasured,
+    TimerFired,
     TopicChanged,
 )
-from kohort.group.consumer.events import (
+from kohort.group.consumer import classic_members
+from kohort.group.consumer.answer import decide_reconcile
+from kohort.group.consumer.exit import (
+    decide_leave,
+    disarm,
+    expire_classic_member,
+    expire_revocation,
+    expire_session,
+    session_timeout_ms,
+)
+from kohort.group.consumer.group import ConsumerGroup, ConsumerMember, metadata_hash
+from kohort.group.consumer.join import (
+    decide_join,
+    decide_static_join,
+    epoch_refusal,
+    is_full,
+    is_leaving,
+    refused,
+    regex_refusal,
+    request_refusal,
+    static_refusal,
+    subscribe,
+)
+from kohort.group.coordinator_settings import GroupSettings
+from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Reply, Then
+from kohort.group.events import (
     ConsumerGroupStored,
     ConsumerMemberDeleted,
+    GroupLoaded,
+    GroupUnloaded,
     MemberAssignmentDeleted,
     MemberState,
     MemberTargetDeleted,
@@ -83,17 +107,7 @@ from kohort.group.consumer.events import (
     RegexStored,
     TargetTimed,
 )
-from kohort.group.consumer.exit import decide_leave, disarm, expire_revocation, expire_session, session_timeout_ms
-from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
-from kohort.group.consumer.join import decide_join, regex_refusal, subscribe
-from kohort.group.consumer.request import epoch_refusal, is_full, is_leaving, refused, request_refusal
-from kohort.group.consumer.static import decide_static_join, static_refusal
-from kohort.group.consumer.topics import metadata_hash
-from kohort.group.coordinator_settings import GroupSettings
-from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Reply, Then
-from kohort.group.events import GroupDeleted, GroupLoaded, GroupUnloaded
-from kohort.group.group_timers import Timer, TimerKind, revocation_timer, session_timer, target_timer
-from kohort.group.migration import conversion
+from kohort.group.group_timers import Timer, TimerKind, revocation_timer, target_timer
 from kohort.group.results import ConsumerHeartbeatResult
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
@@ -134,33 +148,6 @@ def decide_heartbeat(group: ConsumerGroup, command: ConsumerHeartbeat, now_ms: i
             return (Reply(result),)
         return (Reply(result), Arm(member.session, now_ms + config.session_timeout_ms))
     return _decide_heartbeat(group, member, command, now_ms, settings)
-
-
-def decide_first_heartbeat(
-    group: ClassicGroup | None, command: ConsumerHeartbeat, now_ms: int, settings: GroupSettings
-) -> Effects:
-    """Let a member into a group that is no consumer group: there is none, or a classic one is to become one."""
-    refusal = request_refusal(command, settings)
-    if refusal is None and command.member_epoch != 0:
-        text = f"group {command.group_id} is no consumer group: the member must give up its partitions and join again"
-        refusal = refused(ErrorCode.GROUP_ID_NOT_FOUND, text)
-    if refusal is None:
-        refusal = regex_refusal(None, command, settings)
-    if refusal is not None:
-        yield Reply(refusal)
-    elif group is None:
-        yield from decide_heartbeat(ConsumerGroup(command.group_id), command, now_ms, settings)
-    elif group.phase is Phase.DEAD:
-        yield Reply(refused(ErrorCode.NOT_COORDINATOR, "the coordinator of the group is another one now"))
-    elif group.members or group.phase is not Phase.EMPTY:
-        yield from conversion.decide_upgrade(group, command, now_ms, settings)
-    else:
-        member_id = command.member_id or command.new_member_id
-        for pending_id in sorted(group.pending):
-            yield Disarm(session_timer(group.group_id, pending_id))
-        if group.is_stored:
-            yield Append(GroupDeleted(group.group_id, Cause(CauseKind.GROUP_CONVERTED, now_ms, member_id)))
-        yield from decide_heartbeat(ConsumerGroup(command.group_id), command, now_ms, settings)
 
 
 def _decide_heartbeat(
@@ -227,7 +214,7 @@ def decide_timer(group: ConsumerGroup, timer: Timer, now_ms: int, settings: Grou
         case TimerKind.TARGET:
             yield from _catch_up(group, now_ms, settings)
         case TimerKind.JOIN | TimerKind.SYNC if timer.member_id:
-            yield from classic_exit.decide_timer(group, timer, now_ms, settings)
+            yield from expire_classic_member(group, timer, now_ms, settings)
 
 
 def decide_measured(group: ConsumerGroup, command: TargetMeasured, now_ms: int, _settings: GroupSettings) -> Effects:

@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from kohort.group.consumer.events import Held, MemberState
 from kohort.group.consumer.group import ConsumerMember
+from kohort.group.events import Held, MemberState
 from kohort.model.id_partitions import IdPartitions, each
 
 Epochs = dict[tuple[bytes, int], int]

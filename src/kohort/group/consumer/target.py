@@ -11,12 +11,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from kohort.assign.server.spec import ServerAssignor, ServerGroup, ServerMember, ServerTopic
-from kohort.group.consumer.commands import AssignTarget, PrepareClassic
-from kohort.group.consumer.events import MemberTargetStored, TargetFailed, TargetStored
-from kohort.group.consumer.group import ConsumerGroup, ConsumerMember, retry_after_ms
-from kohort.group.consumer.topics import topic_ids_of
+from kohort.group.commands import AssignTarget, PrepareClassic
+from kohort.group.consumer.group import ConsumerGroup, ConsumerMember, retry_after_ms, topic_ids_of
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Rouse, Then
+from kohort.group.events import MemberTargetStored, TargetFailed, TargetStored
 from kohort.group.group_timers import target_timer
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.id_partitions import NOTHING, IdPartitions, id_partitions

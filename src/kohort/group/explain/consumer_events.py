@@ -14,15 +14,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from kohort.group.explain.because import CONVERTED, Because, EventFields, because
-from kohort.group.explain.explained_epochs import Conversion, GroupEpoch, Step
 from kohort.group.explain.observed_group import Course
 from kohort.group.explain.rebalance_report import (
+    CONVERTED,
+    Because,
+    Conversion,
     Departure,
+    EventFields,
+    GroupEpoch,
     Identity,
     Outcome,
     Rebalance,
     Replacement,
+    Step,
+    because,
     member_of,
     partitions_of,
     targets_of,

@@ -29,11 +29,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Member, Phase, vote
-from kohort.group.commands import Join, OpenRound
-from kohort.group.consumer.classic_members import release, send_back
-from kohort.group.consumer.classic_sync import assignment_bytes
-from kohort.group.consumer.commands import AssignTarget, ConsumerHeartbeat, DowngradeIfDue
-from kohort.group.consumer.events import (
+from kohort.group.commands import AssignTarget, ConsumerHeartbeat, DowngradeIfDue, Join, OpenRound
+from kohort.group.consumer.classic_members import assignment_bytes, release, send_back
+from kohort.group.consumer.exit import disarm
+from kohort.group.consumer.group import FIRST_EPOCH, ConsumerGroup, ConsumerMember, metadata_hash
+from kohort.group.consumer.reconcile import held_of, ids_of
+from kohort.group.coordinator_settings import GroupSettings
+from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Reply, Then, parked_join, parked_sync
+from kohort.group.events import (
     ClassicMemberMetadata,
     ClassicPhase,
     ConsumerGroupDeleted,
@@ -41,22 +44,19 @@ from kohort.group.consumer.events import (
     ConsumerMemberDeleted,
     ConsumerMemberStored,
     GroupConverted,
+    GroupDeleted,
+    GroupStored,
     MemberAssignmentDeleted,
     MemberAssignmentStored,
+    MemberRecognized,
     MemberState,
     MemberTargetDeleted,
     MemberTargetStored,
     RegexDeleted,
+    StoredMember,
     TargetDeleted,
     TargetStored,
 )
-from kohort.group.consumer.exit import disarm
-from kohort.group.consumer.group import FIRST_EPOCH, ConsumerGroup, ConsumerMember
-from kohort.group.consumer.reconcile import held_of, ids_of
-from kohort.group.consumer.topics import metadata_hash
-from kohort.group.coordinator_settings import GroupSettings
-from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Reply, Then, parked_join, parked_sync
-from kohort.group.events import GroupDeleted, GroupStored, MemberRecognized, StoredMember
 from kohort.group.group_timers import (
     hold_timer,
     join_timer,

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kohort.assign.server.spec import ServerAssignor
-from kohort.group.migration.member_kinds import COOPERATIVE, Cost, Kind, is_predictable
+from kohort.group.member_kinds import COOPERATIVE, Cost, Kind, is_predictable
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition

@@ -5,8 +5,8 @@ v1 says of each member which protocol it speaks (KIP-1099).
 
 from __future__ import annotations
 
-from kohort.group.consumer.events import ClassicPhase
 from kohort.group.describe import DescribedConsumerGroup, DescribedConsumerMember
+from kohort.group.events import ClassicPhase
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import IdPartitions
 from kohort.node.apis.authorized_operations import GROUP_OPERATIONS

@@ -11,7 +11,8 @@ from functools import lru_cache
 from typing import Any
 
 from kohort.group.commands import Protocols
-from kohort.group.consumer.events import (
+from kohort.group.consumer.group import ConsumerGroup
+from kohort.group.events import (
     ClassicJoinAnswered,
     ClassicJoinParked,
     ConsumerGroupDeleted,
@@ -34,7 +35,6 @@ from kohort.group.consumer.events import (
     TargetStored,
     TargetTimed,
 )
-from kohort.group.consumer.group import ConsumerGroup
 from kohort.model.id_partitions import IdPartitions
 from kohort.wire.codec import MalformedMessage
 from kohort.wire.consumer_protocol import claimed_by_topic

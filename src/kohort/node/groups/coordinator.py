@@ -10,9 +10,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from kohort.assign.server.spec import ServerAssignor
 from kohort.group.classic.group import ClassicGroup
-from kohort.group.commands import Command, CommitOffsets, ExpireOffsets, ForgetTopic, Heartbeat
-from kohort.group.committed_offsets import fetch_offset
-from kohort.group.consumer.commands import ConsumerHeartbeat, TopicChanged
+from kohort.group.commands import (
+    Command,
+    CommitOffsets,
+    ConsumerHeartbeat,
+    ExpireOffsets,
+    ForgetTopic,
+    Heartbeat,
+    TopicChanged,
+)
+from kohort.group.committed_offsets import commit_error, fetch_error, fetch_offset
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.describe import (
     DescribedConsumerGroup,
@@ -24,7 +31,6 @@ from kohort.group.describe import (
 )
 from kohort.group.effects import Parked
 from kohort.group.events import OffsetCommitted
-from kohort.group.offset_rules import commit_error, fetch_error
 from kohort.group.shard import followers_of
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError

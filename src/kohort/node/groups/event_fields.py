@@ -12,11 +12,10 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
-from kohort.group.commands import Protocols
-from kohort.group.consumer.commands import ConsumerHeartbeat
-from kohort.group.consumer.events import ConsumerMemberOut
+from kohort.group.commands import ConsumerHeartbeat, Protocols
 from kohort.group.events import (
     AssignmentFailed,
+    ConsumerMemberOut,
     Event,
     GatheringFailed,
     GenerationFormed,

@@ -14,8 +14,7 @@ from collections.abc import Callable
 from functools import partial
 
 from kohort.group.classic.group import ClassicGroup, Phase
-from kohort.group.consumer.commands import LEAVE_STATIC_EPOCH
-from kohort.group.consumer.events import MemberAssignmentDeleted, MemberTargetStored, TargetStored
+from kohort.group.commands import LEAVE_STATIC_EPOCH
 from kohort.group.consumer.exit import session_timeout_ms
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.events import (
@@ -24,9 +23,12 @@ from kohort.group.events import (
     GroupLoaded,
     GroupStored,
     JoinRefused,
+    MemberAssignmentDeleted,
+    MemberTargetStored,
     RoundOpened,
     StaticMemberReplaced,
     SyncReceived,
+    TargetStored,
 )
 from kohort.group.group_timers import session_timer
 from kohort.group.join_refusals import Why

@@ -15,6 +15,7 @@ from functools import partial
 from kohort.group.commands import (
     Command,
     CommitOffsets,
+    ConsumerHeartbeat,
     DeleteGroup,
     DeleteOffsets,
     Heartbeat,
@@ -23,7 +24,6 @@ from kohort.group.commands import (
     Loaded,
     Sync,
 )
-from kohort.group.consumer.commands import ConsumerHeartbeat
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.events import HardEvent
 from kohort.group.results import (

@@ -11,13 +11,20 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Protocol
 
-from kohort.group.append_failure import append_error
 from kohort.group.classic.group import ClassicGroup
-from kohort.group.commands import AppendFailed, Command, CommitOffsets, Heartbeat, TimerFired, Unload
-from kohort.group.consumer.commands import AssignTarget, ConsumerHeartbeat, TargetMeasured
-from kohort.group.consumer.events import MemberState, TargetStored
+from kohort.group.commands import (
+    AppendFailed,
+    AssignTarget,
+    Command,
+    CommitOffsets,
+    ConsumerHeartbeat,
+    Heartbeat,
+    TargetMeasured,
+    TimerFired,
+    Unload,
+)
 from kohort.group.consumer.group import ConsumerGroup
-from kohort.group.decisions import decide
+from kohort.group.decisions import append_error, decide
 from kohort.group.effects import (
     Announce,
     Append,
@@ -32,7 +39,15 @@ from kohort.group.effects import (
     Rouse,
     Then,
 )
-from kohort.group.events import Event, HardEvent, JoinRefused, OffsetCommitted, RoundAnnounced
+from kohort.group.events import (
+    Event,
+    HardEvent,
+    JoinRefused,
+    MemberState,
+    OffsetCommitted,
+    RoundAnnounced,
+    TargetStored,
+)
 from kohort.group.group_timers import Timer, TimerKind
 from kohort.group.results import ConsumerHeartbeatResult, HeartbeatResult, Result, SyncResult
 from kohort.group.shard import Shard, apply

@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from kohort.group.explain.because import Because
 from kohort.group.explain.explain import Explanation
-from kohort.group.explain.rebalance_report import EventFields, Outcome, Rebalance, Told
+from kohort.group.explain.rebalance_report import Because, EventFields, Outcome, Rebalance, Told
 from kohort.group.invariants import CAUSES_ARE_TRUE
 from kohort.log.group_replay import records_of
 from kohort.member.member_state import POLL_EXPIRED

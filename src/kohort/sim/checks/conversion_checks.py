@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from kohort.group.consumer.events import GroupConverted
+from kohort.group.events import GroupConverted
 from kohort.group.invariants import MIGRATION_KEEPS_OWNERS
 from kohort.group.shard import Shard
 from kohort.model.ids import TopicPartition

@@ -6,8 +6,7 @@ the records before them.
 
 from __future__ import annotations
 
-from kohort.group.consumer.events import ConsumerGroupStored, MemberAssignmentStored, TargetStored
-from kohort.group.events import GroupStored
+from kohort.group.events import ConsumerGroupStored, GroupStored, MemberAssignmentStored, TargetStored
 from kohort.group.invariants import EPOCH_MONOTONE, GENERATION_DENSE
 from kohort.group.shard import Shard
 from kohort.sim.checks.checker import Checker

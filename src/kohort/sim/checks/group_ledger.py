@@ -7,8 +7,7 @@ and whose id was issued. Whatever is soft is forgotten when a shard is loaded.
 
 from __future__ import annotations
 
-from kohort.group.consumer.events import MemberState
-from kohort.group.events import OffsetCommitted, StoredMember
+from kohort.group.events import MemberState, OffsetCommitted, StoredMember
 from kohort.model.id_partitions import NOTHING, IdPartitions
 
 Place = tuple[bytes, int]

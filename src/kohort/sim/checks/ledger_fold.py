@@ -5,36 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kohort.group.consumer.events import (
+from kohort.group.events import (
     ConsumerGroupDeleted,
     ConsumerGroupStored,
     ConsumerMemberDeleted,
     ConsumerMemberStored,
-    Held,
-    MemberAssignmentDeleted,
-    MemberAssignmentStored,
-    MemberState,
-    MemberTargetDeleted,
-    MemberTargetStored,
-    RegexDeleted,
-    RegexStored,
-    TargetDeleted,
-    TargetStored,
-)
-from kohort.group.events import (
     Event,
     GatheringFailed,
     GroupDeleted,
     GroupLoaded,
     GroupStored,
     GroupUnloaded,
+    Held,
     MemberAdded,
+    MemberAssignmentDeleted,
+    MemberAssignmentStored,
     MemberRejoined,
     MemberRemoved,
+    MemberState,
+    MemberTargetDeleted,
+    MemberTargetStored,
     OffsetCommitted,
     OffsetDeleted,
+    RegexDeleted,
+    RegexStored,
     RoundOpened,
     StaticMemberReplaced,
+    TargetDeleted,
+    TargetStored,
 )
 from kohort.model.id_partitions import NOTHING
 from kohort.sim.checks.group_ledger import GroupLedger, Native, Place

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kohort.group.consumer.events import ConsumerMemberStored
-from kohort.group.events import GroupStored, MemberAdded, StaticMemberReplaced
+from kohort.group.events import ConsumerMemberStored, GroupStored, MemberAdded, StaticMemberReplaced
 from kohort.group.invariants import FENCED_IS_TOLD, LEADER_NEVER_ORPHANED, STATIC_SLOT_UNIQUE
 from kohort.group.shard import Shard
 from kohort.model.errors import ErrorCode

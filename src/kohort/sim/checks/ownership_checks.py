@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kohort.group.consumer.events import MemberAssignmentStored, MemberState
-from kohort.group.events import OffsetCommitted
+from kohort.group.events import MemberAssignmentStored, MemberState, OffsetCommitted
 from kohort.group.invariants import NO_DOUBLE_OWNERSHIP, WITHHOLDING
 from kohort.group.shard import Shard
 from kohort.model.assignment import Partitions

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from random import Random
 
 from kohort.group.classic.group import ClassicGroup, Phase
-from kohort.group.consumer.events import GroupConverted
+from kohort.group.events import GroupConverted
 from kohort.group.hard_state import differences
 from kohort.group.invariants import REPLAY_EQUALS_LIVE
 from kohort.group.shard import Shard

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kohort.group.consumer.events import MemberAssignmentStored, MemberState, TargetStored
-from kohort.group.events import GroupStored
+from kohort.group.events import GroupStored, MemberAssignmentStored, MemberState, TargetStored
 from kohort.group.image import ImageTopic
 from kohort.group.invariants import STABLE_MEANS_CONVERGED, TARGET_LEGAL
 from kohort.group.shard import Shard

@@ -10,14 +10,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
+from kohort.assign.cooperative import assign_group
 from kohort.assign.spec import Assignor, GroupSpec
 from kohort.client.membership import classic_messages, consumer_messages
-from kohort.client.membership.leader_assignment import assign_group
 from kohort.client.membership.topic_metadata import metadata_seen, specs, topics_seen
 from kohort.member import ClassicMember, ConsumerMember, MemberConfig, effects, inputs
-from kohort.member.consumer_effects import ConsumerHeartbeat, HurryHeartbeat, NameTopics
-from kohort.member.consumer_inputs import ConsumerHeartbeatAnswered
+from kohort.member.effects import ConsumerHeartbeat, HurryHeartbeat, NameTopics
 from kohort.member.identity import Identity
+from kohort.member.inputs import ConsumerHeartbeatAnswered
 from kohort.member.member_state import State
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, error_for

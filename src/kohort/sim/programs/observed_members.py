@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 
 from kohort.client.observer import Answer, ClientObserver, ObservedMembership
 from kohort.member import effects, inputs
-from kohort.member.consumer_effects import ConsumerHeartbeat
-from kohort.member.consumer_inputs import ConsumerHeartbeatAnswered
+from kohort.member.effects import ConsumerHeartbeat
 from kohort.member.identity import Identity
+from kohort.member.inputs import ConsumerHeartbeatAnswered
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition

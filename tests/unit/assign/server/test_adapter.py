@@ -20,8 +20,8 @@ from kohort.assign import (
 )
 from kohort.assign.cooperative import two_step
 from kohort.assign.quality import measure_target
+from kohort.assign.server.adapter import TargetRefused
 from kohort.assign.server.catalog import UnknownAssignor, as_server_assignor, server_assignors
-from kohort.assign.server.checked_assignor import TargetRefused
 from kohort.assign.server.spec import ServerAssignor, ServerGroup
 from kohort.assign.user_data import encode_weight
 from kohort.model.assignment import Assignment, Partitions

@@ -7,28 +7,31 @@ from typing import Any
 import pytest
 from tests.unit.group.consumer_world import parts, topic_id
 
-from kohort.group.consumer.events import (
+from kohort.group.consumer.group import ConsumerGroup
+from kohort.group.coordinator_settings import GroupSettings
+from kohort.group.events import (
     ClassicMemberMetadata,
     ConsumerGroupDeleted,
     ConsumerGroupStored,
     ConsumerHardEvent,
     ConsumerMemberDeleted,
     ConsumerMemberStored,
+    GroupDeleted,
+    GroupStored,
+    HardEvent,
     Held,
     MemberAssignmentDeleted,
     MemberAssignmentStored,
     MemberState,
     MemberTargetDeleted,
     MemberTargetStored,
+    OffsetCommitted,
     PartitionMetadataDeleted,
     RegexDeleted,
     RegexStored,
     TargetDeleted,
     TargetStored,
 )
-from kohort.group.consumer.group import ConsumerGroup
-from kohort.group.coordinator_settings import GroupSettings
-from kohort.group.events import GroupDeleted, GroupStored, HardEvent, OffsetCommitted
 from kohort.group.invariants import violations
 from kohort.group.shard import Shard, apply
 from kohort.model.cause import Cause, CauseKind

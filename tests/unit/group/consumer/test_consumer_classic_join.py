@@ -16,11 +16,10 @@ from tests.unit.group.mixed import (
 )
 from tests.unit.group.world import REBALANCE_MS, SESSION_MS, Answer, joined, synced
 
-from kohort.group.commands import Leaving, Unload
-from kohort.group.consumer.commands import TargetMeasured
-from kohort.group.consumer.events import ClassicPhase, MemberState
+from kohort.group.commands import Leaving, TargetMeasured, Unload
 from kohort.group.consumer.reconcile import ids_of
 from kohort.group.consumer.target import server_group
+from kohort.group.events import ClassicPhase, MemberState
 from kohort.group.group_timers import member_join_timer, session_timer
 from kohort.model.errors import ErrorCode
 from kohort.wire.consumer_protocol import decode_assignment

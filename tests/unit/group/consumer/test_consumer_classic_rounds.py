@@ -6,11 +6,10 @@ import pytest
 from tests.unit.group.mixed import ClassicClient, Mixed, NativeClient, T, classic_members, offer, one_owner_each, rounds
 from tests.unit.group.world import REBALANCE_MS, SESSION_MS, fold, joined, synced
 
-from kohort.group.commands import Heartbeat, Leaving, Unload
+from kohort.group.commands import Heartbeat, Leaving, TargetMeasured, Unload
 from kohort.group.consumer.classic_members import decide_heartbeat
-from kohort.group.consumer.commands import TargetMeasured
-from kohort.group.consumer.events import ClassicPhase, ConsumerGroupStored, ConsumerMemberOut, MemberState, TargetStored
 from kohort.group.effects import Arm, Reply
+from kohort.group.events import ClassicPhase, ConsumerGroupStored, ConsumerMemberOut, MemberState, TargetStored
 from kohort.group.group_timers import member_join_timer, member_sync_timer, session_timer
 from kohort.group.results import HeartbeatResult
 from kohort.model.cause import CauseKind

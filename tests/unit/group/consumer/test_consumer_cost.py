@@ -8,8 +8,7 @@ from typing import Any, NoReturn
 import pytest
 from tests.unit.group.consumer_world import REBALANCE_MS, ConsumerWorld
 
-from kohort.group.commands import Command, TimerFired
-from kohort.group.consumer.commands import ConsumerHeartbeat, TargetMeasured
+from kohort.group.commands import Command, ConsumerHeartbeat, TargetMeasured, TimerFired
 from kohort.group.decisions import decide
 from kohort.group.effects import Append, Note, Reply, Then
 from kohort.group.shard import apply

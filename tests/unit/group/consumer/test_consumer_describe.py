@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.unit.group.consumer_world import ConsumerWorld, parts
 
 from kohort.group.commands import Unload
-from kohort.group.consumer.events import ClassicMemberMetadata, ClassicPhase, ConsumerMemberStored
 from kohort.group.describe import describe, describe_consumer, list_groups
+from kohort.group.events import ClassicMemberMetadata, ClassicPhase, ConsumerMemberStored
 from kohort.group.shard import apply
 from kohort.model.cause import Cause, CauseKind
 

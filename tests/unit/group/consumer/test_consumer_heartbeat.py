@@ -8,11 +8,10 @@ import pytest
 from tests.unit.group.consumer_world import ConsumerWorld, parts, told
 
 from kohort.group.classic.group import ClassicGroup
-from kohort.group.commands import Unload
-from kohort.group.consumer.commands import ConsumerHeartbeat
-from kohort.group.consumer.events import MemberState
+from kohort.group.commands import ConsumerHeartbeat, Unload
 from kohort.group.decisions import decide
 from kohort.group.effects import Arm, Reply
+from kohort.group.events import MemberState
 from kohort.group.group_timers import session_timer
 from kohort.model.errors import ErrorCode
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.unit.group.consumer_world import ConsumerWorld, parts, topic_id
 
-from kohort.group.commands import Unload
-from kohort.group.consumer.commands import TargetMeasured
-from kohort.group.consumer.events import (
+from kohort.group.commands import TargetMeasured, Unload
+from kohort.group.events import (
+    GroupLoaded,
     Held,
     MemberAssignmentStored,
     MemberState,
@@ -14,7 +14,6 @@ from kohort.group.consumer.events import (
     PartitionMetadataDeleted,
     PartitionMetadataStored,
 )
-from kohort.group.events import GroupLoaded
 from kohort.group.group_timers import revocation_timer, session_timer, target_timer
 from kohort.group.image import ImageTopic
 from kohort.model.cause import Cause, CauseKind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.group.consumer_world import ConsumerWorld, parts
 
-from kohort.group.consumer.events import RegexDeleted, RegexStored
+from kohort.group.events import RegexDeleted, RegexStored
 from kohort.model.cause import CauseKind
 from kohort.model.errors import ErrorCode
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.group.consumer_world import ConsumerWorld, parts, told
 
-from kohort.group.consumer.events import (
+from kohort.group.events import (
     ConsumerMemberDeleted,
     ConsumerMemberOut,
     ConsumerMemberStored,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.unit.group.consumer_world import ConsumerWorld, parts, topic_id
 
-from kohort.group.consumer.events import ConsumerGroupStored, MemberState
-from kohort.group.consumer.topics import metadata_hash
+from kohort.group.consumer.group import metadata_hash
+from kohort.group.events import ConsumerGroupStored, MemberState
 from kohort.group.group_timers import target_timer
 from kohort.group.image import FixedTopics, ImageTopic
 from kohort.group.shard import followers_of

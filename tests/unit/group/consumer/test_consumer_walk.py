@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.group.consumer_world import ConsumerWorld, parts
 
-from kohort.group.consumer.events import MemberState
+from kohort.group.events import MemberState
 
 STABLE, UNREVOKED, UNRELEASED = (
     MemberState.STABLE,

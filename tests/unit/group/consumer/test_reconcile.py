@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from kohort.group.consumer.events import Held, MemberState
 from kohort.group.consumer.group import ConsumerMember
 from kohort.group.consumer.reconcile import Step, is_unknown, is_within, reconcile
+from kohort.group.events import Held, MemberState
 from kohort.model.id_partitions import IdPartitions, id_partitions
 
 STABLE, UNREVOKED, UNRELEASED = (

@@ -9,16 +9,16 @@ import pytest
 from tests.unit.group.consumer_world import ConsumerWorld, Scripted, parts, topic_id
 
 from kohort.assign.server.spec import ServerGroup
-from kohort.group.consumer.commands import TargetMeasured
-from kohort.group.consumer.events import (
+from kohort.group.commands import TargetMeasured
+from kohort.group.consumer.target import assignor_of, server_group
+from kohort.group.coordinator_settings import GroupConfig
+from kohort.group.events import (
     ClassicMemberMetadata,
     ConsumerMemberStored,
     MemberTargetStored,
     TargetFailed,
     TargetStored,
 )
-from kohort.group.consumer.target import assignor_of, server_group
-from kohort.group.coordinator_settings import GroupConfig
 from kohort.group.group_timers import target_timer
 from kohort.group.shard import apply
 from kohort.model.cause import Cause, CauseKind

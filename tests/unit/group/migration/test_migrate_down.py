@@ -8,9 +8,8 @@ from tests.unit.group.world import REBALANCE_MS, Answer, joined, synced
 
 from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.commands import Heartbeat, Leaving
-from kohort.group.consumer.events import ConsumerGroupDeleted, GroupConverted
 from kohort.group.effects import Effect, Reply
-from kohort.group.events import GroupStored, RoundOpened
+from kohort.group.events import ConsumerGroupDeleted, GroupConverted, GroupStored, RoundOpened
 from kohort.model.cause import CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.wire.consumer_protocol import decode_assignment

@@ -7,8 +7,7 @@ from tests.unit.group.mixed import Mixed, NativeClient, classic_members, offer, 
 
 from kohort.group.classic.group import ClassicGroup
 from kohort.group.commands import Leaving
-from kohort.group.consumer.events import ConsumerGroupDeleted, TargetDeleted
-from kohort.group.events import GroupDeleted
+from kohort.group.events import ConsumerGroupDeleted, GroupDeleted, TargetDeleted
 from kohort.model.errors import ErrorCode
 
 POLICIES = ["bidirectional", "upgrade", "downgrade", "disabled"]

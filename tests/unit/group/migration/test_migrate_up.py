@@ -16,9 +16,15 @@ from tests.unit.group.mixed import (
 
 from kohort.assign.user_data import encode_assignment_error
 from kohort.group.classic.group import ClassicGroup, Phase
-from kohort.group.consumer.events import ClassicPhase, ConsumerGroupStored, GroupConverted, MemberState, TargetStored
 from kohort.group.consumer.reconcile import ids_of
-from kohort.group.events import GroupDeleted
+from kohort.group.events import (
+    ClassicPhase,
+    ConsumerGroupStored,
+    GroupConverted,
+    GroupDeleted,
+    MemberState,
+    TargetStored,
+)
 from kohort.group.group_timers import join_timer, member_join_timer, sync_timer
 from kohort.model.assignment import Assignment
 from kohort.model.errors import ErrorCode

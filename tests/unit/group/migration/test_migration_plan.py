@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from kohort.assign.server.catalog import server_assignors
-from kohort.group.migration.member_kinds import Cost, Kind
+from kohort.group.member_kinds import Cost, Kind
 from kohort.group.migration.migration_plan import Goal, Limits, LiveGroup, LiveMember, Plan, Restart, make_plan
 from kohort.model.ids import TopicPartition
 

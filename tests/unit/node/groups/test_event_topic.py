@@ -9,25 +9,23 @@ from tests.unit.node.group_desk import GroupMember, group_desk, stable_group
 from tests.unit.node.groups.test_coordinator import events, records
 
 from kohort.group.classic.group import Phase
-from kohort.group.consumer.events import (
-    Held,
-    MemberAssignmentStored,
-    MemberState,
-    MemberTargetStored,
-    TargetStored,
-)
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.events import (
     Event,
     GroupLoaded,
     GroupStored,
+    Held,
+    MemberAssignmentStored,
     MemberRejoined,
+    MemberState,
+    MemberTargetStored,
     OffsetCommitted,
     OffsetDeleted,
     RoundOpened,
     StoredMember,
     SyncReceived,
+    TargetStored,
 )
 from kohort.group.explain.explain import FOLDED, explain
 from kohort.group.shard import Shard

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.node.desk import Desk
 from tests.unit.node.group_desk import GroupMember, committed, group_desk, stable_group
 
-from kohort.group.consumer.events import ConsumerGroupStored
+from kohort.group.events import ConsumerGroupStored
 from kohort.log.memory_disk import MemoryFile
 from kohort.log.offsets_topic import record_of
 from kohort.model.cause import Cause, CauseKind

@@ -5,8 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from kohort.group.classic.group import ClassicGroup
-from kohort.group.commands import CommitOffsets, Join, OffsetToCommit, Sync
-from kohort.group.consumer.commands import ConsumerHeartbeat
+from kohort.group.commands import CommitOffsets, ConsumerHeartbeat, Join, OffsetToCommit, Sync
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.results import Result
 from kohort.group.shard import Shard

@@ -9,32 +9,30 @@ from typing import Any
 
 import pytest
 
-from kohort.group.consumer.events import (
+from kohort.group.events import (
     ClassicMemberMetadata,
     ConsumerGroupDeleted,
     ConsumerGroupStored,
     ConsumerMemberDeleted,
     ConsumerMemberStored,
+    Event,
     GroupConverted,
+    GroupDeleted,
+    GroupStored,
     Held,
+    MemberAdded,
     MemberAssignmentDeleted,
     MemberAssignmentStored,
+    MemberRejoined,
+    MemberRemoved,
     MemberState,
     MemberTargetDeleted,
     MemberTargetStored,
-    TargetStored,
-)
-from kohort.group.events import (
-    Event,
-    GroupDeleted,
-    GroupStored,
-    MemberAdded,
-    MemberRejoined,
-    MemberRemoved,
     OffsetCommitted,
     RoundOpened,
     StaticMemberReplaced,
     StoredMember,
+    TargetStored,
 )
 from kohort.group.image import FixedTopics, ImageTopic
 from kohort.group.invariants import Invariant

@@ -23,7 +23,7 @@ from tests.unit.sim.checks.scripted import (
     upgraded,
 )
 
-from kohort.group.consumer.events import Held, MemberState
+from kohort.group.events import Held, MemberState
 from kohort.group.image import FixedTopics, ImageTopic
 from kohort.group.invariants import NO_DOUBLE_OWNERSHIP, WITHHOLDING
 from kohort.model.cause import Cause, CauseKind

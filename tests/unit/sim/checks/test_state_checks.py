@@ -8,9 +8,8 @@ import pytest
 from tests.unit.sim.checks.brokers import Broker
 from tests.unit.sim.checks.scripted import breaks
 
-from kohort.group.consumer.events import Held, MemberState
 from kohort.group.effects import parked_sync
-from kohort.group.events import OffsetCommitted
+from kohort.group.events import Held, MemberState, OffsetCommitted
 from kohort.group.group_timers import session_timer
 from kohort.group.invariants import (
     BOUNDED_MEMORY,

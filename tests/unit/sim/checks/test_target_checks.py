@@ -19,8 +19,7 @@ from tests.unit.sim.checks.scripted import (
     target,
 )
 
-from kohort.group.consumer.events import MemberState
-from kohort.group.events import GroupStored
+from kohort.group.events import GroupStored, MemberState
 from kohort.group.image import FixedTopics, ImageTopic
 from kohort.group.invariants import STABLE_MEANS_CONVERGED, TARGET_LEGAL
 from kohort.model.subscription import Subscription
