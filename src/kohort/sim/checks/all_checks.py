@@ -7,21 +7,16 @@ from typing import Protocol
 from kohort.sim.checks.callback_checks import CallbackChecker
 from kohort.sim.checks.cause_checks import CauseChecker
 from kohort.sim.checks.checker import Checker
-from kohort.sim.checks.closing_checks import ClosingChecker
-from kohort.sim.checks.commit_checks import CommitChecker
-from kohort.sim.checks.convergence_checks import EndChecker
-from kohort.sim.checks.conversion_checks import ConversionChecker
+from kohort.sim.checks.commit_checks import ClosingChecker, CommitChecker
+from kohort.sim.checks.convergence_checks import EndChecker, StandstillChecker
 from kohort.sim.checks.delivery_checks import ReadingChecker
-from kohort.sim.checks.epoch_checks import EpochChecker
 from kohort.sim.checks.fault_history import FaultsSeen
-from kohort.sim.checks.membership_checks import MembershipChecker
-from kohort.sim.checks.ownership_checks import OwnershipChecker
+from kohort.sim.checks.group_ledger import Ledgers
+from kohort.sim.checks.membership_checks import EpochChecker, MembershipChecker
+from kohort.sim.checks.ownership_checks import ConversionChecker, OwnershipChecker, TargetChecker
 from kohort.sim.checks.replay_checks import ReplayChecker
-from kohort.sim.checks.response_checks import HeedingChecker
-from kohort.sim.checks.standstill_checks import StandstillChecker
+from kohort.sim.checks.response_checks import ResponseChecker
 from kohort.sim.checks.state_checks import StateChecker
-from kohort.sim.checks.target_checks import TargetChecker
-from kohort.sim.checks.world_ledgers import Ledgers
 from kohort.sim.kernel.rng import Rng
 
 
@@ -53,7 +48,7 @@ def all_checkers(plan: Seeded) -> list[Checker]:
         ClosingChecker(ledgers, faults),
         StandstillChecker(faults),
         CallbackChecker(),
-        HeedingChecker(),
+        ResponseChecker(),
         EndChecker(ledgers),
         ReplayChecker(ledgers, rng.stream("checks/replay")),
         CauseChecker(ledgers, faults),

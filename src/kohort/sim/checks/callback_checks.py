@@ -128,6 +128,3 @@ class CallbackChecker(Checker):
 
 def _text(partitions: Partitions) -> str:
     return ", ".join(map(str, sorted(partitions))) or "nothing"
-
-
-__all__ = ["CallbackChecker"]

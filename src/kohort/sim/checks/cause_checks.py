@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ from kohort.model.ids import TopicPartition
 from kohort.node.topics.topic import EVENT_TOPIC
 from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.fault_history import NEVER, FaultsSeen
-from kohort.sim.checks.world_ledgers import Ledgers, undisturbed
+from kohort.sim.checks.group_ledger import Ledgers, undisturbed
 from kohort.sim.kernel.world_observer import SeenMember, SeenNode
 
 if TYPE_CHECKING:
@@ -35,22 +36,20 @@ NOTHING: Partitions = frozenset()
 _NAMING = frozenset({"JoinGroup", "SyncGroup", "ConsumerGroupHeartbeat"})
 
 
+@dataclass(slots=True)
 class Life:
-    """One process of a member: what it went through and said."""
+    """One process of a member: what happened to it, and its reasons."""
 
-    __slots__ = ("how", "is_closing", "is_expired", "is_static", "name", "reasons")
-
-    def __init__(self, member: SeenMember) -> None:
-        self.name = member.name
-        self.is_static = member.instance_id is not None
-        self.is_closing = False
-        """Whether its user has closed it."""
-        self.is_expired = False
-        """Whether its user did not come back to poll in time."""
-        self.how = ""
-        """How it ended, while it runs empty."""
-        self.reasons: set[str] = set()
-        """Why it has joined, in its own words."""
+    name: str
+    is_static: bool
+    is_closing: bool = False
+    """Whether its user has closed it."""
+    is_expired: bool = False
+    """Whether its user did not poll in time."""
+    how: str = ""
+    """How it ended, while it runs empty."""
+    reasons: set[str] = field(default_factory=set)
+    """Why it has joined, in the words of its requests."""
 
 
 class CauseChecker(Checker):
@@ -65,8 +64,6 @@ class CauseChecker(Checker):
         self._lives: dict[str, Life] = {}
         """By the member's name, the process that runs or ran last."""
         self._by_id: dict[str, Life] = {}
-        self._members: dict[str, SeenMember] = {}
-        self._owned: dict[str, Partitions] = {}
         self._topics: dict[str, frozenset[str]] = {}
         """By name, the topics that it named last."""
         self._wishes: Counter[str] = Counter()
@@ -89,9 +86,8 @@ class CauseChecker(Checker):
 
     def member_started(self, member: SeenMember) -> None:
         """A process begins."""
-        self._lives[member.name] = Life(member)
+        self._lives[member.name] = Life(member.name, member.instance_id is not None)
         self._wishes[member.name] += member.instance_id is not None
-        self._members[member.name] = member
 
     def shard_loaded(self, node: SeenNode, hosted: OffsetsPartition) -> None:
         """What had not been stored, members tell again."""
@@ -100,12 +96,6 @@ class CauseChecker(Checker):
     def member_ended(self, member: SeenMember, how: str) -> None:
         """It ends."""
         self._lives[member.name].how = how
-        self._members.pop(member.name, None)
-        self._owned.pop(member.name, None)
-
-    def owns(self, member: SeenMember, partitions: Partitions) -> None:
-        """Note what it acts on."""
-        self._owned[member.name] = partitions
 
     def subscribed(self, member: SeenMember, topics: tuple[str, ...]) -> None:
         """Count how often it names other topics than before."""
@@ -221,9 +211,9 @@ class CauseChecker(Checker):
         ledger = self._ledgers.group(group_id)
         owners = {
             partition: member.identity.member_id
-            for name, member in sorted(self._members.items())
+            for name, member in sorted(self._ledgers.members.items())
             if member.group_id == group_id and not ledger.is_out(member.identity.member_id)
-            for partition in self._owned.get(name, NOTHING)
+            for partition in self._ledgers.owned.get(name, NOTHING)
         }
         last = told.rebalances[-1] if told.rebalances else None
         if last is None or last.outcome is not Outcome.STABLE or last.is_partial or not owners:
@@ -287,6 +277,3 @@ def _events_of(node: SeenNode) -> Iterator[EventFields]:
     with undisturbed(node):
         for record in records_of(topic.partitions[0].log):
             yield json.loads(record.value or b"{}")
-
-
-__all__ = ["CauseChecker"]

@@ -1,25 +1,28 @@
-"""Commits: who may, by what the log says at the moment of each, and that nobody takes back what another committed.
+"""Commits: who may, by the log at the moment of each; that no commit moves a group back; that a close keeps its work.
 
 A commit is known by two things: the member that sent it, with the epoch it showed then, and the event that it became.
-One that may have been accepted under several of a member's requests is right if one of them was; once the answer says
-which, that one must have been.
+One that may have been accepted under several of a member's requests is right if one of them was; once the response
+shows which, that one must have been. A close is judged only where its commit could be accepted all the time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kohort.group.events import OffsetCommitted, OffsetDeleted
-from kohort.group.invariants import COMMIT_FENCED, COMMIT_NEVER_REWINDS
+from kohort.group.events import Event, OffsetCommitted, OffsetDeleted
+from kohort.group.invariants import CLOSE_KEEPS_WORK, COMMIT_FENCED, COMMIT_NEVER_REWINDS
 from kohort.group.shard import Shard
+from kohort.member.effects import Callback
 from kohort.member.identity import Identity
+from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import NO_TOPIC_ID, TopicPartition
 from kohort.sim.checks.checker import Checker
-from kohort.sim.checks.delivery_checks import NEVER, RENEWAL, offset_in
-from kohort.sim.checks.group_ledger import GroupLedger
-from kohort.sim.checks.world_ledgers import Ledgers
+from kohort.sim.checks.delivery_checks import RENEWAL
+from kohort.sim.checks.fault_history import FaultsSeen
+from kohort.sim.checks.group_ledger import NEVER, GroupLedger, Ledgers
 from kohort.sim.kernel.world_observer import SeenMember, SeenNode
 
 if TYPE_CHECKING:
@@ -38,21 +41,17 @@ KEPT = 16
 """How many unanswered commits of a process are remembered: those before have arrived, or never will."""
 
 
+@dataclass(slots=True)
 class Sent:
-    """A commit on its way. `accepted` says of each partition whether an event may be it, or why none can."""
+    """A commit on its way. `accepted` has for each partition that an event may be it, None, or why none can."""
 
-    __slots__ = ("accepted", "epoch", "loads", "member_id", "number", "offsets", "turns")
-
-    def __init__(
-        self, number: int, member_id: str, epoch: int, offsets: Mapping[TopicPartition, int], turns: int, loads: int
-    ) -> None:
-        self.number = number
-        self.member_id = member_id
-        self.epoch = epoch
-        self.offsets = offsets
-        self.turns = turns
-        self.loads = loads
-        self.accepted: dict[TopicPartition, str | None] = {}
+    number: int
+    member_id: str
+    epoch: int
+    offsets: Mapping[TopicPartition, int]
+    turns: int
+    loads: int
+    accepted: dict[TopicPartition, str | None] = field(default_factory=dict)
 
 
 class CommitChecker(Checker):
@@ -164,7 +163,7 @@ class CommitChecker(Checker):
         """What was committed and nobody was told may be lost with a node: the log says now what there is."""
         for key, (offset, member_id, topic_id) in list(self._highest.items()):
             group_id, topic, number = key
-            committed = offset_in(self._ledgers.group(group_id), topic, number, topic_id)
+            committed = self._ledgers.group(group_id).committed(topic, number, topic_id)
             if committed < offset and self._told.get(key, NEVER) < offset:
                 self._highest[key] = (committed, member_id, topic_id)
 
@@ -229,4 +228,98 @@ class CommitChecker(Checker):
         self._told.pop(key, None)
 
 
-__all__ = ["CommitChecker"]
+QUIET_US = 20_000_000
+"""So long before a close and until its end no fault may have touched the member: a connection may be half open."""
+
+RESTORED_US = 3_000_000
+"""So long before it the cluster must have been well."""
+
+
+@dataclass(slots=True)
+class Closing:
+    """One member that is being closed. `topic_ids` are those of its finished partitions then."""
+
+    member: SeenMember
+    identity: Identity
+    finished: dict[TopicPartition, int]
+    topic_ids: dict[str, bytes]
+    began_us: int
+    has_left: bool = False
+    """Whether the log has its removal."""
+    is_in_doubt: bool = False
+    """Whether it was not certain at some moment that its commit would be accepted."""
+
+
+class ClosingChecker(Checker):
+    """CloseKeepsWork."""
+
+    invariants = (CLOSE_KEEPS_WORK,)
+
+    def __init__(self, ledgers: Ledgers, faults: FaultsSeen) -> None:
+        super().__init__()
+        self._ledgers = ledgers
+        self._faults = faults
+        self._closings: dict[str, Closing] = {}
+        """By the member's name."""
+
+    def closing(self, member: SeenMember, finished: Mapping[TopicPartition, int]) -> None:
+        """Remember what the member owes, if its commit would be taken now."""
+        shard = self._ledgers.shards.get(member.group_id)
+        if not finished or shard is None or member.identity.generation < 0:
+            return
+        image = shard.settings.image
+        topics = {name: image.topic(name) for name in sorted({partition.topic for partition in finished})}
+        topic_ids = {name: topic.topic_id for name, topic in topics.items() if topic is not None}
+        owed = {partition: offset for partition, offset in finished.items() if partition.topic in topic_ids}
+        closing = Closing(member, member.identity, owed, topic_ids, self.now_us)
+        if self._is_taken(self._ledgers.group(member.group_id), closing):
+            self._closings[member.name] = closing
+
+    def group_event(self, node: SeenNode, shard: Shard, event: Event, now_ms: int) -> None:
+        """See whether the log still allows the commits of those who are being closed."""
+        for closing in self._closings.values():
+            if closing.member.group_id != event.group_id or closing.has_left:
+                continue
+            ledger = self._ledgers.group(event.group_id)
+            member_id = closing.identity.member_id
+            if ledger.is_out(member_id) and member_id not in ledger.left_behind:
+                closing.has_left = True
+            elif not self._is_taken(ledger, closing):
+                closing.is_in_doubt = True
+
+    def _is_taken(self, ledger: GroupLedger, closing: Closing) -> bool:
+        epoch, member_id = closing.identity
+        places = [(closing.topic_ids[topic], number) for topic, number in closing.finished]
+        return not ledger.is_out(member_id) and all(
+            ledger.why_no_commit(member_id, epoch, place) is None for place in places
+        )
+
+    def callback_ended(self, member: SeenMember, callback: Callback, partitions: Partitions, error: str | None) -> None:
+        """A callback that raises has not committed."""
+        if error is not None and (closing := self._closings.get(member.name)) is not None:
+            closing.is_in_doubt = True
+
+    def member_ended(self, member: SeenMember, how: str) -> None:
+        """Compare what was finished with what is committed."""
+        closing = self._closings.pop(member.name, None)
+        if closing is None or how != "closed" or closing.is_in_doubt or self._is_excused(closing):
+            return
+        ledger = self._ledgers.group(member.group_id)
+        for partition, offset in closing.finished.items():
+            self.count(CLOSE_KEEPS_WORK)
+            committed = ledger.committed(*partition, closing.topic_ids[partition.topic])
+            if committed < offset:
+                self.broken(
+                    CLOSE_KEEPS_WORK,
+                    f"{member.name} ({closing.identity.member_id}, {closing.identity.generation}) was closed when it "
+                    f"had finished {partition} up to {offset}, and {committed} is committed: the rest is read again",
+                )
+
+    def _is_excused(self, closing: Closing) -> bool:
+        since_us = closing.began_us - QUIET_US
+        faults, member = self._faults, closing.member
+        return (
+            faults.is_cluster_disturbed(closing.began_us - RESTORED_US)
+            or faults.is_member_disturbed(member.name, since_us)
+            or any(faults.is_topic_changed(topic, since_us) for topic in closing.topic_ids)
+        )

@@ -1,20 +1,25 @@
-"""What a healed world owes: answers in time, and in the end a group in which everybody has its share.
+"""Convergence: requests are answered in time, a healed world has complete groups, no partition waits too long.
 
-For any client, by what it shows and what the coordinator knows; a world that knows its plan can ask more.
+The time without an owner is summed for every world, and limited in each round of a classic group around which nothing
+but clean closes, starts and new subscriptions happened.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.consumer.group import ConsumerGroup, GroupState
-from kohort.group.invariants import CONVERGES_AFTER_HEALING, EVERY_PARKED_REPLY_ANSWERED
+from kohort.group.events import Event, GroupStored, RoundOpened
+from kohort.group.invariants import CONVERGES_AFTER_HEALING, EVERY_PARKED_REPLY_ANSWERED, STANDSTILL_BOUNDED
 from kohort.group.shard import Shard
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 from kohort.sim.checks.checker import Checker
-from kohort.sim.checks.world_ledgers import Ledgers, hosted_by
-from kohort.sim.kernel.world_observer import SeenMember
+from kohort.sim.checks.fault_history import FaultsSeen
+from kohort.sim.checks.group_ledger import Ledgers, hosted_by
+from kohort.sim.kernel.world_observer import SeenMember, SeenNode
 
 GRACE_US = 30_000_000
 """After so long a healed world has no half-open connection left that a request could be sent on."""
@@ -31,8 +36,6 @@ class EndChecker(Checker):
         super().__init__()
         self._ledgers = ledgers
         self._healed_us: int | None = None
-        self._members: dict[str, SeenMember] = {}
-        self._owned: dict[str, Partitions] = {}
         self._asked_us: dict[tuple[str, str], int] = {}
 
     def healed(self) -> None:
@@ -44,20 +47,10 @@ class EndChecker(Checker):
         if self._healed_us is not None:
             self._healed_us = self.now_us
 
-    def member_started(self, member: SeenMember) -> None:
-        """Count it in."""
-        self._members[member.name] = member
-
     def member_ended(self, member: SeenMember, how: str) -> None:
-        """Count it out."""
-        self._members.pop(member.name, None)
-        self._owned.pop(member.name, None)
+        """Forget its requests."""
         for request in sorted(_PARKED):
             self._asked_us.pop((member.name, request), None)
-
-    def owns(self, member: SeenMember, partitions: Partitions) -> None:
-        """Note what it acts on."""
-        self._owned[member.name] = partitions
 
     # -- answers
 
@@ -86,8 +79,8 @@ class EndChecker(Checker):
         if self._healed_us is None:
             return
         groups: dict[str, list[SeenMember]] = {}
-        for name in sorted(self._members):
-            groups.setdefault(self._members[name].group_id, []).append(self._members[name])
+        for _, member in sorted(self._ledgers.members.items()):
+            groups.setdefault(member.group_id, []).append(member)
         for node in self._ledgers.nodes:
             if node.node is None:
                 continue
@@ -117,7 +110,7 @@ class EndChecker(Checker):
         for each in members:
             if ledger.is_out(each.identity.member_id):
                 continue  # its user has gone away with what it had, and has not come back to hear of it
-            for partition in sorted(self._owned.get(each.name, ())):
+            for partition in sorted(self._ledgers.owned.get(each.name, ())):
                 if partition in owned:
                     return f"{owned[partition]} and {each.name} both own {partition}"
                 owned[partition] = each.name
@@ -129,4 +122,138 @@ class EndChecker(Checker):
         return None
 
 
-__all__ = ["EndChecker"]
+NOTHING: Partitions = frozenset()
+
+QUIET_US = 20_000_000
+"""So long before a round, and until its end, no member may have been killed, frozen or cut off."""
+
+SLACK_US = 1_000_000
+"""What a round takes besides: requests and flushes, and the leader's look at the cluster."""
+
+_ANSWERS = frozenset({"JoinGroup", "LeaveGroup"})
+
+
+@dataclass(slots=True)
+class _Round:
+    """One round that gathers. `learnt_us` is when each member learnt of it, by name."""
+
+    opened_us: int
+    is_initial: bool
+    learnt_us: dict[str, int] = field(default_factory=dict)
+    slowest_us: int = 0
+
+
+class StandstillChecker(Checker):
+    """StandstillBounded, and the sum."""
+
+    invariants = (STANDSTILL_BOUNDED,)
+
+    def __init__(self, faults: FaultsSeen) -> None:
+        super().__init__()
+        self.unowned_us = 0
+        """Microseconds without an owner, added up over all partitions of all groups."""
+        self._faults = faults
+        self._owned: dict[str, Partitions] = {}
+        """By member's name."""
+        self._owners: dict[str, dict[TopicPartition, int]] = {}
+        """By group, how many members own each partition."""
+        self._gaps: dict[str, dict[TopicPartition, int]] = {}
+        """By group, since when a partition is without an owner."""
+        self._members: dict[str, set[str]] = {}
+        """By group, the names of those that run."""
+        self._gaps_us: dict[str, dict[str, int]] = {}
+        """By group and name, the longest time between two heartbeats."""
+        self._rounds: dict[str, _Round] = {}
+        self._ended_us: dict[str, int] = {}
+        """By group, when a member ended last that its group may still wait for: killed, failed, or static."""
+
+    # -- members
+
+    def configured(self, member: SeenMember, longest_gap_ms: int) -> None:
+        """Note its pace."""
+        self._gaps_us.setdefault(member.group_id, {})[member.name] = longest_gap_ms * 1000
+
+    def member_started(self, member: SeenMember) -> None:
+        """Count it in."""
+        self._members.setdefault(member.group_id, set()).add(member.name)
+
+    def member_ended(self, member: SeenMember, how: str) -> None:
+        """Count it out; without any member a group owes nobody anything."""
+        members = self._members.setdefault(member.group_id, set())
+        members.discard(member.name)
+        if how != "closed" or member.instance_id is not None:
+            self._ended_us[member.group_id] = self.now_us
+        if not members:
+            self._gaps.pop(member.group_id, None)
+
+    def owns(self, member: SeenMember, partitions: Partitions) -> None:
+        """Begin and end gaps."""
+        before, group_id = self._owned.get(member.name, NOTHING), member.group_id
+        self._owned[member.name] = partitions
+        owners = self._owners.setdefault(group_id, {})
+        gaps = self._gaps.setdefault(group_id, {})
+        for partition in partitions - before:
+            owners[partition] = owners.get(partition, 0) + 1
+            since_us = gaps.pop(partition, None)
+            if since_us is not None:
+                self.unowned_us += self.now_us - since_us
+        for partition in before - partitions:
+            owners[partition] -= 1
+            if not owners[partition]:
+                gaps[partition] = self.now_us
+
+    # -- rounds
+
+    def group_event(self, node: SeenNode, shard: Shard, event: Event, now_ms: int) -> None:
+        """Begin a round, or hold one that has its assignment against the bound."""
+        if isinstance(event, RoundOpened):
+            self._rounds[event.group_id] = _Round(self.now_us, event.is_initial)
+        elif isinstance(event, GroupStored) and event.is_synced:
+            found = self._rounds.pop(event.group_id, None)
+            if found is not None and not found.is_initial and self._is_calm(event.group_id, found):
+                self._judge(event.group_id, found)
+
+    def answered(self, member: SeenMember, request: str, error: ErrorCode, detail: str) -> None:
+        """Note when a member learns of the round."""
+        if error is not ErrorCode.NONE:
+            self._learn(member)
+
+    def asked(self, member: SeenMember, request: str, detail: str) -> None:
+        """Note how long it took to join, or to leave."""
+        if request not in _ANSWERS:
+            return
+        found = self._rounds.get(member.group_id)
+        if found is not None:
+            learnt_us = found.learnt_us.get(member.name, self.now_us)
+            found.slowest_us = max(found.slowest_us, self.now_us - learnt_us)
+
+    def member_moved(self, member: SeenMember, state: str, cause: str) -> None:
+        """A member that prepares or closes has learnt of the round, or needs one, by itself."""
+        if state in ("preparing", "leaving"):
+            self._learn(member)
+
+    def _learn(self, member: SeenMember) -> None:
+        found = self._rounds.get(member.group_id)
+        if found is not None:
+            found.learnt_us.setdefault(member.name, self.now_us)
+
+    def _is_calm(self, group_id: str, found: _Round) -> bool:
+        faults, since_us = self._faults, found.opened_us - QUIET_US
+        return not (
+            faults.is_slow
+            or faults.is_cluster_disturbed(since_us)
+            or faults.is_any_member_disturbed(since_us)
+            or self._ended_us.get(group_id, since_us) > since_us
+        )
+
+    def _judge(self, group_id: str, found: _Round) -> None:
+        longest_us = max(self._gaps_us.get(group_id, {}).values(), default=0) + found.slowest_us + SLACK_US
+        for partition, since_us in self._gaps.get(group_id, {}).items():
+            self.count(STANDSTILL_BOUNDED)
+            unowned_us = self.now_us - max(since_us, found.opened_us)
+            if unowned_us > longest_us:
+                self.broken(
+                    STANDSTILL_BOUNDED,
+                    f"{group_id}: {partition} was without an owner for {unowned_us / 1e6:.3f} s of a round; the "
+                    f"longest time between heartbeats and the slowest join are {(longest_us - SLACK_US) / 1e6:.3f} s",
+                )

@@ -15,21 +15,19 @@ from kohort.group.shard import Shard
 from kohort.model.assignment import Partitions
 from kohort.model.ids import NO_TOPIC_ID, TopicPartition
 from kohort.sim.checks.checker import Checker
-from kohort.sim.checks.group_ledger import GroupLedger
-from kohort.sim.checks.world_ledgers import Ledgers
+from kohort.sim.checks.group_ledger import NEVER, GroupLedger, Ledgers
 from kohort.sim.kernel.world_observer import SeenMember, SeenNode
 
 if TYPE_CHECKING:
     from kohort.node.groups.offsets_partition import OffsetsPartition
 
 NOTHING: Partitions = frozenset()
-NEVER = -1
 RENEWAL = "recreate topic"
 """The fault that deletes a topic and creates one of the same name."""
 
 
 class Reading:
-    """One member reading one partition; `low` and `high` are the least and the most that was committed meanwhile."""
+    """One member reading one partition; `low` and `high` are the lowest and the highest offset committed meanwhile."""
 
     __slots__ = ("high", "low", "next_offset", "topic_id")
 
@@ -89,7 +87,7 @@ class ReadingChecker(Checker):
         for name, readings in self._readings.items():
             ledger = self._ledgers.group(self._members[name].group_id)
             for (topic, number), reading in readings.items():
-                committed = offset_in(ledger, topic, number, reading.topic_id)
+                committed = ledger.committed(topic, number, reading.topic_id)
                 reading.low = min(reading.low, committed)
 
     # -- what members do
@@ -104,7 +102,7 @@ class ReadingChecker(Checker):
         ledger = self._ledgers.group(member.group_id)
         for partition in sorted(partitions - before):
             topic_id = self._topic_id(member.group_id, partition.topic)
-            readings[partition] = Reading(topic_id, offset_in(ledger, *partition, topic_id))
+            readings[partition] = Reading(topic_id, ledger.committed(*partition, topic_id))
         self._owned[name] = partitions
         self._members[name] = member
 
@@ -213,14 +211,3 @@ class ReadingChecker(Checker):
         shard = self._ledgers.shards.get(group_id)
         found = None if shard is None else shard.settings.image.topic(topic)
         return NO_TOPIC_ID if found is None else found.topic_id
-
-
-def offset_in(ledger: GroupLedger, topic: str, number: int, topic_id: bytes) -> int:
-    """Return what the log says is committed for a partition of a topic, or NEVER."""
-    committed = ledger.commits.get((topic, number))
-    if committed is None or topic_id not in (committed.topic_id, NO_TOPIC_ID):
-        return NEVER
-    return committed.offset
-
-
-__all__ = ["ReadingChecker", "offset_in"]

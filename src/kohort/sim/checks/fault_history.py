@@ -85,6 +85,3 @@ class FaultsSeen(Checker):
     def is_topic_changed(self, topic: str, since_us: int) -> bool:
         """Whether a topic was deleted or made anew."""
         return self._until_us.get(("topic", topic), NEVER) >= since_us
-
-
-__all__ = ["FaultsSeen"]

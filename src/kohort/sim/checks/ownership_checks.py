@@ -1,39 +1,52 @@
-"""Who has a partition: by what members act on, and by what the log grants.
+"""Who owns a partition: by what members act on, by what the log grants, by targets, and over a change of type.
 
 Two members may act on one partition only while one of them is out by the log and cannot know it yet: its partitions
-are orphans then, and nothing that it commits for them may be accepted.
+are orphans then, and none of its commits for them may be accepted. A target assigns each partition once, a member that
+is STABLE has all of its target, and a group that changes its type keeps its owners (KIP-848, migration).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 
-from kohort.group.events import MemberAssignmentStored, MemberState, OffsetCommitted
-from kohort.group.invariants import NO_DOUBLE_OWNERSHIP, WITHHOLDING
+from kohort.group.events import (
+    GroupConverted,
+    GroupStored,
+    MemberAssignmentStored,
+    MemberState,
+    OffsetCommitted,
+    TargetStored,
+)
+from kohort.group.image import ImageTopic
+from kohort.group.invariants import (
+    MIGRATION_KEEPS_OWNERS,
+    NO_DOUBLE_OWNERSHIP,
+    STABLE_MEANS_CONVERGED,
+    TARGET_LEGAL,
+    WITHHOLDING,
+)
 from kohort.group.shard import Shard
 from kohort.model.assignment import Partitions
 from kohort.model.cause import CauseKind
 from kohort.model.id_partitions import each
 from kohort.model.ids import NO_TOPIC_ID, TopicPartition
 from kohort.sim.checks.checker import Checker
-from kohort.sim.checks.group_ledger import GroupLedger, Place
-from kohort.sim.checks.world_ledgers import Ledgers
+from kohort.sim.checks.group_ledger import GroupLedger, Ledgers, Place
 from kohort.sim.kernel.world_observer import SeenMember
 
 NOTHING: Partitions = frozenset()
 _NO_PLACES: dict[Place, int] = {}
 
 
+@dataclass(slots=True)
 class Holding:
-    """One partition in one member's hands: under which id it came there, and of which topic it was then."""
+    """One partition that one member acts on: under which id it was assigned, and of which topic it was then."""
 
-    __slots__ = ("is_orphan", "member", "member_id", "topic_id")
-
-    def __init__(self, member: SeenMember, member_id: str, topic_id: bytes) -> None:
-        self.member = member
-        self.member_id = member_id
-        self.topic_id = topic_id
-        self.is_orphan = False
+    member: SeenMember
+    member_id: str
+    topic_id: bytes
+    is_orphan: bool = False
 
 
 class OwnershipChecker(Checker):
@@ -173,4 +186,168 @@ class OwnershipChecker(Checker):
                 yield partition, holders[name]
 
 
-__all__ = ["Holding", "OwnershipChecker"]
+class TargetChecker(Checker):
+    """TargetLegal and StableMeansConverged."""
+
+    invariants = (TARGET_LEGAL, STABLE_MEANS_CONVERGED)
+
+    def __init__(self, ledgers: Ledgers) -> None:
+        super().__init__()
+        ledgers.after(TargetStored, self._target_stored)
+        ledgers.after(MemberAssignmentStored, self._assignment_stored)
+        ledgers.before(GroupStored, self._instance_came_back)
+        ledgers.after(GroupStored, self._generation_stored)
+
+    def _target_stored(self, ledger: GroupLedger, event: TargetStored, shard: Shard) -> None:
+        group_id, image = event.group_id, shard.settings.image
+        if event.timestamp_ms == 0:
+            return  # what members had before a conversion, or the target of nobody
+        self.count(TARGET_LEGAL)
+        owners: dict[Place, str] = {}
+        wanted: dict[str, ImageTopic] = {}
+        for member_id, member in ledger.natives.items():
+            names = ledger.names_of(member)
+            for name in sorted(names):
+                if name not in wanted and (found := image.topic(name)) is not None:
+                    wanted[name] = found
+            for place in each(member.target):
+                other = owners.setdefault(place, member_id)
+                topic = image.topic_by_id(place[0])
+                if other != member_id:
+                    text = f"is in the targets of {other} and {member_id}"
+                elif topic is None or place[1] >= topic.partitions:
+                    text = f"is in the target of {member_id}, and does not exist"
+                elif topic.name not in names:
+                    text = f"is in the target of {member_id}, which subscribes to {sorted(names)}"
+                else:
+                    continue
+                self.broken(TARGET_LEGAL, f"{group_id}: in epoch {event.epoch} {place[0].hex()[:8]}-{place[1]} {text}")
+        for name, topic in wanted.items():
+            for number in range(topic.partitions):
+                if (topic.topic_id, number) not in owners:
+                    self.broken(TARGET_LEGAL, f"{group_id}: in epoch {event.epoch} {name}-{number} is in no target")
+
+    def _assignment_stored(self, ledger: GroupLedger, event: MemberAssignmentStored, shard: Shard) -> None:
+        if event.epoch != ledger.target_epoch or event.state is not MemberState.STABLE:
+            return
+        self.count(STABLE_MEANS_CONVERGED)
+        member, image = ledger.natives[event.member_id], shard.settings.image
+        target = set(each(member.target))
+        names = ledger.names_of(member)
+        for place in sorted(target - member.assigned):
+            topic = image.topic_by_id(place[0])
+            if topic is not None and topic.name in names:
+                text = f"without {topic.name}-{place[1]} of its target"
+                break
+        else:
+            if not (surplus := sorted(member.assigned - target)):
+                return
+            text = f"with {surplus[0][0].hex()[:8]}-{surplus[0][1]}, which its target does not hold"
+        self.broken(
+            STABLE_MEANS_CONVERGED,
+            f"{event.group_id}: {event.member_id} calls itself STABLE at target epoch {event.epoch} {text}",
+        )
+
+    def _instance_came_back(self, ledger: GroupLedger, event: GroupStored, shard: Shard) -> None:
+        """The members of a generation want what they wanted when it was assigned (KAFKA-12759)."""
+        if not event.is_synced or event.generation != ledger.generation or not ledger.is_synced:
+            return
+        topics_of = shard.settings.topics_of
+        before = {stored.instance_id: stored for stored in ledger.members.values() if stored.instance_id is not None}
+        for stored in event.members:
+            known = before.get(stored.instance_id or "")
+            if known is None or known.member_id == stored.member_id:
+                continue
+            self.count(STABLE_MEANS_CONVERGED)
+            wanted, wants = topics_of(known.subscription), topics_of(stored.subscription)
+            if wanted is not None and wants is not None and wanted != wants:
+                self.broken(
+                    STABLE_MEANS_CONVERGED,
+                    f"{event.group_id}: generation {event.generation} goes on, though {stored.instance_id} came back "
+                    f"and wants {sorted(wants)} where it was assigned for {sorted(wanted)}",
+                )
+
+    def _generation_stored(self, _: GroupLedger, event: GroupStored, shard: Shard) -> None:
+        if not event.is_synced or event.protocol_type != "consumer":
+            return
+        owners: dict[TopicPartition, str] = {}
+        for stored in event.members:
+            assignment = shard.settings.assignment_of(stored.assignment) if stored.assignment else None
+            if assignment is None:
+                continue
+            self.count(TARGET_LEGAL)
+            for partition in sorted(assignment.partitions):
+                other = owners.setdefault(partition, stored.member_id)
+                if other != stored.member_id:
+                    self.broken(
+                        TARGET_LEGAL,
+                        f"{event.group_id}: in generation {event.generation} {partition} is assigned to {other} "
+                        f"and to {stored.member_id}",
+                    )
+
+
+class ConversionChecker(Checker):
+    """MigrationKeepsOwners."""
+
+    invariants = (MIGRATION_KEEPS_OWNERS,)
+
+    def __init__(self, ledgers: Ledgers, ownership: OwnershipChecker) -> None:
+        super().__init__()
+        self._ownership = ownership
+        ledgers.after(GroupConverted, self._converted)
+
+    def _converted(self, ledger: GroupLedger, event: GroupConverted, shard: Shard) -> None:
+        if event.is_consumer:
+            self._upgraded(ledger, event, shard)
+        else:
+            self._downgraded(ledger, event, shard)
+
+    def _upgraded(self, ledger: GroupLedger, event: GroupConverted, shard: Shard) -> None:
+        """What was assigned to a member, and what it acts on, it has in the consumer group, or must give back."""
+        held: dict[str, Collection[Place]] = {id_: member.held for id_, member in ledger.natives.items()}
+        for member_id, stored in sorted(ledger.before.items()):
+            assignment = shard.settings.assignment_of(stored.assignment) if stored.assignment else None
+            if assignment is not None:
+                owed = places_of(assignment.partitions, shard)
+                self._compare(event, member_id, owed, held.get(member_id, ()), "was assigned")
+        for partition, holding in self._ownership.acting(event.group_id):
+            if holding.is_orphan or holding.member_id not in ledger.before:
+                continue
+            place = (holding.topic_id, partition.partition)
+            if place in places_of((partition,), shard):
+                self._compare(event, holding.member_id, {place}, held.get(holding.member_id, ()), "acts on")
+
+    def _downgraded(self, ledger: GroupLedger, event: GroupConverted, shard: Shard) -> None:
+        """What a member was granted is its assignment in the classic generation."""
+        for member_id in event.member_ids:
+            granted = ledger.former.get(member_id, frozenset())
+            existing = {place for place in granted if _exists(place, shard)}
+            stored = ledger.members.get(member_id)
+            assignment = None if stored is None else shard.settings.assignment_of(stored.assignment)
+            has = set() if assignment is None else places_of(assignment.partitions, shard)
+            self._compare(event, member_id, existing, has, "was granted")
+
+    def _compare(
+        self, event: GroupConverted, member_id: str, owed: set[Place], has: Collection[Place], why: str
+    ) -> None:
+        self.count(MIGRATION_KEEPS_OWNERS)
+        if missing := sorted(place for place in owed if place not in has):
+            topic_id, number = missing[0]
+            kind = "consumer" if event.is_consumer else "classic"
+            self.broken(
+                MIGRATION_KEEPS_OWNERS,
+                f"{event.group_id} became a {kind} group of epoch {event.epoch}: {member_id} {why} "
+                f"{topic_id.hex()[:8]}-{number} before, and has it no more",
+            )
+
+
+def places_of(partitions: Iterable[TopicPartition], shard: Shard) -> set[Place]:
+    """Return existing partitions by topic id."""
+    image = shard.settings.image
+    found = {(image.topic(name), number) for name, number in partitions}
+    return {(topic.topic_id, number) for topic, number in found if topic is not None and number < topic.partitions}
+
+
+def _exists(place: Place, shard: Shard) -> bool:
+    topic = shard.settings.image.topic_by_id(place[0])
+    return topic is not None and place[1] < topic.partitions

@@ -20,8 +20,7 @@ from kohort.log.group_replay import compacted, folded, raced, records_of
 from kohort.log.offsets_topic import CorruptOffsetsRecord
 from kohort.node.groups.offsets_partition import OffsetsPartition, Status
 from kohort.sim.checks.checker import Checker
-from kohort.sim.checks.group_ledger import GroupLedger
-from kohort.sim.checks.world_ledgers import Ledgers, hosted_by, undisturbed
+from kohort.sim.checks.group_ledger import GroupLedger, Ledgers, hosted_by, undisturbed
 from kohort.sim.kernel.world_observer import SeenNode
 from kohort.wire.record_batches import Record
 
@@ -170,6 +169,3 @@ def _classic_difference(ledger: GroupLedger | None, other: ClassicGroup | None) 
         if shown != found:
             return f"{member_id} was stored as {shown}, and the log says {found}"
     return None
-
-
-__all__ = ["ReplayChecker"]

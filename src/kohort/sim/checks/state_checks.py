@@ -21,7 +21,7 @@ from kohort.group.shard import Shard
 from kohort.node.groups.offsets_partition import OffsetsPartition, Status
 from kohort.node.node import Node
 from kohort.sim.checks.checker import Checker
-from kohort.sim.checks.world_ledgers import Ledgers, hosted_by
+from kohort.sim.checks.group_ledger import Ledgers, hosted_by
 from kohort.sim.kernel.world_observer import SeenNode
 
 LONGEST_PAUSE = 3
@@ -162,6 +162,3 @@ class StateChecker(Checker):
 
 def _named(name: str) -> Invariant:
     return next((each for each in CATALOGUE if each.name == name), COUNTS_AGREE)
-
-
-__all__ = ["StateChecker"]

@@ -13,7 +13,7 @@ from traceback import extract_tb
 
 from kohort.group.invariants import CONVERGES_AFTER_HEALING
 from kohort.sim.checks import Checker, InvariantBroken, all_checkers
-from kohort.sim.checks.standstill_checks import StandstillChecker
+from kohort.sim.checks.convergence_checks import StandstillChecker
 from kohort.sim.kernel.scheduler import Scheduler
 from kohort.sim.kernel.world_observer import Observer, Observers, SeenMember
 from kohort.sim.scenario.fault_injector import FaultInjector

@@ -10,7 +10,7 @@ from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.results import Result
 from kohort.group.shard import Shard
 from kohort.sim.checks.checker import Checker
-from kohort.sim.checks.world_ledgers import Ledgers
+from kohort.sim.checks.group_ledger import Ledgers
 from kohort.sim.kernel.broker_host import NodeHost
 from kohort.sim.kernel.host import Host
 from kohort.sim.kernel.network import Network

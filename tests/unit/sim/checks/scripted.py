@@ -45,7 +45,7 @@ from kohort.model.ids import TopicPartition
 from kohort.node.configuration.config import Config
 from kohort.node.groups.settings_from_config import group_settings
 from kohort.sim.checks.checker import Checker, InvariantBroken
-from kohort.sim.checks.world_ledgers import Ledgers
+from kohort.sim.checks.group_ledger import Ledgers
 from kohort.sim.kernel.scheduler import Scheduler
 from kohort.sim.kernel.world_observer import Observers
 from kohort.wire.consumer_protocol import encode_assignment

@@ -20,9 +20,7 @@ from tests.unit.sim.checks.scripted import (
 
 from kohort.group.invariants import CATALOGUE
 from kohort.sim.checks import all_checkers
-from kohort.sim.checks.group_ledger import GroupLedger
-from kohort.sim.checks.ledger_fold import fold
-from kohort.sim.checks.world_ledgers import Ledgers
+from kohort.sim.checks.group_ledger import GroupLedger, Ledgers, fold
 
 
 def test_every_invariant_has_a_checker_and_every_checker_an_invariant() -> None:

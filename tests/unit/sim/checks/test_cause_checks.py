@@ -10,7 +10,7 @@ from tests.unit.sim.world_of_peers import PeerWorld
 from kohort.group.invariants import CAUSES_ARE_TRUE
 from kohort.sim.checks.cause_checks import CauseChecker
 from kohort.sim.checks.fault_history import FaultsSeen
-from kohort.sim.checks.world_ledgers import Ledgers
+from kohort.sim.checks.group_ledger import Ledgers
 
 
 class Story:

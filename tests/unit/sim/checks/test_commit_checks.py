@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.sim.checks.scripted import (
     NODE,
+    Member,
     Script,
     breaks,
     classic,
@@ -16,17 +17,20 @@ from tests.unit.sim.checks.scripted import (
     goes,
     granted,
     group_epoch,
+    joins,
     out,
     rejoins,
 )
 
 from kohort.group.events import Event
-from kohort.group.invariants import COMMIT_FENCED, COMMIT_NEVER_REWINDS
+from kohort.group.invariants import CLOSE_KEEPS_WORK, COMMIT_FENCED, COMMIT_NEVER_REWINDS
+from kohort.member.effects import Callback
 from kohort.member.identity import Identity
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
-from kohort.sim.checks.commit_checks import CommitChecker
-from kohort.sim.checks.ledger_fold import fold
+from kohort.sim.checks.commit_checks import ClosingChecker, CommitChecker
+from kohort.sim.checks.fault_history import FaultsSeen
+from kohort.sim.checks.group_ledger import fold
 
 P = TopicPartition("t", 0)
 
@@ -185,3 +189,53 @@ def test_a_commit_that_nobody_was_told_of_may_be_lost_with_a_node_and_one_that_w
                 script.happens(commit("B", 5))
         else:
             script.happens(commit("B", 5))
+
+
+T0 = TopicPartition("t", 0)
+
+
+def script_of() -> tuple[Script, Member]:
+    """Two members in generation 1; the first one owns t-0."""
+    faults = FaultsSeen()
+    script = Script(lambda _: faults, lambda ledgers: ClosingChecker(ledgers, faults))
+    a = script.member("a", "A", epoch=1)
+    script.happens(*classic("B", A="t0"))
+    return script, a
+
+
+def test_finished_work_is_committed_in_a_round_that_gathers() -> None:
+    script, a = script_of()
+    script.happens(gathers(1), joins("C"))
+    script.see.closing(a, {T0: 7})
+    script.happens(goes("A"))
+    with breaks(CLOSE_KEEPS_WORK, "a (A, 1) was closed when it had finished t-0 up to 7, and -1 is committed"):
+        script.see.member_ended(a, "closed")
+
+
+def test_a_commit_before_the_end_is_enough() -> None:
+    script, a = script_of()
+    script.see.closing(a, {T0: 7})
+    script.happens(commit("A", 7), goes("A"))
+    script.see.member_ended(a, "closed")
+    assert script.times(CLOSE_KEEPS_WORK) == 1
+
+
+def test_nothing_is_owed_where_the_coordinator_takes_no_commit() -> None:
+    script, a = script_of()
+    script.see.closing(a, {T0: 7})
+    script.happens(gathers(1), generation(2, ["A", "B"]), goes("A"))
+    script.see.member_ended(a, "closed")
+    assert script.times(CLOSE_KEEPS_WORK) == 0
+
+
+def test_nothing_is_owed_after_a_callback_that_raised_a_fault_or_a_kill() -> None:
+    for what in ("raises", "fault", "kill"):
+        script, a = script_of()
+        if what == "fault":
+            script.see.fault("slow disk", "node", "for_us=1")
+        script.see.closing(a, {T0: 7})
+        if what == "raises":
+            script.see.callback_ended(a, Callback.REVOKED, frozenset({T0}), "ValueError")
+        script.happens(goes("A"))
+        script.see.member_ended(a, "killed" if what == "kill" else "closed")
+        assert script.times(CLOSE_KEEPS_WORK) == 0

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 from tests.unit.sim.checks.brokers import Broker
-from tests.unit.sim.checks.scripted import Member, breaks
+from tests.unit.sim.checks.scripted import Member, Script, breaks, classic, gathers, generation, of
 
-from kohort.group.invariants import CONVERGES_AFTER_HEALING, EVERY_PARKED_REPLY_ANSWERED
+from kohort.group.invariants import CONVERGES_AFTER_HEALING, EVERY_PARKED_REPLY_ANSWERED, STANDSTILL_BOUNDED
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
-from kohort.sim.checks.convergence_checks import GRACE_US, EndChecker
-from kohort.sim.checks.world_ledgers import Ledgers
+from kohort.sim.checks.convergence_checks import GRACE_US, SLACK_US, EndChecker, StandstillChecker
+from kohort.sim.checks.fault_history import FaultsSeen
+from kohort.sim.checks.group_ledger import Ledgers
 
 
 class Ending(EndChecker):
@@ -72,3 +74,84 @@ def test_a_request_on_a_connection_that_broke_before_the_healing_may_time_out() 
     broker, a = healed()
     broker.observer.asked(a, "JoinGroup", "")
     broker.observer.answered(a, "JoinGroup", ErrorCode.REQUEST_TIMED_OUT, "")
+
+
+INTERVAL_MS = 3_000
+SECOND_US = 1_000_000
+
+
+class Round:
+    """Two members in generation 1, whose heartbeats come each three seconds; `a` owns t-0."""
+
+    def __init__(self) -> None:
+        self.faults = FaultsSeen()
+        self.checker = StandstillChecker(self.faults)
+        self.script = Script(lambda _: self.faults, lambda _: self.checker)
+        self.see: Any = self.script.see
+        self.a, self.b = (self.script.member(name, epoch=1) for name in "ab")
+        for member in (self.a, self.b):
+            self.see.configured(member, INTERVAL_MS)
+        self.script.happens(*classic(A="t0", B=""))
+        self.see.owns(self.a, of("t0"))
+
+    def passes(self, us: int) -> None:
+        self.script.scheduler.run_until(self.script.scheduler.now_us + us)
+
+    def learns(self, member: Member) -> None:
+        self.see.answered(member, "Heartbeat", ErrorCode.REBALANCE_IN_PROGRESS, "")
+
+    def joins(self, member: Member) -> None:
+        self.see.asked(member, "JoinGroup", "range: ")
+
+    def ends(self) -> None:
+        self.script.happens(generation(2, ["A", "B"]), generation(2, {"A": "", "B": "t0"}))
+
+    def stands_still(self, us: int) -> None:
+        """`a` gives t-0 up at once; the round ends so much later."""
+        self.script.happens(gathers(1))
+        self.learns(self.a)
+        self.see.owns(self.a, of(""))
+        self.joins(self.a)
+        self.passes(us)
+        self.learns(self.b)
+        self.joins(self.b)
+        self.ends()
+
+
+def test_a_round_may_take_one_interval_and_no_longer() -> None:
+    Round().stands_still(INTERVAL_MS * 1000 + SLACK_US)
+    with breaks(STANDSTILL_BOUNDED, "t-0 was without an owner for 4.001 s", "are 3.000 s"):
+        Round().stands_still(INTERVAL_MS * 1000 + SLACK_US + 1000)
+
+
+def test_a_member_that_takes_its_time_to_join_makes_the_bound_longer() -> None:
+    world = Round()
+    world.script.happens(gathers(1))
+    world.learns(world.b)
+    world.see.owns(world.a, of(""))
+    world.passes(10 * SECOND_US)
+    world.joins(world.b)
+    world.ends()
+    assert world.script.times(STANDSTILL_BOUNDED) == 1
+
+
+def test_a_round_that_waits_for_a_member_which_was_killed_or_cut_off_is_not_judged() -> None:
+    for is_killed in (True, False):
+        world = Round()
+        if is_killed:
+            world.see.member_ended(world.b, "killed")
+        else:
+            world.see.fault("freeze", "b", "for_us=1000000")
+        world.stands_still(9 * SECOND_US)
+        assert world.script.times(STANDSTILL_BOUNDED) == 0
+
+
+def test_the_sum_counts_what_is_taken_again() -> None:
+    world = Round()
+    world.see.owns(world.a, of(""))
+    world.passes(2 * SECOND_US)
+    world.see.owns(world.b, of("t0"))
+    assert world.checker.unowned_us == 2 * SECOND_US
+    world.see.owns(world.b, of(""))
+    world.passes(SECOND_US)
+    assert world.checker.unowned_us == 2 * SECOND_US, "nobody has taken it"

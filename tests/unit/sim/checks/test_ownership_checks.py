@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.unit.sim.checks.scripted import (
     Script,
+    T,
     breaks,
     classic,
     commit,
     consumer,
+    downgraded,
+    enters,
     gathers,
     generation,
     goes,
     granted,
     group_epoch,
+    joins,
     of,
     out,
     rejoins,
@@ -23,11 +28,20 @@ from tests.unit.sim.checks.scripted import (
     upgraded,
 )
 
-from kohort.group.events import Held, MemberState
+from kohort.group.events import GroupStored, Held, MemberState
 from kohort.group.image import FixedTopics, ImageTopic
-from kohort.group.invariants import NO_DOUBLE_OWNERSHIP, WITHHOLDING
+from kohort.group.invariants import (
+    MIGRATION_KEEPS_OWNERS,
+    NO_DOUBLE_OWNERSHIP,
+    STABLE_MEANS_CONVERGED,
+    TARGET_LEGAL,
+    WITHHOLDING,
+)
 from kohort.model.cause import Cause, CauseKind
-from kohort.sim.checks.ownership_checks import OwnershipChecker
+from kohort.model.subscription import Subscription
+from kohort.sim.checks.group_ledger import Ledgers
+from kohort.sim.checks.ownership_checks import ConversionChecker, OwnershipChecker, TargetChecker
+from kohort.wire.consumer_protocol import encode_subscription
 
 RECONCILED = Cause(CauseKind.MEMBER_RECONCILED, 0)
 
@@ -168,3 +182,132 @@ def test_who_is_kept_waiting_waits_for_somebody() -> None:
         script.happens(group_epoch(4), *target(4, A="t0 t1", B=""))
         step = granted("A", 4, "t0", state=MemberState.UNRELEASED_PARTITIONS)
         script.happens(replace(step, cause=RECONCILED))
+
+
+@pytest.mark.parametrize(
+    ("targets", "words"),
+    [
+        ({"A": "t0 t1 t2 t3 u0 u1", "B": "t1"}, "is in the targets of A and B"),
+        ({"A": "t0 t1 t2 t3 t4 u0 u1", "B": ""}, "does not exist"),
+        ({"A": "t0 t1 t2 t3", "B": "u0 u1"}, "in the target of B, which subscribes to ['t']"),
+        ({"A": "t0 t1 t3 u0", "B": ""}, "t-2 is in no target"),
+    ],
+)
+def test_a_target_gives_what_exists_to_one_subscriber_each(targets: dict[str, str], words: str) -> None:
+    script = Script(TargetChecker)
+    script.happens(group_epoch(2), enters("A"), enters("B", "t"))
+    with breaks(TARGET_LEGAL, words):
+        script.happens(*target(2, **targets))
+
+
+def test_a_target_may_move_everything_and_follows_its_topics() -> None:
+    script = Script(TargetChecker)
+    script.happens(group_epoch(2), enters("A"), enters("B", "t"), *target(2, A="t0 u0 u1", B="t1 t2 t3"))
+    script.happens(group_epoch(3), *target(3, A="t2 t3 u0 u1", B="t0 t1"))
+    script.shard.settings = replace(script.shard.settings, image=FixedTopics([ImageTopic("t", T, 5)]))
+    script.happens(group_epoch(4), *target(4, A="t2 t3 t4", B="t0 t1"))
+    assert script.times(TARGET_LEGAL) == 3
+
+
+def test_a_leader_assigns_a_partition_once() -> None:
+    script = Script(TargetChecker)
+    with breaks(TARGET_LEGAL, "t-1 is assigned to A and to B"):
+        script.happens(*classic(A="t0 t1", B="t1"))
+
+
+def test_a_leader_may_withhold() -> None:
+    script = Script(TargetChecker)
+    script.happens(*classic(A="t0", B="t2"))
+    assert script.times(TARGET_LEGAL) == 2
+
+
+def test_a_stable_member_has_its_whole_target() -> None:
+    script = Script(TargetChecker)
+    script.happens(*consumer(A="t0 t1", B=""))
+    with breaks(STABLE_MEANS_CONVERGED, "A calls itself STABLE at target epoch 2 without t-1"):
+        script.happens(granted("A", 2, "t0"))
+
+
+def test_a_stable_member_has_nothing_beyond_its_target() -> None:
+    script = Script(TargetChecker)
+    script.happens(*consumer(A="t0 t1", B=""))
+    with breaks(STABLE_MEANS_CONVERGED, "which its target does not hold"):
+        script.happens(granted("A", 2, "t0 t1 t2"))
+
+
+def test_who_waits_for_others_does_not_call_itself_stable() -> None:
+    script = Script(TargetChecker)
+    script.happens(*consumer(A="t0 t1", B=""), granted("A", 2, "t0", state=MemberState.UNRELEASED_PARTITIONS))
+    script.happens(granted("A", 2, "t0", pending="t1"), granted("A", 2, "t0 t1"))
+    assert script.times(STABLE_MEANS_CONVERGED) == 3
+
+
+def test_a_stable_member_need_not_have_what_it_no_longer_reads() -> None:
+    script = Script(TargetChecker)
+    script.happens(*consumer(A="t0 u0"), enters("A", "t"), granted("A", 2, "t0"))
+
+
+def test_an_instance_that_came_back_with_other_topics_ends_its_generation() -> None:
+    """KAFKA-12759."""
+    script = Script(TargetChecker)
+    before = generation(1, {"A": "t0"}, instances={"A": "i"})
+    script.happens(joins("A", "i"), wanting(before, "t"))
+    script.happens(wanting(generation(1, {"B": "t0"}, instances={"B": "i"}), "t"))
+    with breaks(STABLE_MEANS_CONVERGED, "i came back and wants ['t', 'u'] where it was assigned for ['t']"):
+        script.happens(wanting(generation(1, {"C": "t0"}, instances={"C": "i"}), "t", "u"))
+
+
+def wanting(event: GroupStored, *topics: str) -> GroupStored:
+    """Have the members of a generation want topics."""
+    said = encode_subscription(Subscription(topics))
+    return replace(event, members=tuple(each._replace(subscription=said) for each in event.members))
+
+
+def script_of_conversions() -> tuple[Script, OwnershipChecker]:
+    made: list[OwnershipChecker] = []
+
+    def ownership(ledgers: Ledgers) -> OwnershipChecker:
+        made.append(OwnershipChecker(ledgers))
+        return made[0]
+
+    def conversions(ledgers: Ledgers) -> ConversionChecker:
+        return ConversionChecker(ledgers, made[0])
+
+    return Script(ownership, conversions), made[0]
+
+
+def convert(*events: Any) -> Script:
+    script, _ = script_of_conversions()
+    script.happens(*events)
+    return script
+
+
+def test_what_was_assigned_is_owned_in_the_consumer_group() -> None:
+    script = convert(*classic(A="t0 t1", B="t2"))
+    with breaks(MIGRATION_KEEPS_OWNERS, "became a consumer group of epoch 1: A was assigned", "-1 before"):
+        script.happens(*upgraded(1, A="t0", B="t2"))
+
+
+def test_what_a_member_acts_on_is_owned_in_the_consumer_group() -> None:
+    script = convert(*classic(A="t0", B="t2"), gathers(1))
+    script.see.owns(script.member("a"), of("t0 t1"))
+    with breaks(MIGRATION_KEEPS_OWNERS, "A acts on", "-1 before"):
+        script.happens(*upgraded(1, A="t0", B="t2"))
+
+
+def test_an_upgrade_may_add_what_members_say_they_own() -> None:
+    script = convert(*classic(A="t0", B="t2"), gathers(1))
+    script.see.owns(script.member("a"), of("t0 t1"))
+    script.happens(*upgraded(1, A="t0 t1", B="t2"))
+    assert script.times(MIGRATION_KEEPS_OWNERS) == 4
+
+
+def test_what_was_granted_is_assigned_in_the_classic_generation() -> None:
+    script = convert(*consumer(5, A="t0 t1", B="t2"))
+    with breaks(MIGRATION_KEEPS_OWNERS, "became a classic group of epoch 5: A was granted"):
+        script.happens(*downgraded(5, A="t0", B="t2"))
+
+
+def test_a_downgrade_keeps_what_was_granted() -> None:
+    script = convert(*consumer(5, A="t0 t1", B="t2"), *downgraded(5, A="t0 t1", B="t2"))
+    assert script.times(MIGRATION_KEEPS_OWNERS) == 2

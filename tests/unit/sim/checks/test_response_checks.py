@@ -8,7 +8,7 @@ from kohort.group.invariants import FENCED_FOR_CAUSE, ROUNDS_HAVE_CAUSES
 from kohort.member.effects import Callback
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
-from kohort.sim.checks.response_checks import HeedingChecker
+from kohort.sim.checks.response_checks import ResponseChecker
 
 T0 = TopicPartition("t", 0)
 BY_COMMIT = "cooperative-sticky: offset commit failed since group is already rebalancing"
@@ -16,7 +16,7 @@ BY_COMMIT = "cooperative-sticky: offset commit failed since group is already reb
 
 def script_of(kind: str = "cooperative", epoch: int = 1) -> tuple[Script, Member]:
     """A member that has shown an epoch."""
-    script = Script(lambda _: HeedingChecker())
+    script = Script(lambda _: ResponseChecker())
     member = script.member("a", epoch=epoch, kind=kind)
     script.see.member_moved(member, "stable", "CallbackFinished")
     return script, member
