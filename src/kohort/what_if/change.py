@@ -1,4 +1,4 @@
-"""What is to happen to a group: members that come, die or leave, topics that grow, restarts with other settings."""
+"""A change to a group: members that join, die or leave, topics that grow, restarts with other settings."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from enum import StrEnum
 from kohort.assign.server.catalog import BUILT_IN
 from kohort.group.member_kinds import COOPERATIVE, Kind
 from kohort.group.migration.migration_plan import Goal, LiveGroup
-from kohort.what_if.group_facts import CLIENT_SIDE, Role, kind_of
+from kohort.what_if.group_facts import CLIENT_SIDE, MemberProfile, kind_of
 
 
 class Pace(StrEnum):
     """How members are restarted."""
 
     ROLLING = "rolling"
-    """One after another, each once the group has come to rest."""
+    """One after another, each once the group is stable."""
     ALL = "all"
     """All at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restarts:
-    """Every member is restarted once, and speaks `kind` from then on; None lets it be what it was.
+    """Every member is restarted once, and has `kind` from then on; None keeps the one it had.
 
     `offers` are the client-side assignors that it has then, `vote` the server-side one that it asks for.
     """
@@ -33,13 +33,13 @@ class Restarts:
     offers: tuple[str, ...] = ()
     vote: str | None = None
 
-    def renewed(self, role: Role) -> Role:
+    def renewed(self, profile: MemberProfile) -> MemberProfile:
         """Return a member as it comes back."""
         if self.kind is None:
-            return role
+            return profile
         if self.kind is Kind.CONSUMER:
-            return replace(role, kind=self.kind, offers=(), server_assignor=self.vote)
-        return replace(role, kind=kind_of(self.offers), offers=self.offers, server_assignor=None)
+            return replace(profile, kind=self.kind, offers=(), server_assignor=self.vote)
+        return replace(profile, kind=kind_of(self.offers), offers=self.offers, server_assignor=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def restarts_for(group: LiveGroup, goal: Goal | None, assignor: str | None, pace
     if goal is Goal.CLASSIC and assignor is None:
         raise Impossible("every member speaks the classic protocol already: name another assignor with --assignor")
     if group.assignor not in CLIENT_SIDE:
-        raise Impossible(f"its assignor {group.assignor} is not one that can be played: what it does is not known")
+        raise Impossible(f"its assignor {group.assignor} cannot be simulated: its algorithm is not known")
     both = (target, group.assignor)
     return (Restarts(chosen, kind_of(both), both), offered)
 
@@ -114,7 +114,7 @@ def _check_server_side(assignor: str | None) -> None:
     if assignor in CLIENT_SIDE:
         text = f"{assignor} is an assignor of classic members: with the consumer protocol"
     else:
-        text = f"{assignor} is no assignor that can be played: in the consumer protocol"
+        text = f"{assignor} is no assignor that can be simulated: in the consumer protocol"
     raise Impossible(f"{text} there are {', '.join(sorted(BUILT_IN))}")
 
 
@@ -123,7 +123,7 @@ def _check_client_side(assignor: str, goal: Goal | None) -> None:
         if assignor in BUILT_IN:
             text = f"{assignor} is an assignor of the consumer protocol: add --protocol consumer, or choose one of"
         else:
-            text = f"{assignor} is no assignor that can be played: in the classic protocol there are"
+            text = f"{assignor} is no assignor that can be simulated: in the classic protocol there are"
         raise Impossible(f"{text} {', '.join(sorted(CLIENT_SIDE))}")
     if goal is Goal.COOPERATIVE and assignor not in COOPERATIVE:
         raise Impossible(f"{assignor} is eager: cooperative ones are {', '.join(sorted(COOPERATIVE))}")

@@ -1,6 +1,7 @@
-"""One member on the stage: the production state machine, and around it what its process and its user would do.
+"""One copied member: the production state machine, and around it what its process and its application do.
 
-Effects become commands to the coordinator, callbacks take the time that they are said to take, deadlines are virtual.
+Effects become commands to the coordinator, callbacks take the given times, deadlines are virtual. A copy is restored by
+a join of its own whose answers are what the live member got, so that it needs no input but those of every member.
 """
 
 from __future__ import annotations
@@ -19,14 +20,12 @@ from kohort.group.results import (
     SyncResult,
 )
 from kohort.member import ClassicMember, ConsumerMember, MemberConfig, effects, inputs
-from kohort.member import effects as native
 from kohort.member.effects import Callback
-from kohort.member.inputs import ConsumerHeartbeatAnswered, TopicsSeen
 from kohort.model.assignment import Assignment, Partitions
+from kohort.model.errors import ErrorCode
 from kohort.sim.kernel.scheduler import Due
-from kohort.what_if.group_facts import CLIENT_SIDE, Role
-from kohort.what_if.seeding import HOST, lags_with_ids
-from kohort.what_if.virtual_broker import Sender, Stage
+from kohort.what_if.group_facts import CLIENT_SIDE, MemberProfile, Roster
+from kohort.what_if.virtual_broker import GENERATION, HOST, Sender, VirtualBroker, lags_with_ids, with_ids
 from kohort.wire.consumer_protocol import (
     decode_assignment,
     decode_subscription,
@@ -35,127 +34,179 @@ from kohort.wire.consumer_protocol import (
 )
 
 SPREAD = 0.02
-"""How far the times of one callback lie apart: what one member has given up is taken while others still run theirs."""
+"""How much the times of one callback differ: what one member revokes is assigned while others still run theirs."""
+
+JOIN_STEPS = 20
+"""More effects than any member has until it has joined."""
 
 _GOLDEN = 0.618034
 
 
-class Actor(Sender):
+class CopiedMember(Sender):
     """One process of one member; a restart is another one."""
 
-    def __init__(self, stage: Stage, role: Role) -> None:
-        times = stage.times
-        bound = role.acceptable_recovery_lag
+    def __init__(self, broker: VirtualBroker, profile: MemberProfile) -> None:
+        times = broker.times
+        bound = profile.acceptable_recovery_lag
         config = MemberConfig(
             acceptable_recovery_lag=ACCEPTABLE_RECOVERY_LAG if bound is None else bound,
             session_timeout_ms=times.session_timeout_ms,
             rebalance_timeout_ms=times.rebalance_timeout_ms,
             heartbeat_interval_ms=times.heartbeat_interval_ms,
-            instance_id=role.instance_id,
-            rack=role.rack,
-            server_assignor=role.server_assignor,
+            instance_id=profile.instance_id,
+            rack=profile.rack,
+            server_assignor=profile.server_assignor,
         )
-        self.stage = stage
-        self.role = role
-        self.number = stage.next_number()
+        self.broker = broker
+        self.profile = profile
+        self.number = broker.next_number()
         self.is_dead = False
         self.failure = ""
-        self.assignors: dict[str, Assignor] = {name: CLIENT_SIDE[name]() for name in role.offers}
-        self.member = self._member(config)
+        self.assignors: dict[str, Assignor] = {name: CLIENT_SIDE[name]() for name in profile.offers}
+        self.machine = self._member(config)
         self._deadline: Due | None = None
         self._in_poll = True
 
     def _member(self, config: MemberConfig) -> ClassicMember | ConsumerMember:
-        if self.role.kind is Kind.CONSUMER:
-            member = ConsumerMember(config, f"{self.role.name}-{self.number}", _never_random)
-            member.lag_source = lambda: self.role.lags
+        if self.profile.kind is Kind.CONSUMER:
+            member = ConsumerMember(config, f"{self.profile.name}-{self.number}", _never_random)
+            member.lag_source = lambda: self.profile.lags
             return member
         return ClassicMember(config, list(self.assignors.values()), _never_random)
 
     @property
     def member_id(self) -> str:
-        """The id that the coordinator knows it by."""
-        return self.member.identity.member_id
+        """Its member id."""
+        return self.machine.identity.member_id
 
     @property
     def place(self) -> float:
-        """A number from 0 to 1 that is the member's own: so members are spread evenly, however many there are."""
+        """A number from 0 to 1 of its own, which spreads members evenly, however many there are."""
         return self.number * _GOLDEN % 1
 
     @property
     def is_settled(self) -> bool:
-        """Whether it has what it shall have and nothing is under way."""
-        member = self.member
+        """Whether it owns its assignment and nothing is under way."""
+        member = self.machine
         return self.is_dead or member.is_closed or (member.is_stable and member.running is None and not self.failure)
 
     # -- the process
 
     def begin(self) -> None:
         """Start, and join."""
-        self.look_around()
-        self.take(inputs.Subscribed(tuple(sorted(self.role.topics))))
+        self.refresh_topics()
+        self.take(inputs.Subscribed(tuple(sorted(self.profile.topics))))
 
-    def look_around(self) -> None:
-        """See the cluster's topics as they are now."""
-        self.take(self.seen())
+    def refresh_topics(self) -> None:
+        """Take the topics of the cluster as they are now."""
+        self.take(self.topics_input())
 
-    def seen(self) -> inputs.Input:
-        """Return what the cluster shows of the topics."""
-        if self.role.kind is Kind.CONSUMER:
-            return TopicsSeen({topic_id: name for name, topic_id in self.stage.ids.items()})
+    def topics_input(self) -> inputs.Input:
+        """Return the input that tells the member of the topics."""
+        if self.profile.kind is Kind.CONSUMER:
+            return inputs.TopicsSeen({topic_id: name for name, topic_id in self.broker.ids.items()})
         specs = self.topic_specs()
-        return inputs.MetadataChanged({name: specs[name] for name in sorted(self.role.topics & specs.keys())})
+        return inputs.MetadataChanged({name: specs[name] for name in sorted(self.profile.topics & specs.keys())})
 
     def topic_specs(self) -> dict[str, TopicSpec]:
         """Return the topics as assignors see them."""
-        return {name: TopicSpec(count) for name, count in self.stage.partitions.items()}
+        return {name: TopicSpec(count) for name, count in self.broker.partitions.items()}
 
     def stop(self) -> None:
-        """Close in good order: the callback runs, and a dynamic member leaves."""
+        """Close: the callback runs, and a dynamic member leaves."""
         self.take(inputs.CloseRequested("the consumer is being closed"))
 
     def kill(self) -> None:
-        """Die without a word."""
-        self.stage.reading.stop(self.reading, self.stage.scheduler.now_us)
+        """End without LeaveGroup."""
+        self.broker.readers.stop(self.read_partitions, self.broker.scheduler.now_us)
         self._end()
 
     @property
-    def reading(self) -> Partitions:
-        """What it reads at this moment."""
-        running = self.member.running
-        return self.member.owned - (running[1] if running is not None else frozenset())
+    def read_partitions(self) -> Partitions:
+        """The partitions that it reads now."""
+        running = self.machine.running
+        return self.machine.owned - (running[1] if running is not None else frozenset())
 
     def _end(self) -> None:
         self.is_dead = True
         if self._deadline is not None:
             self._deadline.cancel()
-        self.stage.hang_up(self)
-        self.stage.settle(self.number)
+        self.broker.disconnect(self)
+        self.broker.mark_settled(self.number)
+
+    # -- the beginning of a copy
+
+    def restore(self, member_id: str, roster: Roster) -> None:
+        """Take the member of the roster as it is: it joins, and gets the answers that the live one got."""
+        machine, now_ms = self.machine, self.broker.now_ms
+        if isinstance(machine, ConsumerMember):
+            machine.member_id = member_id
+        machine.step(self.topics_input(), now_ms)
+        requested = list(machine.step(inputs.Subscribed(tuple(sorted(self.profile.topics))), now_ms))
+        for _ in range(JOIN_STEPS):
+            if not requested:
+                break
+            effect = requested.pop(0)
+            if isinstance(effect, effects.OnAssignment):
+                self.assignors[effect.protocol_name].on_assignment(effect.assignment, effect.generation)
+            answer = self._restored(effect, member_id, roster)
+            if answer is not None:
+                requested += machine.step(answer, now_ms)
+        assert machine.is_stable, f"{self.profile.name} is where it was"
+        assert machine.owned == roster.owned[member_id], f"{self.profile.name} owns what it owned"
+        self.broker.readers.start(machine.owned, self.broker.scheduler.now_us)
+        self.take(inputs.Tick())
+
+    def _restored(self, effect: effects.Effect, member_id: str, roster: Roster) -> inputs.Input | None:
+        """Return the answer to a request of a join that is restored."""
+        owned = roster.owned[member_id]
+        match effect:
+            case effects.Join(identity):
+                # Classic members of a consumer group have their first choice.
+                offers = self.assignors
+                name = roster.assignor if roster.assignor in offers else next(iter(offers))
+                leader = min(roster.profiles)
+                members = roster.subscriptions() if leader == member_id else {}
+                return inputs.JoinAnswered(identity, ErrorCode.NONE, GENERATION, member_id, leader, name, members)
+            case effects.Compute(identity):
+                specs = self.topic_specs()
+                topics = {topic for profile in roster.profiles.values() for topic in profile.topics}
+                return inputs.Computed(identity, {}, {topic: specs[topic] for topic in sorted(topics & specs.keys())})
+            case effects.Sync(identity):
+                return inputs.SyncAnswered(identity, ErrorCode.NONE, Assignment(owned))
+            case effects.RunCallback(callback):
+                return inputs.CallbackFinished(callback)
+            case effects.ConsumerHeartbeat(number):
+                interval_ms = self.broker.node.config.group_consumer_heartbeat_interval_ms
+                given = with_ids(owned, self.broker.ids)
+                return inputs.ConsumerHeartbeatAnswered(number, ErrorCode.NONE, None, GENERATION, interval_ms, given)
+            case _:
+                return None
 
     # -- driving the state machine
 
     def take(self, event: inputs.Input) -> None:
-        """Take what happened, and carry out what follows."""
+        """Pass an input to the state machine, and carry out its effects."""
         if self.is_dead:
             return
-        for effect in self.member.step(event, self.stage.now_ms):
+        for effect in self.machine.step(event, self.broker.now_ms):
             self._carry_out(effect)
         if self.is_dead:
             return
         if self.is_settled:
-            self.stage.settle(self.number)
+            self.broker.mark_settled(self.number)
             self._in_poll = False
         else:
-            self.stage.unsettled.add(self.number)
+            self.broker.unsettled.add(self.number)
         self._set_deadline()
 
     def _set_deadline(self) -> None:
-        deadline_ms = self.member.next_deadline_ms()
+        deadline_ms = self.machine.next_deadline_ms()
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
-        if deadline_ms is not None and not self.member.is_closed:
-            self._deadline = self.stage.at_ms(deadline_ms, self.take, inputs.Tick())
+        if deadline_ms is not None and not self.machine.is_closed:
+            self._deadline = self.broker.at_ms(deadline_ms, self.take, inputs.Tick())
 
     def _carry_out(self, effect: effects.Effect) -> None:
         match effect:
@@ -164,76 +215,78 @@ class Actor(Sender):
             case effects.Sync():
                 self._sync(effect)
             case effects.Heartbeat(identity):
-                command = Heartbeat(self.stage.group_id, identity.member_id, self.role.instance_id, identity.generation)
-                self.stage.ask(self, command, lambda result: self._beat(identity, result))
+                command = Heartbeat(
+                    self.broker.group_id, identity.member_id, self.profile.instance_id, identity.generation
+                )
+                self.broker.submit(self, command, lambda result: self._beat(identity, result))
             case effects.Leave():
                 self._leave(effect)
             case effects.Compute():
                 # A leader asks for metadata first.
-                self.stage.after_ms(2 * self.stage.times.network_ms, self._compute, effect)
+                self.broker.after_ms(2 * self.broker.times.network_ms, self._compute, effect)
             case effects.RunCallback():
                 self._run(effect)
             case effects.OnAssignment():
                 self.assignors[effect.protocol_name].on_assignment(effect.assignment, effect.generation)
-            case native.ConsumerHeartbeat():
+            case effects.ConsumerHeartbeat():
                 self._heartbeat(effect)
-            case native.HurryHeartbeat():
-                self.stage.hurry(self, lambda: self.take(inputs.Tick()))
-            case native.NameTopics():
-                self.stage.after_ms(2 * self.stage.times.network_ms, self.look_around)
+            case effects.HurryHeartbeat():
+                self.broker.release_heartbeat(self, lambda: self.take(inputs.Tick()))
+            case effects.NameTopics():
+                self.broker.after_ms(2 * self.broker.times.network_ms, self.refresh_topics)
             case effects.Fail():
                 self.failure = effect.text
             case effects.Ended():
                 self._end()
             case _:
-                pass  # what is for its user's eyes, or looks up a coordinator that has not moved
+                pass  # reports to the user, or looks up a coordinator that has not moved
 
     def _beat(self, identity: object, result: HeartbeatResult) -> None:
         self.take(inputs.HeartbeatAnswered(identity, result.error))  # type: ignore[arg-type]
 
-    # -- the user's code
+    # -- the application's code
 
     def _run(self, effect: effects.RunCallback) -> None:
-        times, stage = self.stage.times, self.stage
+        times, broker = self.broker.times, self.broker
         if effect.callback is not Callback.ASSIGNED:
-            stage.reading.stop(effect.partitions, stage.scheduler.now_us)
+            broker.readers.stop(effect.partitions, broker.scheduler.now_us)
         took_ms = times.assigned_ms if effect.callback is Callback.ASSIGNED else times.revoked_ms
         took_ms *= 1 + SPREAD * (self.place - 0.5)
         wait_ms = 0.0
-        if times.poll_ms and not self._in_poll and self.member.closing is None:
-            # Callbacks run in poll: its user is somewhere between two of them.
+        if times.poll_ms and not self._in_poll and self.machine.closing is None:
+            # Callbacks run in poll, and the application is between two of them.
             wait_ms = times.poll_ms * self.place
         self._in_poll = True
-        stage.after_ms(wait_ms + took_ms, self._finish, effect)
+        broker.after_ms(wait_ms + took_ms, self._finish, effect)
 
     def _finish(self, effect: effects.RunCallback) -> None:
         if self.is_dead:
             return
         if effect.callback is Callback.ASSIGNED:
-            self.stage.reading.start(effect.partitions & self.member.owned, self.stage.scheduler.now_us)
+            self.broker.readers.start(effect.partitions & self.machine.owned, self.broker.scheduler.now_us)
         self.take(inputs.CallbackFinished(effect.callback))
 
     # -- the classic protocol
 
     def _join(self, effect: effects.Join) -> None:
-        asked_as, times, role = effect.identity, self.stage.times, self.role
+        identity, times, profile = effect.identity, self.broker.times, self.profile
         command = Join(
-            group_id=self.stage.group_id,
-            member_id=asked_as.member_id,
-            instance_id=role.instance_id,
-            client_id=role.name,
+            group_id=self.broker.group_id,
+            member_id=identity.member_id,
+            instance_id=profile.instance_id,
+            client_id=profile.name,
             client_host=HOST,
             session_timeout_ms=times.session_timeout_ms,
             rebalance_timeout_ms=times.rebalance_timeout_ms,
             protocol_type="consumer",
-            protocols=tuple((name, encode_subscription(said)) for name, said in effect.protocols),
-            new_member_id="" if asked_as.member_id else f"{role.instance_id or role.name}-what-if-{self.number}",
+            protocols=tuple((name, encode_subscription(each)) for name, each in effect.protocols),
+            new_member_id="" if identity.member_id else f"{profile.instance_id or profile.name}-what-if-{self.number}",
             reason=effect.reason,
         )
 
         def answered(result: JoinResult) -> None:
             if result.error:
-                self.take(inputs.JoinAnswered(asked_as, result.error, member_id=result.member_id))
+                self.take(inputs.JoinAnswered(identity, result.error, member_id=result.member_id))
                 return
             members = {
                 each.member_id: MemberSpec(decode_subscription(each.metadata), each.instance_id)
@@ -242,30 +295,30 @@ class Actor(Sender):
             name = result.protocol_name or ""
             self.take(
                 inputs.JoinAnswered(
-                    asked_as, result.error, result.generation, result.member_id, result.leader, name, members,
+                    identity, result.error, result.generation, result.member_id, result.leader, name, members,
                     result.skip_assignment,
                 )
             )  # fmt: skip
 
-        self.stage.ask(self, command, answered)
+        self.broker.submit(self, command, answered)
 
     def _compute(self, effect: effects.Compute) -> None:
         specs = self.topic_specs()
-        wanted = {topic for each in effect.members.values() for topic in each.subscription.topics}
-        snapshot = {topic: specs[topic] for topic in sorted(wanted & specs.keys())}
-        self.look_around()
+        topics = {topic for each in effect.members.values() for topic in each.subscription.topics}
+        snapshot = {topic: specs[topic] for topic in sorted(topics & specs.keys())}
+        self.refresh_topics()
         made: Mapping[str, Assignment] = {}
         if not effect.skip:
             made = self.assignors[effect.protocol_name].assign(GroupSpec(effect.members, snapshot))
         self.take(inputs.Computed(effect.identity, made, snapshot))
 
     def _sync(self, effect: effects.Sync) -> None:
-        asked_as = effect.identity
+        identity = effect.identity
         command = Sync(
-            self.stage.group_id,
-            asked_as.member_id,
-            self.role.instance_id,
-            asked_as.generation,
+            self.broker.group_id,
+            identity.member_id,
+            self.profile.instance_id,
+            identity.generation,
             "consumer",
             effect.protocol_name,
             tuple((to, encode_assignment(each)) for to, each in sorted(effect.assignments.items())),
@@ -274,58 +327,58 @@ class Actor(Sender):
 
         def answered(result: SyncResult) -> None:
             given = Assignment() if result.error else decode_assignment(result.assignment)
-            self.take(inputs.SyncAnswered(asked_as, result.error, given, result.error_message))
+            self.take(inputs.SyncAnswered(identity, result.error, given, result.error_message))
 
-        self.stage.ask(self, command, answered)
+        self.broker.submit(self, command, answered)
 
     def _leave(self, effect: effects.Leave) -> None:
-        asked_as = effect.identity
-        command = Leave(self.stage.group_id, (Leaving(asked_as.member_id, self.role.instance_id, effect.reason),))
+        identity = effect.identity
+        command = Leave(self.broker.group_id, (Leaving(identity.member_id, self.profile.instance_id, effect.reason),))
 
         def answered(result: LeaveResult) -> None:
-            self.take(inputs.LeaveAnswered(asked_as, result.error))
+            self.take(inputs.LeaveAnswered(identity, result.error))
 
-        self.stage.ask(self, command, answered)
+        self.broker.submit(self, command, answered)
 
     # -- the consumer protocol
 
-    def _heartbeat(self, effect: native.ConsumerHeartbeat) -> None:
-        stage, role = self.stage, self.role
+    def _heartbeat(self, effect: effects.ConsumerHeartbeat) -> None:
+        broker, profile = self.broker, self.profile
         command = ConsumerHeartbeat(
-            stage.group_id,
+            broker.group_id,
             effect.member_id,
             effect.member_epoch,
-            role.instance_id,
+            profile.instance_id,
             effect.rack,
             effect.rebalance_timeout_ms,
             None if effect.topics is None else tuple(sorted(set(effect.topics))),
             effect.regex,
             effect.server_assignor,
             effect.owned,
-            role.name,
+            profile.name,
             HOST,
-            lags=None if effect.lags is None else lags_with_ids(dict(effect.lags), stage.ids),
-            acceptable_recovery_lag=role.acceptable_recovery_lag,
+            lags=None if effect.lags is None else lags_with_ids(dict(effect.lags), broker.ids),
+            acceptable_recovery_lag=profile.acceptable_recovery_lag,
             reason=effect.reason,
         )
 
         def answered(result: ConsumerHeartbeatResult) -> None:
             interval_ms = result.heartbeat_interval_ms
-            if not stage.facts.is_ours and not result.error:
-                # Ours asks for the next one soon where there is something to do; Apache Kafka does not.
-                interval_ms = stage.node.config.group_consumer_heartbeat_interval_ms
+            if not broker.facts.is_ours and not result.error:
+                # Ours requests the next one soon where there is something to do; Apache Kafka does not.
+                interval_ms = broker.node.config.group_consumer_heartbeat_interval_ms
             self.take(
-                ConsumerHeartbeatAnswered(
+                inputs.ConsumerHeartbeatAnswered(
                     effect.number, result.error, result.error_message, result.member_epoch, interval_ms,
                     result.assignment,
                 )
             )  # fmt: skip
 
-        stage.ask(self, command, answered)
+        broker.submit(self, command, answered)
 
 
 def _never_random() -> float:
     return 0.5
 
 
-__all__ = ["Actor"]
+__all__ = ["CopiedMember"]

@@ -1,6 +1,6 @@
-"""A group as the log of its broker has it: the replay that a broker does at its start, over a copy of its files.
+"""Groups of a broker's data directory, by the replay that a broker does at its start.
 
-Whoever calls hands in the copy, so that the originals stay as they are.
+The caller passes a copy of the files, so that the originals stay as they are.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kohort.node.durability import Durability
 from kohort.node.groups.coordinator import OFFSETS_TOPIC
 from kohort.node.node import Node
 from kohort.node.node_clock import NodeClock
-from kohort.what_if.seeding import numbered_ids
+from kohort.what_if.virtual_broker import numbered_ids
 from kohort.wire.codec import MalformedMessage
 from kohort.wire.consumer_protocol import decode_assignment, decode_subscription
 
@@ -37,7 +37,7 @@ def offsets_directory(metadata: MemoryDisk, group_id: str, now_ms: int) -> str |
     return None if topic is None else f"{OFFSETS_TOPIC}-{group_partition(group_id, len(topic.partitions))}"
 
 
-class Replayed:
+class ReplayedGroups:
     """The groups in a copy of a data directory."""
 
     def __init__(self, disk: MemoryDisk, now_ms: int) -> None:
@@ -50,7 +50,7 @@ class Replayed:
         return [group.group_id for group in self._node.coordinator.list_groups(frozenset(), frozenset())]
 
     def settings(self, group_id: str) -> dict[str, str]:
-        """Return what is known of the broker's settings, and over them the group's own."""
+        """Return the broker's settings as far as they are known, and over them the group's own."""
         config = self._node.config
         found = {name: value_text(config.get(name)) or "" for name in BROKER if _is_about_groups(name)}
         own = self._node.state.group_configs.effective(group_id)
@@ -60,7 +60,7 @@ class Replayed:
         return found
 
     def limits(self) -> Limits:
-        """Return what the broker allows."""
+        """Return the limits of the broker."""
         config = self._node.config
         assignor: ServerAssignor = next(iter(self._node.assignors.values()))
         return Limits(
@@ -132,7 +132,7 @@ def _classic(
 
 def _classic_member(member: DescribedMember, name: str, offers: tuple[str, ...] | None) -> LiveMember:
     try:
-        said = decode_subscription(member.metadata)
+        subscription = decode_subscription(member.metadata)
         owned = decode_assignment(member.assignment).partitions
     except MalformedMessage:
         return LiveMember(member.member_id, name, False, instance_id=member.instance_id, is_readable=False)
@@ -140,11 +140,11 @@ def _classic_member(member: DescribedMember, name: str, offers: tuple[str, ...] 
         member.member_id,
         name,
         False,
-        frozenset(said.topics) | {partition.topic for partition in owned},
+        frozenset(subscription.topics) | {partition.topic for partition in owned},
         owned,
         member.instance_id,
-        said.rack,
-        said.version,
+        subscription.rack,
+        subscription.version,
         offers=offers,
     )
 

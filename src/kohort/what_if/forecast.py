@@ -2,13 +2,72 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kohort.assign.quality import pairwise_difference
 from kohort.model.ids import TopicPartition
-from kohort.what_if.reading import Unread
+
+
+class UnreadInterval(NamedTuple):
+    """A time in which a partition was not read, in microseconds of virtual time."""
+
+    partition: TopicPartition
+    from_us: int
+    until_us: int
+
+    @property
+    def duration_s(self) -> float:
+        """How long it was."""
+        return (self.until_us - self.from_us) / 1_000_000
+
+
+class PartitionReaders:
+    """Which member reads which partition when, as members know it: records pile up in what is not read.
+
+    A partition is read from the end of its `assigned` callback to the beginning of `revoked` or `lost`, or to the end
+    of its process. That is less than its member *owns* in the coordinator: a dead member owns until its session ends.
+    """
+
+    def __init__(self) -> None:
+        self.unread: list[UnreadInterval] = []
+        self._readers: Counter[TopicPartition] = Counter()
+        self._since_us: dict[TopicPartition, int] = {}
+
+    def add(self, partitions: Iterable[TopicPartition], now_us: int) -> None:
+        """Add partitions, which no member reads yet."""
+        for partition in partitions:
+            if partition not in self._readers:
+                self._readers[partition] = 0
+                self._since_us[partition] = now_us
+
+    def start(self, partitions: Iterable[TopicPartition], now_us: int) -> None:
+        """A member begins to read partitions."""
+        for partition in partitions:
+            self._readers[partition] += 1
+            since_us = self._since_us.pop(partition, None)
+            if since_us is not None and since_us < now_us:
+                self.unread.append(UnreadInterval(partition, since_us, now_us))
+
+    def stop(self, partitions: Iterable[TopicPartition], now_us: int) -> None:
+        """A member stops reading partitions."""
+        for partition in partitions:
+            self._readers[partition] -= 1
+            if not self._readers[partition]:
+                self._since_us[partition] = now_us
+
+    def all_unread(self, from_us: int, until_us: int) -> list[UnreadInterval]:
+        """Return what was not read between two moments, cut off there."""
+        current = [
+            UnreadInterval(partition, since_us, until_us) for partition, since_us in sorted(self._since_us.items())
+        ]
+        found = [
+            UnreadInterval(each.partition, max(from_us, each.from_us), min(until_us, each.until_us))
+            for each in [*self.unread, *current]
+        ]
+        return [each for each in found if each.until_us > each.from_us]
 
 
 class Balance(NamedTuple):
@@ -53,17 +112,17 @@ class Forecast:
     """Generations formed, and targets computed."""
     moves: int
     unowned_partition_s: float
-    """By the coordinator's books, as `kohort explain` counts."""
+    """As the coordinator and `kohort explain` count them."""
     before: Balance
     after: Balance
     began_us: int
-    unread: tuple[Unread, ...]
+    unread: tuple[UnreadInterval, ...]
     growth: Growth | None
     failures: tuple[str, ...] = ()
 
     @property
     def unread_partition_s(self) -> float:
-        """For each partition the seconds that nobody read it, added up."""
+        """The sum, over partitions, of the seconds in which they were not read."""
         return sum(each.duration_s for each in self.unread)
 
     @property
@@ -93,7 +152,7 @@ class Forecast:
         }
 
 
-def growth_of(unread: Iterable[Unread], rates: Mapping[TopicPartition, float] | None) -> Growth | None:
+def growth_of(unread: Iterable[UnreadInterval], rates: Mapping[TopicPartition, float] | None) -> Growth | None:
     """Return what piles up while partitions are not read, None where the rates are not known."""
     if rates is None:
         return None

@@ -1,6 +1,6 @@
-"""What a forecast starts from: a group as it is, its coordinator's settings, the times it takes, and who takes part.
+"""What a forecast starts from: a group as it is, its coordinator's settings, the times it takes, and its members.
 
-Plain values, read by somebody else from a cluster or a data directory.
+Plain values, read from a cluster or a data directory by the caller.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from kohort.assign import (
     RoundRobinAssignor,
     StickyAssignor,
 )
+from kohort.assign.spec import MemberSpec
 from kohort.group.member_kinds import COOPERATIVE, Kind
 from kohort.group.migration.migration_plan import LiveGroup, LiveMember
 from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition
+from kohort.model.subscription import Subscription
 
 CLIENT_SIDE: dict[str, type[Assignor]] = {
     "range": RangeAssignor,
@@ -28,7 +30,7 @@ CLIENT_SIDE: dict[str, type[Assignor]] = {
     "cooperative-sticky": CooperativeStickyAssignor,
     "capacity": CapacityAssignor,
 }
-"""The client-side assignors that can be played."""
+"""The client-side assignors that can be simulated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class Facts:
     group: LiveGroup
     settings: Mapping[str, str] = field(default_factory=dict)
     is_ours: bool = True
-    """Whether the coordinator is one of ours, which keeps heartbeats until there is news."""
+    """Whether the coordinator is one of ours, which parks heartbeats."""
     lag: Mapping[TopicPartition, int] = field(default_factory=dict)
     rates: Mapping[TopicPartition, float] | None = None
     """Records that are written per second, None where that is not known."""
@@ -58,16 +60,16 @@ class Times:
     away_ms: float = 10_000.0
     """From the end of a process to the start of the one that takes its place."""
     pause_ms: float = 0.0
-    """From a group at rest to the next restart."""
+    """From a stable group to the next restart."""
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 3_000
     rebalance_timeout_ms: int = 300_000
     metadata_ms: float = 300_000.0
-    """How often classic members look at their topics (`metadata.max.age.ms`)."""
+    """How often classic members refresh their topics (`metadata.max.age.ms`)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
+class MemberProfile:
     """One member as it is started: `offers` are its client-side assignors, `server_assignor` its vote."""
 
     name: str
@@ -81,11 +83,11 @@ class Role:
     acceptable_recovery_lag: int | None = None
 
 
-def role_of(member: LiveMember, group: LiveGroup) -> Role:
+def profile_of(member: LiveMember, group: LiveGroup) -> MemberProfile:
     """Return how a live member was started, as far as that can be known."""
     rack = member.rack or None  # of librdkafka's members it is empty, which the consumer protocol refuses
     if member.is_native:
-        return Role(
+        return MemberProfile(
             member.name,
             Kind.CONSUMER,
             member.topics,
@@ -96,29 +98,36 @@ def role_of(member: LiveMember, group: LiveGroup) -> Role:
         )
     in_force = group.assignor if group.group_type == "classic" else "range"
     offers = tuple(name for name in member.offers or (in_force,) if name in CLIENT_SIDE) or (in_force,)
-    return Role(member.name, kind_of(offers), member.topics, member.instance_id, rack, offers)
+    return MemberProfile(member.name, kind_of(offers), member.topics, member.instance_id, rack, offers)
 
 
 def kind_of(offers: tuple[str, ...]) -> Kind:
-    """Return how a classic member with these assignors takes part: whoever offers an eager one, too, is eager."""
+    """Return how a classic member with these assignors takes part: one that also offers an eager one is eager."""
     return Kind.COOPERATIVE if set(offers) <= COOPERATIVE else Kind.EAGER
 
 
 @dataclass(frozen=True, slots=True)
-class Cast:
-    """Who is in a group at the beginning, by member id, and what each of them owns."""
+class Roster:
+    """The members of a group at the beginning, by member id, and what each of them owns."""
 
-    roles: Mapping[str, Role]
+    profiles: Mapping[str, MemberProfile]
     owned: Mapping[str, Partitions]
     assignor: str
 
     @property
     def is_consumer(self) -> bool:
         """Whether it is a consumer group."""
-        return any(role.kind is Kind.CONSUMER for role in self.roles.values())
+        return any(profile.kind is Kind.CONSUMER for profile in self.profiles.values())
+
+    def subscriptions(self) -> dict[str, MemberSpec]:
+        """Return what JoinGroup gives a leader of each member."""
+        return {
+            each: MemberSpec(Subscription(tuple(sorted(profile.topics)), rack=profile.rack), profile.instance_id)
+            for each, profile in sorted(self.profiles.items())
+        }
 
 
-def cast_of(group: LiveGroup) -> Cast:
+def roster_of(group: LiveGroup) -> Roster:
     """Return a live group's members as they are."""
-    roles = {each.member_id: role_of(each, group) for each in group.members}
-    return Cast(roles, {each.member_id: each.owned for each in group.members}, group.assignor)
+    profiles = {each.member_id: profile_of(each, group) for each in group.members}
+    return Roster(profiles, {each.member_id: each.owned for each in group.members}, group.assignor)

@@ -1,63 +1,63 @@
-"""Plays a change on a stage, from a group at rest to the same group at rest again.
+"""Simulation of a change to a copied group, from a stable group to the same group stable again.
 
-The law: what happens is decided by the production state machines alone; here is only who is started and ended when.
+The law: what happens is decided by the production state machines alone; here is only which members start and end when.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from kohort.group.explain.explain import Explanation
 from kohort.group.explain.rebalance_report import Rebalance
-from kohort.group.member_kinds import Kind
+from kohort.group.member_kinds import Cost, Kind
+from kohort.group.migration.migration_plan import Restart
 from kohort.model.ids import TopicPartition
 from kohort.what_if.change import Change, Pace, Restarts
-from kohort.what_if.copied_member import Actor
+from kohort.what_if.copied_member import CopiedMember
 from kohort.what_if.forecast import Forecast, balance_of, growth_of
-from kohort.what_if.group_facts import Cast, Facts, Role, Times
-from kohort.what_if.restoring import restore
-from kohort.what_if.virtual_broker import Stage
+from kohort.what_if.group_facts import Facts, MemberProfile, Roster, Times, roster_of
+from kohort.what_if.virtual_broker import VirtualBroker
 
 WARM_UP_INTERVALS = 4
 """How many heartbeats of each member come before the change: by then a broker of ours knows their pace."""
 
 PATIENCE_MS = 30 * 60_000
-"""Whoever waits longer than this for a group to come to rest waits for ever."""
+"""A group that takes longer than this to become stable never will."""
 
 _REPORTED = 1_000
 
 Advanced = Callable[[int], object]
-"""Hears how many more events were played."""
+"""Called with how many more events were simulated."""
 
 
-def play(facts: Facts, cast: Cast, times: Times, change: Change, label: str, advanced: Advanced) -> Forecast:
+def simulate(facts: Facts, roster: Roster, times: Times, change: Change, label: str, advanced: Advanced) -> Forecast:
     """Return what a change leads to."""
-    return Play(facts, cast, times, change, advanced).forecast(label)
+    return Simulation(facts, roster, times, change, advanced).forecast(label)
 
 
-class Play:
-    """One performance."""
+class Simulation:
+    """One change to one copy of a group."""
 
-    def __init__(self, facts: Facts, cast: Cast, times: Times, change: Change, advanced: Advanced) -> None:
-        self.stage = Stage(facts, cast, times)
-        self.facts, self.cast, self.times, self.change = facts, cast, times, change
-        self.actors: dict[str, Actor] = {}
-        """Those of the cast by the ids they began with, and newcomers by their names."""
+    def __init__(self, facts: Facts, roster: Roster, times: Times, change: Change, advanced: Advanced) -> None:
+        self.broker = VirtualBroker(facts, roster, times)
+        self.facts, self.roster, self.times, self.change = facts, roster, times, change
+        self.members: dict[str, CopiedMember] = {}
+        """Those of the roster by their first ids, and new ones by their names."""
         self._advanced = advanced
         self._is_lost = self._is_restarting = False
         self._played = 0
 
     def forecast(self, label: str) -> Forecast:
-        """Play it, and return what came of it."""
+        """Run the simulation, and return what the change led to."""
         self.open()
-        stage = self.stage
-        before = balance_of(len(actor.member.owned) for actor in self.actors.values())
-        began_us, began_ms = stage.scheduler.now_us, stage.now_ms
+        broker = self.broker
+        before = balance_of(len(member.machine.owned) for member in self.members.values())
+        began_us, began_ms = broker.scheduler.now_us, broker.now_ms
         self._carry_out()
-        ended_us, ended_ms = stage.scheduler.now_us, stage.now_ms
+        ended_us, ended_ms = broker.scheduler.now_us, broker.now_ms
         rebalances = [each for each in self.rebalances() if each.started_ms >= began_ms]
-        unread = tuple(stage.reading.all_unread(began_us, ended_us))
+        unread = tuple(broker.readers.all_unread(began_us, ended_us))
         return Forecast(
             label,
             not self._is_lost,
@@ -67,18 +67,18 @@ class Play:
             sum(len(each.moved()) for each in rebalances),
             sum(each.unowned_partition_s for each in rebalances),
             before,
-            balance_of(len(actor.member.owned) for actor in self.actors.values() if not actor.is_dead),
+            balance_of(len(member.machine.owned) for member in self.members.values() if not member.is_dead),
             began_us,
             unread,
             growth_of(unread, self.facts.rates),
-            tuple(actor.failure for actor in self.actors.values() if actor.failure),
+            tuple(member.failure for member in self.members.values() if member.failure),
         )
 
     def rebalances(self) -> list[Rebalance]:
-        """Return the group's rebalances so far, as `kohort explain` would tell them."""
-        ended_ms = self.stage.now_ms
-        explanation = Explanation(self.stage.group_id, keeps_events=False)
-        for event in self.stage.told():
+        """Return the group's rebalances so far, as `kohort explain` shows them."""
+        ended_ms = self.broker.now_ms
+        explanation = Explanation(self.broker.group_id, keeps_events=False)
+        for event in self.broker.events():
             explanation.fold(event)
         told = explanation.told(ended_ms)
         return told.rebalances + ([] if told.running is None else [told.running])
@@ -86,48 +86,48 @@ class Play:
     # -- before
 
     def open(self) -> None:
-        """Bring everybody to where they are, heartbeats evenly spread, and let some time pass."""
-        stage, config = self.stage, self.stage.node.config
+        """Restore every member, heartbeats evenly spread, and let some time pass."""
+        broker, config = self.broker, self.broker.node.config
         interval_ms = self.times.heartbeat_interval_ms
-        if self.cast.is_consumer:
+        if self.roster.is_consumer:
             interval_ms = max(interval_ms, config.group_consumer_heartbeat_interval_ms)
-        for topic in {topic for role in self.cast.roles.values() for topic in role.topics}:
-            stage.reading.know(_partitions(topic, 0, stage.partitions.get(topic, 0)), 0)
-        for place, member_id in enumerate(sorted(self.cast.roles)):
-            actor = self.actors[member_id] = Actor(stage, self.cast.roles[member_id])
-            stage.after_ms(interval_ms * place / len(self.cast.roles), restore, actor, member_id, self.cast)
+        for topic in {topic for profile in self.roster.profiles.values() for topic in profile.topics}:
+            broker.readers.add(_partitions(topic, 0, broker.partitions.get(topic, 0)), 0)
+        for place, member_id in enumerate(sorted(self.roster.profiles)):
+            member = self.members[member_id] = CopiedMember(broker, self.roster.profiles[member_id])
+            broker.after_ms(interval_ms * place / len(self.roster.profiles), member.restore, member_id, self.roster)
         self._let_pass((WARM_UP_INTERVALS + 1) * interval_ms)
-        self._wait_until(lambda: self._is_at_rest)
+        self._wait_until(lambda: self._is_stable)
 
     # -- the change
 
     def _carry_out(self) -> None:
-        change, stage = self.change, self.stage
-        gone = [self.actors[member_id] for member_id in (*change.kill, *change.stop)]
-        silent = {actor.member_id for actor in gone}
+        change, broker = self.change, self.broker
+        gone = [self.members[member_id] for member_id in (*change.kill, *change.stop)]
+        silent = {member.member_id for member in gone}
         for topic, count in sorted(change.partitions.items()):
-            stage.reading.know(_partitions(topic, stage.partitions[topic], count), stage.scheduler.now_us)
-            stage.grow(topic, count)
-            for actor in self.actors.values():
-                # Somewhere between two looks at the topics.
-                stage.after_ms(self.times.metadata_ms / 2, actor.look_around)
+            broker.readers.add(_partitions(topic, broker.partitions[topic], count), broker.scheduler.now_us)
+            broker.grow(topic, count)
+            for member in self.members.values():
+                # On average half a refresh of the metadata later.
+                broker.after_ms(self.times.metadata_ms / 2, member.refresh_topics)
         for member_id in change.kill:
-            self.actors[member_id].kill()
+            self.members[member_id].kill()
         for member_id in change.stop:
-            self.actors[member_id].stop()
+            self.members[member_id].stop()
         for number in range(1, change.add + 1):
             name = f"new-{number}"
-            actor = self.actors[name] = Actor(stage, self._newcomer(name))
-            actor.begin()
+            member = self.members[name] = CopiedMember(broker, self._new_profile(name))
+            member.begin()
         if change.kill or change.stop or change.add or change.partitions:
             seen: tuple[int, int] | None = None
 
             def is_over() -> bool:
                 nonlocal seen
-                if not self._is_at_rest or seen == stage.version:
+                if not self._is_stable or seen == broker.version:
                     return False
-                seen = stage.version
-                return not (silent & stage.member_ids()) and self._is_all_assigned
+                seen = broker.version
+                return not (silent & broker.member_ids()) and self._is_all_assigned
 
             self._wait_until(is_over)
         for restarts in change.restarts:
@@ -139,53 +139,53 @@ class Play:
                     self._let_pass(self.times.pause_ms)
                 self.restart([key], restarts)
 
-    def _newcomer(self, name: str) -> Role:
-        """Return a member like those that there are."""
-        likes = sorted(self.cast.roles.items())
-        role = next((role for _, role in likes if role.kind is Kind.CONSUMER), likes[0][1])
-        instance_id = None if role.instance_id is None else name
-        return replace(role, name=name, instance_id=instance_id)
+    def _new_profile(self, name: str) -> MemberProfile:
+        """Return a member like the present ones."""
+        likes = sorted(self.roster.profiles.items())
+        profile = next((profile for _, profile in likes if profile.kind is Kind.CONSUMER), likes[0][1])
+        instance_id = None if profile.instance_id is None else name
+        return replace(profile, name=name, instance_id=instance_id)
 
     def _order(self) -> list[str]:
-        there = [(actor.role.name, key) for key, actor in self.actors.items() if not actor.is_dead]
-        return [key for _, key in sorted(there)]
+        present = [(member.profile.name, key) for key, member in self.members.items() if not member.is_dead]
+        return [key for _, key in sorted(present)]
 
     def restart(self, keys: list[str], restarts: Restarts) -> None:
-        """End some members in good order, and start them again when they have been away."""
+        """Close some members, and start them again after the time for a restart."""
         self._is_restarting = True
         for key in keys:
-            self.actors[key].stop()
-        self._wait_until(lambda: all(self.actors[key].is_dead for key in keys))
+            self.members[key].stop()
+        self._wait_until(lambda: all(self.members[key].is_dead for key in keys))
         self._let_pass(self.times.away_ms)
         for key in keys:
-            self.actors[key] = Actor(self.stage, restarts.renewed(self.actors[key].role))
-            self.actors[key].begin()
-        self._wait_until(lambda: self._is_at_rest)
+            self.members[key] = CopiedMember(self.broker, restarts.renewed(self.members[key].profile))
+            self.members[key].begin()
+        self._wait_until(lambda: self._is_stable)
 
     # -- time
 
     @property
-    def _is_at_rest(self) -> bool:
-        return not self.stage.unsettled and self.stage.state in ("Stable", "Empty", "Dead")
+    def _is_stable(self) -> bool:
+        return not self.broker.unsettled and self.broker.state in ("Stable", "Empty", "Dead")
 
     @property
     def _is_all_assigned(self) -> bool:
-        owned = sum(len(actor.member.owned) for actor in self.actors.values() if not actor.is_dead)
-        wanted = {topic for actor in self.actors.values() if not actor.is_dead for topic in actor.role.topics}
-        return owned >= sum(self.stage.partitions.get(topic, 0) for topic in wanted)
+        owned = sum(len(member.machine.owned) for member in self.members.values() if not member.is_dead)
+        topics = {topic for member in self.members.values() if not member.is_dead for topic in member.profile.topics}
+        return owned >= sum(self.broker.partitions.get(topic, 0) for topic in topics)
 
     def _let_pass(self, delay_ms: float) -> None:
-        until_us = self.stage.scheduler.now_us + round(delay_ms * 1000)
+        until_us = self.broker.scheduler.now_us + round(delay_ms * 1000)
         self._pump(lambda: False, until_us)
-        self.stage.scheduler.run_until(until_us)
+        self.broker.scheduler.run_until(until_us)
 
     def _wait_until(self, is_so: Callable[[], bool]) -> None:
         if self._is_lost:
             return
-        self._is_lost = not self._pump(is_so, self.stage.scheduler.now_us + PATIENCE_MS * 1000)
+        self._is_lost = not self._pump(is_so, self.broker.scheduler.now_us + PATIENCE_MS * 1000)
 
     def _pump(self, is_so: Callable[[], bool], until_us: int) -> bool:
-        scheduler = self.stage.scheduler
+        scheduler = self.broker.scheduler
         while not is_so():
             next_us = scheduler.next_us()
             if next_us is None or next_us > until_us:
@@ -205,3 +205,29 @@ def rounds_of(rebalance: Rebalance) -> int:
 
 def _partitions(topic: str, first: int, end: int) -> list[TopicPartition]:
     return [TopicPartition(topic, number) for number in range(first, end)]
+
+
+def costs_of(
+    facts: Facts, times: Times, restarts: Sequence[Restart], vote: str | None, advanced: Advanced
+) -> list[Cost]:
+    """Return what each restart moves and costs; `vote` is the server-side assignor that native members ask for."""
+    simulation = Simulation(facts, roster_of(facts.group), times, Change(), advanced)
+    simulation.open()
+    began: list[tuple[int, int]] = []
+    for each in restarts:
+        began.append((simulation.broker.now_ms, simulation.broker.scheduler.now_us))
+        simulation.restart([each.member_id], Restarts(kind=each.kind, offers=each.offers, vote=vote))
+    ends = [*began[1:], (simulation.broker.now_ms + 1, simulation.broker.scheduler.now_us)]
+    rebalances = simulation.rebalances()
+    return [
+        Cost(
+            sum(len(found.moved()) for found in _between(rebalances, from_ms, until_ms)),
+            round(sum(found.unowned_partition_s for found in _between(rebalances, from_ms, until_ms)), 3),
+            round(sum(gap.duration_s for gap in simulation.broker.readers.all_unread(from_us, until_us)), 3),
+        )
+        for (from_ms, from_us), (until_ms, until_us) in zip(began, ends, strict=True)
+    ]
+
+
+def _between(rebalances: Sequence[Rebalance], from_ms: int, until_ms: int) -> list[Rebalance]:
+    return [each for each in rebalances if from_ms <= each.started_ms < until_ms]

@@ -1,31 +1,106 @@
-"""The same change to the same members in each of the protocols: who would be where, and what they would own."""
+"""The variants of a forecast: the same change to the same members in each of the protocols.
+
+Members of a variant begin with what its assignor would give them, computed without a coordinator.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from kohort.assign.server.spec import ServerAssignor
+from kohort.assign.server.spec import ServerAssignor, ServerGroup, ServerMember, ServerTopic
+from kohort.assign.spec import GroupSpec, MemberSpec, TopicSpec
 from kohort.group.member_kinds import COOPERATIVE, Kind
+from kohort.model.assignment import Assignment, Partitions
+from kohort.model.id_partitions import each
+from kohort.model.ids import TopicPartition
+from kohort.model.subscription import Subscription
 from kohort.what_if.change import Change
 from kohort.what_if.forecast import Forecast
-from kohort.what_if.group_facts import CLIENT_SIDE, Cast, Facts, Role, Times, cast_of
-from kohort.what_if.simulation import Advanced, play
-from kohort.what_if.targets import client_target, server_target
+from kohort.what_if.group_facts import CLIENT_SIDE, Facts, MemberProfile, Roster, Times, roster_of
+from kohort.what_if.simulation import Advanced, simulate
+from kohort.what_if.virtual_broker import lags_with_ids, with_ids
+
+Owned = Mapping[str, Partitions]
+Topics = Mapping[str, tuple[bytes, int]]
+"""The id and the number of partitions of each topic."""
+
+
+def client_target(
+    assignor: str, profiles: Mapping[str, MemberProfile], owned: Owned, topics: Topics
+) -> dict[str, Partitions]:
+    """Return what a client-side assignor would have all members own in the end."""
+    # Both sticky ones have one engine; here all remember what they owned.
+    made = CLIENT_SIDE["cooperative-sticky" if assignor == "sticky" else assignor]()
+    members = {
+        member_id: MemberSpec(
+            Subscription(
+                tuple(sorted(profile.topics)),
+                owned=tuple(sorted(owned.get(member_id, ()))),
+                generation=1,
+                rack=profile.rack,
+            ),
+            profile.instance_id,
+        )
+        for member_id, profile in sorted(profiles.items())
+    }
+    wanted = {topic for profile in profiles.values() for topic in profile.topics}
+    known = {name: TopicSpec(count) for name, (_, count) in topics.items() if count and name in wanted}
+    spec = GroupSpec(members, known)
+    # A cooperative one withholds what changes hands; `intended` is what it aims at.
+    intended = getattr(made, "intended", made.assign)
+    found: Mapping[str, Assignment] = intended(spec)
+    return {member_id: found[member_id].partitions for member_id in members}
+
+
+def server_target(
+    assignor: ServerAssignor, profiles: Mapping[str, MemberProfile], owned: Owned, topics: Topics
+) -> dict[str, Partitions]:
+    """Return what a server-side assignor gives to all members."""
+    ids = {name: topic_id for name, (topic_id, _) in topics.items()}
+    names = {topic_id: name for name, topic_id in ids.items()}
+    subscribed = {profile.topics for profile in profiles.values()}
+    known = {
+        topic_id: ServerTopic(name, count)
+        for name, (topic_id, count) in sorted(topics.items())
+        if any(name in wanted for wanted in subscribed)
+    }
+    by_ids = {wanted: frozenset(ids[name] for name in wanted if name in ids) for wanted in subscribed}
+    members = {
+        member_id: ServerMember(
+            topics=by_ids[profile.topics],
+            previous=with_ids(owned.get(member_id, frozenset()), ids),
+            instance_id=profile.instance_id,
+            rack=profile.rack,
+            lags=lags_with_ids(profile.lags, ids),
+            acceptable_recovery_lag=profile.acceptable_recovery_lag,
+        )
+        for member_id, profile in sorted(profiles.items())
+    }
+    target = assignor.assign(ServerGroup(members, known, len(subscribed) == 1))
+    return {
+        member_id: frozenset(
+            TopicPartition(names[topic_id], number) for topic_id, number in each(target.get(member_id, ()))
+        )
+        for member_id in members
+    }
+
 
 NOW = "as it is"
 STATIC = "static"
 
 
-def variants(facts: Facts, server: ServerAssignor, *, has_consumer_protocol: bool = True) -> Iterator[tuple[str, Cast]]:
+def variants(
+    facts: Facts, server: ServerAssignor, *, has_consumer_protocol: bool = True
+) -> Iterator[tuple[str, Roster]]:
     """Yield the group as it is, unless one of the others is that, and in each protocol, by name.
 
     Members of a variant own what its assignor gives them when they own what they own now. Static members go by the
     protocol that the group has.
     """
-    now = cast_of(facts.group)
-    kinds = {role.kind for role in now.roles.values()}
-    is_static = any(role.instance_id is not None for role in now.roles.values())
+    now = roster_of(facts.group)
+    kinds = {profile.kind for profile in now.profiles.values()}
+    is_static = any(profile.instance_id is not None for profile in now.profiles.values())
     names = {Kind.EAGER: "eager", Kind.COOPERATIVE: "cooperative", Kind.CONSUMER: "consumer"}
     kind_now = next(iter(kinds)) if len(kinds) == 1 else None
     base = kind_now or (Kind.CONSUMER if now.is_consumer else Kind.EAGER)
@@ -39,14 +114,14 @@ def variants(facts: Facts, server: ServerAssignor, *, has_consumer_protocol: boo
 
 
 def name_of_now(facts: Facts) -> str:
-    """Return which variant the group is."""
-    now = cast_of(facts.group)
-    kinds = {role.kind for role in now.roles.values()}
+    """Return the name of the variant that the group is."""
+    now = roster_of(facts.group)
+    kinds = {profile.kind for profile in now.profiles.values()}
     if len(kinds) != 1:
         return NOW
     if _is_all_static(now):
         return STATIC
-    is_static = any(role.instance_id is not None for role in now.roles.values())
+    is_static = any(profile.instance_id is not None for profile in now.profiles.values())
     return NOW if is_static else str(next(iter(kinds)))
 
 
@@ -55,38 +130,38 @@ def compare(
 ) -> list[Forecast]:
     """Return a forecast for each variant."""
     return [
-        play(facts, cast, times, change, name, advanced)
-        for name, cast in variants(facts, server, has_consumer_protocol=has_consumer)
+        simulate(facts, roster, times, change, name, advanced)
+        for name, roster in variants(facts, server, has_consumer_protocol=has_consumer)
     ]
 
 
-def _is_all_static(cast: Cast) -> bool:
-    return all(role.instance_id is not None for role in cast.roles.values())
+def _is_all_static(roster: Roster) -> bool:
+    return all(profile.instance_id is not None for profile in roster.profiles.values())
 
 
-def _variant(facts: Facts, now: Cast, kind: Kind, server: ServerAssignor, *, is_static: bool) -> Cast:
-    is_kind = {role.kind for role in now.roles.values()} == {kind}
+def _variant(facts: Facts, now: Roster, kind: Kind, server: ServerAssignor, *, is_static: bool) -> Roster:
+    is_kind = {profile.kind for profile in now.profiles.values()} == {kind}
     assignor = now.assignor if is_kind else ""
     if kind is Kind.CONSUMER:
         assignor = assignor or server.name
     elif assignor not in CLIENT_SIDE or (assignor in COOPERATIVE) is not (kind is Kind.COOPERATIVE):
         assignor = "cooperative-sticky" if kind is Kind.COOPERATIVE else "range"
-    roles = {
-        member_id: _as(role, kind, assignor, (role.instance_id or role.name) if is_static else None)
-        for member_id, role in now.roles.items()
+    profiles = {
+        member_id: _with_kind(profile, kind, assignor, (profile.instance_id or profile.name) if is_static else None)
+        for member_id, profile in now.profiles.items()
     }
     owned = now.owned
     if not is_kind:
         topics = facts.group.topics
         if kind is Kind.CONSUMER:
-            owned = server_target(server, roles, now.owned, topics)
+            owned = server_target(server, profiles, now.owned, topics)
         else:
-            owned = client_target(assignor, roles, now.owned, topics)
-    return Cast(roles, owned, assignor)
+            owned = client_target(assignor, profiles, now.owned, topics)
+    return Roster(profiles, owned, assignor)
 
 
-def _as(role: Role, kind: Kind, assignor: str, instance_id: str | None) -> Role:
+def _with_kind(profile: MemberProfile, kind: Kind, assignor: str, instance_id: str | None) -> MemberProfile:
     if kind is Kind.CONSUMER:
-        return replace(role, kind=kind, offers=(), server_assignor=None, instance_id=instance_id)
-    offers = role.offers if role.kind is kind and assignor in role.offers else (assignor,)
-    return replace(role, kind=kind, offers=offers, server_assignor=None, instance_id=instance_id)
+        return replace(profile, kind=kind, offers=(), server_assignor=None, instance_id=instance_id)
+    offers = profile.offers if profile.kind is kind and assignor in profile.offers else (assignor,)
+    return replace(profile, kind=kind, offers=offers, server_assignor=None, instance_id=instance_id)

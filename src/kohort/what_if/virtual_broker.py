@@ -1,8 +1,8 @@
-"""A broker of virtual time that nobody else can see: a node of ours over a disk in memory, with a copy of one group.
+"""A broker in virtual time with a copy of one group: a node of ours over a disk in memory.
 
-The node is the production one, from commands on: its runtime decides, writes its log, keeps heartbeats and notes
-events, and `explain` reads these as it reads those of a live broker. What a member asks takes the network's time both
-ways.
+The node is the production one, from commands on: its runtime decides, writes its log, parks heartbeats and writes
+events, and `explain` reads these as it reads those of a live broker. A request takes the network's time both ways. The
+copy begins with the records that a coordinator would have replayed.
 """
 
 from __future__ import annotations
@@ -10,16 +10,36 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from hashlib import sha256
 from typing import Any
 
 from kohort.assign.server.catalog import KAFKAS_CLASSES, UnknownAssignor, server_assignors
+from kohort.assign.server.spec import StandbyLags
 from kohort.group.commands import Command, ConsumerHeartbeat, Heartbeat
 from kohort.group.consumer.group import metadata_hash
-from kohort.group.events import HardEvent
+from kohort.group.events import (
+    ClassicMemberMetadata,
+    ConsumerGroupStored,
+    ConsumerMemberStored,
+    GroupStored,
+    HardEvent,
+    Held,
+    MemberAssignmentStored,
+    MemberState,
+    MemberTargetStored,
+    StoredMember,
+    TargetStored,
+)
 from kohort.group.explain.rebalance_report import EventFields
+from kohort.group.member_kinds import Kind
 from kohort.group.results import Result
 from kohort.log.memory_disk import MemoryDisk
 from kohort.log.offsets_topic import encode_events
+from kohort.model.assignment import Assignment, Partitions, by_topic
+from kohort.model.cause import Cause, CauseKind
+from kohort.model.id_partitions import IdPartitions, id_partitions
+from kohort.model.ids import TopicPartition
+from kohort.model.subscription import Subscription
 from kohort.node.configuration.broker_settings import INT_MAX
 from kohort.node.configuration.config import Config, ConfigError
 from kohort.node.groups.coordinator import OFFSETS_TOPIC
@@ -28,15 +48,111 @@ from kohort.node.node import Node
 from kohort.node.topics.topic import EVENT_TOPIC
 from kohort.parking.parked_heartbeat import ParkedHeartbeat
 from kohort.sim.kernel.scheduler import Due, Scheduler
-from kohort.what_if.group_facts import Cast, Facts, Times
-from kohort.what_if.reading import Reading
-from kohort.what_if.seeding import classic_events, consumer_events, numbered_ids
+from kohort.what_if.forecast import PartitionReaders
+from kohort.what_if.group_facts import Facts, MemberProfile, Roster, Times
+from kohort.wire.consumer_protocol import encode_assignment, encode_subscription
 from kohort.wire.record_batches import decode_batch, iter_batches
 
-BEGIN_MS = 1_700_000_000_000
-"""The time of the clock when virtual time begins. Any time is as good."""
+GENERATION = 10
+"""The generation, or the epoch, in which a copied group begins."""
 
-KAFKAS_WAYS = {
+HOST = "/what-if"
+
+
+def classic_events(group_id: str, roster: Roster, times: Times, now_ms: int) -> list[HardEvent]:
+    """Return the record of a classic group that is Stable."""
+    members = tuple(
+        StoredMember(
+            member_id,
+            profile.instance_id,
+            profile.name,
+            HOST,
+            times.rebalance_timeout_ms,
+            times.session_timeout_ms,
+            _metadata(profile),
+            encode_assignment(Assignment(roster.owned[member_id])),
+        )
+        for member_id, profile in sorted(roster.profiles.items())
+    )
+    leader = members[0].member_id if members else None
+    cause = Cause(CauseKind.COORDINATOR_LOADED, now_ms)
+    return [GroupStored(group_id, "consumer", GENERATION, roster.assignor, leader, now_ms, members, cause)]
+
+
+def consumer_events(
+    group_id: str, roster: Roster, times: Times, ids: Mapping[str, bytes], metadata_hash: int, now_ms: int
+) -> Iterator[HardEvent]:
+    """Yield the records of a consumer group whose members have all of their targets; `ids` are those of its topics."""
+    cause = Cause(CauseKind.COORDINATOR_LOADED, now_ms)
+    for member_id, profile in sorted(roster.profiles.items()):
+        classic = None
+        if profile.kind is not Kind.CONSUMER:
+            offers = tuple((name, _metadata(profile)) for name in profile.offers)
+            classic = ClassicMemberMetadata(times.session_timeout_ms, offers)
+        yield ConsumerMemberStored(
+            group_id,
+            member_id,
+            profile.instance_id,
+            profile.rack,
+            profile.name,
+            HOST,
+            tuple(sorted(profile.topics)),
+            "",
+            times.rebalance_timeout_ms,
+            profile.server_assignor,
+            classic,
+            cause,
+            lags_with_ids(profile.lags, ids),
+            profile.acceptable_recovery_lag,
+        )
+    yield ConsumerGroupStored(group_id, GENERATION, metadata_hash, cause)
+    for member_id in sorted(roster.profiles):
+        yield MemberTargetStored(group_id, member_id, with_ids(roster.owned[member_id], ids), cause)
+    yield TargetStored(group_id, GENERATION, now_ms, cause)
+    for member_id in sorted(roster.profiles):
+        held = tuple(
+            Held(topic_id, numbers, (GENERATION,) * len(numbers))
+            for topic_id, numbers in with_ids(roster.owned[member_id], ids)
+        )
+        yield MemberAssignmentStored(
+            group_id, member_id, GENERATION, GENERATION - 1, MemberState.STABLE, held, (), cause
+        )
+
+
+def with_ids(partitions: Partitions, ids: Mapping[str, bytes]) -> IdPartitions:
+    """Return partitions by topic id."""
+    return id_partitions((ids[topic], numbers) for topic, numbers in by_topic(partitions).items() if topic in ids)
+
+
+def lags_with_ids(lags: Mapping[TopicPartition, int], ids: Mapping[str, bytes]) -> StandbyLags:
+    """Return the lags of standby copies by topic id."""
+    found: dict[bytes, list[tuple[int, int]]] = {}
+    for (topic, number), lag in sorted(lags.items()):
+        if topic in ids:
+            found.setdefault(ids[topic], []).append((number, lag))
+    return tuple((topic_id, tuple(found[topic_id])) for topic_id in sorted(found))
+
+
+def _metadata(profile: MemberProfile) -> bytes:
+    return encode_subscription(Subscription(tuple(sorted(profile.topics)), rack=profile.rack))
+
+
+def numbered_ids() -> Callable[[int], bytes]:
+    """Return a source of ids that are never the same twice, and the same in every run."""
+    count = 0
+
+    def next_id(size: int) -> bytes:
+        nonlocal count
+        count += 1
+        return sha256(f"what-if {count}".encode()).digest()[:size]
+
+    return next_id
+
+
+BEGIN_MS = 1_700_000_000_000
+"""The wall-clock time at which virtual time begins; any will do."""
+
+KAFKA_BEHAVIOR = {
     "kohort.group.heartbeat.park": "false",
     "kohort.group.consumer.heartbeat.park.ms": "0",
     "kohort.group.consumer.heartbeat.park.stable.ms": "0",
@@ -45,25 +161,25 @@ KAFKAS_WAYS = {
     "kohort.group.initial.quiet.ms": "-1",
     "kohort.group.migration.min.embedded.version": "0",
 }
-"""What makes a broker of ours wait as Apache Kafka does."""
+"""Settings that make a broker of ours wait as Apache Kafka does."""
 
 _CARRIED = ("group.", "kohort.group.")
 _READ_BYTES = 4 << 20
 
 
-class Stage:
-    """One copied group, its coordinator, and the time in which they live."""
+class VirtualBroker:
+    """One copied group, its coordinator, and their virtual time."""
 
-    def __init__(self, facts: Facts, cast: Cast, times: Times) -> None:
+    def __init__(self, facts: Facts, roster: Roster, times: Times) -> None:
         self.facts = facts
         self.times = times
         self.group_id = facts.group.group_id
         self.scheduler = Scheduler()
-        self.reading = Reading()
+        self.readers = PartitionReaders()
         self.unsettled: set[int] = set()
-        """The numbers of the members that are on their way to somewhere."""
-        self.turns = 0
-        """How often a member came to rest, or ended."""
+        """The numbers of the members that are not stable."""
+        self.settled_count = 0
+        """How often a member became stable, or ended."""
         self.ids = {name: topic_id for name, (topic_id, _) in facts.group.topics.items()}
         self._delay_us = round(times.network_ms * 1000)
         self._numbers = 0
@@ -81,7 +197,7 @@ class Stage:
             BEGIN_MS,
         )
         offsets = first.coordinator.ensure_topic(BEGIN_MS)
-        events = self._events_of(cast, first)
+        events = self._events_of(roster, first)
         if events:
             offsets.partitions[0].append([encode_events(events, BEGIN_MS)], BEGIN_MS)
         first.stop(BEGIN_MS)
@@ -93,28 +209,28 @@ class Stage:
         node.start(BEGIN_MS)
         return node
 
-    def _events_of(self, cast: Cast, node: Node) -> list[HardEvent]:
-        if not cast.roles:
+    def _events_of(self, roster: Roster, node: Node) -> list[HardEvent]:
+        if not roster.profiles:
             return []
-        if not cast.is_consumer:
-            return classic_events(self.group_id, cast, self.times, BEGIN_MS)
-        names = sorted({topic for role in cast.roles.values() for topic in role.topics})
+        if not roster.is_consumer:
+            return classic_events(self.group_id, roster, self.times, BEGIN_MS)
+        names = sorted({topic for profile in roster.profiles.values() for topic in profile.topics})
         number = metadata_hash(names, NodeTopics(node.topics, node.config.broker_rack))
-        return list(consumer_events(self.group_id, cast, self.times, self.ids, number, BEGIN_MS))
+        return list(consumer_events(self.group_id, roster, self.times, self.ids, number, BEGIN_MS))
 
     # -- time
 
     @property
     def now_ms(self) -> int:
-        """The time of every clock here."""
+        """The time of every clock, in milliseconds since the epoch."""
         return BEGIN_MS + self.scheduler.now_us // 1000
 
     def at_ms(self, moment_ms: int, action: Callable[..., object], *arguments: Any) -> Due:
-        """Run an action when the clock shows a time."""
+        """Run an action at a time of the clock."""
         return self.scheduler.at((moment_ms - BEGIN_MS) * 1000, action, *arguments)
 
     def after_ms(self, delay_ms: float, action: Callable[..., object], *arguments: Any) -> Due:
-        """Run an action so much later."""
+        """Run an action after a delay."""
         return self.scheduler.after(round(delay_ms * 1000), action, *arguments)
 
     def next_number(self) -> int:
@@ -122,14 +238,14 @@ class Stage:
         self._numbers += 1
         return self._numbers
 
-    # -- asking
+    # -- requests
 
-    def ask(self, sender: Sender, command: Command, answered: Callable[[Any], object]) -> None:
-        """Have a command reach the coordinator, and its answer the sender."""
+    def submit(self, sender: Sender, command: Command, answered: Callable[[Any], object]) -> None:
+        """Send a command to the coordinator, and its answer to the sender."""
         self.scheduler.after(self._delay_us, self._deliver, sender, command, answered)
 
-    def hurry(self, sender: Sender, answered: Callable[[], object]) -> None:
-        """Have the sender's kept heartbeat answered: any request on its connection does that."""
+    def release_heartbeat(self, sender: Sender, answered: Callable[[], object]) -> None:
+        """Have the sender's parked heartbeat answered, as any request on its connection would."""
         self.scheduler.after(self._delay_us, self._release, sender)
         self.scheduler.after(2 * self._delay_us, answered)
 
@@ -157,17 +273,17 @@ class Stage:
             parked.release(now_ms)
             self._arm()
 
-    def hang_up(self, sender: Sender) -> None:
-        """The sender's connection is gone."""
+    def disconnect(self, sender: Sender) -> None:
+        """Close the sender's connection."""
         parked, sender.parked = sender.parked, None
         if parked is not None:
             parked.drop()
 
-    def settle(self, number: int) -> None:
-        """A member is at rest, or gone."""
+    def mark_settled(self, number: int) -> None:
+        """A member is stable, or has ended."""
         if number in self.unsettled:
             self.unsettled.remove(number)
-            self.turns += 1
+            self.settled_count += 1
 
     def grow(self, topic: str, partitions: int) -> None:
         """Give a topic more partitions."""
@@ -196,7 +312,7 @@ class Stage:
         self.node.flush(self.now_ms)
         self._arm()
 
-    # -- looking
+    # -- state
 
     @property
     def partitions(self) -> Mapping[str, int]:
@@ -211,19 +327,19 @@ class Stage:
 
     @property
     def version(self) -> tuple[int, int]:
-        """A value that is another one after every change of the group, and of what its members have."""
+        """A value that differs after every change of the group, and of what its members own."""
         topic = self.node.topics.get(OFFSETS_TOPIC)
-        return (0 if topic is None else topic.partitions[0].log.log_end_offset, self.turns)
+        return (0 if topic is None else topic.partitions[0].log.log_end_offset, self.settled_count)
 
     def member_ids(self) -> set[str]:
-        """Return whoever is in the group by its coordinator's books. Walks all members."""
+        """Return the ids of the members that the coordinator has. Walks all members."""
         coordinator = self.node.coordinator
         found = coordinator.describe(self.group_id) or coordinator.describe_consumer(self.group_id)
         return set() if found is None else {member.member_id for member in found.members}
 
-    def told(self) -> Iterator[EventFields]:
-        """Yield the events of the group so far, as a live broker would have written them."""
-        # They are gathered for a moment.
+    def events(self) -> Iterator[EventFields]:
+        """Yield the events of the group so far, as a live broker writes them."""
+        # The broker gathers them for a moment.
         self.scheduler.run_until(self.scheduler.now_us + 100_000)
         topic = self.node.topics.get(EVENT_TOPIC)
         if topic is None:
@@ -240,7 +356,7 @@ class Stage:
 
 
 class Sender:
-    """Whoever has a connection: at most one heartbeat of it is kept."""
+    """One connection: at most one heartbeat of it is parked."""
 
     parked: ParkedHeartbeat[Any, Any] | None = None
 
@@ -250,11 +366,11 @@ def broker_config(facts: Facts) -> Config:
     settings = {name: text for name, text in facts.settings.items() if name.startswith(_CARRIED)}
     if not facts.is_ours:
         # Before 4.3 there is no interval, and targets are computed as they are asked for.
-        settings = {"group.consumer.assignment.interval.ms": "0", **settings} | KAFKAS_WAYS
+        settings = {"group.consumer.assignment.interval.ms": "0", **settings} | KAFKA_BEHAVIOR
     settings["group.consumer.assignors"] = ",".join(_assignors(settings.get("group.consumer.assignors", "")))
     settings |= {"offsets.topic.num.partitions": "1", "log.retention.check.interval.ms": str(1 << 40)}
     settings["offsets.retention.check.interval.ms"] = str(1 << 40)
-    # What a broker refuses to its groups may have been right for this one once.
+    # The group may have a value that the broker's bounds would refuse by now.
     for kind in ("session.timeout", "heartbeat.interval", "assignment.interval"):
         settings[f"group.consumer.min.{kind}.ms"] = "0" if kind.startswith("assign") else "1"
         settings[f"group.consumer.max.{kind}.ms"] = str(INT_MAX)

@@ -8,8 +8,8 @@ from kohort.group.migration.migration_plan import LiveGroup, LiveMember
 from kohort.model.ids import TopicPartition
 from kohort.what_if.change import Change
 from kohort.what_if.forecast import Forecast
-from kohort.what_if.group_facts import Facts, Times, cast_of
-from kohort.what_if.simulation import play
+from kohort.what_if.group_facts import Facts, Times, roster_of
+from kohort.what_if.simulation import simulate
 
 TOPIC_ID = b"o" * 16
 
@@ -43,4 +43,4 @@ def forecast(
     if rate is not None:
         rates = {TopicPartition("orders", number): rate for number in range(found.topics["orders"][1])}
     facts = Facts(found, is_ours=is_ours, rates=rates)
-    return play(facts, cast_of(found), Times(**times), change, "", lambda _: None)
+    return simulate(facts, roster_of(found), Times(**times), change, "", lambda _: None)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from tests.unit.group.consumer_story import ConsumerStory
 from tests.unit.group.story import Story
 
-from kohort.what_if.callback_times import Measured, Measuring
+from kohort.what_if.callback_times import CallbackTime, EventMeasurement
 
 HEARTBEAT_MS = 3_000
 
 
-def measured(story: Story, network_ms: float = 0.0) -> Measured:
-    measuring = Measuring("g")
+def measured(story: Story, network_ms: float = 0.0) -> CallbackTime:
+    measuring = EventMeasurement("g")
     for event in story.events:
         measuring.fold(event)
     return measuring.measured(network_ms, HEARTBEAT_MS)
@@ -25,22 +25,22 @@ def eager() -> Story:
 
 
 def test_eager_member_runs_its_callback_between_the_opening_of_a_round_and_its_join() -> None:
-    assert measured(eager()) == Measured(250, 1)
-    assert measured(eager(), network_ms=10) == Measured(230, 1)
+    assert measured(eager()) == CallbackTime(250, 1)
+    assert measured(eager(), network_ms=10) == CallbackTime(230, 1)
 
 
 def test_member_that_may_have_waited_for_its_heartbeat_says_nothing_of_its_callback() -> None:
     story = eager()
     story.after(1_000).joined("c").opened("member_joined", "c").after(40).rejoined("a").after(1_500).rejoined("b")
     story.formed().stored(a={0}, b={1}, c=set())
-    assert measured(story) == Measured(250, 1)
+    assert measured(story) == CallbackTime(250, 1)
 
 
 def test_time_that_members_waited_to_learn_of_a_round_together_is_not_of_their_callbacks() -> None:
     story = Story()
     story.stable(a={0, 1}).after(60_000).joined("b").opened("member_joined", "b").after(900)
     story.put("round_announced", "members_reached", waited_ms=900).after(250).rejoined("a")
-    assert measured(story.formed().stored(a={0}, b={1})) == Measured(250, 1)
+    assert measured(story.formed().stored(a={0}, b={1})) == CallbackTime(250, 1)
 
 
 def test_native_member_runs_both_callbacks_between_a_target_and_its_acknowledgement() -> None:
@@ -48,18 +48,18 @@ def test_native_member_runs_both_callbacks_between_a_target_and_its_acknowledgem
     story.subscribe("c").bump("member_joined", "c").target(a={0}, b={2, 3}, c={1})
     story.step("c", set(), "UNRELEASED_PARTITIONS").step("a", {0}, "UNREVOKED_PARTITIONS", asked={1}, epoch=2)
     story.wait(600).step("a", {0}).step("b", {2, 3}).step("c", {1})
-    assert measured(story) == Measured(300, 1)
+    assert measured(story) == CallbackTime(300, 1)
 
 
 def test_each_members_shortest_time_counts() -> None:
     story = eager()
     story.after(60_000).joined("c").opened("member_joined", "c").after(100).rejoined("a").after(300).rejoined("b")
     story.formed().stored(a={0}, b={1}, c=set())
-    assert measured(story) == Measured(250, 2), "a in 100, b in 400"
+    assert measured(story) == CallbackTime(250, 2), "a in 100, b in 400"
 
 
 def test_session_and_offers_are_those_that_members_said() -> None:
-    measuring = Measuring("g")
+    measuring = EventMeasurement("g")
     told = {"at_ms": 1, "group": "g", "event": "member_joined", "member": "a", "protocols": ["range", "sticky"]}
     measuring.fold({**told, "generation": 0, "session_timeout_ms": 9_000, "rebalance_timeout_ms": 70_000})
     assert (measuring.session_timeout_ms, measuring.rebalance_timeout_ms) == (9_000, 70_000)

@@ -76,13 +76,13 @@ def test_restarts_that_a_protocol_or_an_assignor_takes(
     ("found", "options", "text"),
     [
         (CLASSIC, {"assignor": "uniform"}, "uniform is an assignor of the consumer protocol: add --protocol consumer"),
-        (CLASSIC, {"assignor": "nonsense"}, "nonsense is no assignor that can be played: in the classic protocol"),
+        (CLASSIC, {"assignor": "nonsense"}, "nonsense is no assignor that can be simulated: in the classic protocol"),
         (CLASSIC, {"assignor": "range"}, "its assignor is range already: --bounce rolling"),
         (CLASSIC, {"goal": Goal.CLASSIC, "assignor": None}, "its assignor is range already"),
         (CLASSIC, {"goal": Goal.COOPERATIVE, "assignor": "range"}, "range is eager: cooperative ones are capacity"),
         (CONSUMER, {"assignor": "sticky"}, "sticky is an assignor of classic members"),
         (CONSUMER, {"goal": Goal.CONSUMER}, "every member speaks the consumer protocol already: --bounce rolling"),
-        (group("m", assignor="mine"), {"goal": Goal.COOPERATIVE}, "its assignor mine is not one that can be played"),
+        (group("m", assignor="mine"), {"goal": Goal.COOPERATIVE}, "its assignor mine cannot be simulated"),
     ],
 )
 def test_protocol_or_assignor_that_cannot_be_is_refused(found: LiveGroup, options: dict[str, Any], text: str) -> None:

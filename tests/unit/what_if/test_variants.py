@@ -12,14 +12,14 @@ from kohort.group.member_kinds import Kind
 from kohort.group.migration.migration_plan import LiveGroup
 from kohort.model.ids import TopicPartition
 from kohort.what_if.change import Change, Restarts
-from kohort.what_if.group_facts import Cast, Facts, Times
+from kohort.what_if.group_facts import Facts, Roster, Times
 from kohort.what_if.variants import NOW, compare, name_of_now, variants
 
 UNIFORM = server_assignors(["uniform"])["uniform"]
 THREE = ("m-1", "m-2", "m-3")
 
 
-def casts(found: LiveGroup) -> dict[str, Cast]:
+def casts(found: LiveGroup) -> dict[str, Roster]:
     return dict(variants(Facts(found), UNIFORM))
 
 
@@ -49,8 +49,8 @@ def test_group_of_several_kinds_stands_first_as_it_is() -> None:
 def test_variant_has_members_of_one_kind_and_only_static_ones_have_instances() -> None:
     found = casts(group(*THREE, is_static=True))
     for name, kind in (("eager", Kind.EAGER), ("cooperative", Kind.COOPERATIVE), ("consumer", Kind.CONSUMER)):
-        assert {(role.kind, role.instance_id) for role in found[name].roles.values()} == {(kind, None)}
-    assert {role.instance_id for role in found["static"].roles.values()} == set(THREE)
+        assert {(profile.kind, profile.instance_id) for profile in found[name].profiles.values()} == {(kind, None)}
+    assert {profile.instance_id for profile in found["static"].profiles.values()} == set(THREE)
 
 
 def test_variant_of_another_protocol_begins_with_what_its_assignor_gives() -> None:

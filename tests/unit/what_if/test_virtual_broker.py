@@ -11,10 +11,9 @@ from kohort.group.events import ConsumerMemberStored
 from kohort.group.migration.migration_plan import LiveGroup
 from kohort.model.ids import TopicPartition
 from kohort.what_if.change import Change
-from kohort.what_if.group_facts import Facts, Times, cast_of
-from kohort.what_if.seeding import consumer_events
-from kohort.what_if.simulation import Play
-from kohort.what_if.virtual_broker import broker_config
+from kohort.what_if.group_facts import Facts, Times, roster_of
+from kohort.what_if.simulation import Simulation
+from kohort.what_if.virtual_broker import broker_config, consumer_events
 
 THREE = ("m-1", "m-2", "m-3")
 NATIVES = group(*THREE, kind="consumer")
@@ -31,10 +30,10 @@ MIXED = replace(
 def test_members_are_copied_with_the_lags_of_their_standby_copies() -> None:
     first, *others = NATIVES.members
     lagging = replace(first, lags={TopicPartition("orders", 5): 70}, acceptable_recovery_lag=60)
-    cast = cast_of(replace(NATIVES, members=(lagging, *others)))
+    roster = roster_of(replace(NATIVES, members=(lagging, *others)))
     stored = [
         event
-        for event in consumer_events("g", cast, Times(), {"orders": TOPIC_ID}, 0, 0)
+        for event in consumer_events("g", roster, Times(), {"orders": TOPIC_ID}, 0, 0)
         if isinstance(event, ConsumerMemberStored)
     ]
     assert [(event.lags, event.acceptable_recovery_lag) for event in stored] == [
@@ -81,10 +80,10 @@ def test_groups_own_settings_count_though_its_broker_would_refuse_them() -> None
 )
 @pytest.mark.parametrize("is_ours", [True, False])
 def test_copy_of_a_group_at_rest_stays_at_rest(found: LiveGroup, is_ours: bool) -> None:
-    play = Play(Facts(found, is_ours=is_ours), cast_of(found), Times(), Change(), lambda _: None)
+    play = Simulation(Facts(found, is_ours=is_ours), roster_of(found), Times(), Change(), lambda _: None)
     play.open()
-    assert play.stage.state == "Stable"
+    assert play.broker.state == "Stable"
     assert play.rebalances() == []
-    owned = {member_id: actor.member.owned for member_id, actor in play.actors.items()}
+    owned = {member_id: member.machine.owned for member_id, member in play.members.items()}
     assert owned == {each.member_id: each.owned for each in found.members}
-    assert play.stage.member_ids() == set(owned)
+    assert play.broker.member_ids() == set(owned)

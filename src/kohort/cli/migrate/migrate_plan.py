@@ -155,7 +155,7 @@ def planned(
 ) -> Plan:
     """Make the plan; what its restarts cost is played on a copy of the group."""
     from kohort.what_if.group_facts import Facts, Times
-    from kohort.what_if.rolling import costs_of
+    from kohort.what_if.simulation import costs_of
 
     times = Times(away_ms=args.bounce, revoked_ms=args.callback, assigned_ms=args.callback)
     vote = args.assignor if args.goal is Goal.CONSUMER else None

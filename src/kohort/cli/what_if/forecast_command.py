@@ -236,8 +236,8 @@ def refuse_contradictions(args: argparse.Namespace) -> None:
 
 def forecast(args: argparse.Namespace, found: Found) -> int:
     """Play the change, and print what comes of it."""
-    from kohort.what_if.group_facts import cast_of
-    from kohort.what_if.simulation import play
+    from kohort.what_if.group_facts import roster_of
+    from kohort.what_if.simulation import simulate
     from kohort.what_if.variants import compare
 
     group = found.facts.group
@@ -250,8 +250,8 @@ def forecast(args: argparse.Namespace, found: Found) -> int:
             server = found.limits.server_assignor
             forecasts = compare(found.facts, found.times, change, server, meter.advance, has_consumer=has_consumer)
         else:
-            cast = cast_of(group)
-            forecasts = [play(found.facts, cast, found.times, change, "", meter.advance)]
+            cast = roster_of(group)
+            forecasts = [simulate(found.facts, cast, found.times, change, "", meter.advance)]
     if args.plot is not None:
         from kohort.cli.what_if.forecast_report import write_plot
 
@@ -295,7 +295,7 @@ def require_readable(group: LiveGroup, found: Found) -> None:
         raise CommandFailed(f"the metadata of {', '.join(unreadable)} cannot be read: no copy can be made of the group")
     if group.members and group.group_type == "classic" and group.assignor not in CLIENT_SIDE:
         raise CommandFailed(
-            f"the assignor {group.assignor} is not one that can be played: what it would assign is not known; "
+            f"the assignor {group.assignor} cannot be simulated: what it would assign is not known; "
             f"there are {', '.join(sorted(CLIENT_SIDE))}"
         )
     untold = [each.name for each in group.members if not each.is_native and each.offers is None]

@@ -21,7 +21,7 @@ from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed, unknown
 from kohort.group.migration.migration_plan import Limits, LiveGroup
 from kohort.log.disk import StorageError
 from kohort.model.ids import TopicPartition
-from kohort.what_if.callback_times import Measuring
+from kohort.what_if.callback_times import EventMeasurement
 from kohort.what_if.group_facts import Facts, Times
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ async def read_live(args: argparse.Namespace, admin: Admin) -> Found:
     settings |= await own_settings(admin, args.group)
     is_ours = EMBEDDED in settings
     network_ms = await measured_network_ms(admin, args.group)
-    measuring = await told_lately(args) if EVENT_TOPIC in group.topics else Measuring(args.group)
+    measuring = await told_lately(args) if EVENT_TOPIC in group.topics else EventMeasurement(args.group)
     partitions = partitions_of(group)
     rates, lag = await sampled(args, admin, partitions)
     noted = Found(Facts(group, settings, is_ours, lag, rates), Times(network_ms=network_ms), limits)
@@ -90,11 +90,11 @@ async def measured_network_ms(admin: Admin, group_id: str) -> float:
     return median(took) * 500
 
 
-async def told_lately(args: argparse.Namespace) -> Measuring:
+async def told_lately(args: argparse.Namespace) -> EventMeasurement:
     """Return what the latest events of the group tell of its times."""
     from kohort.client import Consumer
 
-    measuring = Measuring(args.group)
+    measuring = EventMeasurement(args.group)
     consumer = Consumer(bootstrap_servers=args.bootstrap_server, auto_offset_reset="earliest", **args.security)
     with output.Meter("reading group events", unit="events") as meter:
         async with consumer:
@@ -136,17 +136,17 @@ def partitions_of(group: LiveGroup) -> list[TopicPartition]:
 
 def read_stored(args: argparse.Namespace) -> Found:
     """Read a group from a broker's data directory, which stays as it is. Raises CommandFailed."""
-    from kohort.what_if.data_directory import Replayed
+    from kohort.what_if.data_directory import ReplayedGroups
 
     directory: Path = args.data_dir
     if not directory.is_dir():
         raise CommandFailed(f"there is no directory {directory}: give the --data directory of a kohort broker", USAGE)
     try:
         disk = copy_of(directory, args.group)
-        replayed = Replayed(disk, now_ms())
+        replayed = ReplayedGroups(disk, now_ms())
     except StorageError as error:
         raise CommandFailed(f"{directory} cannot be read: {error}", FAILED) from None
-    measuring = Measuring(args.group)
+    measuring = EventMeasurement(args.group)
     with output.Meter("reading group events", unit="events") as meter:
         try:
             for event in stored_events(directory, GroupFilter(args.group), meter.advance):
@@ -198,7 +198,7 @@ def copy_directory(source: object, copy: MemoryDisk, name: str) -> None:
 # -- times
 
 
-def settle_times(args: argparse.Namespace, noted: Found, measuring: Measuring, network_ms: float | None) -> None:
+def settle_times(args: argparse.Namespace, noted: Found, measuring: EventMeasurement, network_ms: float | None) -> None:
     """Decide how long things take: what is given goes before what was measured, that before what is assumed."""
     measured, assumed, times = noted.measured, noted.assumed, noted.times
     if args.network_ms is not None:

@@ -15,7 +15,7 @@ from kohort.group.member_kinds import COOPERATIVE
 
 NAME = "eager_group"
 OUR_OWN = frozenset({"range", "roundrobin", "sticky"})
-"""The eager assignors that can be played and that have a cooperative one in their place."""
+"""The eager assignors that can be simulated and that have a cooperative one in their place."""
 
 
 def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:

@@ -26,7 +26,7 @@ from kohort.sim.kernel.world_observer import Observer
 from kohort.sim.peers.client_kinds import KINDS, Kind, PeerConfig
 from kohort.sim.peers.peer import Peer
 from kohort.sim.peers.peer_producer import Feeder
-from kohort.what_if.virtual_broker import KAFKAS_WAYS
+from kohort.what_if.virtual_broker import KAFKA_BEHAVIOR
 from kohort.wire.record_batches import Record
 
 SECOND_US = 1_000_000
@@ -38,7 +38,7 @@ SETTINGS = {
     "offsets.retention.check.interval.ms": str(1 << 40),
     "log.retention.check.interval.ms": str(1 << 40),
     "group.consumer.migration.policy": "bidirectional",
-    **KAFKAS_WAYS,
+    **KAFKA_BEHAVIOR,
 }
 """Those of a broker that waits as Apache Kafka does, and never expires an offset: a fleet has its own time."""
 JAVAS = {

@@ -3,39 +3,38 @@
 from __future__ import annotations
 
 from kohort.model.ids import TopicPartition
-from kohort.what_if.forecast import Growth, balance_of, growth_of
-from kohort.what_if.reading import Reading, Unread
+from kohort.what_if.forecast import Growth, PartitionReaders, UnreadInterval, balance_of, growth_of
 
 P, Q = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def test_partition_is_unread_from_the_moment_it_is_known_until_somebody_reads_it() -> None:
-    reading = Reading()
-    reading.know([P, Q], 100)
+    reading = PartitionReaders()
+    reading.add([P, Q], 100)
     reading.start([P], 300)
-    assert reading.all_unread(0, 400) == [Unread(P, 100, 300), Unread(Q, 100, 400)]
+    assert reading.all_unread(0, 400) == [UnreadInterval(P, 100, 300), UnreadInterval(Q, 100, 400)]
 
 
 def test_what_was_unread_is_cut_off_at_both_ends() -> None:
-    reading = Reading()
-    reading.know([P], 0)
+    reading = PartitionReaders()
+    reading.add([P], 0)
     reading.start([P], 500)
-    assert reading.all_unread(200, 400) == [Unread(P, 200, 400)]
+    assert reading.all_unread(200, 400) == [UnreadInterval(P, 200, 400)]
     assert reading.all_unread(500, 900) == []
 
 
 def test_partition_that_two_read_for_a_moment_is_read_until_the_second_stops() -> None:
-    reading = Reading()
-    reading.know([P], 0)
+    reading = PartitionReaders()
+    reading.add([P], 0)
     reading.start([P], 0)
     reading.start([P], 100)
     reading.stop([P], 150)
     reading.stop([P], 200)
-    assert reading.all_unread(0, 300) == [Unread(P, 200, 300)]
+    assert reading.all_unread(0, 300) == [UnreadInterval(P, 200, 300)]
 
 
 def test_what_piles_up_follows_each_partitions_own_rate() -> None:
-    unread = [Unread(P, 0, 2_000_000), Unread(Q, 0, 1_000_000), Unread(P, 5_000_000, 6_000_000)]
+    unread = [UnreadInterval(P, 0, 2_000_000), UnreadInterval(Q, 0, 1_000_000), UnreadInterval(P, 5_000_000, 6_000_000)]
     assert growth_of(unread, {P: 10, Q: 100}) == Growth(130, Q, 100)
     assert growth_of(unread, {}) == Growth(0, None, 0)
     assert growth_of(unread, None) is None
