@@ -41,36 +41,19 @@ if TYPE_CHECKING:
     from kohort.wire.record_batches import CorruptBatch, Record
 
 # Imported when first asked for: `import kohort` costs nothing, and a broker does not load the client.
-_HOME_OF = {
-    "Admin": "kohort.client",
-    "AssignmentFailed": "kohort.client",
-    "Batch": "kohort.client",
-    "BrokerUnreachable": "kohort.client",
-    "CapacityAssignor": "kohort.assign",
-    "ClientStopped": "kohort.client",
-    "CommitFailed": "kohort.client",
-    "Consumer": "kohort.client",
-    "CooperativeStickyAssignor": "kohort.assign",
-    "CorruptBatch": "kohort.wire.record_batches",
-    "DeserializationFailed": "kohort.client",
-    "ErrorCode": "kohort.model.errors",
-    "KafkaError": "kohort.model.errors",
-    "OffsetAndMetadata": "kohort.client",
-    "PartitionErrors": "kohort.client",
-    "Producer": "kohort.client",
-    "RangeAssignor": "kohort.assign",
-    "RebalanceListener": "kohort.client",
-    "Record": "kohort.wire.record_batches",
-    "RecordMetadata": "kohort.client",
-    "RoundRobinAssignor": "kohort.assign",
-    "Sasl": "kohort.client",
-    "StickyAssignor": "kohort.assign",
-    "SubscriptionPattern": "kohort.client",
-    "TopicPartition": "kohort.model.ids",
-    "UnknownPartition": "kohort.client",
-    "UnknownTopic": "kohort.client",
-    "assignor": "kohort.assign",
-    "sim": "kohort.sim",
+_NAMES_IN = {
+    "kohort.assign": (
+        "CapacityAssignor CooperativeStickyAssignor RangeAssignor RoundRobinAssignor StickyAssignor assignor"
+    ),
+    "kohort.client": (
+        "Admin AssignmentFailed Batch BrokerUnreachable ClientStopped CommitFailed Consumer DeserializationFailed "
+        "OffsetAndMetadata PartitionErrors Producer RebalanceListener RecordMetadata Sasl SubscriptionPattern "
+        "UnknownPartition UnknownTopic"
+    ),
+    "kohort.model.errors": "ErrorCode KafkaError",
+    "kohort.model.ids": "TopicPartition",
+    "kohort.sim": "sim",
+    "kohort.wire.record_batches": "CorruptBatch Record",
 }
 
 __all__ = [
@@ -105,7 +88,7 @@ __all__ = [
     "assignor",
 ]
 
-__getattr__ = lazy_exports(__name__, _HOME_OF)
+__getattr__ = lazy_exports(__name__, _NAMES_IN)
 
 
 def __dir__() -> list[str]:

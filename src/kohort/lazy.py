@@ -10,11 +10,12 @@ from importlib import import_module
 from typing import Any
 
 
-def lazy_exports(package: str, home_of: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a package whose names live in the modules of `home_of`.
+def lazy_exports(package: str, names_in: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a package that exports the names of each module in `names_in`, separated by blanks.
 
-    A name whose home is the package's module of that name is that module.
+    A name that is the module's own, directly in the package, is that module.
     """
+    home_of = {name: module for module, names in names_in.items() for name in names.split()}
 
     def find(name: str) -> Any:
         if name not in home_of:

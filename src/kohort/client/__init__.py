@@ -36,41 +36,27 @@ if TYPE_CHECKING:
     from kohort.net.sasl import Sasl
 
 # Imported when first asked for: a program that only produces pays for nothing else.
-_HOME_OF = {
-    "Admin": "kohort.client.admin.admin",
-    "AssignmentFailed": "kohort.client.errors",
-    "Batch": "kohort.client.consumer.batch",
-    "Broker": "kohort.client.cluster.metadata",
-    "BrokerUnreachable": "kohort.client.errors",
-    "ClientStopped": "kohort.client.errors",
-    "Cluster": "kohort.client.cluster.cluster",
-    "ClusterView": "kohort.client.cluster.metadata",
-    "CommitFailed": "kohort.client.errors",
-    "ConfigEntry": "kohort.client.admin.admin",
-    "ConfigSource": "kohort.client.admin.admin",
-    "Consumer": "kohort.client.consumer.consumer",
-    "Delivery": "kohort.client.producer.accumulator",
-    "DeserializationFailed": "kohort.client.errors",
-    "GroupDescription": "kohort.client.admin.group_descriptions",
-    "GroupListing": "kohort.client.admin.group_descriptions",
-    "GroupMetadata": "kohort.client.consumer.group_member",
-    "MemberDescription": "kohort.client.admin.group_descriptions",
-    "Membership": "kohort.client.membership.membership",
-    "OffsetAndMetadata": "kohort.client.cluster.committed_offsets",
-    "OffsetAndTimestamp": "kohort.client.cluster.list_offsets",
-    "PartitionErrors": "kohort.client.errors",
-    "PartitionView": "kohort.client.cluster.metadata",
-    "Producer": "kohort.client.producer.producer",
-    "RebalanceInProgress": "kohort.client.errors",
-    "RebalanceListener": "kohort.client.rebalance_listener",
-    "RecordMetadata": "kohort.client.producer.accumulator",
-    "ResourceType": "kohort.client.admin.admin",
-    "Sasl": "kohort.net.sasl",
-    "SubscriptionPattern": "kohort.client.consumer.topic_subscription",
-    "TopicView": "kohort.client.cluster.metadata",
-    "UnknownPartition": "kohort.client.errors",
-    "UnknownTopic": "kohort.client.errors",
-    "read_ranges": "kohort.client.consumer.range_reader",
+_NAMES_IN = {
+    "kohort.client.admin.admin": "Admin ConfigEntry ConfigSource ResourceType",
+    "kohort.client.admin.group_descriptions": "GroupDescription GroupListing MemberDescription",
+    "kohort.client.cluster.cluster": "Cluster",
+    "kohort.client.cluster.committed_offsets": "OffsetAndMetadata",
+    "kohort.client.cluster.list_offsets": "OffsetAndTimestamp",
+    "kohort.client.cluster.metadata": "Broker ClusterView PartitionView TopicView",
+    "kohort.client.consumer.batch": "Batch",
+    "kohort.client.consumer.consumer": "Consumer",
+    "kohort.client.consumer.group_member": "GroupMetadata",
+    "kohort.client.consumer.range_reader": "read_ranges",
+    "kohort.client.consumer.topic_subscription": "SubscriptionPattern",
+    "kohort.client.errors": (
+        "AssignmentFailed BrokerUnreachable ClientStopped CommitFailed DeserializationFailed PartitionErrors "
+        "RebalanceInProgress UnknownPartition UnknownTopic"
+    ),
+    "kohort.client.membership.membership": "Membership",
+    "kohort.client.producer.accumulator": "Delivery RecordMetadata",
+    "kohort.client.producer.producer": "Producer",
+    "kohort.client.rebalance_listener": "RebalanceListener",
+    "kohort.net.sasl": "Sasl",
 }
 
 __all__ = [
@@ -110,7 +96,7 @@ __all__ = [
     "read_ranges",
 ]
 
-__getattr__ = lazy_exports(__name__, _HOME_OF)
+__getattr__ = lazy_exports(__name__, _NAMES_IN)
 
 
 def __dir__() -> list[str]:

@@ -12,32 +12,37 @@ import re
 import ssl
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TypedDict
+from typing import Literal, TypedDict, get_args
 
 from kohort.net.sasl import Sasl
 
-_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_KNOWN = frozenset(
-    {
-        "bootstrap.servers",
-        "enable.ssl.certificate.verification",
-        "sasl.jaas.config",
-        "sasl.mechanism",
-        "sasl.mechanisms",
-        "sasl.password",
-        "sasl.username",
-        "security.protocol",
-        "ssl.ca.location",
-        "ssl.certificate.location",
-        "ssl.endpoint.identification.algorithm",
-        "ssl.key.location",
-        "ssl.key.password",
-        "ssl.keystore.location",
-        "ssl.keystore.type",
-        "ssl.truststore.location",
-        "ssl.truststore.type",
-    }
-)
+SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+
+
+class SecuritySettings(TypedDict, total=False):
+    """Encryption and authentication in the names of Java and librdkafka, instead of `tls` and `sasl`."""
+
+    security_protocol: SecurityProtocol | None
+    sasl_mechanism: SaslMechanism | None
+    sasl_mechanisms: SaslMechanism | None
+    sasl_username: str | None
+    sasl_password: str | None
+    sasl_jaas_config: str | None
+    ssl_ca_location: str | os.PathLike[str] | None
+    ssl_certificate_location: str | os.PathLike[str] | None
+    ssl_key_location: str | os.PathLike[str] | None
+    ssl_key_password: str | None
+    ssl_keystore_location: str | os.PathLike[str] | None
+    ssl_keystore_type: str | None
+    ssl_truststore_location: str | os.PathLike[str] | None
+    ssl_truststore_type: str | None
+    ssl_endpoint_identification_algorithm: str | None
+    enable_ssl_certificate_verification: bool | None
+
+
+_PROTOCOLS = get_args(SecurityProtocol)
+_KNOWN = frozenset(name.replace("_", ".") for name in SecuritySettings.__annotations__) | {"bootstrap.servers"}
 _FROM_JKS = "turn it into PEM (openssl pkcs12 -in STORE.p12 -nodes -out STORE.pem; keytool -importkeystore for a JKS)"
 
 

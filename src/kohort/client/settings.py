@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import wraps
 from inspect import Parameter, iscoroutinefunction, signature
-from typing import Any, Literal, ParamSpec, TypedDict, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from kohort.client.arguments import MOST, check_text, of_type, whole_number
 from kohort.client.cluster.cluster import Cluster
-from kohort.client.config_file import reach
+from kohort.client.config_file import SecuritySettings, reach
 from kohort.client.rebalance_listener import RebalanceListener
 from kohort.net.environment import random as random_number
 from kohort.net.sasl import Sasl
@@ -29,29 +29,6 @@ ConfigT = TypeVar("ConfigT")
 
 AutoOffsetReset = Literal["earliest", "latest", "none"]
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
-SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
-
-
-class SecuritySettings(TypedDict, total=False):
-    """Encryption and authentication in the names of Java and librdkafka, instead of `tls` and `sasl`."""
-
-    security_protocol: SecurityProtocol | None
-    sasl_mechanism: SaslMechanism | None
-    sasl_mechanisms: SaslMechanism | None
-    sasl_username: str | None
-    sasl_password: str | None
-    sasl_jaas_config: str | None
-    ssl_ca_location: str | os.PathLike[str] | None
-    ssl_certificate_location: str | os.PathLike[str] | None
-    ssl_key_location: str | os.PathLike[str] | None
-    ssl_key_password: str | None
-    ssl_keystore_location: str | os.PathLike[str] | None
-    ssl_keystore_type: str | None
-    ssl_truststore_location: str | os.PathLike[str] | None
-    ssl_truststore_type: str | None
-    ssl_endpoint_identification_algorithm: str | None
-    enable_ssl_certificate_verification: bool | None
 
 
 class ClientSettings(SecuritySettings, total=False):
@@ -154,44 +131,17 @@ _NOT_HERE = {
     "transactional_id": "there are no transactions",
 }
 
-# Whole numbers, and the least that each may be.
-_LEAST = {
-    "acceptable_recovery_lag": 0,
-    "auto_commit_interval_ms": 1,
-    "batch_size": 0,
-    "buffer_memory": 1,
-    "delivery_timeout_ms": 1,
-    "fetch_max_bytes": 1,
-    "fetch_max_wait_ms": 0,
-    "fetch_min_bytes": 0,
-    "heartbeat_interval_ms": 1,
-    "lag_growth_ms": 1,
-    "max_block_ms": 0,
-    "max_in_flight_requests_per_connection": 1,
-    "max_partition_fetch_bytes": 1,
-    "max_poll_interval_ms": 1,
-    "max_poll_records": 1,
-    "max_request_size": 1,
-    "metadata_max_age_ms": 1,
-    "protocol_check_ms": 1,
-    "request_timeout_ms": 1,
-    "session_timeout_ms": 1,
-    "start_timeout_ms": 0,
-}
-_SWITCHES = frozenset(
+_FROM_ZERO = frozenset(
     {
-        "allow_auto_create_topics",
-        "check_crcs",
-        "enable_auto_commit",
-        "enable_idempotence",
-        "enable_ssl_certificate_verification",
-        "exclude_internal_topics",
+        "acceptable_recovery_lag",
+        "batch_size",
+        "fetch_max_wait_ms",
+        "fetch_min_bytes",
+        "max_block_ms",
+        "start_timeout_ms",
     }
 )
-_TEXTS = frozenset({"client_id", "client_rack", "group_id", "group_instance_id", "group_remote_assignor"})
-_FUNCTIONS = frozenset(
-    {"key_deserializer", "key_serializer", "partitioner", "random", "value_deserializer", "value_serializer"}
-)
+"""Whole numbers that may be 0; all others are at least 1."""
 _CHOICES: Mapping[str, tuple[object, ...]] = {
     "acks": ("all", "1", "0", "-1", 1, 0, -1),
     "auto_offset_reset": ("earliest", "latest", "none"),
@@ -221,12 +171,13 @@ def understood(config: type[ClientConfig]) -> Callable[[Callable[P, None]], Call
         )
         for field in fields(config)
     }
-    defaults = dict.fromkeys(_SECURITY) | {name: parameter.default for name, parameter in parameters.items()}
+    known = dict.fromkeys(_SECURITY, (None, ""))
+    known |= {name: (parameter.default, parameter.annotation) for name, parameter in parameters.items()}
 
     def decorate(initialize: Callable[P, None]) -> Callable[P, None]:
         @wraps(initialize)
         def checked(*args: P.args, **kwargs: P.kwargs) -> None:
-            initialize(*args, **_read(type(args[0]).__name__, kwargs, defaults))
+            initialize(*args, **_read(type(args[0]).__name__, kwargs, known))
 
         own = signature(initialize)
         kept = [each for each in own.parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
@@ -252,19 +203,21 @@ def _no_such_setting(owner: str, spelling: str, name: str, known: Iterable[str])
     return TypeError(text + (f"; did you mean {near[0]!r}?" if near else ": its settings have Kafka's names"))
 
 
-def _read(owner: str, given: Mapping[str, Any], defaults: Mapping[str, object]) -> dict[str, Any]:
+def _read(owner: str, given: Mapping[str, Any], known: Mapping[str, tuple[object, str]]) -> dict[str, Any]:
+    """Return settings by their names; `known` has the default and the declared type of each."""
     settings: dict[str, Any] = {}
     for spelling, value in given.items():
         name = spelling.replace(".", "_")
-        if (renamed := RENAMED.get(name)) is not None and renamed in defaults:
+        if (renamed := RENAMED.get(name)) is not None and renamed in known:
             text = f"{owner}({name}=…) is {renamed}=… now, as in Kafka; the old name ends with the next release"
             warnings.warn(text, DeprecationWarning, stacklevel=_stack_level())
             name = renamed
-        if name not in defaults:
-            raise _no_such_setting(owner, spelling, name, defaults)
+        if name not in known:
+            raise _no_such_setting(owner, spelling, name, known)
         if name in settings:
             raise TypeError(f"{owner} is given {name!r} twice, as {spelling!r} too")
-        settings[name] = None if value is None and defaults[name] is None else _value(name, value)
+        default, kind = known[name]
+        settings[name] = None if value is None and default is None else _value(name, kind, value)
     security = {name: settings.pop(name) for name in sorted(_SECURITY & settings.keys())}
     if properties := {name.replace("_", "."): value for name, value in security.items() if value is not None}:
         if doubled := [name for name in ("tls", "sasl") if settings.get(name) is not None]:
@@ -275,29 +228,26 @@ def _read(owner: str, given: Mapping[str, Any], defaults: Mapping[str, object]) 
     return settings
 
 
-def _value(name: str, value: Any) -> Any:
-    """Return the value, in the type that the client takes. Raises TypeError, ValueError."""
-    if name in _LEAST:
-        return whole_number(name, value, _LEAST[name], 2**63 - 1 if name == "buffer_memory" else MOST)
-    if name == "linger_ms":
+def _value(name: str, kind: str, value: Any) -> Any:
+    """Return the value of a setting that is declared as `kind`. Raises TypeError, ValueError."""
+    if name in _SECURITY:
+        return _security_value(name, value)
+    if kind == "int":
+        return whole_number(name, value, 0 if name in _FROM_ZERO else 1, 2**63 - 1 if name == "buffer_memory" else MOST)
+    if kind == "float":
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise of_type(name, value, "a number of milliseconds")
         if not 0 <= value <= MOST:
             raise ValueError(f"{name}={value!r}: expected 0 to {MOST} milliseconds")
-    elif name in _SWITCHES:
+    elif kind in ("bool", "bool | None"):
         if not isinstance(value, bool):
             raise of_type(name, value, "True or False")
-        return ("true" if value else "false") if name in _SECURITY else value
-    elif name in _SECURITY:
-        if not isinstance(value, str | os.PathLike) or (isinstance(value, os.PathLike) and "location" not in name):
-            raise of_type(name, value, "a str")
-        return os.fspath(value)
-    elif name in _TEXTS:
+    elif kind in ("str", "str | None"):
         check_text(name, value)
     elif name in _CHOICES:
         if isinstance(value, bool) or not isinstance(value, str | int) or value not in _CHOICES[name]:
             raise ValueError(f"{name}={value!r} is not one of {', '.join(map(repr, _CHOICES[name]))}")
-    elif name in _FUNCTIONS:
+    elif kind.startswith(("Callable", "Deserializer")):
         if not callable(value):
             raise of_type(name, value, "a function")
         if iscoroutinefunction(value):
@@ -305,6 +255,16 @@ def _value(name: str, value: Any) -> Any:
     elif name in _OBJECTS and not isinstance(value, _OBJECTS[name][0]):
         raise of_type(name, value, _OBJECTS[name][1])
     return value
+
+
+def _security_value(name: str, value: Any) -> str:
+    if name == "enable_ssl_certificate_verification":
+        if not isinstance(value, bool):
+            raise of_type(name, value, "True or False")
+        return "true" if value else "false"
+    if not isinstance(value, str | os.PathLike) or (isinstance(value, os.PathLike) and "location" not in name):
+        raise of_type(name, value, "a str")
+    return os.fspath(value)
 
 
 def _stack_level() -> int:

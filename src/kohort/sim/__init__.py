@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from kohort.sim.users.world_driver import WorldBroken
 
 # Imported when first asked for: a world brings a broker and a client with it.
-_HOME_OF = {
-    "Instance": "kohort.sim.users.instance",
-    "NotSimulated": "kohort.sim.programs.random_source",
-    "World": "kohort.sim.users.world",
-    "WorldBroken": "kohort.sim.users.world_driver",
-    "WorldFailed": "kohort.sim.users.seed_runs",
-    "world": "kohort.sim.users.world_decorator",
+_NAMES_IN = {
+    "kohort.sim.programs.random_source": "NotSimulated",
+    "kohort.sim.users.instance": "Instance",
+    "kohort.sim.users.seed_runs": "WorldFailed",
+    "kohort.sim.users.world": "World",
+    "kohort.sim.users.world_decorator": "world",
+    "kohort.sim.users.world_driver": "WorldBroken",
 }
 
 __all__ = ["Instance", "NotSimulated", "World", "WorldBroken", "WorldFailed", "world"]
 
-__getattr__ = lazy_exports(__name__, _HOME_OF)
+__getattr__ = lazy_exports(__name__, _NAMES_IN)
 
 
 def __dir__() -> list[str]:

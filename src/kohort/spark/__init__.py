@@ -29,16 +29,13 @@ __all__ = [
     "register",
 ]
 
-_HOMES = {
-    "GroupStream": "kohort.spark.group_stream",
-    "JavaMissing": "kohort.spark.java",
-    "OffsetRange": "kohort.spark.rows.rounds",
-    "Round": "kohort.spark.rows.rounds",
-    "SparkMissing": "kohort.spark.spark_session",
-    "build": "kohort.spark.spark_session",
-    "exactly_once": "kohort.spark.into_table",
-    "for_each_batch": "kohort.spark.into_table",
-    "register": "kohort.spark.source.data_source",
+_NAMES_IN = {
+    "kohort.spark.group_stream": "GroupStream",
+    "kohort.spark.into_table": "exactly_once for_each_batch",
+    "kohort.spark.java": "JavaMissing",
+    "kohort.spark.rows.rounds": "OffsetRange Round",
+    "kohort.spark.source.data_source": "register",
+    "kohort.spark.spark_session": "SparkMissing build",
 }
 
-__getattr__ = lazy_exports(__name__, _HOMES)
+__getattr__ = lazy_exports(__name__, _NAMES_IN)

@@ -11,11 +11,14 @@ if TYPE_CHECKING:
     from kohort.testing.clock import ManualClock
 
 # Imported when first asked for: pytest loads the plugin into every run.
-_HOME_OF = {"EmbeddedBroker": "kohort.broker.embedded", "ManualClock": "kohort.testing.clock"}
+_NAMES_IN = {
+    "kohort.broker.embedded": "EmbeddedBroker",
+    "kohort.testing.clock": "ManualClock",
+}
 
 __all__ = ["EmbeddedBroker", "ManualClock"]
 
-__getattr__ = lazy_exports(__name__, _HOME_OF)
+__getattr__ = lazy_exports(__name__, _NAMES_IN)
 
 
 def __dir__() -> list[str]:

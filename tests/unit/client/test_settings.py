@@ -12,8 +12,6 @@ import pytest
 
 import kohort
 from kohort import Sasl, sync
-from kohort.client.config_file import _KNOWN
-from kohort.client.settings import SecuritySettings
 
 AT = {"bootstrap_servers": "127.0.0.1:1"}
 Client = Callable[..., Any]
@@ -108,10 +106,6 @@ def test_security_by_kafkas_names_secures_the_connections(client: Client) -> Non
 def test_security_is_never_ignored(client: Client, settings: dict[str, Any], text: str) -> None:
     with pytest.raises(ValueError, match=re.escape(text)):
         client(**AT | settings)
-
-
-def test_every_property_of_a_secured_cluster_is_a_setting_too() -> None:
-    assert {name.replace(".", "_") for name in _KNOWN} - {"bootstrap_servers"} == set(SecuritySettings.__annotations__)
 
 
 @each_client

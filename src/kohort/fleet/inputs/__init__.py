@@ -15,11 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Input", "Since", "WrongInput", "parse_inputs"]
 
-_HOMES = {
-    "Input": "kohort.fleet.inputs.input_splits",
-    "Since": "kohort.fleet.inputs.input_splits",
-    "WrongInput": "kohort.fleet.inputs.input_splits",
-    "parse_inputs": "kohort.fleet.inputs.input_kinds",
+_NAMES_IN = {
+    "kohort.fleet.inputs.input_kinds": "parse_inputs",
+    "kohort.fleet.inputs.input_splits": "Input Since WrongInput",
 }
 
-__getattr__ = lazy_exports(__name__, _HOMES)
+__getattr__ = lazy_exports(__name__, _NAMES_IN)

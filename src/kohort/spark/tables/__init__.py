@@ -27,16 +27,11 @@ __all__ = [
     "TableBroken",
 ]
 
-_HOMES = {
-    "Claim": "kohort.spark.tables.fencing",
-    "Fenced": "kohort.spark.tables.fencing",
-    "Held": "kohort.spark.tables.fencing",
-    "ManifestTable": "kohort.spark.tables.manifest",
-    "PostgresTable": "kohort.spark.tables.postgres",
-    "SchemaMismatch": "kohort.spark.tables.table",
-    "Step": "kohort.spark.tables.fencing",
-    "Table": "kohort.spark.tables.table",
-    "TableBroken": "kohort.spark.tables.table",
+_NAMES_IN = {
+    "kohort.spark.tables.fencing": "Claim Fenced Held Step",
+    "kohort.spark.tables.manifest": "ManifestTable",
+    "kohort.spark.tables.postgres": "PostgresTable",
+    "kohort.spark.tables.table": "SchemaMismatch Table TableBroken",
 }
 
-__getattr__ = lazy_exports(__name__, _HOMES)
+__getattr__ = lazy_exports(__name__, _NAMES_IN)
