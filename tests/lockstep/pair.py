@@ -18,7 +18,7 @@ from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.group_timers import Timer, TimerKind
 from kohort.log.consumer_records import group_key
-from kohort.log.record_parts import read_text
+from kohort.log.group_records import read_text
 from kohort.model.ids import topic_id_text
 
 THEIRS, OURS = 0, 1

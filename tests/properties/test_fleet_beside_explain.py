@@ -18,10 +18,10 @@ from kohort.fleet.fold.hours import Hour
 from kohort.fleet.generator.simulated_group import GROUP, Scene, topic_token
 from kohort.group.explain.explain import explain
 from kohort.group.explain.rebalance_report import Rebalance, Told
+from kohort.log.group_records import read_text
 from kohort.log.group_replay import records_of
 from kohort.log.log_config import LogConfig
 from kohort.log.partition_log import PartitionLog
-from kohort.log.record_parts import read_text
 from kohort.model.ids import topic_id_text
 from kohort.node.groups.event_topic import EVENT_TOPIC
 

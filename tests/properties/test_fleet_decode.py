@@ -9,7 +9,7 @@ from tests.unit.fleet.written_log import batch_of, commit_key, read, value_of
 
 from kohort.fleet.decode.value_json import topic_id
 from kohort.group.events import OffsetCommitted, OffsetDeleted
-from kohort.log.offset_records import read_offset
+from kohort.log.group_records import read_offset
 from kohort.model.ids import NO_TOPIC_ID
 from kohort.wire.codec import MalformedMessage
 from kohort.wire.messages import OffsetCommitValue

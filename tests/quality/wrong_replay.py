@@ -14,7 +14,7 @@ from kohort.group.consumer import apply as consumer_apply
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.events import ConsumerHardEvent, Held
 from kohort.group.shard import Shard
-from kohort.log.record_parts import LOADED
+from kohort.log.group_records import LOADED
 from kohort.model.id_partitions import each
 
 Mutation = AbstractContextManager[None]

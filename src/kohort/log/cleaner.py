@@ -1,29 +1,27 @@
-"""The cleaner of one log: a pass reads what is dirty, then writes all before its end anew, without what is superseded.
+"""The cleaner of one log: a pass reads what is dirty, then writes all before its end anew, without superseded records.
 
-It works in steps of one piece of a file each, so that whoever runs it may do something else in between. The log may be
-appended to and read meanwhile; what takes segments away ends the pass. Nothing is lost at any point: segments are
-replaced from the oldest on, each one on the medium before it counts (`swapping`). What goes is said by `compaction`,
-how far it may go by `cleanable`.
+It works in steps of one piece of a file each, so that its caller may do something else in between. The log may be
+appended to and read meanwhile; what takes segments away ends the pass. What goes is decided by `compaction`; how far it
+may go, by Kafka's rules, in `cleanable`. Segments are replaced from the oldest on, each one on the medium before it
+counts, as Kafka does: the new bytes are written as `.log.cleaned` and flushed, and the rename to `.log.swap` is the
+decision. What a crash leaves is finished when the log is opened: a `.cleaned` never was, a `.swap` already is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import pairwise
+from typing import NamedTuple, Protocol
 
-from kohort.log import checkpoints, swapping
-from kohort.log.cleanable import Cleanable, cleanable, groups
+from kohort.log import checkpoints
 from kohort.log.compaction import Filter, LastOffsets
-from kohort.log.disk import Disk, StorageError
-from kohort.log.producer_state import ProducerSnapshots
-from kohort.log.segment import LARGEST_RELATIVE, Segment
+from kohort.log.disk import Buffer, Disk, StorageError
+from kohort.log.log_config import LogConfig
+from kohort.log.producer_state import Producers, ProducerSnapshots
+from kohort.log.segment import LARGEST_RELATIVE, Segment, base_offsets, segment_name
 from kohort.log.segments import Segments
-from kohort.log.swapping import Draft
-from kohort.wire.record_batches import BatchHeader, Buffer, CorruptBatch, iter_batches, read_header
-
-if TYPE_CHECKING:
-    from kohort.log.partition_log import PartitionLog
+from kohort.wire.record_batches import HEADER_SIZE, BatchHeader, CorruptBatch, iter_batches, read_header
 
 MEMORY_BYTES = 128 << 20
 """What the keys of one pass may take (Kafka's log.cleaner.dedupe.buffer.size)."""
@@ -44,10 +42,28 @@ class Cleaned(NamedTuple):
     """What the segments that were looked at took, and take."""
 
 
+class CleanedLog(Protocol):
+    """What a cleaner needs of its log besides the segments."""
+
+    directory: str
+    config: LogConfig
+    producers: Producers
+    failure: StorageError | None
+    """Set when a failed swap leaves files that the next open must finish: the log takes no more appends."""
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next record will get."""
+
+    @property
+    def high_watermark(self) -> int:
+        """The end of what consumers may see."""
+
+
 class Cleaner:
     """Cleans the segments of one log, and knows up to where that was done."""
 
-    def __init__(self, log: PartitionLog, disk: Disk, segments: Segments, snapshots: ProducerSnapshots) -> None:
+    def __init__(self, log: CleanedLog, disk: Disk, segments: Segments, snapshots: ProducerSnapshots) -> None:
         self._log = log
         self._disk = disk
         self._segments = segments
@@ -154,7 +170,7 @@ class Cleaner:
             if has_changed:
                 draft.flush()
                 draft.close()
-                swapping.decide(self._disk, self._log.directory, segment.base_offset)
+                decide_swap(self._disk, self._log.directory, segment.base_offset)
                 is_decided = True
         finally:
             if not is_decided:
@@ -166,7 +182,7 @@ class Cleaner:
     def _put_in_place(self, group: list[Segment], segment: Segment) -> None:
         superseded = [old.base_offset for old in group[1:]]
         try:
-            swapping.finish(self._disk, self._log.directory, segment.base_offset, superseded)
+            finish_swap(self._disk, self._log.directory, segment.base_offset, superseded)
         except StorageError as error:
             self._log.failure = error  # its files are half the old ones and half the new: the next open finishes it
             raise
@@ -190,3 +206,166 @@ def _pieces(segment: Segment) -> Iterator[tuple[list[tuple[BatchHeader, memoryvi
         length = sum(len(batch) for _, batch in batches)
         yield batches, length
         position += length
+
+
+# -- what may be cleaned
+
+
+class Cleanable(NamedTuple):
+    """What the cleaner could do in one log. Below `first_dirty` it has been; from `end` on it may not go."""
+
+    first_dirty: int
+    end: int
+    clean_bytes: int
+    dirty_bytes: int
+    is_overdue: bool
+    """Whether the oldest record that was never cleaned is older than max.compaction.lag.ms."""
+
+    @property
+    def ratio(self) -> float:
+        """Which part of what may be cleaned is dirty."""
+        return self.dirty_bytes / (self.clean_bytes + self.dirty_bytes) if self.dirty_bytes else 0.0
+
+    def is_worthwhile(self, min_ratio: float) -> bool:
+        """Whether there is enough to do."""
+        return self.dirty_bytes > 0 and (self.is_overdue or self.ratio > min_ratio)
+
+
+def cleanable(
+    segments: Sequence[Segment], first_dirty: int, high_watermark: int, config: LogConfig, now_ms: int
+) -> Cleanable:
+    """Return what may be cleaned: never the active segment, and nothing that consumers may not see yet.
+
+    The first segment with a record younger than min.compaction.lag.ms ends it. Raises StorageError.
+    """
+    if not segments:
+        return Cleanable(0, 0, 0, 0, is_overdue=False)
+    first_dirty = max(first_dirty, segments[0].base_offset)
+    clean_bytes = dirty_bytes = 0
+    oldest: Segment | None = None
+    end = segments[0].base_offset
+    for segment, following in pairwise(segments):
+        if following.base_offset > high_watermark:
+            break
+        end = following.base_offset
+        if following.base_offset <= first_dirty:
+            clean_bytes += segment.size
+            continue
+        lag_ms = config.min_compaction_lag_ms
+        if lag_ms > 0 and segment.max_timestamp[0] > now_ms - lag_ms:
+            end = segment.base_offset
+            break
+        dirty_bytes += segment.size
+        oldest = oldest or segment
+    first = oldest.read_first_timestamp() if oldest is not None else None
+    is_overdue = first is not None and first >= 0 and now_ms - first > config.max_compaction_lag_ms
+    return Cleanable(first_dirty, max(end, first_dirty), clean_bytes, dirty_bytes, is_overdue)
+
+
+def groups(segments: Sequence[Segment], end: int, max_bytes: int, max_span: int) -> list[list[Segment]]:
+    """Return the segments below `end` in runs that make one segment each when cleaned; the last one is active."""
+    found: list[list[Segment]] = []
+    size = 0
+    for segment, following in pairwise(segments):
+        if segment.base_offset >= end:
+            break
+        fits = (
+            found and size + segment.size <= max_bytes and following.base_offset - found[-1][0].base_offset < max_span
+        )
+        if fits:
+            found[-1].append(segment)
+            size += segment.size
+        else:
+            found.append([segment])
+            size = segment.size
+    return found
+
+
+# -- one new segment in the place of several
+
+CLEANED, SWAP = ".log.cleaned", ".log.swap"
+_INDEXES = (".index", ".timeindex")
+
+
+def decide_swap(disk: Disk, directory: str, base_offset: int) -> None:
+    """Take cleaned bytes, which are on the medium, for a segment's own. Raises StorageError: nothing is decided."""
+    path = f"{directory}/{segment_name(base_offset, '')}"
+    disk.rename(path + CLEANED, path + SWAP)
+
+
+def finish_swap(disk: Disk, directory: str, base_offset: int, superseded: Iterable[int]) -> None:
+    """Let what was decided be so, however often; `superseded` are the other segments that go. Raises StorageError."""
+    disk.flush_directory(directory)
+    for base in superseded:
+        for suffix in (".log", *_INDEXES, ".snapshot"):
+            disk.remove(f"{directory}/{segment_name(base, suffix)}")
+    path = f"{directory}/{segment_name(base_offset, '')}"
+    for suffix in _INDEXES:
+        disk.remove(path + suffix)
+    disk.rename(path + SWAP, path + ".log")
+    disk.flush_directory(directory)
+
+
+def recover_swaps(disk: Disk, directory: str, names: Sequence[str]) -> list[str]:
+    """Bring a directory in order in which a cleaning was under way; return its names then. Raises StorageError."""
+    if not any(name.endswith((CLEANED, SWAP)) for name in names):
+        return list(names)
+    for base in base_offsets(list(names), CLEANED):
+        disk.remove(f"{directory}/{segment_name(base, CLEANED)}")
+    for base in base_offsets(list(names), SWAP):
+        end = _end_offset(disk, f"{directory}/{segment_name(base, SWAP)}", base)
+        finish_swap(disk, directory, base, [other for other in base_offsets(list(names), ".log") if base < other < end])
+    return list(disk.list(directory))
+
+
+def _end_offset(disk: Disk, path: str, base_offset: int) -> int:
+    """Return the offset after the last batch of a file."""
+    file = disk.open(path)
+    try:
+        position, end = 0, base_offset
+        while position < file.size:
+            header = read_header(file.read(position, HEADER_SIZE))
+            position, end = position + header.size, header.last_offset + 1
+    except CorruptBatch:
+        pass  # whoever reads the segment will hear of it
+    finally:
+        file.close()
+    return end
+
+
+class Draft:
+    """The segment that a cleaning writes, until it takes the place of others."""
+
+    def __init__(self, disk: Disk, directory: str, segment: Segment) -> None:
+        self._disk = disk
+        self._path = f"{directory}/{segment_name(segment.base_offset, CLEANED)}"
+        disk.remove(self._path)
+        self._file = disk.open(self._path, create=True)
+        self._unflushed = 0
+        self.segment = segment
+        """What it will be; its indexes are made on the way."""
+        segment.begin_indexes()
+
+    def append(self, batches: Sequence[Buffer], flush_bytes: int) -> None:
+        """Write whole batches, and bring the file to the medium every `flush_bytes`. Raises StorageError."""
+        position = self._file.append(batches)
+        for batch in batches:
+            self.segment.note(read_header(batch), position)
+            position += len(batch)
+            self._unflushed += len(batch)
+        if self._unflushed >= flush_bytes:
+            self.flush()
+
+    def flush(self) -> None:
+        """Return when every byte is on the medium."""
+        self._file.flush()
+        self._unflushed = 0
+
+    def close(self) -> None:
+        """Let go of the file; it stays."""
+        self._file.close()
+
+    def discard(self) -> None:
+        """Remove the file."""
+        self._file.close()
+        self._disk.remove(self._path)

@@ -34,7 +34,7 @@ from kohort.group.events import (
     TargetDeleted,
     TargetStored,
 )
-from kohort.log.record_parts import LOADED, read_text, read_version, short, text
+from kohort.log.group_records import LOADED, read_text, read_version, short, text
 from kohort.model.id_partitions import IdPartitions, id_partitions
 from kohort.wire.codec import decode, encode
 from kohort.wire.messages import (

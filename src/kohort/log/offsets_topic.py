@@ -15,14 +15,17 @@ from typing import Any
 
 from kohort.group.events import GroupDeleted, GroupStored, HardEvent, OffsetCommitted, OffsetDeleted
 from kohort.log import consumer_records
-from kohort.log.group_records import GROUP_METADATA, group_key, group_value, read_group
-from kohort.log.offset_records import (
+from kohort.log.group_records import (
+    GROUP_METADATA,
     LEGACY_OFFSET_COMMIT,
     OFFSET_COMMIT,
+    group_key,
+    group_value,
     offset_key,
     offset_key_head,
     offset_value,
     partition_bytes,
+    read_group,
     read_legacy_offset,
     read_offset,
 )

@@ -1,14 +1,20 @@
-"""The segments of one log in order, and who reads them: the only place that adds and removes one."""
+"""The segments of one log in order: reading whole batches by offset without a copy, search by time, and retention.
+
+Only `Segments` adds and removes a segment.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from typing import overload
+from collections.abc import Generator, Iterator, Sequence
+from typing import NamedTuple, overload
 
 from kohort.log.disk import Disk, StorageError
-from kohort.log.reading import Reader
+from kohort.log.log_config import LogConfig
 from kohort.log.segment import Segment
+from kohort.wire.record_batches import BatchHeader, CompressionUnavailable, TimestampType, sound_pieces
+
+_REMEMBERED = 64
 
 
 class SegmentLeftBehind(StorageError):
@@ -23,7 +29,8 @@ class Segments(Sequence[Segment]):
         self._directory = directory
         self._segments: list[Segment] = []
         self.bases: list[int] = []
-        self._reader = Reader()
+        self._ends: dict[int, tuple[Segment, int]] = {}
+        """Where recent reads ended: offset to the position where the batch that holds it begins, or will begin."""
 
     def __len__(self) -> int:
         return len(self._segments)
@@ -74,21 +81,21 @@ class Segments(Sequence[Segment]):
                 raise
         self._segments.append(segment)
         self.bases.append(segment.base_offset)
-        self._reader.forget()  # the end of the one before it is where nobody reads on
+        self._ends.clear()  # the end of the one before it is where nobody reads on
         return segment
 
     def remove_first(self) -> Segment:
         """Take the oldest out, and return it; its files are the caller's to remove."""
         segment = self._segments[0]
         self._segments, self.bases = self._segments[1:], self.bases[1:]
-        self._reader.forget()
+        self._ends.clear()
         return segment
 
     def remove_last(self) -> Segment:
         """Take the newest out, and return it; its files are the caller's to remove."""
         segment = self._segments[-1]
         self._segments, self.bases = self._segments[:-1], self.bases[:-1]
-        self._reader.forget()
+        self._ends.clear()
         return segment
 
     def replace(self, first: int, count: int, segment: Segment) -> None:
@@ -97,13 +104,13 @@ class Segments(Sequence[Segment]):
             old.close()
         self._segments = [*self._segments[:first], segment, *self._segments[first + count :]]
         self.bases = [each.base_offset for each in self._segments]
-        self._reader.forget()
+        self._ends.clear()
 
     def close(self) -> None:
         """Let go of all files."""
         for segment in self._segments:
             segment.close()
-        self._reader.forget()
+        self._ends.clear()
 
     def clear(self) -> None:
         """Let go of all files and forget the segments."""
@@ -114,13 +121,53 @@ class Segments(Sequence[Segment]):
         """Return which segment would hold an offset."""
         return max(bisect_right(self.bases, offset) - 1, 0)
 
+    # -- reading
+
     def read(
         self, offset: int, limit: int, max_bytes: int, *, is_log_end: bool, at_least_one: bool
     ) -> list[memoryview]:
-        """Return batches from the one that holds `offset` up to `limit`, of one segment only (see `Reader`)."""
-        return self._reader.read(
-            self._segments, self.bases, offset, limit, max_bytes, is_log_end=is_log_end, at_least_one=at_least_one
-        )
+        """Return batches from the one that holds `offset` up to the offset `limit`, of one segment only.
+
+        `is_log_end`: nothing lies beyond `limit`. A reader that goes on where its last read ended needs no look-up; all
+        others cost a bisection of the sparse index and a walk over a few headers.
+        """
+        found = self._ends.get(offset) or self._find(offset)
+        if found is None:
+            return []
+        segment, start = found
+        end = segment.size if is_log_end else self._end(segment, limit)
+        following = limit
+        if end - start > max_bytes:
+            step = segment.border(start, start + max_bytes)
+            assert step is not None, "where a read ends before its segment does, a batch crosses its end"
+            end, following = step.position, step.base_offset
+            if end == start:
+                if not at_least_one:
+                    return []
+                end, following = start + step.size, step.last_offset + 1
+        if end <= start:
+            return []
+        if end < segment.size or segment is self._segments[-1]:
+            if len(self._ends) >= _REMEMBERED:
+                del self._ends[next(iter(self._ends))]
+            self._ends[following] = segment, end
+        return [segment.log.read(start, end - start)]
+
+    def _find(self, offset: int) -> tuple[Segment, int] | None:
+        """Return where the batch lies that holds `offset`, or the first one after it."""
+        for segment in self._segments[self.at(offset) :]:
+            step = segment.find(offset)
+            if step is not None:
+                return segment, step.position
+        return None
+
+    def _end(self, segment: Segment, limit: int) -> int:
+        """Return where the batches below the offset `limit` end in a segment."""
+        found = self._ends.get(limit)
+        if found is not None and found[0] is segment:
+            return found[1]
+        step = segment.find(limit)
+        return segment.size if step is None else step.position
 
 
 def _take_back(segment: Segment) -> None:
@@ -128,3 +175,107 @@ def _take_back(segment: Segment) -> None:
         segment.remove()
     except StorageError as error:
         raise SegmentLeftBehind(error.errno, error.strerror, error.filename) from error
+
+
+# -- retention
+
+
+def segments_to_delete(segments: Sequence[Segment], config: LogConfig, high_watermark: int, now_ms: int) -> int:
+    """Return how many of the first segments go: too old, or more than `retention_bytes` without them.
+
+    Nothing above the high watermark goes, nor an empty active segment. All of them means that the active one is full
+    of records that are too old.
+    """
+    if not config.deletes or not segments:
+        return 0
+    excess = sum(segment.size for segment in segments) - config.retention_bytes if config.retention_bytes >= 0 else 0
+    count = 0
+    for at, segment in enumerate(segments):
+        is_active = at == len(segments) - 1
+        if segment.size == 0 and is_active:
+            break
+        if not is_active and segments[at + 1].base_offset > high_watermark:
+            break
+        excess -= segment.size
+        if not _is_old(segment, config, now_ms) and (excess < 0 or config.retention_bytes < 0):
+            break
+        count += 1
+    return count
+
+
+def _is_old(segment: Segment, config: LogConfig, now_ms: int) -> bool:
+    if config.retention_ms < 0:
+        return False
+    timestamp, _offset = segment.max_timestamp
+    # Records without a time are as old as nobody knows: they are kept.
+    return timestamp >= 0 and now_ms - timestamp > config.retention_ms
+
+
+# -- offsets by time
+
+PIECE_RECORDS = 256
+"""How many records of a batch are decoded at a time."""
+
+PIECE_STEPS = 64
+"""What decoding as many counts."""
+
+
+class TimestampedOffset(NamedTuple):
+    """The answer to a question for an offset by time."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+Search = Generator[int, None, TimestampedOffset | None]
+"""A search that yields its steps, since a batch of a few kilobytes may hold a million records."""
+
+
+def first_at_or_after(segments: Sequence[Segment], timestamp: int, start: int, end: int) -> Search:
+    """Return the first record in offsets [start, end) whose timestamp is at least `timestamp`."""
+    for segment in segments:
+        if segment.base_offset >= end or segment.max_timestamp[0] < timestamp:
+            continue
+        from_offset = max(segment.time_index.offset_before(timestamp), start - segment.base_offset, 0)
+        position = segment.offset_index.position_before(from_offset)
+        for header in segment.headers(position):
+            yield 1
+            if header.max_timestamp >= timestamp and header.last_offset >= start:
+                for times in _times(segment, header, position):
+                    for offset, at_ms in times:
+                        if at_ms >= timestamp and start <= offset < end:
+                            return TimestampedOffset(at_ms, offset, header.partition_leader_epoch)
+                    yield PIECE_STEPS
+            position += header.size
+    return None
+
+
+def largest(segments: Sequence[Segment], start: int, end: int) -> Search:
+    """Return the first record of those with the largest timestamp in offsets [start, end)."""
+    best: Segment | None = None
+    for segment in segments:
+        if segment.base_offset < end and segment.size and (best is None or _latest(segment) > _latest(best)):
+            best = segment
+    if best is None or _latest(best) < 0:
+        return None
+    return (yield from first_at_or_after([best], _latest(best), start, end))
+
+
+def _latest(segment: Segment) -> int:
+    return segment.max_timestamp[0]
+
+
+def _times(segment: Segment, header: BatchHeader, position: int) -> Iterator[list[tuple[int, int]]]:
+    """Yield the offsets and timestamps of a batch's records, some at a time."""
+    alone = [(header.base_offset, header.max_timestamp)]
+    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        yield alone
+        return
+    batch = segment.log.read(position, header.size)
+    try:
+        for rows in sound_pieces(header, batch, PIECE_RECORDS):
+            yield [row[:2] for row in rows]
+    except CompressionUnavailable:
+        # Without its codec a batch counts as one point in time.
+        yield alone

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kohort.log.offsets_by_time import PIECE_RECORDS, PIECE_STEPS
 from kohort.log.partition_log import Appended
+from kohort.log.segments import PIECE_RECORDS, PIECE_STEPS
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.step_scheduler import Steps
 from kohort.node.topics.topic import Partition

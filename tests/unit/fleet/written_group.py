@@ -25,8 +25,7 @@ from kohort.group.events import (
     TargetStored,
 )
 from kohort.log.consumer_records import WRITERS
-from kohort.log.group_records import group_key, group_value
-from kohort.log.record_parts import LOADED
+from kohort.log.group_records import LOADED, group_key, group_value
 from kohort.model.assignment import Assignment
 from kohort.model.ids import TopicPartition, topic_id_text
 from kohort.model.subscription import Subscription

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.log.test_swapping import Crash, after
+from tests.unit.log.test_cleaner import Crash, after
 from tests.unit.node.desk import Desk
 
 from kohort.log.memory_disk import MemoryDisk

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kohort.fleet.generator.group_scenario import Commits
 from kohort.group.events import OffsetCommitted
-from kohort.log.offset_records import offset_key_head, offset_value, partition_bytes
+from kohort.log.group_records import offset_key_head, offset_value, partition_bytes
 from kohort.wire.record_batches import ControlType, Record, control_record, encode_batch
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000

@@ -16,7 +16,7 @@ from struct import Struct
 from kohort.fleet.log_check.load_check import LogCheck, Step, Violation
 from kohort.group.events import MemberAssignmentStored
 from kohort.log.consumer_records import MEMBER_ASSIGNMENT, read_member_assignment
-from kohort.log.record_parts import read_text
+from kohort.log.group_records import read_text
 from kohort.model.ids import TopicPartition, topic_id_text
 from kohort.wire.codec import MalformedMessage
 from kohort.wire.compression import CompressionUnavailable

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from kohort.log.cleanable import Cleanable
+from kohort.log.cleaner import Cleanable
 from kohort.log.disk import StorageError
 from kohort.log.partition_log import PartitionLog
 from kohort.model.errors import KafkaError
