@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kohort.group.describe import DescribedGroup
 from kohort.model.errors import ErrorCode
+from kohort.node.apis.authorized_operations import GROUP_OPERATIONS
 from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
 from kohort.node.step_scheduler import Steps
@@ -16,8 +17,6 @@ from kohort.wire.messages import DescribeGroupsRequest, DescribeGroupsResponse
 
 API = Api.DESCRIBE_GROUPS
 _Group = DescribeGroupsResponse.Group
-_EVERYTHING = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
-"""Read, delete, describe, describe and alter configs: all that Kafka knows to do with a group."""
 
 
 def handle(context: ApiContext, request: Request, message: DescribeGroupsRequest) -> Steps[DescribeGroupsResponse]:
@@ -34,7 +33,7 @@ def handle(context: ApiContext, request: Request, message: DescribeGroupsRequest
         else:
             group = yield from _found(described)
         if message.include_authorized_operations and not group.error_code:
-            group.authorized_operations = _EVERYTHING
+            group.authorized_operations = GROUP_OPERATIONS
         groups.append(group)
     return DescribeGroupsResponse(groups=groups)
 

@@ -1,59 +1,81 @@
-"""One event of a group as JSON says it: the fields that `explain` and everybody else read.
+"""One event of a group as a JSON object: the fields that `kohort explain` and all other readers of the topic use.
 
-An event is `Noted` when it happens, together with what is gone a moment later, and told when its batch is written.
+An event is `Noted` when it happens, together with what is gone a moment later, and made JSON when its batch is written.
 The embedded `consumer` protocol is decoded; opaque metadata and assignments of other protocol types are left out.
+Events of consumer groups (KIP-848) hold topic ids, JSON has names; a deleted topic appears by its id as text, unless it
+was named before. The targets of one computation are reported together, by the event that ends it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
 from kohort.group.commands import ConsumerHeartbeat, Protocols
+from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.events import (
     AssignmentFailed,
+    ClassicJoinAnswered,
+    ClassicJoinParked,
+    ConsumerGroupDeleted,
+    ConsumerGroupStored,
+    ConsumerMemberDeleted,
     ConsumerMemberOut,
+    ConsumerMemberStored,
     Event,
     GatheringFailed,
     GenerationFormed,
+    GroupConverted,
     GroupDeleted,
     GroupLoaded,
     GroupStored,
     GroupUnloaded,
+    Held,
     InitialDelayExtended,
     JoinRefused,
     MemberAdded,
+    MemberAssignmentDeleted,
+    MemberAssignmentStored,
     MemberIdIssued,
     MemberRecognized,
     MemberRejoined,
     MemberRemoved,
+    MemberTargetDeleted,
+    MemberTargetStored,
     OffsetCommitted,
     OffsetDeleted,
+    PartitionMetadataDeleted,
+    PartitionMetadataStored,
     PendingMemberDropped,
     RebalanceAvoided,
+    RegexDeleted,
+    RegexStored,
     RevocationsAwaited,
     RoundAnnounced,
     RoundOpened,
     StaticMemberReplaced,
     SyncReceived,
     SyncsReleased,
+    TargetDeleted,
+    TargetFailed,
+    TargetStored,
+    TargetTimed,
 )
 from kohort.group.join_refusals import Why
 from kohort.model.cause import Cause, CauseKind
+from kohort.model.id_partitions import IdPartitions
 from kohort.model.ids import topic_id_text
-from kohort.node.groups.consumer_event_fields import (
-    CONSUMER_NAMES,
-    UNWRITTEN,
-    Fields,
-    TopicName,
-    consumer_fields,
-    is_conversion,
-)
 from kohort.wire.codec import MalformedMessage
 from kohort.wire.consumer_protocol import assigned_by_topic, claimed_by_topic
+
+Fields = dict[str, Any]
+TopicName = Callable[[bytes], str]
+"""Returns the name of a topic id."""
+
+ByTopic = dict[str, list[int]]
 
 
 class Noted(NamedTuple):
@@ -80,13 +102,24 @@ class Noted(NamedTuple):
 MOST_NAMED = 100
 """How many members an event names that stand in the way of a join."""
 
-_UNWRITTEN = frozenset({OffsetCommitted, OffsetDeleted, *UNWRITTEN})
+UNWRITTEN = frozenset(
+    {
+        OffsetCommitted,
+        OffsetDeleted,
+        PartitionMetadataStored,
+        PartitionMetadataDeleted,
+        TargetDeleted,
+        MemberTargetDeleted,
+        RegexDeleted,
+    }
+)
+"""Commits, which are many, and tombstones that follow from what another event reports."""
 
 
 def is_unwritten(event: Event) -> bool:
     """Whether an event is no news: commits are many, and a stored generation has just been told as formed."""
     kind = type(event)
-    return kind in _UNWRITTEN or (kind is GroupStored and not event.is_synced)  # type: ignore[union-attr]
+    return kind in UNWRITTEN or (kind is GroupStored and not event.is_synced)  # type: ignore[union-attr]
 
 
 def event_name(event: Event) -> str:
@@ -126,7 +159,21 @@ NAMES: dict[type, str] = {
     GroupStored: "assignment_stored, group_emptied or group_created",
     GroupDeleted: "group_deleted",
     GroupUnloaded: "group_unloaded",
-    **CONSUMER_NAMES,
+    ConsumerGroupStored: "group_epoch_bumped",
+    ConsumerMemberStored: "member_subscribed",
+    TargetStored: "target_computed",
+    MemberTargetStored: "member_targeted",
+    MemberAssignmentStored: "member_reconciled",
+    RegexStored: "regex_resolved",
+    ConsumerGroupDeleted: "group_deleted",
+    ConsumerMemberDeleted: "member_deleted",
+    MemberAssignmentDeleted: "member_assignment_deleted",
+    TargetFailed: "target_failed",
+    TargetTimed: "target_timed",
+    ConsumerMemberOut: "member_left or member_evicted",
+    ClassicJoinParked: "join_held",
+    ClassicJoinAnswered: "join_released",
+    GroupConverted: "group_converted",
 }
 """What each type of event is called. A type that is not here is told under its own name, with all its fields."""
 
@@ -139,8 +186,7 @@ def event_fields(noted: Noted, name_of: TopicName = topic_id_text) -> Fields:
     if noted.phase is not None:
         told["epoch" if noted.is_consumer else "generation"] = noted.generation
         told["state"] = noted.phase
-    said = consumer_fields(event, name_of)
-    told |= PARTICULARS.get(type(event), _all_fields)(event) if said is None else said
+    told |= PARTICULARS.get(type(event), _all_fields)(event, name_of)
     if noted.members is not None:
         told["members"] = sorted(noted.members)
     elif noted.phase is not None:
@@ -171,12 +217,12 @@ def loaded_fields(group: ClassicGroup) -> Callable[[TopicName], Fields]:
     return lambda _: told
 
 
-def _member(event: Any) -> Fields:
+def _member(event: Any, _: TopicName) -> Fields:
     return {"member": event.member_id}
 
 
-def _member_added(event: MemberAdded) -> Fields:
-    topics, owned = _said(event.protocol_type, event.protocols)
+def _member_added(event: MemberAdded, _: TopicName) -> Fields:
+    topics, owned = _claims(event.protocol_type, event.protocols)
     return {
         "member": event.member_id,
         "instance": event.instance_id,
@@ -190,8 +236,8 @@ def _member_added(event: MemberAdded) -> Fields:
     }
 
 
-def _member_rejoined(event: MemberRejoined) -> Fields:
-    topics, owned = _said(CONSUMER_PROTOCOL_TYPE, event.protocols)
+def _member_rejoined(event: MemberRejoined, _: TopicName) -> Fields:
+    topics, owned = _claims(CONSUMER_PROTOCOL_TYPE, event.protocols)
     told: Fields = {"member": event.member_id}
     if event.cause.kind is CauseKind.PROTOCOL_CHANGED:
         told["protocols"] = [name for name, _ in event.protocols]
@@ -201,8 +247,8 @@ def _member_rejoined(event: MemberRejoined) -> Fields:
     return told
 
 
-def _member_replaced(event: StaticMemberReplaced) -> Fields:
-    _, owned = _said(CONSUMER_PROTOCOL_TYPE, event.protocols)
+def _member_replaced(event: StaticMemberReplaced, _: TopicName) -> Fields:
+    owned = _claims(CONSUMER_PROTOCOL_TYPE, event.protocols)[1]
     return {
         "member": event.member_id,
         "instance": event.instance_id,
@@ -214,33 +260,33 @@ def _member_replaced(event: StaticMemberReplaced) -> Fields:
     }
 
 
-def _member_removed(event: MemberRemoved) -> Fields:
+def _member_removed(event: MemberRemoved, _: TopicName) -> Fields:
     told: Fields = {"member": event.member_id, "instance": event.instance_id}
     if event.silent_ms >= 0:
         told |= {"silent_ms": event.silent_ms, "session_timeout_ms": event.session_timeout_ms}
     return told
 
 
-def _round_opened(event: RoundOpened) -> Fields:
+def _round_opened(event: RoundOpened, _: TopicName) -> Fields:
     told: Fields = {"is_initial": event.is_initial}
     if event.is_initial:
         told |= {"initial_delay_ms": event.initial_delay_ms, "initial_remaining_ms": event.initial_remaining_ms}
     return told
 
 
-def _round_announced(event: RoundAnnounced) -> Fields:
+def _round_announced(event: RoundAnnounced, _: TopicName) -> Fields:
     return {"waited_ms": event.waited_ms}
 
 
-def _delay_extended(event: InitialDelayExtended) -> Fields:
+def _delay_extended(event: InitialDelayExtended, _: TopicName) -> Fields:
     return {"delay_ms": event.delay_ms, "remaining_ms": event.remaining_ms}
 
 
-def _generation_formed(event: GenerationFormed) -> Fields:
+def _generation_formed(event: GenerationFormed, _: TopicName) -> Fields:
     return {"protocol": event.protocol_name, "leader": event.leader}
 
 
-def _group_stored(event: GroupStored) -> Fields:
+def _group_stored(event: GroupStored, _: TopicName) -> Fields:
     if not event.members:
         return {}
     assignments = None
@@ -249,19 +295,19 @@ def _group_stored(event: GroupStored) -> Fields:
     return {"protocol": event.protocol_name, "leader": event.leader, "assignments": assignments}
 
 
-def _member_synced(event: SyncReceived) -> Fields:
+def _member_synced(event: SyncReceived, _: TopicName) -> Fields:
     return {"member": event.member_id, "is_held": event.awaits_sync}
 
 
-def _assignment_failed(event: AssignmentFailed) -> Fields:
+def _assignment_failed(event: AssignmentFailed, _: TopicName) -> Fields:
     return {"leader": event.leader, "message": event.message}
 
 
-def _revocations_awaited(event: RevocationsAwaited) -> Fields:
+def _revocations_awaited(event: RevocationsAwaited, _: TopicName) -> Fields:
     return {"revoking": sorted(event.revoking), "is_holding": event.is_holding, "held": sorted(event.held)}
 
 
-def _join_refused(event: JoinRefused) -> Fields:
+def _join_refused(event: JoinRefused, _: TopicName) -> Fields:
     request = event.request
     return {
         "member": request.member_id or None,
@@ -279,15 +325,15 @@ def refusal_fields(why: Why, count: int) -> Callable[[TopicName], Fields]:
     return lambda _: told
 
 
-def _group_deleted(event: GroupDeleted) -> Fields:
+def _group_deleted(event: GroupDeleted, _: TopicName) -> Fields:
     return {"to": "consumer"} if is_conversion(event) else {}
 
 
-def _nothing(_: Event) -> Fields:
+def _nothing(_event: Event, _: TopicName) -> Fields:
     return {}
 
 
-def _all_fields(event: Event) -> Fields:
+def _all_fields(event: Event, _: TopicName) -> Fields:
     """Return what an event holds, of a type that nobody has described here."""
     told: Fields = {}
     for each in fields(event) if is_dataclass(event) else ():
@@ -299,7 +345,119 @@ def _all_fields(event: Event) -> Fields:
     return told
 
 
-PARTICULARS: dict[type, Callable[[Any], Fields]] = {
+# -- events of consumer groups
+
+
+def loaded_consumer_fields(group: ConsumerGroup) -> Callable[[TopicName], Fields]:
+    """Return how to say what a group is that its coordinator has replayed. What it holds is kept as it is now."""
+    members = [
+        (each.member_id, each.client_id, each.instance_id, each.assigned, each.pending, each.target)
+        for _, each in sorted(group.members.items())
+    ]
+    states = {each.member_id: [each.epoch, each.state.name] for _, each in sorted(group.members.items())}
+    classic = {each.member_id: each.classic_phase.name for _, each in sorted(group.members.items()) if each.classic}
+    target_epoch = group.assignment_epoch
+
+    def told(name_of: TopicName) -> Fields:
+        return {
+            "clients": {member_id: [client_id, instance] for member_id, client_id, instance, _, _, _ in members},
+            "assignments": {member_id: _held(assigned, name_of) for member_id, _, _, assigned, _, _ in members},
+            "pending": {member_id: _held(pending, name_of) for member_id, _, _, _, pending, _ in members if pending},
+            "targets": {member_id: _named(target, name_of) for member_id, _, _, _, _, target in members},
+            "target_epoch": target_epoch,
+            "member_states": states,
+            "phases": classic,
+        }
+
+    return told
+
+
+def targets_fields(targets: Iterable[MemberTargetStored], name_of: TopicName) -> Fields:
+    """Return the targets that changed in one computation."""
+    return {"targets": {each.member_id: _named(each.target, name_of) for each in targets}}
+
+
+def _group_epoch(event: ConsumerGroupStored, _: TopicName) -> Fields:
+    return {"epoch": event.epoch}
+
+
+def _member_stored(event: ConsumerMemberStored, name_of: TopicName) -> Fields:
+    told: Fields = {
+        "member": event.member_id,
+        "instance": event.instance_id,
+        "client": event.client_id,
+        "host": event.client_host,
+        "rack": event.rack_id,
+        "topics": list(event.subscribed_topic_names),
+        "regex": event.subscribed_topic_regex or None,
+        "rebalance_timeout_ms": event.rebalance_timeout_ms,
+        "assignor": event.server_assignor,
+        "is_classic": event.classic is not None,
+    }
+    if event.classic is not None:
+        told["session_timeout_ms"] = event.classic.session_timeout_ms
+        told["protocols"] = [name for name, _ in event.classic.protocols]
+        told["owned"] = _claims(CONSUMER_PROTOCOL_TYPE, event.classic.protocols)[1]
+    if event.lags:
+        told["lags"] = {name_of(topic_id): [list(lag) for lag in lags] for topic_id, lags in event.lags}
+    return told
+
+
+def _target_stored(event: TargetStored, _: TopicName) -> Fields:
+    return {"target_epoch": event.epoch, "computed_ms": event.timestamp_ms}
+
+
+def _member_target(event: MemberTargetStored, name_of: TopicName) -> Fields:
+    return {"member": event.member_id, "target": _named(event.target, name_of)}
+
+
+def _member_assignment(event: MemberAssignmentStored, name_of: TopicName) -> Fields:
+    told: Fields = {
+        "member": event.member_id,
+        "member_epoch": event.epoch,
+        "previous_epoch": event.previous_epoch,
+        "member_state": event.state.name,
+        "assigned": _held(event.assigned, name_of),
+        "pending": _held(event.pending, name_of),
+    }
+    if event.classic_phase:
+        told["phase"] = event.classic_phase.name
+    return told
+
+
+def _regex_stored(event: RegexStored, _: TopicName) -> Fields:
+    return {"regex": event.regex, "topics": list(event.topics)}
+
+
+def _consumer_group_deleted(event: ConsumerGroupDeleted, _: TopicName) -> Fields:
+    return {"to": "classic"} if is_conversion(event) else {}
+
+
+def is_conversion(event: Any) -> bool:
+    """Whether a group is deleted only to go on as one of the other type."""
+    return str(event.cause.kind) == "group_converted"
+
+
+def _member_out(event: ConsumerMemberOut, _: TopicName) -> Fields:
+    told: Fields = {"member": event.member_id, "instance": event.instance_id}
+    if event.silent_ms >= 0:
+        told["silent_ms"] = event.silent_ms
+    return told
+
+
+def _group_converted(event: GroupConverted, _: TopicName) -> Fields:
+    return {"to": "consumer" if event.is_consumer else "classic"}
+
+
+def _target_failed(event: TargetFailed, _: TopicName) -> Fields:
+    return {"assignor": event.assignor, "message": event.message}
+
+
+def _target_timed(event: TargetTimed, _: TopicName) -> Fields:
+    return {"cost_us": event.cost_us}
+
+
+PARTICULARS: dict[type, Callable[[Any, TopicName], Fields]] = {
     MemberIdIssued: _member,
     PendingMemberDropped: _member,
     MemberAdded: _member_added,
@@ -322,10 +480,25 @@ PARTICULARS: dict[type, Callable[[Any], Fields]] = {
     GroupStored: _group_stored,
     GroupDeleted: _group_deleted,
     GroupUnloaded: _nothing,
+    ConsumerGroupStored: _group_epoch,
+    ConsumerMemberStored: _member_stored,
+    TargetStored: _target_stored,
+    MemberTargetStored: _member_target,
+    MemberAssignmentStored: _member_assignment,
+    RegexStored: _regex_stored,
+    ConsumerGroupDeleted: _consumer_group_deleted,
+    ConsumerMemberDeleted: _member,
+    MemberAssignmentDeleted: _member,
+    TargetFailed: _target_failed,
+    TargetTimed: _target_timed,
+    ConsumerMemberOut: _member_out,
+    ClassicJoinParked: _member,
+    ClassicJoinAnswered: _member,
+    GroupConverted: _group_converted,
 }
 
 
-def _said(protocol_type: str, protocols: Protocols) -> tuple[list[str] | None, dict[str, list[int]] | None]:
+def _claims(protocol_type: str, protocols: Protocols) -> tuple[list[str] | None, dict[str, list[int]] | None]:
     """Return what a member subscribes to and what it says it owns; the same stands in all protocols it offers."""
     if protocol_type != CONSUMER_PROTOCOL_TYPE or not protocols:
         return None, None
@@ -350,3 +523,11 @@ def _decoded(assignments: dict[str, bytes]) -> dict[str, dict[str, list[int]]] |
 
 def _snake(name: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
+
+
+def _named(partitions: IdPartitions, name_of: TopicName) -> ByTopic:
+    return {name_of(topic_id): list(numbers) for topic_id, numbers in partitions}
+
+
+def _held(held: Iterable[Held], name_of: TopicName) -> ByTopic:
+    return {name_of(each.topic_id): list(each.partitions) for each in held}

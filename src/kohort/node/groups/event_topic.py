@@ -37,8 +37,17 @@ from kohort.log.disk import DiskFull, StorageError
 from kohort.model.cause import CauseKind
 from kohort.model.errors import KafkaError
 from kohort.model.ids import topic_id_text
-from kohort.node.groups.consumer_event_fields import Fields, TopicName, loaded_consumer_fields, targets_fields
-from kohort.node.groups.event_fields import Noted, event_fields, is_unwritten, loaded_fields, refusal_fields
+from kohort.node.groups.event_fields import (
+    Fields,
+    Noted,
+    TopicName,
+    event_fields,
+    is_unwritten,
+    loaded_consumer_fields,
+    loaded_fields,
+    refusal_fields,
+    targets_fields,
+)
 from kohort.node.groups.refused_joins import RefusedJoins
 from kohort.node.timers import Timers
 from kohort.node.topics.topic import EVENT_TOPIC, Topic

@@ -33,8 +33,7 @@ from kohort.log.disk import StorageError
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.ids import TopicPartition, topic_id_text
 from kohort.model.subscription import Subscription
-from kohort.node.groups.consumer_event_fields import CONSUMER_PARTICULARS, UNWRITTEN
-from kohort.node.groups.event_fields import NAMES, PARTICULARS, Noted, event_fields, event_name, is_unwritten
+from kohort.node.groups.event_fields import NAMES, PARTICULARS, UNWRITTEN, Noted, event_fields, event_name, is_unwritten
 from kohort.node.groups.event_topic import LINGER_MS, EventTopic
 from kohort.wire.consumer_protocol import encode_subscription
 from kohort.wire.messages import LeaveGroupRequest
@@ -56,7 +55,7 @@ UNTOLD = {
 
 def test_every_type_of_event_has_a_name_and_its_fields_or_is_known_not_to_be_written() -> None:
     assert SyncReceived in TYPES
-    described = set(NAMES) & (set(PARTICULARS) | set(CONSUMER_PARTICULARS)) | set(UNWRITTEN)
+    described = set(NAMES) & set(PARTICULARS) | UNWRITTEN
     missing = [
         each.__name__ for each in TYPES if each not in described and each not in (OffsetCommitted, OffsetDeleted)
     ]
