@@ -177,7 +177,7 @@ def test_a_cluster_that_writes_no_events_is_told_from_one_that_knows_no_such_gro
         assert silent("groups", "reset-offsets", "quiet", "--topic", "quiet", "--to-earliest", "--execute").status == 0
         outcome = silent("explain", "quiet")
         assert (outcome.status, outcome.out) == (1, "")
-        assert "does not write down why its groups rebalance" in outcome.err
+        assert "does not store why its groups rebalance" in outcome.err
         assert "`kohort groups describe quiet --members`" in outcome.err
         unknown = silent("explain", "quite")
         assert (unknown.status, "did you mean 'quiet'?" in unknown.err) == (2, True)

@@ -13,7 +13,7 @@ from tests.integration.rolling import Roll
 
 from kohort import Admin
 from kohort.broker.embedded import EmbeddedBroker
-from kohort.cli.group_events import lately_told
+from kohort.cli.group_events import recent_history
 from kohort.model.ids import TopicPartition
 
 NAMES = ("m-1", "m-2", "m-3")
@@ -62,7 +62,7 @@ def test_every_restart_moves_what_the_plan_predicted_and_a_watch_ends_with_the_l
                     await roll.restart(restart["name"], protocol)
                     count, seen = await moved(kohort, "rolled", seen)
                     assert count == restart["moves"], restart
-                    told = await lately_told(kohort.address, {}, "rolled")
+                    told = await recent_history(kohort.address, {}, "rolled")
                     assert told.owners == await owners(kohort.address, "rolled")
                 lines = [json.loads(line) for line in (await asyncio.to_thread(watch.stdout.read)).splitlines()]
                 assert (await asyncio.to_thread(watch.wait), lines[-1]["is_done"], lines[-1]["left"]) == (0, True, [])
@@ -167,7 +167,7 @@ def test_interrupted_watch_says_what_is_left(kohort: Commands) -> None:
         with kohort.start("migrate", "watch", "long") as watch:
             assert watch.stdout is not None
             line = await asyncio.to_thread(watch.stdout.readline)
-            assert b"classic, Stable: 0 of 2 members speak the consumer protocol, left m-1, m-2" in line
+            assert b"classic, Stable: 0 of 2 members use the consumer protocol, left m-1, m-2" in line
             watch.send_signal(signal.SIGINT)
             _, complaints = await asyncio.to_thread(watch.communicate)
         assert (watch.returncode, b"kohort: not over yet, classic, Stable: 0 of 2" in complaints) == (130, True)

@@ -149,7 +149,7 @@ def test_produce_rate_is_measured_where_it_is_not_given(kohort: Commands) -> Non
 
 
 REFUSED = {
-    (): "say what is to happen: --add, --kill, --stop, --partitions, --bounce, --protocol or --assignor",
+    (): "give a change: --add, --kill, --stop, --partitions, --bounce, --protocol or --assignor",
     ("--compare", "--protocol", "consumer"): "--compare tries every protocol by itself",
     ("--kill", "m-7"): "there is no member 'm-7': did you mean",
     ("--kill", "m-1", "--kill", "m-2", "--stop", "m-3"): "nobody would be left: leave one member, or add some",

@@ -191,8 +191,8 @@ def test_every_row_of_evidence_stands_in_the_log(seen: Seen) -> None:
 @pytest.mark.parametrize(
     ("group", "finding", "part"),
     [
-        ("storm", "rebalance_storm", "; restless came or went in "),
-        ("storm native", "rebalance_storm", "; restless came or went in "),
+        ("storm", "rebalance_storm", "; restless joined or left in "),
+        ("storm native", "rebalance_storm", "; restless joined or left in "),
         ("storm", "eager_group", "by forecast"),
         ("overrun", "poll_timeout_loop", "slow on /127.0.0.1 left "),
         ("overrun native", "poll_timeout_loop", "slow on /127.0.0.1 left "),
@@ -200,7 +200,7 @@ def test_every_row_of_evidence_stands_in_the_log(seen: Seen) -> None:
         ("fight", "flapping_instance", f"till-1 was taken over {misbehaving.TAKE_OVERS} times "),
         ("crowd", "idle_members", "2 of 4 members have nothing: there are 2 partitions"),
         ("zombie", "zombie_commits", f"offsets of orders-0 went back {misbehaving.ZOMBIE_COMMITS} times"),
-        ("held", "stuck_group", ": it waits for holder to give partitions up"),
+        ("held", "stuck_group", ": it waits for holder to revoke partitions"),
         ("skewed", "skewed_assignment", "one of 2 members has 6 of 6 partitions"),
     ],
 )

@@ -15,7 +15,7 @@ from kohort.fleet.decode.value_json import fields_of
 from kohort.fleet.fold.fold import fold
 from kohort.fleet.fold.folded_group import Group, Record
 from kohort.fleet.fold.hours import Hour
-from kohort.fleet.generator.simulated_group import GROUP, Scene, topic_token
+from kohort.fleet.generator.simulated_group import GROUP, SimulatedGroup, topic_token
 from kohort.group.explain.explain import explain
 from kohort.group.explain.rebalance_report import Rebalance, Told
 from kohort.log.group_records import read_text
@@ -26,11 +26,11 @@ from kohort.model.ids import topic_id_text
 from kohort.node.groups.event_topic import EVENT_TOPIC
 
 
-def played(kind: str, seed: int) -> Scene:
+def played(kind: str, seed: int) -> SimulatedGroup:
     """Play members that come, go and die, each after the other has settled."""
-    random, scene = Random(seed), Scene(seed, {topic_token(1): 6})
+    random, scene = Random(seed), SimulatedGroup(seed, {topic_token(1): 6})
     scene.start(0, kind)
-    scene.settle()
+    scene.converge()
     for number in range(1, 6):
         living = sorted(name for name, peer in scene.peers.items() if not peer.is_over)
         what = random.choice(["start", "start", "close", "kill"]) if len(living) > 1 else "start"
@@ -41,12 +41,12 @@ def played(kind: str, seed: int) -> Scene:
         else:
             scene.peers[random.choice(living)].host.kill()
             scene.pass_s(60)
-        scene.settle()
+        scene.converge()
     scene.pass_s(400)
     return scene
 
 
-def folded(scene: Scene) -> list[Hour]:
+def folded(scene: SimulatedGroup) -> list[Hour]:
     """Return the hours that are folded from the log of a scene."""
     names = {topic_id_text(topic_id): name for name, topic_id in scene.topic_ids.items()}
     group = Group("cluster", GROUP)
@@ -62,7 +62,7 @@ def folded(scene: Scene) -> list[Hour]:
     return group.hours.collect(all_of_them=True)
 
 
-def explained(scene: Scene) -> Told:
+def explained(scene: SimulatedGroup) -> Told:
     """Return the explanation of the coordinator's own events."""
     log = PartitionLog.open(scene._node.disk.clone(), f"{EVENT_TOPIC}-0", LogConfig(), scene.now_ms)
     events = [json.loads(record.value) for record in records_of(log) if record.value]

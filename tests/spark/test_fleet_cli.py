@@ -84,8 +84,8 @@ def test_a_run_on_what_was_read_changes_nothing(
 ) -> None:
     before = files(out / "tables")
     assert main(["fleet", "run", "--tables", f"{out / 'tables'}", f"demo={out / 'log'}"]) == 0
-    told = capfd.readouterr().out
-    assert f"nothing new: {out / 'tables'} stays as run {demo['run']} left it" in told
+    lines = capfd.readouterr().out
+    assert f"nothing new: {out / 'tables'} stays as run {demo['run']} left it" in lines
     assert files(out / "tables") == before
 
 

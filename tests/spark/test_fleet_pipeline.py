@@ -121,7 +121,7 @@ def test_a_log_that_is_read_in_runs_one_of_them_killed_says_what_one_run_says(sp
     rows = a_log()
     once, parts = tmp_path / "once", tmp_path / "parts"
     summary = pipeline.run(spark, [], once, read=reader(rows, "after"), find=nothing_found)
-    assert (summary.run, summary.records, summary.quarantined, summary.told) == (1, len(rows) - 1, 1, 1)
+    assert (summary.run, summary.records, summary.quarantined, summary.side_rows) == (1, len(rows) - 1, 1, 1)
     assert summary.positions == {"cluster": {7: len(rows) - 1}}
 
     def killed(*_):

@@ -1,7 +1,7 @@
-"""`kohort broker`: run a broker until it is told to stop.
+"""`kohort broker`: run a broker until SIGTERM or SIGINT.
 
-Prints one line with its address once clients can connect. Exit status 1 when it cannot start, 2 when a setting
-or an option is wrong.
+Prints one line with its address once clients can connect. Exit status 1 when it cannot start, 2 when a setting or an
+option is wrong.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the broker; return when it was stopped."""
+    """Run the broker until it is stopped, and return the exit status."""
     import logging
 
     from kohort.broker.broker import Broker

@@ -1,7 +1,7 @@
-"""`kohort consume TOPIC…`: records to stdout, one a line.
+"""`kohort consume TOPIC…`: write records to stdout, one per line.
 
-With --group it is a member: what has been written to stdout is committed, nothing more. SIGINT, SIGTERM and
-a reader that closes the pipe end it after the batch in hand, without an error.
+With --group it is a member that commits what has been written to stdout, and nothing more. SIGINT, SIGTERM and a closed
+pipe end it after the current batch, without an error.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     )
     parser.add_argument("--max", metavar="N", type=number(1, "a number of records"), help="end after N records")
     parser.add_argument(
-        "--timeout-ms", metavar="MS", type=number(1, "a time in ms"), help="end when none has come for so long"
+        "--timeout-ms", metavar="MS", type=number(1, "a time in ms"), help="end when no record has arrived for so long"
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON object a line instead of the value")
@@ -81,7 +81,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write records until told to end, and return the exit status."""
+    """Write records until a limit or a signal, and return the exit status."""
     write: Writer = as_json if args.json else as_value
     if args.format is not None:
         try:
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
             way = f"leave --group away, or move its offsets with `kohort groups reset-offsets {args.group}`"
             raise CommandFailed(f"a group decides where its members read, {given[0]} does not: {way}", USAGE)
         if args.from_beginning and given != ["--partition"]:
-            raise CommandFailed(f"--from-beginning and {given[-1]} both say where to start: leave one away", USAGE)
+            raise CommandFailed(f"--from-beginning and {given[-1]} both set the start: leave one away", USAGE)
         if any(topic.startswith("^") for topic in args.topics):
             raise CommandFailed(f"{given[0]} needs names of topics, not an expression", USAGE)
     return run_against(args.bootstrap_server, lambda: follow(args, write))
@@ -133,8 +133,8 @@ async def starts(args: argparse.Namespace, admin: Admin) -> dict[TopicPartition,
     for each, at in chosen.items():
         chosen[each] = max(first[each], min(at, end[each]))
         if wanted >= 0 and chosen[each] != at:
-            held = f"offsets {first[each]} to {end[each] - 1}" if first[each] < end[each] else "no records"
-            output.remark(f"{each} holds {held}: starting at {chosen[each]}, not {at}")
+            available = f"offsets {first[each]} to {end[each] - 1}" if first[each] < end[each] else "no records"
+            output.remark(f"{each} holds {available}: starting at {chosen[each]}, not {at}")
     return chosen
 
 
@@ -145,7 +145,7 @@ async def follow(args: argparse.Namespace, write: Writer) -> int:
     async with admin_of(args) as admin:
         await require_topics(admin, [topic for topic in args.topics if not topic.startswith("^")])
         at = await starts(args, admin)
-    # Auto-commit takes a batch as finished when poll is called again: when it has been written and flushed.
+    # Auto-commit regards a batch as processed at the next poll: when it has been written and flushed.
     consumer = Consumer(
         *(() if at else dict.fromkeys(args.topics)),
         bootstrap_servers=args.bootstrap_server,
@@ -165,7 +165,7 @@ async def follow(args: argparse.Namespace, write: Writer) -> int:
 
 
 class Reader:
-    """One run of `consume`: how much was written, and when something last came."""
+    """One run of `consume`: the records written so far, and the time of the last one."""
 
     def __init__(self, consumer: Consumer, write: Writer, limit: int | None, timeout_ms: int | None) -> None:
         self.consumer = consumer
@@ -174,10 +174,10 @@ class Reader:
         self.timeout_s = None if timeout_ms is None else timeout_ms / 1000
         self.count = 0
         self.corrupt: CorruptBatch | None = None
-        self.started = self.heard = time.monotonic()
+        self.started = self.last_record_s = time.monotonic()
 
     async def run(self) -> None:
-        """Write until the limit or the silence. Raises OutputClosed.
+        """Write until the limit or the timeout. Raises OutputClosed.
 
         Of a partition with a record batch that cannot be read, the records before it are written. The other partitions
         are read on for as long as they have records; then `CorruptBatch` is raised.
@@ -197,7 +197,7 @@ class Reader:
             raise self.corrupt
 
     def leave_out(self, error: CorruptBatch) -> None:
-        """Read no more of the partition that the error is about, and say where it stopped."""
+        """Pause the partition of the error, and print where its reading stopped."""
         if error.partition is None:
             raise error
         self.consumer.pause([error.partition])
@@ -206,18 +206,18 @@ class Reader:
         self.corrupt = error
 
     def patience_ms(self) -> int:
-        """Return how long one poll may wait: not beyond the silence that ends the command."""
+        """Return the timeout of one poll, which ends no later than the command's timeout."""
         if self.timeout_s is None:
             return POLL_MS
-        left_s = self.heard + self.timeout_s - time.monotonic()
+        left_s = self.last_record_s + self.timeout_s - time.monotonic()
         return max(1, min(POLL_MS, round(left_s * 1000)))
 
     def is_silent(self) -> bool:
-        """Say whether nothing has come for the time allowed. Joining a group is no silence, within JOIN_S."""
+        """Whether no record has arrived within the timeout. Joining a group does not count, for up to JOIN_S."""
         now = time.monotonic()
         if not self.consumer.assignment() and now - self.started < JOIN_S:
-            self.heard = now
-        return self.timeout_s is not None and now - self.heard >= self.timeout_s
+            self.last_record_s = now
+        return self.timeout_s is not None and now - self.last_record_s >= self.timeout_s
 
     def put(self, batches: list[Batch]) -> int:
         """Write batches and return the number of their records."""
@@ -228,5 +228,5 @@ class Reader:
             self.count += len(batch)
         if batches:
             output.flush()
-            self.heard = time.monotonic()
+            self.last_record_s = time.monotonic()
         return self.count - before

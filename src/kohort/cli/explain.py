@@ -1,7 +1,7 @@
-"""`kohort explain GROUP`: each rebalance as one sentence with its cost, and under it the chain of what led to what.
+"""`kohort explain GROUP`: each rebalance as one sentence with its cost, and below it the chain of causes.
 
-It reads what the group's broker wrote down (docs/guide/rebalances.md): from the cluster, from the data directory of a
-broker that need not run, or from a file of events. It changes nothing anywhere.
+It reads the group events that the broker stores (docs/guide/rebalances.md): from the cluster, from the data directory
+of a stopped broker, or from a file. It changes nothing.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ kohort explain readers --data-dir ./kohort-data
 
 LAST = 10
 SLOW_MS = 2_000
-"""With --follow, how long a rebalance may run before it is told that it runs."""
+"""With --follow, how long a rebalance may run before it is reported as running."""
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `explain` to the command line."""
-    summary = "tell why a group rebalanced, who waited for whom, and what it cost"
+    summary = "show why a group rebalanced, which member it waited for, and what it cost"
     parser = verb(verbs, "explain", summary, run=run, examples=EXAMPLES)
     parser.add_argument("group", metavar="GROUP")
     parser.add_argument(
@@ -69,7 +69,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         help="only rebalances that ended after WHEN: an ISO 8601 time, or how long ago, such as 90s, 30m, 2h, 1d",
     )
     parser.add_argument("--verbose", action="store_true", help="print every event of each rebalance as well")
-    parser.add_argument("--follow", action="store_true", help="go on and tell each rebalance when it is over")
+    parser.add_argument("--follow", action="store_true", help="continue, and print each rebalance when it is over")
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
         "--data-dir", metavar="DIR", type=Path, help="read a broker's data directory instead of a cluster"
@@ -93,7 +93,7 @@ def since_ms(text: str) -> int:
 
 
 def begun(args: argparse.Namespace) -> Explanation:
-    """Return an explanation that keeps no more than the options will ask of it."""
+    """Return an explanation that keeps no more than the options need."""
     last = None if args.since is not None else LAST if args.last is None else args.last
     return Explanation(args.group, last=last, keeps_events=args.verbose)
 
@@ -109,14 +109,14 @@ def run(args: argparse.Namespace) -> int:
 
 async def explain_stored(args: argparse.Namespace) -> int:
     """Explain from files."""
-    picked = GroupFilter(args.group)
+    group_filter = GroupFilter(args.group)
     explanation = begun(args)
     with output.Meter("reading group events", unit="events") as meter:
         source = stored_events if args.data_dir is not None else filed_events
-        for event in source(args.data_dir or args.events, picked, meter.advance):
+        for event in source(args.data_dir or args.events, group_filter, meter.advance):
             explanation.fold(event)
-    # Nobody knows how long a rebalance ran on after the last thing that was written down.
-    show(args, explanation.told(0), picked)
+    # It is unknown how long a rebalance continued after the last stored event.
+    show(args, explanation.told(0), group_filter)
     return 0
 
 
@@ -130,17 +130,17 @@ async def explain_live(args: argparse.Namespace) -> int:
     async with consumer:
         if args.follow:
             return await follow(args, consumer)
-        picked, explanation = GroupFilter(args.group), begun(args)
+        group_filter, explanation = GroupFilter(args.group), begun(args)
         with output.Meter("reading group events", unit="events") as meter:
-            async for event in live_events(consumer, picked, meter.advance):
+            async for event in live_events(consumer, group_filter, meter.advance):
                 if event is not None:
                     explanation.fold(event)
-        show(args, explanation.told(now_ms()), picked)
+        show(args, explanation.told(now_ms()), group_filter)
     return 0
 
 
 async def require_events(args: argparse.Namespace, admin: Admin) -> None:
-    """Refuse, saying what can be told there, a cluster whose broker writes no events."""
+    """Raise CommandFailed, with what is known instead, for a cluster without group events."""
     if any(topic.name == EVENT_TOPIC for topic in await admin.list_topics()):
         return
     groups = {group.group_id: group for group in await admin.list_groups()}
@@ -148,64 +148,64 @@ async def require_events(args: argparse.Namespace, admin: Admin) -> None:
     if group is None:
         raise unknown("group", args.group, groups, "a group begins when its first member joins")
     raise CommandFailed(
-        f"{args.bootstrap_server} does not write down why its groups rebalance (it has no topic {EVENT_TOPIC}; Apache "
-        f"Kafka has none). What it can tell is how {args.group} stands now, {group.state}: "
-        f"`kohort groups describe {args.group} --members`. Its reasons are in the coordinator's log, in lines that "
+        f"{args.bootstrap_server} does not store why its groups rebalance (it has no topic {EVENT_TOPIC}; Apache "
+        f"Kafka has none). The current state of {args.group} is {group.state}: "
+        f"`kohort groups describe {args.group} --members`. The reasons are in the coordinator's log, in lines that "
         "contain 'Preparing to rebalance group'"
     )
 
 
 async def follow(args: argparse.Namespace, consumer: Consumer) -> int:
-    """Print the past as asked, then each rebalance when it is over, until a signal ends the command."""
+    """Print the past rebalances, then each new one when it is over, until a signal ends the command."""
     with contextlib.suppress(asyncio.CancelledError):
-        await Teller(args).follow(consumer)
+        await Follower(args).follow(consumer)
     return 0
 
 
-class Teller:
-    """One run of `--follow`: what has been told, and whether it is known that a rebalance runs."""
+class Follower:
+    """One run of `--follow`: what has been printed, and whether a running rebalance was reported."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
-        self.picked = GroupFilter(args.group)
+        self.filter = GroupFilter(args.group)
         self.explanation = begun(args)
         self.is_caught_up = False
-        self.slow_told: int | None = None
+        self.reported_slow_ms: int | None = None
 
     async def follow(self, consumer: Consumer) -> None:
-        """Tell rebalances as they come."""
+        """Print rebalances as they end."""
         with output.Meter("reading group events", unit="events") as meter:
 
             def counted(count: int) -> None:
                 if not self.is_caught_up:
                     meter.advance(count)
 
-            async for event in live_events(consumer, self.picked, counted, following=True):
+            async for event in live_events(consumer, self.filter, counted, following=True):
                 if event is None:
                     self._idle()
                     continue
                 ended = self.explanation.fold(event)
                 if ended is not None and self.is_caught_up:
-                    self._tell([ended])
+                    self._print_rebalances([ended])
                 if event.get("event") == JOIN_REFUSED and self.is_caught_up:
-                    self._tell_refused(self.explanation.told(now_ms()).refused[-1:])
+                    self._print_refused(self.explanation.told(now_ms()).refused[-1:])
 
     def _idle(self) -> None:
-        """Nothing came for a while: the past is read, and a rebalance may be running for long."""
+        """Handle an idle wait: the past is read; report a rebalance that runs for long."""
         known = self.explanation.told(now_ms())
         if not self.is_caught_up:
             self.is_caught_up = True
             if not known.is_seen:
-                output.remark(f"nothing is known of {self.args.group} yet: waiting for its first member")
-            self._tell(chosen(self.args, known.rebalances))
-            self._tell_refused(refused_since(self.args, known))
+                output.remark(f"{self.args.group} has no events yet: waiting for its first member")
+            self._print_rebalances(chosen(self.args, known.rebalances))
+            self._print_refused(refused_since(self.args, known))
         running = known.running
-        if running is None or running.started_ms == self.slow_told or running.duration_ms(now_ms()) < SLOW_MS:
+        if running is None or running.started_ms == self.reported_slow_ms or running.duration_ms(now_ms()) < SLOW_MS:
             return
-        self.slow_told = running.started_ms
+        self.reported_slow_ms = running.started_ms
         output.remark(sentence(running, Names(known.identities), now_ms()))
 
-    def _tell_refused(self, refused: Iterable[Refused]) -> None:
+    def _print_refused(self, refused: Iterable[Refused]) -> None:
         names = Names(self.explanation.told(now_ms()).identities)
         for each in refused:
             if self.args.json:
@@ -214,7 +214,7 @@ class Teller:
                 output.put(refused_line(each, names))
         output.flush()
 
-    def _tell(self, rebalances: Iterable[Rebalance]) -> None:
+    def _print_rebalances(self, rebalances: Iterable[Rebalance]) -> None:
         known = self.explanation.told(now_ms())
         names = Names(known.identities)
         for each in rebalances:
@@ -225,10 +225,10 @@ class Teller:
         output.flush()
 
 
-def show(args: argparse.Namespace, known: Told, picked: GroupFilter) -> None:
-    """Print what is known of a group. Raises CommandFailed for one that nothing is known of."""
+def show(args: argparse.Namespace, known: Told, group_filter: GroupFilter) -> None:
+    """Print a group's rebalances. Raises CommandFailed for a group without events."""
     if not known.is_seen:
-        raise unknown("group", args.group, picked.others, "a group begins when its first member joins")
+        raise unknown("group", args.group, group_filter.others, "a group begins when its first member joins")
     rebalances = chosen(args, known.rebalances)
     running = known.running
     names = Names(known.identities)
@@ -278,7 +278,7 @@ def chosen(args: argparse.Namespace, rebalances: list[Rebalance]) -> list[Rebala
 
 
 def headline(known: Told) -> str:
-    """Return the group in one line: how it stands, and how often it has rebalanced at what cost."""
+    """Return the group in one line: its state, and the number and cost of its rebalances."""
     clock = "group epoch" if known.group_type == "consumer" else "generation"
     return (
         f"{known.group_id}: {known.state}, {clock} {known.generation}, {counted(known.members, 'member')}, "
@@ -305,7 +305,7 @@ def text_of(rebalance: Rebalance, names: Names, *, is_verbose: bool) -> str:
 
 
 def since(at_ms: int, rebalance: Rebalance) -> str:
-    """Return when something was, from the start of its rebalance."""
+    """Return a time relative to the start of its rebalance."""
     return f"{(at_ms - rebalance.started_ms) / 1000:+9.3f} s"
 
 

@@ -1,7 +1,7 @@
-"""Where `kohort explain` finds a group's events: in a cluster, in a broker's data directory, in a file.
+"""Sources of the group events that `kohort explain` reads: a cluster, a broker's data directory, or a file.
 
-The law: whoever explains changes nothing. A cluster is read without a group; a directory is read without a broker, as
-it lies there, up to the last whole batch.
+Reading changes nothing. A cluster is read without a group; a directory is read without a broker, up to the last whole
+batch.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ EVENTS = TopicPartition(EVENT_TOPIC, 0)
 POLL_RECORDS = 10_000
 IDLE_MS = 500
 LATELY = 50_000
-"""How many events of all groups are looked at where only the last rebalance is asked for."""
+"""How many of the latest events of all groups are read where only the last rebalance is needed."""
 
 
 Counted = Callable[[int], object]
-"""Hears how many more events were looked at."""
+"""Called with the number of events read since the last call."""
 
 
 class GroupFilter:
-    """Picks one group's events out of all; remembers which other groups there are."""
+    """Selects one group's events; collects the names of other groups."""
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
@@ -64,7 +64,7 @@ def parsed(line: bytes) -> EventFields | None:
 async def live_events(
     consumer: Consumer, picked: GroupFilter, counted: Counted, *, following: bool = False, last: int | None = None
 ) -> AsyncIterator[EventFields | None]:
-    """Yield the group's events; then end, or go on as they come, with a None for each idle wait.
+    """Yield the group's events; then end, or continue with new ones, with a None for each idle wait.
 
     They begin with the first one, or with the first of the `last` ones of all groups.
     """
@@ -87,8 +87,8 @@ async def live_events(
             yield None
 
 
-async def lately_told(bootstrap_servers: str, security: dict[str, Any], group_id: str) -> Told:
-    """Return what a cluster that has events says of a group, as far as its latest ones reach back."""
+async def recent_history(bootstrap_servers: str, security: dict[str, Any], group_id: str) -> Told:
+    """Return the recent history of a group from the events of its cluster."""
     from kohort.client import Consumer
 
     explanation = Explanation(group_id, last=1, keeps_events=False)
@@ -131,7 +131,7 @@ def stored_events(directory: Path, picked: GroupFilter, counted: Counted) -> Ite
 
 
 def _events_in(content: memoryview, picked: GroupFilter, counted: Counted) -> Iterator[EventFields]:
-    """Yield the group's events in a segment; what a crash left of its last batch is no whole one and is passed over."""
+    """Yield the group's events in a segment, without a last batch that a crash left incomplete."""
     from kohort.wire.record_batches import CorruptBatch, check_batch, decode_batch, iter_batches
 
     batches = iter_batches(content)

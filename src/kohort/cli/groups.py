@@ -1,4 +1,8 @@
-"""`kohort groups list|describe|delete|reset-offsets`: who is in a group, and how far it has read."""
+"""`kohort groups list|describe|delete|reset-offsets`: members of groups and their committed offsets.
+
+A reset is planned before anything is written. It never leaves the log: an offset before the first record or after the
+last is moved to the nearest end, and the plan marks it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kohort.cli.cluster import ends_of, with_admin
-from kohort.cli.group_events import EVENT_TOPIC, lately_told, now_ms
+from kohort.cli.group_events import EVENT_TOPIC, now_ms, recent_history
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import USAGE, CommandFailed, unknown
 from kohort.cli.terminal.options import (
@@ -121,7 +125,7 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
     coordinator = (await admin.group_coordinator(args.group)).address
     known = None
     if any(topic.name == EVENT_TOPIC for topic in await admin.list_topics()):
-        known = await lately_told(args.bootstrap_server, args.security, args.group)
+        known = await recent_history(args.bootstrap_server, args.security, args.group)
     if args.json:
         document: dict[str, Any] = {
             "group": group.group_id,
@@ -171,7 +175,7 @@ def member_rows(group: GroupDescription) -> tuple[list[str], list[list[output.Ce
 
 
 def protocol_of(member: MemberDescription) -> str:
-    """Return the protocol that a member of a consumer group speaks."""
+    """Return the protocol of a member of a consumer group."""
     return "consumer" if member.is_native else "classic"
 
 
@@ -200,7 +204,7 @@ REFUSED_SHOWN = 3
 
 
 def course_lines(known: Told | None) -> list[str]:
-    """Return what a group's events tell: its last rebalance, one that runs, those avoided, joins that were refused."""
+    """Return a group's recent history as lines: running and last rebalance, avoided ones, refused joins."""
     if known is None or not known.is_seen:
         return []
     names = Names(known.identities)
@@ -221,28 +225,33 @@ OFFSET_COLUMNS = ["topic", "partition", "committed", "end", "lag", "member"]
 
 async def offset_rows(admin: Admin, group: GroupDescription) -> list[dict[str, Any]]:
     """Return a row for each partition that is committed or assigned, sorted."""
-    committed = {held: entry.offset for held, entry in (await admin.group_offsets(group.group_id)).items()}
-    owners = {held: member.member_id for member in group.members for held in member.assignment}
+    committed = {partition: entry.offset for partition, entry in (await admin.group_offsets(group.group_id)).items()}
+    owners = {partition: member.member_id for member in group.members for partition in member.assignment}
     wanted = sorted(committed.keys() | owners.keys())
     topics = {topic.name: len(topic.partitions) for topic in await admin.list_topics()}
-    there = [held for held in wanted if held.partition < topics.get(held.topic, 0)]
+    there = [partition for partition in wanted if partition.partition < topics.get(partition.topic, 0)]
     ends = await ends_of(admin, there, "latest")
     return [
         {
-            "topic": held.topic,
-            "partition": held.partition,
-            "committed": committed.get(held),
-            "end": ends.get(held),
-            "lag": max(ends[held] - committed[held], 0) if held in ends and held in committed else None,
-            "member": owners.get(held),
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "committed": committed.get(partition),
+            "end": ends.get(partition),
+            "lag": max(ends[partition] - committed[partition], 0)
+            if partition in ends and partition in committed
+            else None,
+            "member": owners.get(partition),
         }
-        for held in wanted
+        for partition in wanted
     ]
 
 
 def listed(partitions: Iterable[TopicPartition]) -> str | None:
     """Return partitions as `topic:0,1 other:3`."""
-    return " ".join(f"{topic}:{','.join(map(str, held))}" for topic, held in by_topic(partitions).items()) or None
+    return (
+        " ".join(f"{topic}:{','.join(map(str, partition))}" for topic, partition in by_topic(partitions).items())
+        or None
+    )
 
 
 def member_json(group: GroupDescription, member: MemberDescription) -> dict[str, Any]:
@@ -279,18 +288,18 @@ async def delete_group(args: argparse.Namespace, admin: Admin) -> None:
 
 
 def require_no_members(group: GroupDescription, what: str) -> None:
-    """Refuse, naming how many there are, what only an empty group allows."""
+    """Raise CommandFailed for a group that has members."""
     if count := len(group.members):
         who = "a member" if count == 1 else f"{count} members"
         raise CommandFailed(f"group {group.group_id} has {who} and cannot be {what}: stop them first")
 
 
 async def reset(args: argparse.Namespace, admin: Admin) -> None:
-    """Plan, print the plan, and write it when told to."""
+    """Plan a reset, print the plan, and write it with --execute."""
     known = {group.group_id for group in await admin.list_groups()}
     if args.group in known:
         require_no_members(await existing(admin, args.group), "reset")
-    committed = {held: entry.offset for held, entry in (await admin.group_offsets(args.group)).items()}
+    committed = {partition: entry.offset for partition, entry in (await admin.group_offsets(args.group)).items()}
     partitions = await partitions_meant(args, admin, committed)
     moves = await planned(args.aim, admin, partitions, committed)
     if args.execute and (writes := changes(moves)):
@@ -316,7 +325,7 @@ async def partitions_meant(
     if args.all_topics:
         if not committed:
             raise CommandFailed(f"group {args.group} has committed nothing: name the partitions with --topic")
-        named: list[Named] = [(topic, frozenset(held)) for topic, held in by_topic(committed).items()]
+        named: list[Named] = [(topic, frozenset(partition)) for topic, partition in by_topic(committed).items()]
     else:
         named = args.topic
     topics = {topic.name: len(topic.partitions) for topic in await admin.list_topics()}
@@ -332,15 +341,15 @@ async def partitions_meant(
 async def planned(
     aim: tuple[Rule, int], admin: Admin, partitions: list[TopicPartition], committed: Mapping[TopicPartition, int]
 ) -> list[Move]:
-    """Ask the cluster how far the partitions reach, and return the plan."""
+    """Return the plan, made with the partitions' first and last offsets."""
     rule, value = aim
     earliest = await ends_of(admin, partitions, "earliest")
     latest = await ends_of(admin, partitions, "latest")
     at_time: dict[TopicPartition, int | None] = {}
     if rule is Rule.TIME:
         found = await admin.list_offsets(dict.fromkeys(partitions, value))
-        at_time = {held: None if entry is None else entry.offset for held, entry in found.items()}
-    reaches = {held: Reach(earliest[held], latest[held]) for held in partitions}
+        at_time = {partition: None if entry is None else entry.offset for partition, entry in found.items()}
+    reaches = {partition: Reach(earliest[partition], latest[partition]) for partition in partitions}
     try:
         return plan(rule, value, reaches, committed, at_time)
     except NothingToShift as error:
@@ -348,7 +357,7 @@ async def planned(
 
 
 class Rule(Enum):
-    """Which offset a reset aims at; the value is the option that asks for it."""
+    """The target of a reset; the value is its option."""
 
     EARLIEST = "--to-earliest"
     LATEST = "--to-latest"
@@ -367,7 +376,7 @@ class Move(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """How far a partition's log reaches: its first offset and the one after its last."""
+    """A partition's first offset and the one after its last."""
 
     earliest: int
     latest: int

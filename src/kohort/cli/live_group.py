@@ -1,4 +1,4 @@
-"""What a plan of a migration needs to know of a live group, and where it is read: descriptions, settings, events."""
+"""Facts of a live group for `migrate` and `what-if`: descriptions, settings of its coordinator, and its events."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kohort.assign.server.catalog import UnknownAssignor, server_assignors
 from kohort.assign.server.spec import ServerAssignor
-from kohort.cli.group_events import EVENT_TOPIC, lately_told
+from kohort.cli.group_events import EVENT_TOPIC, recent_history
 from kohort.cli.terminal.failure import USAGE, CommandFailed, unknown
 from kohort.group.explain.explain_text import Names
 from kohort.group.explain.rebalance_report import Identity, Told
@@ -37,16 +37,16 @@ _UNREADABLE = (
 
 
 class GroupFacts(NamedTuple):
-    """A group, what its coordinator allows, what else is only assumed, and its events where there are any."""
+    """A group, the limits of its coordinator, what is only assumed, and its recent history where there are events."""
 
     group: LiveGroup
     limits: Limits
     doubts: list[str]
-    told: Told | None
+    history: Told | None
 
 
 async def read_facts(args: argparse.Namespace, admin: Admin) -> GroupFacts:
-    """Return what a plan needs to know of a group. Raises CommandFailed."""
+    """Return the facts of a group. Raises CommandFailed."""
     listed = {group.group_id: group for group in await admin.list_groups()}
     if args.group not in listed:
         raise unknown("group", args.group, listed, "a group begins when its first member joins")
@@ -55,8 +55,8 @@ async def read_facts(args: argparse.Namespace, admin: Admin) -> GroupFacts:
         raise CommandFailed(f"{args.group} is a {kind} group: only classic and consumer groups become one another")
     described = (await admin.describe_groups([args.group]))[args.group]
     topics = {topic.name: (topic.topic_id, len(topic.partitions)) for topic in await admin.list_topics()}
-    told = await lately_told(args.bootstrap_server, args.security, args.group) if EVENT_TOPIC in topics else None
-    offers: Mapping[str, tuple[str, ...]] = {} if told is None else told.protocols
+    history = await recent_history(args.bootstrap_server, args.security, args.group) if EVENT_TOPIC in topics else None
+    offers: Mapping[str, tuple[str, ...]] = {} if history is None else history.protocols
     settings = await coordinator_settings(admin, args.group)
     doubts: list[str] = []
     limits = Limits(
@@ -82,20 +82,20 @@ async def read_facts(args: argparse.Namespace, admin: Admin) -> GroupFacts:
         ),
         topics,
     )
-    return GroupFacts(live, limits, doubts, told)
+    return GroupFacts(live, limits, doubts, history)
 
 
 def names_of(group: GroupDescription) -> Names:
-    """Return what to call the members of a group."""
+    """Return the display names of a group's members."""
     return Names({each.member_id: Identity(each.client_id, each.instance_id) for each in group.members})
 
 
 def has_state(member: MemberDescription, group: GroupDescription, limits: Limits) -> bool:
-    """Return whether a conversion would lose what an assignor sent along; Apache Kafka takes any bytes for that."""
+    """Whether a conversion would lose an assignor's user data, which for Apache Kafka any bytes are."""
     if not limits.is_ours:
         return bool(member.assignor_data)
-    said = [member.subscription]
-    return is_state(group.protocol, member.assignor_data, said, ignores_echoed=limits.ignores_echoed_data)
+    subscriptions = [member.subscription]
+    return is_state(group.protocol, member.assignor_data, subscriptions, ignores_echoed=limits.ignores_echoed_data)
 
 
 def live_member(
@@ -146,7 +146,7 @@ def server_side(
     name = name or settings.get(ASSIGNORS, "uniform").split(",")[0].strip()
     with suppress(UnknownAssignor):
         return next(iter(server_assignors([name]).values()))
-    doubts.append(f"the server-side assignor {name} is not one that kohort knows: uniform stands in for it")
+    doubts.append(f"the server-side assignor {name} is not one of kohort's: uniform is assumed instead")
     return server_assignors(["uniform"])["uniform"]
 
 

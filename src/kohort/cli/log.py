@@ -40,9 +40,9 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     """Add `log` and its verbs to the command line."""
     parser = verbs.add_parser("log", help="check the log of a coordinator's groups, or export it")
     inner = parser.add_subparsers(metavar="VERB", required=True)
-    summary = "say whether Apache Kafka can load a log of groups (__consumer_offsets), and where it would stop"
+    summary = "check whether Apache Kafka can load a log of groups (__consumer_offsets), and where it would fail"
     check = verb(inner, "check", summary, run=run_check, examples=EXAMPLES)
-    check.add_argument("--kafka", metavar="VERSION", type=version, help="only what this version would not load")
+    check.add_argument("--kafka", metavar="VERSION", type=version, help="only what this version fails to load")
     add_json(check)
     summary = "print the records of a log of groups as lines of JSON, key and value as hex, for `kohort fleet`"
     export = verb(inner, "export", summary, run=run_export, examples=EXPORT_EXAMPLES)
@@ -84,7 +84,7 @@ def run_check(args: argparse.Namespace) -> int:
 
 
 def document(found: list[Checked]) -> dict[str, Any]:
-    """Return what was found as JSON."""
+    """Return the violations as JSON."""
     return {
         "is_loadable": not any(each.violations or each.damage for each in found),
         "partitions": len(found),
@@ -118,7 +118,7 @@ def document(found: list[Checked]) -> dict[str, Any]:
 
 
 def put_found(found: list[Checked]) -> None:
-    """Print what was found: of each group the first record of each ticket."""
+    """Print the violations: of each group the first record of each ticket."""
     for each in found:
         for (demand, _), violations in groupby(sorted(each.violations, key=_place), key=_place_of_group):
             first, *others = violations
@@ -130,7 +130,7 @@ def put_found(found: list[Checked]) -> None:
             output.put(f"{each.name}: {file} cannot be read from byte {position} on: {reason}")
     records, partitions = sum(each.records for each in found), len(found)
     bad = sum(1 for each in found if each.violations or each.damage)
-    verdict = f"{bad} of them would not load everywhere" if bad else "nothing that a Kafka would stop at"
+    verdict = f"{bad} of them would not load everywhere" if bad else "nothing at which a Kafka would fail"
     output.put(f"{records} records in {partitions} partition{'' if partitions == 1 else 's'}: {verdict}")
 
 

@@ -1,7 +1,7 @@
-"""`kohort produce TOPIC`: every line of stdin becomes a record.
+"""`kohort produce TOPIC`: send every line of stdin as a record.
 
-A summary goes to stderr at the end. A line that cannot be read as a record ends the command with 2 and
-names its number; what came before it has been sent and is counted.
+A summary goes to stderr at the end. A line that cannot be read as a record ends the command with 2 and its line number;
+the records before it have been sent and are counted.
 """
 
 from __future__ import annotations

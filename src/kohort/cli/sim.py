@@ -1,7 +1,7 @@
-"""`kohort sim`: worlds out of seeds, with our brokers and members in them, and everything that can go wrong.
+"""`kohort sim`: simulated worlds from seeds, with our brokers and members and all faults.
 
-One seed is told as a trace or drawn as a picture; many are counted. A failure is made smaller and comes with the one
-line that brings it back.
+One seed is printed as a trace or drawn as a picture; many are counted. A failure is shrunk and printed with the command
+line that reproduces it.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     many.add_argument("--seeds", metavar="COUNT", type=number(1, "a number of seeds"), help="so many worlds")
     one = parser.add_argument_group("one seed")
     one.add_argument(
-        "--log", choices=("short", "full", "none"), default="short", help="how much of what happens is told (short)"
+        "--log", choices=("short", "full", "none"), default="short", help="how much of what happens is printed (short)"
     )
-    one.add_argument("--picture", metavar="FILE", type=Path, help="draw who owned what when, as SVG")
+    one.add_argument("--picture", metavar="FILE", type=Path, help="draw the owners of partitions over time, as SVG")
     one.add_argument("--plan", action="store_true", help="print what the seed decides, and run nothing")
     one.add_argument("--only", metavar="STEPS", type=steps, help="leave out all steps but these, such as 3,7,9 or none")
     one.add_argument("--until", metavar="SECONDS", type=seconds_us, help="end the faults then")
@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def run_one(args: argparse.Namespace) -> int:
-    """Tell one world."""
+    """Run and print one world."""
     from kohort.sim import picture, trace
     from kohort.sim.kernel.world_observer import Observer
     from kohort.sim.scenario.world_plan import show
@@ -119,18 +119,18 @@ def run_one(args: argparse.Namespace) -> int:
         if drawing is not None:
             write_picture(args.picture, drawing.svg())
     if outcome.broken is None or args.no_shrink or args.only is not None:
-        return tell_one(args, outcome, "")
-    return tell_one(args, outcome, smallest(whole, plan, outcome.broken))
+        return print_outcome(args, outcome, "")
+    return print_outcome(args, outcome, smallest(whole, plan, outcome.broken))
 
 
-def tell_one(args: argparse.Namespace, outcome: Outcome, smaller: str) -> int:
-    """Tell what became of a world, and return the exit status."""
+def print_outcome(args: argparse.Namespace, outcome: Outcome, smaller: str) -> int:
+    """Print the outcome of a world, and return the exit status."""
     if args.json:
         from kohort.sim.swarm.seed_batch import outcome_as_json
 
         output.put_json(outcome_as_json(outcome) | ({"shrunk": smaller} if smaller else {}))
     else:
-        output.put("\n".join(filter(None, [*told(outcome), f"smaller: {smaller}" if smaller else ""])))
+        output.put("\n".join(filter(None, [*outcome_lines(outcome), f"smaller: {smaller}" if smaller else ""])))
     return 0 if outcome.passed else FAILED
 
 
@@ -147,8 +147,8 @@ def cut(args: argparse.Namespace) -> tuple[Plan, Plan]:
     return whole, plan if args.until is None else plan.until(args.until)
 
 
-def told(outcome: Outcome) -> Iterator[str]:
-    """Tell what became of a world, in a sentence; what it lived through stands above it."""
+def outcome_lines(outcome: Outcome) -> Iterator[str]:
+    """Yield the outcome of a world as sentences."""
     lived = f"{outcome.events:,} events in {outcome.virtual_us / 1e6:.1f} virtual seconds"
     if outcome.broken is None:
         rest = "" if outcome.rest_us < 0 else f", at rest {outcome.rest_us / 1e6:.1f} s after the healing"
@@ -174,7 +174,7 @@ def smallest(whole: Plan, plan: Plan, broken: Broken) -> str:
 
 
 def write_picture(path: Path, svg: str) -> None:
-    """Write the picture, or say why not."""
+    """Write the picture. Raises CommandFailed."""
     try:
         path.write_text(svg, encoding="utf-8")
     except OSError as error:
@@ -185,12 +185,12 @@ def write_picture(path: Path, svg: str) -> None:
 
 
 def run_many(args: argparse.Namespace) -> int:
-    """Run many worlds and tell what they amount to."""
-    return tell_many(args, outcomes(args, range(args.first, args.first + args.seeds)))
+    """Run many worlds and print their summary."""
+    return print_summary(args, outcomes(args, range(args.first, args.first + args.seeds)))
 
 
-def tell_many(args: argparse.Namespace, worlds: Generator[Outcome]) -> int:
-    """Tell what worlds amount to as they end, and return the exit status; Ctrl-C tells what there is so far."""
+def print_summary(args: argparse.Namespace, worlds: Generator[Outcome]) -> int:
+    """Summarize worlds as they end, and return the exit status; Ctrl-C prints the summary so far."""
     from kohort.sim.swarm.seed_batch import Tally
 
     tally = Tally()
@@ -223,7 +223,7 @@ def tell_many(args: argparse.Namespace, worlds: Generator[Outcome]) -> int:
 
 
 def outcomes(args: argparse.Namespace, seeds: range) -> Generator[Outcome]:
-    """Yield what becomes of the seeds, here or on a Spark cluster."""
+    """Yield the outcomes of the seeds, run here or on a Spark cluster."""
     if args.spark is None:
         from kohort.sim.swarm.seed_batch import run_seeds
 
@@ -259,7 +259,7 @@ def smaller_of(tally: Tally) -> dict[int, str]:
 
 
 def summary(tally: Tally, replays: dict[int, str]) -> Iterator[str]:
-    """Tell what many worlds amount to: by fault, by invariant, and each failure with its replay."""
+    """Yield the summary of many worlds: by fault, by invariant, and each failure with its replay."""
     yield output.table(("fault", "worlds", "drawn", "met"), tally.faults())
     yield ""
     yield output.table(("invariant", "worlds", "compared", "broken"), tally.held())

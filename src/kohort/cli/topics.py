@@ -1,4 +1,4 @@
-"""`kohort topics create|list|describe|alter|delete`: what topics there are, and how far each partition reaches."""
+"""`kohort topics create|list|describe|alter|delete`: topics, their partitions and settings."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def run_alter(args: argparse.Namespace) -> int:
 
 
 async def create_topic(args: argparse.Namespace, admin: Admin) -> None:
-    """Create a topic and say what it became."""
+    """Create a topic and print its number of partitions."""
     await admin.create_topic(args.name, partitions=args.partitions, configs=dict(args.config))
     count = (await require_topics(admin, [args.name]))[args.name]
     if args.json:
@@ -105,12 +105,12 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
     latest = await ends_of(admin, partitions, "latest")
     described: list[dict[str, int]] = [
         {
-            "partition": held.partition,
-            "leader": topic.partitions[held.partition].leader,
-            "earliest": earliest[held],
-            "latest": latest[held],
+            "partition": partition.partition,
+            "leader": topic.partitions[partition.partition].leader,
+            "earliest": earliest[partition],
+            "latest": latest[partition],
         }
-        for held in partitions
+        for partition in partitions
     ]
     configs = await own_configs(admin, args.name)
     if args.json:
@@ -140,7 +140,7 @@ async def own_configs(admin: Admin, name: str) -> dict[str, str | None]:
 
 
 async def alter(args: argparse.Namespace, admin: Admin) -> None:
-    """Add partitions and change settings; say how the topic is then."""
+    """Add partitions and change settings; print the result."""
     from kohort.client.admin.admin import ResourceType
 
     before = (await require_topics(admin, [args.name]))[args.name]

@@ -1,1 +1,4 @@
-"""What a fleet of groups does, read from what it leaves in `__consumer_offsets`."""
+"""History of all groups of a cluster, computed from `__consumer_offsets`: tables, findings and a report.
+
+`kohort fleet` is its command line.
+"""

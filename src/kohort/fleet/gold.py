@@ -1,7 +1,7 @@
-"""Gold: each group in each hour, and each group as it stands.
+"""Gold tables: one row per group and hour (`group_hours`), and one row per group with its latest state (`groups`).
 
-Hours are added up of parts (`fold/hours.py`): those that a run found, and what is published of the same days. The lag
-of an hour is known only where end offsets were read in that hour: from a log alone nobody knows where topics ended.
+Hours are sums of parts (`fold/hours.py`): the parts that this run found, and the published rows of the same days. The
+lag of an hour is known only where end offsets were read in that hour: `__consumer_offsets` does not contain them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`kohort fleet run`: from what groups leave in `__consumer_offsets` to bronze, silver, gold and findings.
+"""`kohort fleet run`: from `__consumer_offsets` to the bronze, silver and gold tables and the findings.
 
-A run reads what is new of its inputs, folds it onto what earlier runs left, and publishes everything at once
-(`tables.py`): whoever reads the tables sees a whole run or none of it, and a run that finds nothing new writes nothing.
+A run reads what is new in its inputs, folds it onto the state of earlier runs, and publishes all tables at once
+(`tables.py`): readers see a whole run or none of it. A run that finds nothing new writes nothing.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ FindAll = Callable[["SparkSession", Run], "DataFrame"]
 FOLDED = Table(
     "state", "folded", (*(f"{what} {struct_ddl(table)}" for what, table in PARTS.items()), "what string"), ("what",)
 )
-"""Where a run keeps what it folded until it is in its tables."""
+"""The folded rows of a run until they are moved to their tables."""
 
 TASKS_PER_CORE = 2
 SETTINGS = {
@@ -63,14 +63,14 @@ SETTINGS = {
 
 @dataclass(slots=True)
 class RunSummary:
-    """What a run did."""
+    """Result of one run."""
 
     run: int
-    """Its number; that of the run before it where nothing was new."""
+    """Number of the run; of the previous run where nothing was new."""
     records: int = 0
     quarantined: int = 0
-    told: int = 0
-    """Rows of metrics and of brokers' logs."""
+    side_rows: int = 0
+    """Rows of member metrics and of broker logs."""
     findings: int = 0
     positions: dict[str, dict[int, int]] = field(default_factory=dict)
     """By source and partition, how far has been read."""
@@ -80,7 +80,7 @@ class RunSummary:
     @property
     def is_new(self) -> bool:
         """Whether anything was new."""
-        return bool(self.records or self.quarantined or self.told)
+        return bool(self.records or self.quarantined or self.side_rows)
 
 
 def run(
@@ -94,7 +94,7 @@ def run(
 ) -> RunSummary:
     """Read what is new in `inputs` into the tables, and return what was done.
 
-    `read` and `find` stand in for bronze and findings; `progress` is told the name of each stage as it begins. Raises
+    `read` and `find` replace bronze and findings; `progress` is called with the name of each stage as it begins. Raises
     TablesBusy, TablesBroken, and whatever reading an input raises.
     """
     published = tables if isinstance(tables, Tables) else Tables(tables)
@@ -103,7 +103,11 @@ def run(
         stage = _Stages(summary, progress)
         with stage("bronze"):
             bronze = write_bronze(spark, writing, (read or read_inputs)(spark, inputs, published.positions))
-        summary.records, summary.quarantined, summary.told = bronze.records, bronze.quarantined, bronze.told
+        summary.records, summary.quarantined, summary.side_rows = (
+            bronze.records,
+            bronze.quarantined,
+            bronze.side_rows,
+        )
         if summary.is_new:
             if bronze.records:
                 _derive(spark, writing, bronze, stage)
@@ -190,7 +194,7 @@ class _Stages:
 
 @contextmanager
 def _settings_of(spark: SparkSession) -> Iterator[None]:
-    """Let the session have what a run needs, and then what it had."""
+    """Set the Spark settings of a run, and restore the previous values afterwards."""
     before = {name: spark.conf.get(name, None) for name in SETTINGS}
     for name, value in SETTINGS.items():
         spark.conf.set(name, value)

@@ -1,10 +1,10 @@
-"""The tables of `kohort fleet`: what each row is, column by column, as Spark and Arrow say it.
+"""The tables of `kohort fleet`, column by column, with their types in Spark and Arrow.
 
-Every table is Parquet under one directory, by layer (`bronze/records`, `silver/events`, …); `tables.py` says which of
-its files count. Times are milliseconds since the epoch, UTC; `day` is the UTC day of a row's time; `bucket` is
-`bucket_of(partition)`: a group's records lie in one partition of `__consumer_offsets`, so the placing that Kafka made
-by the hash of the group is taken over and nothing is shuffled. A group is known by (source, group).
-What `fields` of a bronze record holds is said in `FIELDS`, the events of silver in `EVENT_NAMES`.
+Every table is Parquet under one directory, by layer (`bronze/records`, `silver/events`, …); `tables.py` decides which
+of its files are published. Times are milliseconds since the epoch, UTC; `day` is the UTC day of a row's time; `bucket`
+is `bucket_of(partition)`: all records of a group are in one partition of `__consumer_offsets`, and this placement is
+kept, so that nothing is shuffled. A group is identified by (source, group). `FIELDS` documents the column `fields` of
+bronze records, `EVENT_NAMES` the events of silver. The tables of the layer `state` are private to the pipeline.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def bucket_of(partition: int) -> int:
 
 
 EVIDENCE = "array<struct<partition int, offset bigint, at_ms bigint, what string>>"
-"""The rows that prove a finding: where they stand in `__consumer_offsets` of its source, and what each says."""
+"""The evidence of a finding: records of `__consumer_offsets` of its source, each with a description."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ RECORDS = Table(
     "records",
     (
         *_PLACE,
-        "record_type int",  # the key's version: 0 to 23, or what it said
+        "record_type int",  # the version of the key: 0 to 23, or an unknown number
         "value_version int",  # null of a tombstone
         "tombstone boolean",
         "group string",
@@ -167,7 +167,7 @@ COUNTS = Table(
         "source string",
         "partition int",
         "record_type int",
-        "kind string",  # the record type's name; `unknown` of one that no Kafka has
+        "kind string",  # the record type's name; `unknown` of an unknown one
         "records bigint",
         "tombstones bigint",
         "last_offset bigint",
@@ -186,7 +186,7 @@ TOPICS = Table(
         "read_at_ms bigint",
     ),
 )
-"""What is known of topics besides the log: names of ids, and end offsets; each input gives what it can."""
+"""Topic names, ids, partition counts and end offsets, as far as the inputs contain them."""
 
 METRICS = Table(
     "bronze",
@@ -195,17 +195,17 @@ METRICS = Table(
         "source string",
         "file string",
         "position bigint",
-        "at_ms bigint",  # as the line says, else when the file was written
+        "at_ms bigint",  # time of the sample, else the file's modification time
         "client_id string",
         "group string",
         "metric string",  # as the file spells it
         "topic string",
         "topic_partition int",
-        "labels string",  # JSON of whatever else told the metric apart; null where nothing did
+        "labels string",  # JSON of all other labels; null where there are none
         "value double",
     ),
 )
-"""What members measured of themselves, where somebody gave it: Prometheus' text, or JSON of `Consumer.metrics()`."""
+"""Metrics of members: from Prometheus' text format, or JSON of `Consumer.metrics()`."""
 
 STATE_CHANGES = Table(
     "bronze",
@@ -214,10 +214,10 @@ STATE_CHANGES = Table(
         "source string",
         "file string",
         "position bigint",
-        "at_ms bigint",  # the line's time, taken for UTC
+        "at_ms bigint",  # time of the line, read as UTC
         "level string",
         "group string",
-        "change string",  # what the line is about: `inputs/broker_log.py` has all of them
+        "change string",  # kind of the line: see `CHANGES` in `inputs/broker_log.py`
         "epoch int",  # a generation, or an epoch of the group or member
         "member string",
         "instance string",
@@ -226,32 +226,32 @@ STATE_CHANGES = Table(
         "text string",  # the message
     ),
 )
-"""What a group coordinator of Kafka wrote into its own log about groups."""
+"""Lines about groups from the log of a Kafka broker."""
 
 EVENT_NAMES = (
-    "joined",  # a member is there that was not; `detail` {rebalance_timeout_ms}
-    "left",  # a member is gone and nothing says that it was put out
-    "evicted",  # a member is gone that did not leave: no generation without it was asked for, or it was fenced
-    "rejoined",  # a static member came back under a new member id; `detail` has the old one
-    "paused",  # a static member said that it is away for a while (-2)
+    "joined",  # a new member; `detail` {rebalance_timeout_ms}
+    "left",  # a member left: nothing in the log indicates an eviction
+    "evicted",  # a member was removed by a timeout, or fenced
+    "rejoined",  # a static member rejoined under a new member id; `detail` has the old one
+    "paused",  # a static member left temporarily (epoch -2)
     "generation_formed",  # classic: a generation; `epoch` is its number, `detail` {members, owned, waited_ms}
     "generation_synced",  # classic: its assignment was stored
     "generation_failed",  # classic: a generation that formed and never got an assignment
-    "epoch_bumped",  # the group epoch went on
-    "target",  # a target assignment for `epoch` is there
+    "epoch_bumped",  # the group epoch increased
+    "target",  # the target assignment for `epoch` was stored
     "assigned",  # a member owns `partitions` more than before
     "revoked",  # a member gave `partitions` up
     "revoking",  # a member was asked to give `partitions` up
-    "lost",  # a member that is gone had `partitions`
+    "lost",  # a member that left or was evicted owned `partitions`
     "settled",  # the rebalance is over; `detail` {ms, moved, kept, failed}
     "subscription_changed",
     "leader_changed",  # classic
-    "emptied",  # the last member is gone
+    "emptied",  # the last member left
     "deleted",  # the group's tombstone
-    "converted",  # it goes on as a group of another kind
+    "converted",  # the group changed its type
     "expired",  # tombstones of its offsets while it had no members
-    "unreadable",  # a record whose fields cannot be what they say; passed over
-    "corrected",  # what was believed turned out otherwise: records vanished between two runs
+    "unreadable",  # a record with contradictory fields; skipped
+    "corrected",  # an earlier conclusion was wrong: records were compacted away between two runs
 )
 
 EVENTS = Table(
@@ -293,7 +293,7 @@ OWNERSHIP = Table(
     ),
     _PARTITIONED,
 )
-"""Who owned which partition; where no row covers a time, nobody did. Share groups, whose members share, have none."""
+"""Intervals of partition ownership. A time without a row is a time without an owner. Share groups have no rows."""
 
 COMMITS = Table(
     "silver",
@@ -342,7 +342,7 @@ GROUP_HOURS = Table(
         "static_share double",  # of the members at the hour's end
         "protocols array<string>",
         "embedded_versions array<int>",
-        "slowest_member string",  # whom the rebalances of the hour waited for longest; null where nobody can be named
+        "slowest_member string",  # the member that the hour's rebalances waited for longest; null where unknown
         "members int",  # at the hour's end
         "partitions int",  # owned or to be owned at the hour's end
         "last_at_ms bigint",  # the last record that counted
@@ -410,7 +410,7 @@ FINDINGS = Table(
 )
 
 TABLES = (RECORDS, QUARANTINE, COUNTS, TOPICS, METRICS, STATE_CHANGES, EVENTS, OWNERSHIP, GROUP_HOURS, GROUPS, FINDINGS)
-"""What people read."""
+"""The public tables."""
 
 
 STATE_GROUPS = Table(
@@ -445,10 +445,10 @@ STATE_GROUPS = Table(
         "records bigint",
         "rebalances int",
         "last_offset bigint",
-        "folded string",  # what the next run goes on with
+        "folded string",  # JSON of the fold's state, from which the next run continues
     ),
 )
-"""What was folded of each group; all groups, written anew by each run."""
+"""The folded state of every group, rewritten by each run."""
 
 STATE_COMMITS = Table(
     "state",
@@ -470,7 +470,7 @@ STATE_COMMITS = Table(
 """The last commit of each partition of each group."""
 
 STATE_OPEN = Table("state", "open_ownership", OWNERSHIP.columns)
-"""Who owns what now: the rows of `ownership` that have not ended; `silver.ownership` reads both."""
+"""Open ownership intervals: rows of `ownership` without an end. Readers of `ownership` get both."""
 
 STATE_PENDING = Table("state", "pending_commits", RECORDS.columns)
-"""Commits of transactions whose end had not been read: they count once it is."""
+"""Commits of transactions whose marker has not been read yet."""

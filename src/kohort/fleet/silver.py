@@ -1,9 +1,10 @@
-"""Silver: what happened to each group, made of bronze by one pass over its records.
+"""Silver tables: events, ownership intervals, and parts of hours, from one pass over bronze records.
 
-Offset commits, which are most of a log, are counted by Spark itself and come to the fold as one row for each hour of a
-group. All other records are sorted by group and offset inside of the partition of `__consumer_offsets` in which they
-lie, and folded one after another: a task holds one group at a time, and what it found is handed out in batches. So the
-cost is linear in records, whatever groups they are of, and memory is that of the largest group as it is, not its past.
+Offset commits, which are most of a log, are counted by Spark and enter the fold as one row per group and hour. All
+other records are sorted by group and offset within their partition of `__consumer_offsets` and folded one by one: a
+task holds one group at a time and yields results in batches. The cost is linear in records; memory is that of the
+largest group's current state. A Python task yields one frame, so a row of it belongs to the table named in `what` and
+has its columns in the struct of that name.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import pyarrow as pa
 from kohort.fleet.fold.fold import COMMITS, Folded, fold, state_of
 from kohort.fleet.fold.folded_group import Group, Record
 from kohort.fleet.fold.group_json import group_from_json, group_to_json
-from kohort.fleet.fold.hours import Hour, Standing
+from kohort.fleet.fold.hours import Hour, Snapshot
 from kohort.fleet.fold.ownership_intervals import Interval
 from kohort.fleet.schema import EVENTS, GROUP_HOURS, OWNERSHIP, STATE_GROUPS, STATE_OPEN, Table, bucket_of
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 STATE = -2
-"""The type of the row that holds what an earlier run folded of a group."""
+"""Pseudo record type of the row with the state that an earlier run stored for a group."""
 
 NamesOfTopics = Mapping[tuple[str, str], str]
 """By source and topic id, the topic's name."""
@@ -48,11 +49,11 @@ INPUT = Table(
         "deletions bigint",
     ),
 )
-"""What the fold reads, in this order."""
+"""The input of the fold."""
 
 
 def is_commit() -> Column:
-    """Return whether a row of bronze is a commit, or the deletion of one, that took effect."""
+    """Return whether a bronze row is a commit, or the deletion of one, that is not aborted or open."""
     from pyspark.sql import functions as f
 
     return f.col("record_type").isin(0, 1) & (f.coalesce(f.col("transaction"), f.lit("committed")) == "committed")
@@ -84,7 +85,7 @@ def commit_hours(records: DataFrame) -> DataFrame:
 
 
 def group_records(records: DataFrame) -> DataFrame:
-    """Return the records that are no commits, as rows of `INPUT`; a type that nobody knows names no group."""
+    """Return the records that are no commits, as rows of `INPUT`; unknown types have no group."""
     return _as_input(records.where("record_type >= 2 AND `group` IS NOT NULL"))
 
 
@@ -105,10 +106,10 @@ def _as_input(rows: DataFrame, *, record_type: int | None = None) -> DataFrame:
 def folded(
     records: DataFrame, states: DataFrame, names: NamesOfTopics, dense: Iterable[tuple[str, int]], tasks: int
 ) -> DataFrame:
-    """Return what new records bring about, as rows of `FOLDED_DDL`.
+    """Return the results of folding new records, as rows of `FOLDED_DDL`.
 
-    `states` are the rows of `STATE_GROUPS` of an earlier run; `dense` are the partitions, by source and number, of
-    which no record vanished since then; `tasks` is into how many parts the work is cut.
+    `states` are the rows of `STATE_GROUPS` of an earlier run; `dense` are the partitions, by source and number, from
+    which no record was compacted away since then; `tasks` is the number of Spark tasks.
     """
     from pyspark.sql import functions as f
 
@@ -123,7 +124,7 @@ def folded(
 
 
 def untouched(rows: DataFrame, new: DataFrame) -> DataFrame:
-    """Return the rows of groups of which nothing new was read."""
+    """Return the rows of groups without new records."""
     return rows.join(new.select("source", "group"), ["source", "group"], "left_anti").select(*rows.columns)
 
 
@@ -133,7 +134,7 @@ def _folding(
     """Return the function that a task runs over its sorted rows."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found = Found()
+        found = FoldResults()
         group: Group | None = None
         is_gap = False
         for source, group_id, record in _records(batches):
@@ -161,7 +162,7 @@ def _start(
     names: dict[tuple[str, str], str],
     dense: frozenset[tuple[str, int]],
 ) -> tuple[Group, bool]:
-    """Return a group as it was before its first new record, and whether records in between may have vanished."""
+    """Return a group's state before its first new record, and whether records in between may have been compacted."""
 
     def name_of(topic_id: str) -> str:
         return names.get((source, topic_id), topic_id)
@@ -212,17 +213,17 @@ def folded_schema() -> pa.Schema:
     return pa.schema([("what", pa.string()), *structs])
 
 
-class Found:
-    """Rows that were found and not handed out yet, by table, as tuples in the order of its columns."""
+class FoldResults:
+    """Result rows that were not yielded yet, by table, as tuples in the order of its columns."""
 
     def __init__(self) -> None:
         self._rows: dict[str, list[tuple[Any, ...]]] = {what: [] for what in PARTS}
 
     def take(self, group: Group, record: Record, folded: Folded) -> None:
-        """Take what one record brought about."""
+        """Add the results of one record."""
         place = (group.source, record.partition, record.offset)
-        for told in folded.events:
-            at_ms, event, *rest = told
+        for event_row in folded.events:
+            at_ms, event, *rest = event_row
             row = (*place, at_ms, group.group, group.kind or None, event, *rest, *_when(at_ms, record.partition))
             self._rows["event"].append(row)
         self._take_ended(group, folded.ended)
@@ -232,18 +233,18 @@ class Found:
         self._rows["ended"] += [_interval_row(group, each, each.until_ms) for each in ended]
 
     def finish(self, group: Group) -> None:
-        """Take what is left of a group and how it stands."""
+        """Add a group's open intervals, remaining hours and final state."""
         self._take_ended(group, group.ownership.collect_ended())
         self._rows["open"] += [_interval_row(group, each, each.from_ms) for each in group.ownership.open_intervals()]
         self._rows["hour"] += [_hour_row(group, hour) for hour in group.hours.collect(all_of_them=True)]
         self._rows["state"].append(_state_row(group))
 
     def is_full(self) -> bool:
-        """Whether there is a batch to hand out."""
+        """Whether a batch is full."""
         return any(len(rows) >= ROWS_OF_A_BATCH for rows in self._rows.values())
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Hand out everything."""
+        """Yield all rows as batches."""
         schema = folded_schema()
         for what, rows in self._rows.items():
             for start in range(0, len(rows), ROWS_OF_A_BATCH):
@@ -259,7 +260,7 @@ class Found:
             rows.clear()
 
 
-UNKNOWN = Standing()
+UNKNOWN = Snapshot()
 _DAY_MS = 86_400_000
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # of the years 1 and 9999, which is what a date can be
 _EPOCH = date(1970, 1, 1).toordinal()
@@ -290,13 +291,13 @@ def _interval_row(group: Group, each: Interval, day_ms: int | None) -> tuple[Any
 
 
 def _hour_row(group: Group, hour: Hour) -> tuple[Any, ...]:
-    standing = hour.standing or UNKNOWN
+    snapshot = hour.snapshot or UNKNOWN
     return (
         group.source,
         group.group,
         hour.hour_ms,
-        standing.kind or None,
-        standing.strategy,
+        snapshot.kind or None,
+        snapshot.strategy,
         hour.rebalances,
         hour.rebalances_failed,
         hour.rebalance_ms_total,
@@ -313,12 +314,12 @@ def _hour_row(group: Group, hour: Hour) -> tuple[Any, ...]:
         hour.joined,
         hour.left,
         hour.evicted,
-        standing.static_members / standing.members if standing.members else None,
+        snapshot.static_members / snapshot.members if snapshot.members else None,
         sorted(hour.protocols),
         sorted(hour.versions),
         hour.slowest_member,
-        standing.members,
-        standing.partitions,
+        snapshot.members,
+        snapshot.partitions,
         hour.last_at_ms,
         *_when(hour.hour_ms, group.partition),
     )

@@ -1,10 +1,10 @@
-"""The tables of a fleet as files: what a run writes counts from the moment its manifest is renamed into place.
+"""The tables of a fleet as Parquet files, published by renaming a manifest into place.
 
 A run writes only into directories of its own (`silver/events/run=12/day=…`), which the manifest does not name yet. It
-is published by one rename of `state/manifest.json`, which names the parts of every table and how far each input was
-read: so rows, what was folded of each group, and positions go on together or not at all. What a run that died has left
-is named by no manifest and is removed by the next one, as are parts that a run replaced, so whoever opened the tables
-before can go on reading until then. One run at a time holds the lock. See docs/decisions/0057.
+is published by one rename of `state/manifest.json`, which names the parts of every table and the offsets up to which
+each input was read: rows, folded state and positions change together or not at all. The files of a run that crashed
+and the parts that a run replaced are removed by the next run, so that readers of the previous manifest can finish.
+One run at a time holds the lock. See docs/decisions/0057.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MANIFEST = "state/manifest.json"
 
 
 class TablesBroken(ValueError):
-    """The manifest of these tables cannot be read; the text says why and what to do."""
+    """The manifest of the tables cannot be read; the text gives the reason and what to do."""
 
 
 class TablesBusy(RuntimeError):
@@ -45,13 +45,13 @@ class Tables:
         self.run = 0
         """The number of the last run that was published, 0 when none was."""
         self.parts: dict[str, list[str]] = {}
-        """By the path of a table, the directories that count."""
+        """By the path of a table, its published directories."""
         self.positions: dict[str, dict[int, int]] = {}
         """By source and partition, the offset at which the next run begins."""
         self.refresh()
 
     def refresh(self) -> None:
-        """Take what is published now. Raises TablesBroken."""
+        """Read the manifest again. Raises TablesBroken."""
         manifest = self._read()
         self.run, self.parts = manifest["run"], manifest["tables"]
         self.positions = {
@@ -80,7 +80,7 @@ class Tables:
 
     @contextmanager
     def begin(self) -> Iterator[Run]:
-        """Hold the lock and a new run, whose files are nobody's until it is published. Raises TablesBusy."""
+        """Lock the tables and begin a run; its files are invisible until it publishes. Raises TablesBusy."""
         (self.directory / "state").mkdir(parents=True, exist_ok=True)
         with (self.directory / "state" / "lock").open("w") as lock:
             try:
@@ -92,7 +92,7 @@ class Tables:
             yield Run(self)
 
     def _remove_unnamed(self) -> None:
-        """Remove what no manifest names: of runs that died, and what has been replaced since."""
+        """Remove files that the manifest does not name: of crashed runs, and of replaced parts."""
         for table in sorted(self.directory.glob("*/*")):
             if table.parent.name == "state" and not table.is_dir():
                 continue
@@ -108,7 +108,7 @@ class Tables:
 
 
 class Run:
-    """What one run writes, until `publish` makes it count."""
+    """The files that one run writes, invisible to readers until `publish`."""
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
@@ -129,7 +129,7 @@ class Run:
         return read_parts(spark, self.tables.directory / table.path, table, [self.directory(table)])
 
     def store(self, table: Table, rows: DataFrame) -> None:
-        """Write rows into this run's directory of a table; they are no part of it."""
+        """Write rows into this run's directory of a table, without adding them to the table."""
         rows = rows.select(*table.names)
         writer = rows.write.mode("overwrite").option("compression", "zstd")
         if table.partitioned_by:
@@ -141,7 +141,7 @@ class Run:
         shutil.rmtree(self.directory(table), ignore_errors=True)
 
     def store_small(self, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Write a few rows into this run's directory of a table, without Spark; they are no part of it."""
+        """Write a few rows into this run's directory of a table without Spark, without adding them to the table."""
         import pyarrow as pa
 
         schema = table.arrow()
@@ -176,31 +176,31 @@ class Run:
         self.adopt(table)
 
     def adopt(self, table: Table) -> None:
-        """Add the rows to a table that stand in this run's directory of it."""
+        """Add the rows in this run's directory of a table to the table."""
         self._parts.setdefault(table.path, []).append(f"run={self.number}")
 
     def replace(self, table: Table, rows: DataFrame) -> None:
-        """Let these rows be all of a table."""
+        """Replace all rows of a table."""
         self.store(table, rows)
         self.put(table)
 
     def put(self, table: Table) -> None:
-        """Let the rows in this run's directory of a table be all of it."""
+        """Replace all rows of a table by those in this run's directory."""
         self._parts[table.path] = [f"run={self.number}"]
 
     def replace_days(self, table: Table, rows: DataFrame) -> None:
-        """Let these rows be all of their days in a table that is partitioned by day; other days stay as they are."""
+        """Replace the days that occur in these rows, in a table that is partitioned by day; keep other days."""
         self.store(table, rows)
         self.put_days(table)
 
     def put_days(self, table: Table) -> None:
-        """Let the days in this run's directory of a table be all of those days."""
+        """Replace the days that are in this run's directory of a table; keep other days."""
         written = sorted(part.name for part in self.directory(table).glob("day=*"))
         stay = [part for part in self._parts.get(table.path, []) if part.partition("/")[2] not in written]
         self._parts[table.path] = stay + [f"run={self.number}/{day}" for day in written]
 
     def publish(self, positions: Mapping[str, Mapping[int, int]]) -> None:
-        """Make this run count: its rows, and how far it read each source. What was read before is kept."""
+        """Publish the rows of this run, and the offsets up to which it read each source."""
         merged = {source: dict(offsets) for source, offsets in self.tables.positions.items()}
         for source, offsets in positions.items():
             merged.setdefault(source, {}).update(offsets)
@@ -219,7 +219,7 @@ def _frame(spark: SparkSession, directory: Path, parts: Mapping[str, Sequence[st
 
 
 def small_rows(directory: Path, table: Table) -> list[dict[str, Any]]:
-    """Return the rows in a directory of a table, those columns that are in its files."""
+    """Return the rows in a directory of a table, with the columns that its files contain."""
     from pyarrow import parquet
 
     found: list[dict[str, Any]] = []

@@ -202,7 +202,7 @@ class Replay:
         """Return what a record says happened, or None for one that is skipped. Raises CorruptOffsetsRecord."""
         key = record.key
         if key is None or len(key) < 2:
-            self.refuse(record.offset, "it has no key that says what it is")
+            self.refuse(record.offset, "its key has no record type")
             return None
         (record_type,) = _SHORT.unpack_from(key)
         read = _READERS.get(record_type)

@@ -54,7 +54,7 @@ def test_a_picture_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_a_failure_is_told_with_the_line_that_brings_it_back(capsys: pytest.CaptureFixture[str]) -> None:
-    assert sim.tell_one(options("--seed", "5"), outcome(5), "kohort sim --seed 5 --only 2") == 1
+    assert sim.print_outcome(options("--seed", "5"), outcome(5), "kohort sim --seed 5 --only 2") == 1
     assert shown(capsys).splitlines() == [
         "seed 5: Withholding broken at 5.000000 s, event 70",
         "  t-0 is granted twice",
@@ -64,7 +64,7 @@ def test_a_failure_is_told_with_the_line_that_brings_it_back(capsys: pytest.Capt
 
 def test_many_worlds_are_summed_up_in_the_last_line(capsys: pytest.CaptureFixture[str]) -> None:
     worlds = (outcome(seed) for seed in (9, 7, 8))
-    assert sim.tell_many(options("--seeds", "3", "--no-shrink"), worlds) == 1
+    assert sim.print_summary(options("--seeds", "3", "--no-shrink"), worlds) == 1
     lines = shown(capsys).splitlines()
     assert "  kohort sim --seed 9" in lines
     assert lines[-1].startswith("3 seeds: 3 failed; 300 events")
@@ -73,10 +73,17 @@ def test_many_worlds_are_summed_up_in_the_last_line(capsys: pytest.CaptureFixtur
 
 def test_json_of_many_worlds_has_its_documented_fields(capsys: pytest.CaptureFixture[str]) -> None:
     worlds = (outcome(seed) for seed in (0, 1))
-    assert sim.tell_many(options("--seeds", "2", "--no-shrink", "--json"), worlds) == 1
-    told = json.loads(shown(capsys))
-    assert (told["seeds"], told["failed"], told["invariants"]["Withholding"]["broken"]) == (2, 2, 2)
-    assert [failure["replay"] for failure in told["failures"]] == ["kohort sim --seed 0", "kohort sim --seed 1"]
+    assert sim.print_summary(options("--seeds", "2", "--no-shrink", "--json"), worlds) == 1
+    document = json.loads(shown(capsys))
+    assert (document["seeds"], document["failed"], document["invariants"]["Withholding"]["broken"]) == (
+        2,
+        2,
+        2,
+    )
+    assert [failure["replay"] for failure in document["failures"]] == [
+        "kohort sim --seed 0",
+        "kohort sim --seed 1",
+    ]
 
 
 def test_ctrl_c_ends_with_the_summary_so_far(capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,7 +91,7 @@ def test_ctrl_c_ends_with_the_summary_so_far(capsys: pytest.CaptureFixture[str])
         yield outcome(1, None)
         raise KeyboardInterrupt
 
-    assert sim.tell_many(options("--seeds", "10"), interrupted()) == 130
+    assert sim.print_summary(options("--seeds", "10"), interrupted()) == 130
     last = shown(capsys).splitlines()[-1]
     assert last.startswith("1 seeds: all passed")
     assert last.endswith("; interrupted")

@@ -20,7 +20,7 @@ from kohort.fleet.fold.fold import COMMITS, fold
 from kohort.fleet.fold.folded_group import Group
 from kohort.fleet.fold.folded_group import Record as Folded
 from kohort.fleet.log_check.checked_files import segments_of, step_of
-from kohort.fleet.silver import Found
+from kohort.fleet.silver import FoldResults
 from kohort.group.events import OffsetCommitted
 from kohort.log.offsets_topic import Replay
 from kohort.wire.record_batches import ControlType, Record, control_type, decode_batch, iter_batches
@@ -91,7 +91,7 @@ def _tell(partition: int, record: Record, producer_id: int, stories: dict[str, S
 
 
 def _facts(partition: int, group_id: str, story: Story, now_ms: int, settings: Thresholds) -> Facts:
-    group, found = Group(SOURCE, group_id), Found()
+    group, found = Group(SOURCE, group_id), FoldResults()
     hours = Counter(at_ms - at_ms % HOUR_MS for _, at_ms, _, _ in story.commits)
     last = {at_ms - at_ms % HOUR_MS: (offset, at_ms) for offset, at_ms, _, _ in story.commits}
     counted = [

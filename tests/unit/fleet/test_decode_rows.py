@@ -310,8 +310,8 @@ def test_messages_of_before_record_batches_are_counted_not_read():
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
-        (None, COMMIT, "it has no key that says what it is"),
-        (b"\x00", COMMIT, "it has no key that says what it is"),
+        (None, COMMIT, "its key has no record type"),
+        (b"\x00", COMMIT, "its key has no record type"),
         (short(1) + name("g"), COMMIT, "the key ends in the middle of a name"),
         (short(1) + short(99) + b"g", COMMIT, "the key ends in the middle of a name"),
         (short(1) + short(-5) + b"g", COMMIT, "the key ends in the middle of a name"),
@@ -341,7 +341,7 @@ def test_a_batch_of_nothing_but_broken_records_does_not_fill_the_quarantine():
     assert [row["offset"] for row in records_of(content)] == [broken]
     faults = quarantine_of(content)
     assert len(faults) == MOST_OF_A_REASON + 1
-    assert faults[-1]["reason"] == f"and {broken - MOST_OF_A_REASON} more: it has no key that says what it is"
+    assert faults[-1]["reason"] == f"and {broken - MOST_OF_A_REASON} more: its key has no record type"
 
 
 def test_a_packed_batch_that_says_more_records_than_it_can_hold_is_put_aside():
@@ -350,7 +350,7 @@ def test_a_packed_batch_that_says_more_records_than_it_can_hold_is_put_aside():
     struct.pack_into(">i", content, 57, (1 << 31) - 1)
     struct.pack_into(">I", content, 17, crc32c(bytes(content[21:])))
     (fault,) = quarantine_of(bytes(content) + sound(1 << 31))
-    assert fault["reason"] == "the batch says 2147483647 records, which its offsets or its size cannot hold"
+    assert fault["reason"] == "the batch header has a count of 2147483647 records, too many for its offsets or its size"
 
 
 def test_reasons_of_which_each_is_another_do_not_fill_the_quarantine():

@@ -9,7 +9,7 @@ from typing import Any
 from tests.tidy.tree import ROOT
 
 from kohort.fleet.findings import DEFAULTS, NAMES, Facts, judge
-from kohort.fleet.findings.facts import CommitOf, EventOf, HourOf, told_ms
+from kohort.fleet.findings.facts import CommitOf, EventOf, HourOf, duration_text
 from kohort.fleet.findings.rebalance_cost import estimate
 from kohort.fleet.findings.unloadable_log import GAP, Row, find
 
@@ -137,7 +137,7 @@ def test_a_rebalance_that_runs_for_an_hour_is_stuck() -> None:
     )
     (finding,) = judge(told, DEFAULTS)
     assert finding.finding == "stuck_group"
-    assert finding.sentence == "a rebalance has been running for 60 minutes: it waits for c to give partitions up"
+    assert finding.sentence == "a rebalance has been running for 60 minutes: it waits for c to revoke partitions"
 
 
 def test_a_rebalance_of_some_minutes_is_not() -> None:
@@ -382,7 +382,7 @@ def test_a_members_partitions_are_read_from_its_fields() -> None:
 
 
 def test_lengths_of_time_are_told_in_words() -> None:
-    assert [told_ms(each * MINUTE) for each in (0.2, 1, 90, 150, 60 * 49)] == [
+    assert [duration_text(each * MINUTE) for each in (0.2, 1, 90, 150, 60 * 49)] == [
         "less than a minute", "1 minute", "90 minutes", "2 hours", "2 days"
     ]  # fmt: skip
 

@@ -9,7 +9,7 @@ from kohort.fleet.fold.fold import state_of
 
 def test_a_first_generation_is_joined_by_its_members_who_own_what_it_assigns() -> None:
     written = Written().generation(1, {"a": (0, 1), "b": (2,)}, formed_s_ago=0)
-    assert written.told() == [
+    assert written.summary() == [
         ("generation_formed", 1, None, ()),
         ("joined", 1, "a", ()),
         ("joined", 1, "b", ()),
@@ -45,7 +45,7 @@ def test_a_cooperative_move_takes_two_generations_and_is_one_rebalance() -> None
     (hour,) = written.all_hours()
     assert hour.unowned_partition_ms == 3_000
     assert (hour.rebalances, hour.partitions_moved, hour.partitions_kept) == (2, 1, 1)
-    assert written.told("revoked", "assigned")[1:] == [
+    assert written.summary("revoked", "assigned")[1:] == [
         ("revoked", 2, "a", ("flights-1",)),
         ("assigned", 3, "b", ("flights-1",)),
     ]
@@ -67,7 +67,7 @@ def test_a_generation_that_never_got_its_assignment_failed() -> None:
     written.generation(2, {"a": (), "b": ()}, is_synced=False)
     assert state_of(written.group) == "CompletingRebalance"
     written.after(10).generation(3, {"a": (0,), "b": ()})
-    assert ("generation_failed", 2, None, ()) in written.told()
+    assert ("generation_failed", 2, None, ()) in written.summary()
     (hour,) = written.all_hours()
     assert (hour.rebalances, hour.rebalances_failed, hour.unowned_partition_ms) == (2, 1, 10_000)
 
@@ -75,7 +75,7 @@ def test_a_generation_that_never_got_its_assignment_failed() -> None:
 def test_a_static_member_under_a_new_id_keeps_what_it_had() -> None:
     written = Written().generation(1, {"a": (0, 1)}, instances={"a": "host-1"}).after(60)
     written.generation(1, {"b": (0, 1)}, instances={"b": "host-1"})
-    assert written.told()[-1] == ("rejoined", 1, "b", ())
+    assert written.summary()[-1] == ("rejoined", 1, "b", ())
     (hour,) = written.all_hours()
     assert (hour.rebalances, hour.left, hour.joined, hour.unowned_partition_ms) == (1, 0, 1, 0)
 
@@ -83,7 +83,7 @@ def test_a_static_member_under_a_new_id_keeps_what_it_had() -> None:
 def test_a_static_member_that_is_missing_was_evicted_and_any_other_left() -> None:
     written = Written().generation(1, {"a": (0,), "b": (1,), "c": (2,)}, instances={"b": "host-1"}).after(60)
     written.generation(2, {"a": (0, 1, 2)})
-    assert written.told("evicted", "left", "lost") == [
+    assert written.summary("evicted", "left", "lost") == [
         ("evicted", 2, "b", ()),
         ("lost", 2, "b", ("flights-1",)),
         ("left", 2, "c", ()),
@@ -93,14 +93,14 @@ def test_a_static_member_that_is_missing_was_evicted_and_any_other_left() -> Non
 
 def test_an_empty_group_owns_nothing_and_nothing_of_it_is_unowned() -> None:
     written = Written().generation(1, {"a": (0,)}).after(60).generation(2, {})
-    assert written.told()[-2:] == [("emptied", 2, None, ()), ("settled", 2, None, ())]
+    assert written.summary()[-2:] == [("emptied", 2, None, ()), ("settled", 2, None, ())]
     written.after(600).commit()
     hours = written.all_hours()
     assert sum(hour.unowned_partition_ms for hour in hours) == 0
     assert (hours[-1].members_min, hours[-1].members_max) == (0, 1)
     assert state_of(written.group) == "Empty"
     written.after(60).deleted()
-    assert (written.told()[-1][0], state_of(written.group)) == ("deleted", "Dead")
+    assert (written.summary()[-1][0], state_of(written.group)) == ("deleted", "Dead")
 
 
 def test_time_without_an_owner_is_split_where_the_hour_ends() -> None:
@@ -132,10 +132,10 @@ def test_a_group_that_was_never_more_than_offsets_is_simple() -> None:
     written = Written().commit(7, deletions=2)
     assert state_of(written.group) == "Simple"
     assert [hour.commits for hour in written.all_hours()] == [7]
-    assert written.told() == [("expired", None, None, ())]
+    assert written.summary() == [("expired", None, None, ())]
 
 
 def test_a_group_of_which_only_tombstones_are_left_is_dead() -> None:
     written = Written().append(5, "a", None).append(3, None, None).commit(0, deletions=3)
     assert state_of(written.group) == "Dead"
-    assert written.told() == [("expired", None, None, ())]
+    assert written.summary() == [("expired", None, None, ())]

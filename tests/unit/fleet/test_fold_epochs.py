@@ -19,7 +19,7 @@ def formed() -> Written:
 
 def test_a_first_member_joins_and_owns_its_target() -> None:
     written = formed()
-    assert written.told() == [
+    assert written.summary() == [
         ("joined", 1, "a", ()),
         ("epoch_bumped", 1, None, ()),
         ("target", 1, None, ()),
@@ -40,7 +40,7 @@ def test_a_move_is_unowned_from_the_members_word_to_the_next_owners_grant() -> N
     assert (hour.rebalances, hour.rebalance_ms_max) == (2, 8_000)
     assert (hour.partitions_moved, hour.partitions_kept) == (1, 2)
     assert hour.slowest_member == "client-b"
-    assert written.told("revoking", "revoked", "assigned")[1:] == [
+    assert written.summary("revoking", "revoked", "assigned")[1:] == [
         ("revoking", 1, "a", ("flights-2",)),
         ("revoked", 2, "a", ("flights-2",)),
         ("assigned", 2, "b", ("flights-2",)),
@@ -60,7 +60,7 @@ def test_a_clock_that_is_set_while_a_rebalance_runs_makes_it_no_longer(days: int
 def test_tombstones_with_a_new_epoch_are_a_departure() -> None:
     written = formed().after(60).joins("b").epoch(2).targets(2).has("b", 2).has("a", 2, 0, 1, 2)
     written.after(60).goes("a").epoch(3).targets(3, b=(0, 1, 2)).after(1).has("b", 3, 0, 1, 2)
-    assert written.told("left", "lost") == [
+    assert written.summary("left", "lost") == [
         ("left", 2, "a", ()),
         ("lost", 2, "a", ("flights-0", "flights-1", "flights-2")),
     ]
@@ -79,7 +79,7 @@ def test_a_member_that_kept_partitions_too_long_was_evicted_and_its_rebalance_fa
 
 def test_the_last_member_leaves_an_empty_group() -> None:
     written = formed().after(60).goes("a").epoch(2)
-    assert [name for name, *_ in written.told()][-5:] == ["left", "lost", "epoch_bumped", "emptied", "settled"]
+    assert [name for name, *_ in written.summary()][-5:] == ["left", "lost", "epoch_bumped", "emptied", "settled"]
     assert state_of(written.group) == "Empty"
     assert written.group.emptied_ms == START + 60_000
 
@@ -87,7 +87,7 @@ def test_the_last_member_leaves_an_empty_group() -> None:
 def test_a_static_member_that_pauses_gives_up_what_it_had_and_its_successor_has_it_again() -> None:
     written = Written().joins("a", "host-1").epoch(1).targets(1, a=(0, 1)).has("a", 1, 0, 1).after(60)
     written.has("a", -2, 0, 1).after(4).goes("a").joins("b", "host-1").has("b", 1, 0, 1)
-    assert written.told("paused", "rejoined", "left", "evicted", "joined")[1:] == [
+    assert written.summary("paused", "rejoined", "left", "evicted", "joined")[1:] == [
         ("paused", 1, "a", ("flights-0", "flights-1")),
         ("rejoined", 1, "b", ()),
     ]
@@ -99,7 +99,7 @@ def test_a_static_member_that_pauses_gives_up_what_it_had_and_its_successor_has_
 def test_a_classic_group_becomes_a_consumer_group_without_anybody_leaving() -> None:
     written = Written().generation(3, {"a": (0, 1)}).after(60).deleted()
     written.joins("a").epoch(3).targets(3, a=(0, 1)).has("a", 3, 0, 1)
-    assert written.told("left", "deleted", "converted", "lost", "joined")[1:] == [("converted", 3, None, ())]
+    assert written.summary("left", "deleted", "converted", "lost", "joined")[1:] == [("converted", 3, None, ())]
     assert [each.until_ms for each in written.ended] == []
     assert written.group.kind == "consumer"
     assert state_of(written.group) == "Stable"
@@ -107,7 +107,7 @@ def test_a_classic_group_becomes_a_consumer_group_without_anybody_leaving() -> N
 
 def test_a_consumer_group_becomes_a_classic_one_without_anybody_leaving() -> None:
     written = formed().after(60).goes("a").append(3, None, None).generation(1, {"a": (0, 1, 2)})
-    assert written.told("left", "deleted", "converted", "lost") == [("converted", 1, None, ())]
+    assert written.summary("left", "deleted", "converted", "lost") == [("converted", 1, None, ())]
     assert written.ended == []
     assert (written.group.kind, state_of(written.group)) == ("classic", "Stable")
 
@@ -117,7 +117,7 @@ def test_a_log_whose_beginning_is_gone_tells_of_nothing_that_is_not_in_it() -> N
     assert [(each.event, each.cause) for each in written.events] == [("joined", "log_begins")]
     assert [hour.rebalances for hour in written.all_hours()] == [0]
     written.after(5).joins("b").epoch(10)
-    assert [name for name, *_ in written.told()][1:] == ["joined", "epoch_bumped"]
+    assert [name for name, *_ in written.summary()][1:] == ["joined", "epoch_bumped"]
 
 
 def test_members_of_a_share_group_share_and_nothing_is_ever_unowned() -> None:
@@ -128,7 +128,7 @@ def test_members_of_a_share_group_share_and_nothing_is_ever_unowned() -> None:
     written.append(11, None, '{"epoch": 2}').append(12, None, '{"assignmentEpoch": 2}')
     for member_id in ("a", "b"):
         written.append(14, member_id, json.dumps(said))
-    assert [name for name, *_ in written.told()] == [
+    assert [name for name, *_ in written.summary()] == [
         "joined", "joined", "epoch_bumped", "target", "assigned", "assigned", "settled",
     ]  # fmt: skip
     assert written.group.ownership.owners == {}
@@ -140,7 +140,7 @@ def test_the_tasks_of_a_streams_group_are_owned_like_partitions() -> None:
     written.append(20, None, '{"assignmentEpoch": 2}')
     task = {"subtopologyId": "0", "partitions": [0, 3]}
     written.append(22, "a", json.dumps({"memberEpoch": 2, "state": 0, "activeTasks": [task]}))
-    assert written.told("assigned") == [("assigned", 2, "a", ("0_0", "0_3"))]
+    assert written.summary("assigned") == [("assigned", 2, "a", ("0_0", "0_3"))]
     assert written.group.kind == "streams"
 
 

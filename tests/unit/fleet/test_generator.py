@@ -10,7 +10,7 @@ import pytest
 from kohort.fleet.generator import generate, read_truth
 from kohort.fleet.generator.ground_truth import Known, Truth
 from kohort.fleet.generator.healthy_groups import grown
-from kohort.fleet.generator.simulated_group import Scene, topic_token
+from kohort.fleet.generator.simulated_group import SimulatedGroup, topic_token
 from kohort.fleet.log_check.checked_files import check_partition, segments_of
 from kohort.fleet.log_check.load_check import KAFKA_17306
 from kohort.group.coordinator_settings import GroupSettings
@@ -34,7 +34,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         directory,
         groups=40,
         seed=3,
-        stories=SOME,
+        scenarios=SOME,
         partitions=4,
         commits_per_day=6,
         progress=lambda done, total: heard.append((done, total)),
@@ -60,19 +60,19 @@ def digest(directory: Path) -> str:
 
 
 def test_the_same_seed_writes_the_same_bytes(home: Path, tmp_path: Path) -> None:
-    generate(tmp_path / "again", groups=40, seed=3, stories=SOME, partitions=4, commits_per_day=6)
+    generate(tmp_path / "again", groups=40, seed=3, scenarios=SOME, partitions=4, commits_per_day=6)
     assert digest(tmp_path / "again") == digest(home)
 
 
 def test_another_seed_writes_others(home: Path, tmp_path: Path) -> None:
-    generate(tmp_path / "other", groups=40, seed=4, stories=SOME, partitions=4, commits_per_day=6)
+    generate(tmp_path / "other", groups=40, seed=4, scenarios=SOME, partitions=4, commits_per_day=6)
     assert digest(tmp_path / "other") != digest(home)
 
 
 def test_every_partition_is_loaded_by_our_coordinator(home: Path) -> None:
     groups = {group for partition in range(4) for group in loaded(opened(home, partition), GroupSettings()).groups}
     truth = read_truth(home)
-    unknown_to_us = {group for group, known in truth.groups.items() if known.story in ("share", "streams")}
+    unknown_to_us = {group for group, known in truth.groups.items() if known.scenario in ("share", "streams")}
     assert set(truth.groups) - unknown_to_us == groups - unknown_to_us
 
 
@@ -117,7 +117,7 @@ def test_groups_that_are_well_load_in_every_kafka_that_is_no_preview(home: Path)
 
 
 def test_what_a_topic_that_grows_brings_about_comes_after_the_rest_before_it() -> None:
-    scene = Scene(1, {topic_token(0): 4})
+    scene = SimulatedGroup(1, {topic_token(0): 4})
     grown(scene)
     _, later = scene.pieces()
     replay = Replay()

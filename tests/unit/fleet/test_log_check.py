@@ -32,7 +32,7 @@ def step(record_type: int, member: str = "", *, gone: bool = False, **more: Any)
 
 
 def assigned(member: str, epoch: int, *partitions: int) -> Step:
-    return step(8, member, epoch=epoch, held=[("t", partition) for partition in partitions])
+    return step(8, member, epoch=epoch, owned_partitions=[("t", partition) for partition in partitions])
 
 
 def demands(*steps: Step) -> list[Demand]:
@@ -200,7 +200,7 @@ def test_the_command_ends_with_nought_for_a_version_that_loads_it(
 ) -> None:
     data_directory(tmp_path, encode_batch([OFFSET, STREAMS]))
     assert main(["log", "check", str(tmp_path), "--kafka", "4.3.1"]) == 0
-    assert "nothing that a Kafka would stop at" in capfd.readouterr().out
+    assert "nothing at which a Kafka would fail" in capfd.readouterr().out
 
 
 def test_the_command_tells_json(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -81,7 +81,7 @@ def test_text_is_escaped_wherever_it_enters() -> None:
 
 def test_the_headline_counts_groups_by_their_worst_finding() -> None:
     made = report(groups=60)
-    assert headline(made) == "4 of 60 groups need somebody now, and 10 should be looked into."
+    assert headline(made) == "4 of 60 groups need action now, and 10 should be looked into."
     todo, more = points(made)
     assert [point.severity for point in todo] == ["critical", "critical", "warning", "warning"]
     assert more == 0

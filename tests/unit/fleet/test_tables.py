@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kohort.fleet.findings.facts import CommitOf, EventOf, HourOf
-from kohort.fleet.fold.folded_group import Told
+from kohort.fleet.fold.folded_group import SilverEvent
 from kohort.fleet.schema import EVENTS, GROUP_HOURS, GROUPS, RECORDS
 from kohort.fleet.tables import MANIFEST, Run, Tables, TablesBroken, TablesBusy
 
@@ -93,4 +93,4 @@ def test_what_rules_and_folds_know_of_a_row_are_columns_of_its_table() -> None:
     assert set(HourOf._fields) <= set(GROUP_HOURS.names)
     assert set(CommitOf._fields) - {"previous"} <= set(RECORDS.names)
     place = ("source", "partition", "offset", "at_ms", "group", "kind")
-    assert EVENTS.names == (*place, *Told._fields[1:], "day", "bucket")
+    assert EVENTS.names == (*place, *SilverEvent._fields[1:], "day", "bucket")

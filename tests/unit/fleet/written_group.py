@@ -6,7 +6,7 @@ from typing import Any
 
 from kohort.fleet.decode.value_json import fields_of
 from kohort.fleet.fold.fold import COMMITS, fold
-from kohort.fleet.fold.folded_group import Group, Record, Told
+from kohort.fleet.fold.folded_group import Group, Record, SilverEvent
 from kohort.fleet.fold.hours import Hour
 from kohort.fleet.fold.ownership_intervals import Interval
 from kohort.group.events import (
@@ -45,7 +45,7 @@ class Written:
         self.now_ms = START
         self.offset = 0
         self.records: list[Record] = []
-        self.events: list[Told] = []
+        self.events: list[SilverEvent] = []
         self.ended: list[Interval] = []
         self.hours: list[Hour] = []
 
@@ -82,7 +82,7 @@ class Written:
         self.offset += 1
         return self
 
-    def told(self, *names: str) -> list[tuple[Any, ...]]:
+    def summary(self, *names: str) -> list[tuple[Any, ...]]:
         """Return (event, epoch, member, partitions) of all events, or those of these names."""
         return [
             (each.event, each.epoch, each.member, tuple(each.partitions or ()))

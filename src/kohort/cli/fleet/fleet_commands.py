@@ -1,4 +1,4 @@
-"""`kohort fleet run` and `kohort fleet report`: from logs to tables, and from tables to a page."""
+"""The verbs of `kohort fleet`. `findings` and `tables` read the tables with pyarrow and start no Spark."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def run_run(args: argparse.Namespace) -> int:
     writable(args.report)
     with started(args, is_short=are_short(inputs) and have_little(tables)) as session:
         summary = piped(session, inputs, tables)
-        report = None if args.report is None else told_report(session, tables)
+        report = None if args.report is None else gathered_report(session, tables)
     if report is not None:
         write_report(args.report, report, is_shown=args.open)
     if args.json:
@@ -59,7 +59,7 @@ def run_run(args: argparse.Namespace) -> int:
 
 
 def inputs_of(given: Sequence[str], properties: str | None) -> list[Input]:
-    """Return what the inputs are. Raises CommandFailed where one is nothing that can be read."""
+    """Return the inputs. Raises CommandFailed where one cannot be read."""
     from kohort.fleet.inputs import WrongInput, parse_inputs
 
     path = properties or os.environ.get(CONFIG_VARIABLE)
@@ -78,7 +78,7 @@ def inputs_of(given: Sequence[str], properties: str | None) -> list[Input]:
 
 
 def piped(session: SparkSession, inputs: Sequence[Input], tables: Tables) -> RunSummary:
-    """Run the pipeline and tell its stages."""
+    """Run the pipeline and print its stages."""
     from kohort.fleet import pipeline
     from kohort.fleet.tables import TablesBusy
 
@@ -97,7 +97,7 @@ def put_summary(summary: RunSummary, directory: Path) -> None:
     took = sum(summary.seconds.values())
     output.put(f"run {summary.run}: {summary.records:,} records in {took:.1f} s, {summary.findings:,} findings")
     if summary.quarantined:
-        output.put(f"{summary.quarantined:,} could not be read and were put aside: see bronze/quarantine")
+        output.put(f"{summary.quarantined:,} records could not be read: see bronze/quarantine")
 
 
 def summary_json(summary: RunSummary, report: Path | None) -> dict[str, Any]:
@@ -119,12 +119,12 @@ def summary_json(summary: RunSummary, report: Path | None) -> dict[str, Any]:
 
 @guarded
 def run_report(args: argparse.Namespace) -> int:
-    """Write what the tables say."""
+    """Write a report of the tables."""
     tables = opened(args.tables, must_hold=True)
     out: Path | None = args.out or (None if args.json else Path("fleet.html"))
     writable(out)
     with started(args, is_short=have_little(tables)) as session:
-        report = told_report(session, tables)
+        report = gathered_report(session, tables)
     if out is not None:
         write_report(out, report, is_shown=args.open)
     if args.json:
@@ -139,8 +139,8 @@ def run_report(args: argparse.Namespace) -> int:
     return 0
 
 
-def told_report(session: SparkSession, tables: Tables) -> FleetReport:
-    """Gather a report, and tell how long it took."""
+def gathered_report(session: SparkSession, tables: Tables) -> FleetReport:
+    """Gather a report, and print how long it took."""
     from kohort.fleet.report.report_queries import Frames, gather
 
     with Stages(session) as stages:
@@ -149,7 +149,7 @@ def told_report(session: SparkSession, tables: Tables) -> FleetReport:
 
 
 def write_report(path: Path, report: FleetReport, *, is_shown: bool) -> None:
-    """Write a report as what its name says, whole or not at all."""
+    """Write a report as a page or JSON by its suffix, atomically."""
     if path.suffix.lower() == ".json":
         from kohort.fleet.report.summary import document
 
@@ -172,7 +172,7 @@ WORST_FIRST = ("critical", "warning", "info")
 
 
 def files_of(tables: Tables, table: Table) -> list[Path]:
-    """Return the files that count of a table."""
+    """Return the published files of a table."""
     base = tables.directory / table.path
     return sorted(file for part in tables.parts.get(table.path, []) for file in (base / part).rglob("*.parquet"))
 
@@ -189,7 +189,7 @@ def findings_of(tables: Tables, columns: Sequence[str] | None = None) -> list[di
 
 @guarded
 def run_findings(args: argparse.Namespace) -> int:
-    """Print what was found, the worst first."""
+    """Print the findings, the worst first."""
     rows = findings_of(opened(args.tables, must_hold=True))
     if args.finding is not None and all(row["finding"] != args.finding for row in rows):
         from kohort.fleet.findings.rules import NAMES
@@ -221,7 +221,7 @@ def _rank(row: Mapping[str, Any]) -> int:
 
 
 def put_findings(rows: Iterable[Mapping[str, Any]], *, has_evidence: bool) -> None:
-    """Print findings: a line each, and below it what to do, and what proves it where that is wanted."""
+    """Print findings: a line each, below it the advice, and the evidence with --evidence."""
     from kohort.fleet.report.wording import shown_name, shown_sentence
 
     for row in rows:
@@ -286,12 +286,12 @@ def run_generate(args: argparse.Namespace) -> int:
 
 
 def generated(directory: Path, args: argparse.Namespace) -> Truth:
-    """Write the log of a fleet, and tell how long it took. Raises CommandFailed where the directory is not empty."""
+    """Write the log of a fleet, and print how long it took. Raises CommandFailed where the directory is not empty."""
     from kohort.fleet.generator import generate
 
-    output.remark(f"making the log of {counted(args.groups, 'group')}, each a copy of a story that is played first")
+    output.remark(f"making the log of {counted(args.groups, 'group')}, each a copy of a simulated scenario")
     began = time.monotonic()
-    with output.Meter("making the log", unit="stories and groups") as meter:
+    with output.Meter("making the log", unit="scenarios and groups") as meter:
 
         def advanced(done: int, total: int) -> None:
             meter.total = total
@@ -321,7 +321,7 @@ def run_demo(args: argparse.Namespace) -> int:
     inputs = inputs_of([f"demo={log}"], None)
     with started(args, is_short=are_short(inputs)) as session:
         summary = piped(session, inputs, tables)
-        report = told_report(session, tables)
+        report = gathered_report(session, tables)
     write_report(page, report, is_shown=args.open)
     scores = truth.score({(row["group"], row["finding"]) for row in findings_of(tables, columns=("group", "finding"))})
     if args.json:
@@ -339,7 +339,7 @@ def run_demo(args: argparse.Namespace) -> int:
 
 
 def put_demo(report: FleetReport, scores: Sequence[Score]) -> None:
-    """Print what is wrong, and how much of it was known to be."""
+    """Print the findings and their precision and recall."""
     from kohort.fleet.report.summary import headline, points
     from kohort.fleet.report.wording import shown_name
 
@@ -363,7 +363,7 @@ def shares(score: Score) -> tuple[str, str]:
 
 
 def score_json(score: Score) -> dict[str, Any]:
-    """Return how a finding did, as JSON."""
+    """Return a score as JSON."""
     return {
         "finding": score.finding,
         "right": score.right,

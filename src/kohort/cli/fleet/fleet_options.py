@@ -1,7 +1,7 @@
-"""`kohort fleet`: what all groups of a cluster do, read from the log that they leave behind.
+"""Options of `kohort fleet run|report|findings|tables|generate|demo`.
 
-`run` reads `__consumer_offsets` into tables, `report` writes them down as one page, `findings` and `tables` print what
-is in them, `generate` makes the log of a fleet whose ills are known, and `demo` is all of it in one command.
+`run` reads `__consumer_offsets` into tables, `report` writes a page, `findings` and `tables` print the tables,
+`generate` writes the log of a fleet with known faults, and `demo` is all of it in one command.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ kohort fleet demo --groups 5000 --out build/large --open
 
 def register(verbs: argparse._SubParsersAction[ArgumentParser]) -> None:
     """Add `fleet` and its verbs to the command line."""
-    parser = verbs.add_parser("fleet", help="say what all groups of a cluster do, and which of them need somebody")
+    parser = verbs.add_parser("fleet", help="analyse all groups of a cluster, and find those that need action")
     inner = parser.add_subparsers(metavar="VERB", required=True)
     _register_run(inner)
-    summary = "write what the tables say as one HTML page that needs nothing else, or as JSON"
+    summary = "write a report of the tables as one self-contained HTML page, or as JSON"
     report = verb(inner, "report", summary, run=run_report, examples=REPORT)
     _add_tables(report)
     _add_out(report, default=Path("fleet.html"))
@@ -60,7 +60,7 @@ def register(verbs: argparse._SubParsersAction[ArgumentParser]) -> None:
     tables = verb(inner, "tables", summary, run=run_tables, examples=TABLES)
     _add_tables(tables)
     add_json(tables)
-    summary = "write the log of a fleet whose ills are known, as segment files of __consumer_offsets"
+    summary = "write the log of a fleet with known faults, as segment files of __consumer_offsets"
     generate = verb(inner, "generate", summary, run=run_generate, examples=GENERATE)
     generate.add_argument("directory", metavar="DIR", type=Path, help="a directory that is new or empty")
     _add_fleet(generate)
@@ -83,8 +83,8 @@ def _register_run(inner: argparse._SubParsersAction[ArgumentParser]) -> None:
         metavar="INPUT",
         nargs="+",
         help="[NAME=]WHERE: a cluster as HOST:PORT[,HOST:PORT], a broker's data directory, segment files, what "
-        "kafka-dump-log or kohort log export printed, a broker's own log, or metrics of members; NAME is what its "
-        "groups are told apart by (the cluster's id, or the file's name)",
+        "kafka-dump-log or kohort log export printed, a broker's own log, or metrics of members; NAME is the "
+        "source of its groups (default: the cluster's id, or the file's name)",
     )
     # Not add_cluster: a cluster is one of the inputs here, and there may be several.
     parser.add_argument(
@@ -100,11 +100,11 @@ def _register_run(inner: argparse._SubParsersAction[ArgumentParser]) -> None:
 
 
 def _register_findings(inner: argparse._SubParsersAction[ArgumentParser]) -> None:
-    summary = "print what was found, the worst first"
+    summary = "print the findings, the worst first"
     parser = verb(inner, "findings", summary, run=run_findings, examples=FINDINGS)
     _add_tables(parser)
     parser.add_argument("--severity", choices=SEVERITIES, help="only this, or worse")
-    parser.add_argument("--finding", metavar="NAME", help="only what this rule found")
+    parser.add_argument("--finding", metavar="NAME", help="only the findings of this rule")
     parser.add_argument("--group", metavar="GROUP", help="only of this group")
     parser.add_argument("--evidence", action="store_true", help="with the records that prove it")
     parser.add_argument("--max", metavar="N", type=number(1, "a number of findings"), help="only the first N")
@@ -138,7 +138,7 @@ def _add_spark(parser: ArgumentParser) -> None:
 
 
 def page_or_json(text: str) -> Path:
-    """Return the path of a report, which is a page or JSON by its name."""
+    """Return the path of a report, whose suffix makes it a page or JSON."""
     path = Path(text)
     if path.suffix.lower() not in (".html", ".htm", ".json"):
         raise ArgumentTypeError(f"{text!r} is neither .html nor .json")

@@ -1,6 +1,7 @@
-"""What every verb of `kohort fleet` needs: tables, a Spark session, and that every failure is a sentence.
+"""The Spark session of `kohort fleet`, its errors as sentences, and its progress on stderr.
 
-Whatever can be wrong with a command line is found before Spark starts.
+Errors in a command line are found before Spark starts. Stages are printed with their duration; on a terminal a thread
+shows the tasks of running jobs.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ if TYPE_CHECKING:
     from kohort.fleet.tables import Tables
 
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Half the work of a short run: what Java spends on making itself faster is never got back."""
+"""Java options that halve the work of a short run, in which the optimizing compiler does not pay."""
 SHORT_BYTES = 512 << 20
 """Up to how many bytes of input a run is a short one."""
 TEXT_PACKED = 10
-"""How many times its size a packed dump has, at least."""
+"""Least ratio of a dump's unpacked size to its packed size."""
 STORED = 3
-"""How many times their size in tables records had in a log, about."""
+"""Approximate ratio of the size of records in a log to that in tables."""
 
 _RAISED = re.compile(r"^([a-z_]\w*\.)*([A-Z]\w+): (.+)$")
 
@@ -56,7 +57,7 @@ def guarded(work: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Nam
             where = f"{error.filename}: " if error.filename else ""
             raise CommandFailed(f"{where}{error.strerror or error}") from error
         except KeyboardInterrupt:
-            output.remark("stopped; what was not published by then does not count")
+            output.remark("stopped; the tables are as the last published run left them")
             return INTERRUPTED
 
     return run
@@ -106,7 +107,7 @@ def require_packages() -> None:
 
 @contextmanager
 def started(args: argparse.Namespace, *, is_short: bool = False) -> Iterator[SparkSession]:
-    """Hold a Spark session, of a run that is short or not; what Spark or Java cannot do is one sentence."""
+    """Provide a Spark session, tuned for a short run or not; failures of Spark or Java become one sentence."""
     require_packages()
     from kohort.spark.spark_session import build
 
@@ -126,7 +127,7 @@ def started(args: argparse.Namespace, *, is_short: bool = False) -> Iterator[Spa
 
 
 def are_short(inputs: Iterable[Input]) -> bool:
-    """Whether so little is to be read that Java need not be tuned for a long run; of a cluster nobody knows."""
+    """Whether the inputs are small enough for a short run; False for a cluster, whose size is unknown."""
     from kohort.fleet.inputs.input_splits import OFFSETS_TOPIC
 
     size = 0
@@ -137,13 +138,13 @@ def are_short(inputs: Iterable[Input]) -> bool:
         for path in map(Path, given.where):
             files = [*path.glob("*.log"), *path.glob(f"{OFFSETS_TOPIC}-*/*.log")] if path.is_dir() else [path]
             for file in files:
-                with suppress(FileNotFoundError):  # a broker that lives may have removed it just now
+                with suppress(FileNotFoundError):  # a running broker may have removed it just now
                     size += file.stat().st_size * (times if file.suffix == ".gz" else 1)
     return size <= SHORT_BYTES
 
 
 def have_little(tables: Tables) -> bool:
-    """Whether so little stands in the tables that Java need not be tuned for reading it."""
+    """Whether the tables are small enough for a short run."""
     files = (
         file
         for path, parts in tables.parts.items()
@@ -155,7 +156,7 @@ def have_little(tables: Tables) -> bool:
 
 @contextmanager
 def spark_faults() -> Iterator[None]:
-    """Let a failure inside of Spark be a sentence, unless a traceback is wanted."""
+    """Turn failures inside of Spark into a sentence, unless tracebacks are enabled."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -164,15 +165,15 @@ def spark_faults() -> Iterator[None]:
     except (Py4JError, PySparkException) as error:
         if os.environ.get(TRACEBACK_VARIABLE):
             raise
-        told = f"Spark failed: {first_line(error)} (set {TRACEBACK_VARIABLE}=1 to see where)"
-        raise CommandFailed(told) from None
+        lines = f"Spark failed: {first_line(error)} (set {TRACEBACK_VARIABLE}=1 to see where)"
+        raise CommandFailed(lines) from None
 
 
 def first_line(error: BaseException) -> str:
-    """Return what a failure says of itself: of one in an executor the last line of its traceback in Python."""
-    told = [line.strip() for line in str(error).splitlines() if line.strip()]
-    raised = [line for line in told if _RAISED.match(line) and not line.startswith(("org.", "java.", "py4j."))]
-    return (raised[-1] if raised else told[0] if told else type(error).__name__)[:500]
+    """Return the essence of a failure: of one in an executor the last line of its Python traceback."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    raised = [line for line in lines if _RAISED.match(line) and not line.startswith(("org.", "java.", "py4j."))]
+    return (raised[-1] if raised else lines[0] if lines else type(error).__name__)[:500]
 
 
 EVERY_S = 0.5
@@ -180,17 +181,17 @@ EVERY_S = 0.5
 STAGES = {
     "bronze": "read the records",
     "fold": "folded each group's records to what happened",
-    "silver": "wrote events and who owned what",
+    "silver": "wrote events and ownership",
     "gold": "added up groups and hours",
-    "findings": "looked for what is wrong",
+    "findings": "applied the rules",
     "publish": "published",
     "report": "gathered the report",
 }
-"""What a stage did, in words; one that is not here is said by its name."""
+"""Descriptions of stages; others are printed by name."""
 
 
 class Stages:
-    """Told the name of each stage as it begins, it says on stderr that the one before is over."""
+    """Progress by stage: called with the name of each stage as it begins, it prints the previous one on stderr."""
 
     def __init__(self, session: SparkSession, stream: TextIO | None = None) -> None:
         self._tracker = session.sparkContext.statusTracker()
@@ -225,8 +226,8 @@ class Stages:
         if self._stream.isatty():
             self._stream.write("\r\x1b[K")
         if self._stage is not None and is_done:
-            said = STAGES.get(self._stage, self._stage)
-            self._stream.write(f"kohort: {said}: {time.monotonic() - self._began:.1f} s\n")
+            description = STAGES.get(self._stage, self._stage)
+            self._stream.write(f"kohort: {description}: {time.monotonic() - self._began:.1f} s\n")
         self._stream.flush()
         self._stage = None
 

@@ -1,7 +1,7 @@
-"""`kohort migrate plan|watch GROUP`: from one protocol to another, one restart at a time, without a stop.
+"""`kohort migrate plan GROUP`: which restarts move a group to another protocol without a stop.
 
-`plan` reads the group as it is, on a broker of ours or on Apache Kafka, changes nothing, and refuses what is not safe.
-`watch` follows the restarts until they are done (`migrate_watch.py`).
+It reads the live group, on our broker or on Apache Kafka, changes nothing, and refuses what is not safe. `watch`, in
+`migrate_watch.py`, follows the restarts.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ _UNITS = {"ms": 1, "s": 1_000, "m": 60_000}
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `migrate` and its verbs to the command line."""
-    parser = verbs.add_parser("migrate", help="plan and watch how a live group goes to another protocol")
+    parser = verbs.add_parser("migrate", help="plan and watch the migration of a live group to another protocol")
     inner = parser.add_subparsers(metavar="VERB", required=True)
-    summary = "say which restarts take a group to another protocol, what they cost, or why it is not safe"
+    summary = "list the restarts that take a group to another protocol, and their cost, or why it is not safe"
     plan = verb(inner, "plan", summary, run=run_plan, examples=PLAN_EXAMPLES)
     plan.add_argument(
         "--assignor", metavar="NAME", help="the assignor to go to: server-side for consumer, else client-side"
@@ -66,7 +66,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         default=0,
         help="how long each callback of a member's listener runs (default: 0s)",
     )
-    summary = "follow the restarts of a group until every member is there"
+    summary = "follow the restarts of a group until every member has migrated"
     watch = verb(inner, "watch", summary, run=run_watch, examples=WATCH_EXAMPLES)
     watch.add_argument(
         "--members",
@@ -96,7 +96,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 
 def goal(text: str) -> Goal:
-    """Return where to go."""
+    """Return the goal that a text names."""
     try:
         return Goal(text)
     except ValueError:
@@ -113,7 +113,7 @@ def duration_ms(text: str) -> int:
 
 
 def run_plan(args: argparse.Namespace) -> int:
-    """Print the plan; the status says whether it is safe."""
+    """Print the plan; return 0 where it is safe, else 1."""
     return with_admin(show_plan)(args)
 
 
@@ -128,15 +128,15 @@ async def show_plan(args: argparse.Namespace, admin: Admin) -> int:
     """Read the group, make the plan, print it."""
     from kohort.cli.live_group import coordinator_settings, read_facts
 
-    group, limits, doubts, told = await read_facts(args, admin)
+    group, limits, doubts, history = await read_facts(args, admin)
     settings = await coordinator_settings(admin, args.group)
-    with output.Meter("playing the restarts", unit="events") as meter:
+    with output.Meter("simulating the restarts", unit="events") as meter:
         plan = planned(args, group, limits, settings, meter.advance)
     if args.json:
-        output.put_json(plan_json(plan, doubts, told))
+        output.put_json(plan_json(plan, doubts, history))
     else:
         put_plan(plan, doubts)
-        put_refused(told)
+        put_refused(history)
     for each in plan.refusals:
         names = [member.name for member in group.members if member.member_id in each.member_ids]
         who = f"{', '.join(names)}: " if names else ""
@@ -153,7 +153,7 @@ def planned(
     settings: Mapping[str, str],
     advanced: Callable[[int], object],
 ) -> Plan:
-    """Make the plan; what its restarts cost is played on a copy of the group."""
+    """Make the plan; the cost of its restarts is simulated on a copy of the group."""
     from kohort.what_if.group_facts import Facts, Times
     from kohort.what_if.simulation import costs_of
 
@@ -208,12 +208,12 @@ def put_plan(plan: Plan, doubts: list[str]) -> None:
         output.put("\nassumed:\n" + "\n".join(f"- {each}" for each in (*plan.assumptions, *doubts)))
 
 
-def put_refused(told: Told | None) -> None:
-    """Print the joins that the group has lately refused: the plan does not know their clients, which may have ended."""
-    if told is not None and told.refused:
-        names = Names(told.identities)
-        lines = [f"- {iso_time(each.first_ms)}, {refusal(each, names, iso_time)}" for each in told.refused]
-        output.put("\nlately refused, and no members:\n" + "\n".join(lines))
+def put_refused(history: Told | None) -> None:
+    """Print the joins that the group refused recently; their clients are not members and not in the plan."""
+    if history is not None and history.refused:
+        names = Names(history.identities)
+        lines = [f"- {iso_time(each.first_ms)}, {refusal(each, names, iso_time)}" for each in history.refused]
+        output.put("\nrecently refused, and no members:\n" + "\n".join(lines))
 
 
 def member_cells(plan: Plan, member: LiveMember) -> list[output.Cell]:
@@ -223,7 +223,7 @@ def member_cells(plan: Plan, member: LiveMember) -> list[output.Cell]:
     is_free = not any(not each.member_ids for each in plan.refusals)
     verdict = f"no: {blocked.rule}" if blocked is not None else "yes" if is_free else "no"
     if plan.is_safe and member.member_id not in {each.member_id for each in plan.restarts}:
-        verdict = "is there"
+        verdict = "done"
     protocol = "consumer" if member.is_native else "classic"
     return [member.name, protocol, member.version, offers, len(member.owned), verdict]
 
@@ -247,7 +247,7 @@ def total_of(plan: Plan) -> Cost | None:
     return Cost(int(moves), round(unowned, 3), round(unread, 3))
 
 
-def plan_json(plan: Plan, doubts: list[str], told: Told | None = None) -> dict[str, Any]:
+def plan_json(plan: Plan, doubts: list[str], history: Told | None = None) -> dict[str, Any]:
     """Return a plan's documented fields."""
     group = plan.group
     names = {each.member_id: each.name for each in group.members}
@@ -284,12 +284,12 @@ def plan_json(plan: Plan, doubts: list[str], told: Told | None = None) -> dict[s
         ],
         **cost_json(total),
         "assumptions": [*plan.assumptions, *doubts],
-        "refused": None if told is None else [each.to_json() for each in told.refused],
+        "refused": None if history is None else [each.to_json() for each in history.refused],
     }
 
 
 def cost_json(cost: Cost | None) -> dict[str, Any]:
-    """Return what is predicted as fields, null where it is not."""
+    """Return the predicted cost as fields, null where there is none."""
     return dict.fromkeys(Cost._fields) if cost is None else cost._asdict()
 
 

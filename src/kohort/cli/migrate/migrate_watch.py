@@ -1,6 +1,6 @@
-"""`kohort migrate watch`: the restarts of a migration as they happen, and what is left, until every member is there.
+"""`kohort migrate watch`: the restarts of a migration as they happen, and the members left to migrate.
 
-It asks for the group's description again and again, which tells little enough that a broker of any kind can answer.
+It polls the group's description, which brokers of any kind support.
 """
 
 from __future__ import annotations
@@ -27,57 +27,60 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Progress:
-    """How far a group is, from one look at it to the next. `expected` is how many members there are to be."""
+    """Progress of a group's migration between two descriptions. `expected` is the final number of members."""
 
     goal: Goal
     expected: int = 0
     is_fixed: bool = False
-    """Whether somebody said how many."""
+    """Whether --members set `expected`."""
     type: str = ""
     state: str = ""
     assignor: str = ""
     clock: int = -1
     members: dict[str, MemberDescription] = field(default_factory=dict)
-    there: frozenset[str] = frozenset()
+    migrated: frozenset[str] = frozenset()
     identities: dict[str, Identity] = field(default_factory=dict)
 
     def take(self, group: GroupDescription | None) -> list[str]:
-        """Take what the group is now; return what is new, in sentences. None stands for a group that is gone."""
+        """Take the current description, None for a deleted group; return the changes as sentences."""
         members = {} if group is None else {each.member_id: each for each in group.members}
         for member_id, each in members.items():
             self.identities[member_id] = Identity(each.client_id, each.instance_id)
-        before, was_there = self.members, self.there
+        before, was_migrated = self.members, self.migrated
         is_first = not self.type
-        said = self._turned(group, is_first)
+        changes = self._group_changes(group, is_first)
         self.members = members
         if not self.is_fixed:
             self.expected = max(self.expected, len(members))
-        self.there = frozenset(member_id for member_id in members if self._is_there(members[member_id]))
+        self.migrated = frozenset(member_id for member_id in members if self._has_migrated(members[member_id]))
         names = Names(self.identities)
         if not is_first:
-            said += [f"{names(each)} went" for each in sorted(before.keys() - members.keys())]
-            said += [f"{names(each)} came, {self._speaks(members[each])}" for each in sorted(members.keys() - before)]
-            changed = sorted((self.there - was_there) & before.keys())
-            said += [f"{names(each)} is there, {self._speaks(members[each])}" for each in changed]
-        return said
+            changes += [f"{names(each)} left the group" for each in sorted(before.keys() - members.keys())]
+            changes += [
+                f"{names(each)} joined, {self._protocol_text(members[each])}"
+                for each in sorted(members.keys() - before)
+            ]
+            changed = sorted((self.migrated - was_migrated) & before.keys())
+            changes += [f"{names(each)} migrated, {self._protocol_text(members[each])}" for each in changed]
+        return changes
 
-    def _turned(self, group: GroupDescription | None, is_first: bool) -> list[str]:
-        """Return what is new about the group itself."""
-        said = []
+    def _group_changes(self, group: GroupDescription | None, is_first: bool) -> list[str]:
+        """Return the changes of the group itself."""
+        changes = []
         kind = group.group_type if group is not None else self.type
         if kind != self.type and not is_first:
-            said.append(f"the group became a {kind} group")
+            changes.append(f"the group became a {kind} group")
         assignor = group.protocol if group is not None else ""
         if assignor and self.assignor and assignor != self.assignor:
-            said.append(f"assignor {assignor} in place of {self.assignor}")
+            changes.append(f"assignor {assignor} in place of {self.assignor}")
         state = group.state if group is not None else "Dead"
         if state != self.state and not is_first:
-            said.append(state)
+            changes.append(state)
         self.type, self.state, self.assignor = kind, state, assignor or self.assignor
         self.clock = -1 if group is None else group.epoch
-        return said
+        return changes
 
-    def _is_there(self, member: MemberDescription) -> bool:
+    def _has_migrated(self, member: MemberDescription) -> bool:
         match self.goal:
             case Goal.CONSUMER:
                 return self.type == "consumer" and member.is_native
@@ -86,32 +89,32 @@ class Progress:
             case Goal.COOPERATIVE:
                 return self.type == "classic" and self.assignor in COOPERATIVE
 
-    def _speaks(self, member: MemberDescription) -> str:
+    def _protocol_text(self, member: MemberDescription) -> str:
         protocol = "consumer" if member.is_native else "classic"
         return f"{protocol} protocol"
 
     @property
     def is_done(self) -> bool:
-        """Whether everybody is back and there, and the group at rest, of the type that it is to be."""
+        """Whether all expected members have migrated and the group is stable and of the final type."""
         kind = "consumer" if self.goal is Goal.CONSUMER else "classic"
-        is_whole = len(self.there) == len(self.members) and len(self.members) >= max(1, self.expected)
+        is_whole = len(self.migrated) == len(self.members) and len(self.members) >= max(1, self.expected)
         return is_whole and self.type == kind and self.state == "Stable"
 
     def left(self) -> list[str]:
-        """Return the names of the members that are not there yet."""
+        """Return the names of the members that have not migrated yet."""
         names = Names(self.identities)
-        return [names(each) for each in sorted(self.members) if each not in self.there]
+        return [names(each) for each in sorted(self.members) if each not in self.migrated]
 
-    def standing(self) -> str:
-        """Return in a clause how far it is."""
+    def summary(self) -> str:
+        """Return the progress as a clause."""
         epoch = f", group epoch {self.clock}" if self.clock >= 0 else ""
-        said = f"{self.type}, {self.state}{epoch}: {len(self.there)} of {self.expected} members {WORDS[self.goal]}"
+        text = f"{self.type}, {self.state}{epoch}: {len(self.migrated)} of {self.expected} members {WORDS[self.goal]}"
         if (away := self.expected - len(self.members)) > 0:
-            said += f", {away} away"
+            text += f", {away} away"
         left = self.left()
         if left:
-            said += f", left {', '.join(left[:NAMED])}" + (f" and {len(left) - NAMED} more" * (len(left) > NAMED))
-        return said
+            text += f", left {', '.join(left[:NAMED])}" + (f" and {len(left) - NAMED} more" * (len(left) > NAMED))
+        return text
 
     def to_json(self, group_id: str, changes: list[str]) -> dict[str, Any]:
         """Return the documented fields."""
@@ -124,7 +127,7 @@ class Progress:
             "protocol": self.assignor,
             "epoch": None if self.clock < 0 else self.clock,
             "members": len(self.members),
-            "there": len(self.there),
+            "there": len(self.migrated),
             "expected": self.expected,
             "left": self.left(),
             "changes": changes,
@@ -134,14 +137,14 @@ class Progress:
 
 NAMED = 5
 WORDS = {
-    Goal.CONSUMER: "speak the consumer protocol",
-    Goal.CLASSIC: "speak the classic protocol",
+    Goal.CONSUMER: "use the consumer protocol",
+    Goal.CLASSIC: "use the classic protocol",
     Goal.COOPERATIVE: "are in a cooperative group",
 }
 
 
 async def watch(args: argparse.Namespace, admin: Admin) -> int:
-    """Look at the group until it is there; a signal ends it before."""
+    """Follow the group until its migration is done or a signal ends the command."""
     known = [group.group_id for group in await admin.list_groups()]
     if args.group not in known:
         raise unknown("group", args.group, known, "a group begins when its first member joins")
@@ -149,17 +152,17 @@ async def watch(args: argparse.Namespace, admin: Admin) -> int:
     try:
         await follow(args, admin, progress)
     except asyncio.CancelledError:
-        output.remark(f"not over yet, {progress.standing()}")
+        output.remark(f"not over yet, {progress.summary()}")
         raise
     return 0
 
 
 async def follow(args: argparse.Namespace, admin: Admin, progress: Progress) -> None:
-    """Tell what changes, until it is done."""
+    """Print changes until the migration is done."""
     is_first, complaint = True, ""
     while True:
         try:
-            changes = progress.take(await look(admin, args.group))
+            changes = progress.take(await describe(admin, args.group))
             complaint = ""
         except (KafkaError, OSError) as error:
             # Brokers may restart, too, while a group is migrated.
@@ -169,18 +172,18 @@ async def follow(args: argparse.Namespace, admin: Admin, progress: Progress) -> 
             changes = []
         if (changes or is_first) and progress.type:
             is_first = False
-            tell(args, progress, changes)
+            print_changes(args, progress, changes)
         if progress.type and progress.is_done:
             if not args.json:
-                output.put(f"done: {progress.standing()}")
+                output.put(f"done: {progress.summary()}")
                 if args.goal is Goal.COOPERATIVE:
                     output.remark("whether a member still offers an eager assignor is not described: see the plan")
             return
         await asyncio.sleep(args.interval / 1000)
 
 
-async def look(admin: Admin, group_id: str) -> GroupDescription | None:
-    """Return the group as it is, or None when it is gone."""
+async def describe(admin: Admin, group_id: str) -> GroupDescription | None:
+    """Return the group's description, or None when it is deleted."""
     try:
         return (await admin.describe_groups([group_id]))[group_id]
     except KafkaError as error:
@@ -189,13 +192,13 @@ async def look(admin: Admin, group_id: str) -> GroupDescription | None:
         return None
 
 
-def tell(args: argparse.Namespace, progress: Progress, changes: list[str]) -> None:
-    """Print what is new and how far it is."""
+def print_changes(args: argparse.Namespace, progress: Progress, changes: list[str]) -> None:
+    """Print the changes and the progress."""
     if args.json:
         output.put_json(progress.to_json(args.group, changes))
     else:
         at = iso_time(now_ms())
         for each in changes:
             output.put(f"{at}  {each}")
-        output.put(f"{at}  {progress.standing()}")
+        output.put(f"{at}  {progress.summary()}")
     output.flush()

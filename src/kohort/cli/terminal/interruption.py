@@ -1,7 +1,7 @@
 """SIGINT, SIGTERM and a closed stdout: the first signal ends a command cleanly, the second ends the process at once.
 
-A command that runs in an event loop is cancelled: what it has open is closed on the way out, within two seconds, also
-where no broker answers. A signal that the process was started to ignore, as under nohup, stays ignored.
+A command in an event loop is cancelled: its connections are closed within two seconds, also where no broker answers. A
+signal that the process was started to ignore, as under nohup, stays ignored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 GRACE_S = 1.4
 """How long a cancelled command may take to commit, leave its group and close its connections."""
 EXIT_S = 1.9
-"""When the process ends whatever still runs, such as a look-up of a name that cannot be cancelled."""
+"""When the process ends regardless of what still runs, such as a name look-up that cannot be cancelled."""
 
 
 class Interrupted(Exception):

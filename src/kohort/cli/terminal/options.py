@@ -1,6 +1,6 @@
 """Options that several commands share, and the types of their values.
 
-A type refuses an ill-typed value with a sentence; argparse prints it under the usage and exits with 2.
+A type rejects a wrong value with a sentence; argparse prints it below the usage and exits with 2.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CONFIG_VARIABLE = "KOHORT_COMMAND_CONFIG"
 
 
 class Parser(ArgumentParser):
-    """A parser that takes no abbreviations: `--del` shall not mean `--delete`. Its verbs' parsers are of this class."""
+    """A parser without abbreviated options. The parsers of its verbs are of this class."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"allow_abbrev": False, **kwargs})
@@ -47,7 +47,7 @@ def add_cluster(parser: ArgumentParser) -> None:
     )
 
 
-def settle_cluster(args: argparse.Namespace) -> None:
+def resolve_cluster(args: argparse.Namespace) -> None:
     """Set `bootstrap_server` and `security` (what clients take as `tls` and `sasl`). Raises ValueError, OSError."""
     path = args.command_config or os.environ.get(CONFIG_VARIABLE)
     args.security = {}
@@ -60,10 +60,10 @@ def settle_cluster(args: argparse.Namespace) -> None:
     args.bootstrap_server = args.bootstrap_server or in_file or in_environment or DEFAULT_BOOTSTRAP
 
 
-def _settled(run: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
+def _with_cluster(run: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
     if hasattr(args, "command_config"):
         try:
-            settle_cluster(args)
+            resolve_cluster(args)
         except (ValueError, OSError) as error:
             print(f"kohort: {_sentence(error)}", file=sys.stderr)
             return 2
@@ -95,7 +95,7 @@ def verb(
         epilog="examples:\n" + "\n".join(f"  {line}" for line in examples.strip().splitlines()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(run=partial(_settled, run))
+    parser.set_defaults(run=partial(_with_cluster, run))
     return parser
 
 

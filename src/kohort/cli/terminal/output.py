@@ -1,8 +1,7 @@
-"""What the commands print: columns and JSON on stdout, remarks and progress on stderr.
+"""Output of commands: tables and JSON on stdout, remarks and progress on stderr.
 
-Stdout holds only what was asked for, so that it can be piped. Progress shows on a terminal, and only
-once a command has run for two seconds. Names that clients chose reach a terminal with their control characters
-escaped. The one module that knows `rich`, and does without it.
+Stdout has only the requested data, so that it can be piped. Progress is shown on a terminal, once a command has run for
+two seconds. Control characters in names that clients chose are escaped. The one module that uses `rich`, if installed.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], *, empty: str 
 
 
 def is_number(cell: str) -> bool:
-    """Say whether a cell is a whole number or a missing one."""
+    """Whether a cell is a whole number or a missing one."""
     return cell == "-" or cell.lstrip("-").isdigit()
 
 
@@ -110,15 +109,15 @@ def _unwritable(error: OSError) -> Exception:
 
 def remark(sentence: str) -> None:
     """Print a sentence to stderr: what was done, or what to do next."""
-    _say(sentence, BOLD)
+    _print_sentence(sentence, BOLD)
 
 
 def complain(sentence: str) -> None:
     """Print a sentence to stderr: why the command failed, and what to do."""
-    _say(sentence, RED)
+    _print_sentence(sentence, RED)
 
 
-def _say(sentence: str, colour: str) -> None:
+def _print_sentence(sentence: str, colour: str) -> None:
     print(f"{coloured('kohort:', colour, sys.stderr)} {printable(sentence)}", file=sys.stderr)
 
 

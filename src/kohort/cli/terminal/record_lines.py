@@ -1,7 +1,7 @@
-"""Records as lines of text: what `produce` reads and what `consume` writes.
+"""Records as lines of text, for `produce` and `consume`.
 
-A JSON line is an object with `key`, `value`, `headers`, `partition` and `timestamp`. Bytes that are not
-UTF-8 travel as `{"base64": "…"}`, so that what `consume --json` prints, `produce --json` writes again.
+A JSON line is an object with `key`, `value`, `headers`, `partition` and `timestamp`. Bytes that are not UTF-8 are
+`{"base64": "…"}`, so that `produce --json` accepts what `consume --json` prints.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Blank(NamedTuple):
 
 
 class NotARecord(ValueError):
-    """A line cannot be read as a record; the text says why."""
+    """A line cannot be read as a record; the text is the reason."""
 
 
 # Reading
@@ -146,7 +146,7 @@ def to_headers(value: Any) -> tuple[Header, ...]:
         not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[0], str) for pair in pairs
     ):
         raise NotARecord("'headers' is an object, or a list of [name, value]")
-    return tuple((name, to_bytes(held, f"headers.{name}")) for name, held in pairs)
+    return tuple((name, to_bytes(content, f"headers.{name}")) for name, content in pairs)
 
 
 def whole(value: Any, field: str) -> int | None:
@@ -183,7 +183,7 @@ def as_json(topic: str, partition: int, record: Incoming) -> bytes:
         "timestamp": record.timestamp_ms,
         "key": text_of(record.key),
         "value": text_of(record.value),
-        "headers": [[name, text_of(held)] for name, held in record.headers],
+        "headers": [[name, text_of(content)] for name, content in record.headers],
     }
     return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
 
@@ -213,7 +213,7 @@ def as_format(template: str) -> Callable[[str, int, Incoming], bytes]:
             time=iso_time(record.timestamp_ms),
             key=shown(record.key),
             value=shown(record.value),
-            headers=",".join(f"{name}={shown(held)}" for name, held in record.headers),
+            headers=",".join(f"{name}={shown(content)}" for name, content in record.headers),
         )
         return line.encode("utf-8", "surrogateescape") + b"\n"
 

@@ -1,6 +1,6 @@
-"""`kohort what-if GROUP`: what a change would do to a group, played on a copy of it in virtual time.
+"""`kohort what-if GROUP`: forecast of a change to a group, simulated on a copy of it in virtual time.
 
-It reads a live group, on a broker of ours or on Apache Kafka, or a broker's data directory, and changes nothing there.
+It reads a live group, on our broker or on Apache Kafka, or a broker's data directory, and changes nothing there.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ PLOTS = (".svg", ".png")
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `what-if` to the command line."""
-    summary = "say what a change would do to a group: moves, rounds, duration, what is not read meanwhile"
+    summary = "forecast a change to a group: moves, rounds, duration, unread partitions meanwhile"
     parser = verb(verbs, "what-if", summary, run=run, examples=EXAMPLES)
     parser.add_argument("group", metavar="GROUP")
-    change = parser.add_argument_group("what is to happen (options add up; restarts come last)")
+    change = parser.add_argument_group("the change (options add up; restarts come last)")
     change.add_argument("--add", metavar="N", type=number(1, "a number of members"), default=0, help="N members join")
     change.add_argument(
         "--kill", metavar="MEMBER", action="append", default=[], help="a member dies without a word; may repeat"
@@ -63,7 +63,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         dest="goal",
         metavar="PROTOCOL",
         type=goal,
-        help="restart every member so that it speaks consumer, classic, or cooperative",
+        help="restart every member with the protocol consumer, classic, or cooperative",
     )
     change.add_argument("--assignor", metavar="NAME", help="restart every member so that the group's assignor is NAME")
     change.add_argument(
@@ -74,7 +74,9 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     )
     add_times(parser)
     parser.add_argument("--data-dir", metavar="DIR", type=Path, help="read a broker's data directory, not a cluster")
-    parser.add_argument("--plot", metavar="FILE", type=plot_file, help="draw what is not read when, as .svg or .png")
+    parser.add_argument(
+        "--plot", metavar="FILE", type=plot_file, help="draw the unread partitions over time, as .svg or .png"
+    )
     add_json(parser)
     add_cluster(parser)
 
@@ -116,7 +118,7 @@ def add_times(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         type=duration_ms,
         default=0,
-        help="from a group at rest to the next restart (default: 0s)",
+        help="from a stable group to the next restart (default: 0s)",
     )
     times.add_argument(
         "--session",
@@ -169,7 +171,7 @@ def milliseconds(text: str) -> float:
 
 
 def callback_ms(text: str) -> tuple[float, float]:
-    """Return the times of both callbacks; one number stands for both."""
+    """Return the times of both callbacks; one number is used for both."""
     revoked, comma, assigned = text.partition(",")
     return milliseconds(revoked), milliseconds(assigned if comma else revoked)
 
@@ -222,7 +224,7 @@ async def forecast_stored(args: argparse.Namespace) -> int:
 
 
 def refuse_contradictions(args: argparse.Namespace) -> None:
-    """Raise CommandFailed for options that mean nothing together, before anything is read."""
+    """Raise CommandFailed for contradictory options, before anything is read."""
     if args.compare and (args.goal is not None or args.assignor is not None):
         raise CommandFailed(
             "--compare tries every protocol by itself: leave --protocol and --assignor away, or --compare", USAGE
@@ -230,12 +232,12 @@ def refuse_contradictions(args: argparse.Namespace) -> None:
     is_nothing = not (args.add or args.kill or args.stop or args.partitions or args.bounce or args.goal)
     if is_nothing and args.assignor is None and not args.compare:
         raise CommandFailed(
-            "say what is to happen: --add, --kill, --stop, --partitions, --bounce, --protocol or --assignor", USAGE
+            "give a change: --add, --kill, --stop, --partitions, --bounce, --protocol or --assignor", USAGE
         )
 
 
 def forecast(args: argparse.Namespace, found: Found) -> int:
-    """Play the change, and print what comes of it."""
+    """Simulate the change, and print the forecasts."""
     from kohort.what_if.group_facts import roster_of
     from kohort.what_if.simulation import simulate
     from kohort.what_if.variants import compare
@@ -244,7 +246,7 @@ def forecast(args: argparse.Namespace, found: Found) -> int:
     require_readable(group, found)
     change = change_of(args, group)
     require_safe(args, found)
-    with output.Meter(f"playing {args.group}", unit="events") as meter:
+    with output.Meter(f"simulating {args.group}", unit="events") as meter:
         if args.compare:
             has_consumer = found.limits.has_consumer_protocol
             server = found.limits.server_assignor
@@ -267,19 +269,19 @@ def forecast(args: argparse.Namespace, found: Found) -> int:
 
 def title(args: argparse.Namespace, change: Change) -> str:
     """Return the change in a clause."""
-    from kohort.cli.what_if.forecast_report import said
+    from kohort.cli.what_if.forecast_report import description
 
-    return f"{args.group}: {said(args, change)}"
+    return f"{args.group}: {description(args, change)}"
 
 
 def complain(forecasts: list[Forecast]) -> int:
-    """Say which forecasts are none, and return the exit status."""
+    """Print which forecasts failed, and return the exit status."""
     for each in forecasts:
         name = f"{each.label}: " if each.label else ""
         for text in dict.fromkeys(each.failures):
             output.remark(f"{name}a member would fail: {text}")
         if not each.is_settled and not each.failures:
-            output.remark(f"{name}the group would not come to rest within half an hour: what is shown is until then")
+            output.remark(f"{name}the group would not be stable within half an hour: figures are up to then")
     return 0 if all(each.is_settled and not each.failures for each in forecasts) else FAILED
 
 
@@ -288,21 +290,21 @@ def require_readable(group: LiveGroup, found: Found) -> None:
     from kohort.what_if.group_facts import CLIENT_SIDE
 
     if group.group_type == "classic" and group.protocol_type not in ("consumer", ""):
-        raise CommandFailed(f"{group.group_id} is a group of {group.protocol_type}: what its members do is not known")
+        raise CommandFailed(f"{group.group_id} is a group of {group.protocol_type}, whose members cannot be simulated")
     if group.members and group.state != "Stable":
-        raise CommandFailed(f"{group.group_id} is {group.state}: who owns what is known once it is Stable; ask again")
+        raise CommandFailed(f"{group.group_id} is {group.state}: owners are known once it is Stable; try again then")
     if unreadable := [each.name for each in group.members if not each.is_readable]:
         raise CommandFailed(f"the metadata of {', '.join(unreadable)} cannot be read: no copy can be made of the group")
     if group.members and group.group_type == "classic" and group.assignor not in CLIENT_SIDE:
         raise CommandFailed(
-            f"the assignor {group.assignor} cannot be simulated: what it would assign is not known; "
+            f"the assignor {group.assignor} cannot be simulated, because its assignments are unknown; "
             f"there are {', '.join(sorted(CLIENT_SIDE))}"
         )
     untold = [each.name for each in group.members if not each.is_native and each.offers is None]
     if untold and group.group_type == "classic":
-        found.assumed.append(f"classic members offer no assignor but {group.assignor}: nobody tells")
+        found.assumed.append(f"classic members offer no assignor but {group.assignor}, since there are no events")
     if any(each.regex for each in group.members):
-        found.assumed.append("members that subscribe with an expression are played as if they had named its topics")
+        found.assumed.append("members that subscribe with an expression are simulated as if they had named its topics")
 
 
 def change_of(args: argparse.Namespace, group: LiveGroup) -> Change:

@@ -1,6 +1,6 @@
-"""What `kohort what-if` starts from, and where it is read: a cluster's answers and events, or a data directory.
+"""Inputs of a forecast: the group, the times of its members and the network, from a cluster or a data directory.
 
-Each figure comes with a sentence that says whether it was measured, given or assumed.
+Each figure has a sentence that states whether it was measured, given or assumed.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ SAMPLE_S = 1.5
 """How long the produce rate is measured."""
 
 _REQUESTS = 5
-"""Whose times the network's is the median of."""
+"""Requests whose median time is the network's."""
 
 
 @dataclass(slots=True)
 class Found:
-    """What was read, and what is to be said of it."""
+    """The inputs of a forecast, and how they are known."""
 
     facts: Facts
     times: Times
@@ -53,12 +53,12 @@ async def read_live(args: argparse.Namespace, admin: Admin) -> Found:
     settings |= await own_settings(admin, args.group)
     is_ours = EMBEDDED in settings
     network_ms = await measured_network_ms(admin, args.group)
-    measuring = await told_lately(args) if EVENT_TOPIC in group.topics else EventMeasurement(args.group)
+    measuring = await recent_measurements(args) if EVENT_TOPIC in group.topics else EventMeasurement(args.group)
     partitions = partitions_of(group)
     rates, lag = await sampled(args, admin, partitions)
     noted = Found(Facts(group, settings, is_ours, lag, rates), Times(network_ms=network_ms), limits)
     noted.assumed += doubts
-    settle_times(args, noted, measuring, network_ms)
+    set_times(args, noted, measuring, network_ms)
     if args.produce_rate is None and rates is not None:
         noted.measured.append(f"{sum(rates.values()):,.0f} records/s are written, in {SAMPLE_S:g} s")
     return noted
@@ -90,8 +90,8 @@ async def measured_network_ms(admin: Admin, group_id: str) -> float:
     return median(took) * 500
 
 
-async def told_lately(args: argparse.Namespace) -> EventMeasurement:
-    """Return what the latest events of the group tell of its times."""
+async def recent_measurements(args: argparse.Namespace) -> EventMeasurement:
+    """Return measurements from the latest events of the group."""
     from kohort.client import Consumer
 
     measuring = EventMeasurement(args.group)
@@ -158,13 +158,13 @@ def read_stored(args: argparse.Namespace) -> Found:
         raise unknown("group", args.group, replayed.group_ids, f"{directory} has no record of it")
     rates = None if args.produce_rate is None else given_rates(args.produce_rate, partitions_of(group))
     noted = Found(Facts(group, replayed.settings(args.group), True, {}, rates), Times(), replayed.limits())
-    settle_times(args, noted, measuring, None)
-    noted.assumed.append("settings that the broker was started with are in no log: its defaults stand for them")
+    set_times(args, noted, measuring, None)
+    noted.assumed.append("settings that the broker was started with are in no log: its defaults are assumed")
     return noted
 
 
 def copy_of(directory: Path, group_id: str) -> MemoryDisk:
-    """Return what a broker needs to know of one group, in memory."""
+    """Return a copy of the logs that a broker needs for one group, in memory."""
     from kohort.broker.os_disk import OsDisk
     from kohort.log.memory_disk import MemoryDisk
     from kohort.what_if.data_directory import METADATA_DIRECTORY, offsets_directory
@@ -198,8 +198,8 @@ def copy_directory(source: object, copy: MemoryDisk, name: str) -> None:
 # -- times
 
 
-def settle_times(args: argparse.Namespace, noted: Found, measuring: EventMeasurement, network_ms: float | None) -> None:
-    """Decide how long things take: what is given goes before what was measured, that before what is assumed."""
+def set_times(args: argparse.Namespace, noted: Found, measuring: EventMeasurement, network_ms: float | None) -> None:
+    """Set the times: given ones before measured ones, measured ones before assumed ones."""
     measured, assumed, times = noted.measured, noted.assumed, noted.times
     if args.network_ms is not None:
         times = replace(times, network_ms=args.network_ms)
@@ -222,7 +222,7 @@ def settle_times(args: argparse.Namespace, noted: Found, measuring: EventMeasure
         times = replace(times, revoked_ms=found.callback_ms, assigned_ms=found.callback_ms)
         many = f"{found.members} member{'s' * (found.members != 1)}"
         measured.append(f"a member takes {found.callback_ms:.0f} ms to give up partitions (median of {many})")
-        assumed.append("it takes as long to take partitions over, which nobody else can see")
+        assumed.append("it takes as long to take partitions over, which cannot be measured")
     else:
         assumed.append("callbacks take no time (--callback-ms)")
     noted.times = replace(

@@ -1,4 +1,4 @@
-"""What `kohort what-if` prints: one forecast as before and after, several as one table, all of it as JSON."""
+"""Output of `kohort what-if`: one forecast as before and after, several as one table, JSON, and plots."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from kohort.cli.what_if.forecast_inputs import Found
 
 
-def said(args: argparse.Namespace, change: Change) -> str:
-    """Return a change in a clause."""
+def description(args: argparse.Namespace, change: Change) -> str:
+    """Describe a change in a clause."""
     parts = []
     if args.kill:
         parts.append(f"{listed(args.kill)} {'dies' if len(args.kill) == 1 else 'die'}")
@@ -49,18 +49,18 @@ def headline(group: LiveGroup, found: Found) -> str:
     """Return a group as it is, in a line."""
     count = len(group.members)
     partitions = sum(len(member.owned) for member in group.members)
-    said_lag = f", lag {sum(found.facts.lag.values()):,}" if found.facts.lag else ""
+    lag = f", lag {sum(found.facts.lag.values()):,}" if found.facts.lag else ""
     assignor = f", assignor {group.assignor}" if group.assignor else ""
     return (
         f"{group.group_id}: {group.group_type}, {group.state}, {count} member{'s' * (count != 1)}, "
-        f"{partitions} partition{'s' * (partitions != 1)}{assignor}{said_lag}"
+        f"{partitions} partition{'s' * (partitions != 1)}{assignor}{lag}"
     )
 
 
 def put_forecasts(args: argparse.Namespace, found: Found, change: Change, forecasts: list[Forecast]) -> None:
     """Print forecasts for people."""
     output.put(headline(found.facts.group, found))
-    output.put(f"what if {said(args, change)}:\n")
+    output.put(f"what if {description(args, change)}:\n")
     if args.compare:
         put_comparison(found, forecasts)
     else:
@@ -97,7 +97,7 @@ def put_one(forecast: Forecast) -> None:
 
 
 def growth_text(forecast: Forecast) -> str:
-    """Return what piles up, in words."""
+    """Return the growth of the lag as text."""
     growth = forecast.growth
     if growth is None:
         return "not known without a rate: give --produce-rate"
@@ -152,7 +152,7 @@ def document(args: argparse.Namespace, found: Found, change: Change, forecasts: 
         "type": group.group_type,
         "state": group.state,
         "assignor": group.assignor or None,
-        "change": said(args, change),
+        "change": description(args, change),
         "now": name_of_now(facts) if args.compare else None,
         "members": [
             {
@@ -221,7 +221,7 @@ def write_plot(path: Path, forecasts: Sequence[Forecast], title: str) -> None:
             panel.set_ylim(bottom=0)
             panel.set_xlim(left=0)
             panel.yaxis.get_major_locator().set_params(integer=True)
-        figure.supylabel("partitions that nobody reads", fontsize=10)
+        figure.supylabel("unread partitions", fontsize=10)
         panels[-1].set_xlabel("seconds")
         figure.suptitle(title, fontsize=11, x=0.01, ha="left")
         try:

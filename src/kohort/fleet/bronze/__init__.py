@@ -1,4 +1,7 @@
-"""Bronze: `__consumer_offsets` as decoded by Spark's executors, and how a run stores it."""
+"""Bronze layer: `__consumer_offsets` decoded by Spark's executors.
+
+`bronze_reader` plans and decodes, `bronze_writer` stores.
+"""
 
 from kohort.fleet.bronze.bronze_reader import (
     PlannedRead,

@@ -1,9 +1,9 @@
-"""Bronze: `__consumer_offsets` as decoded, of whatever inputs, by Spark's executors.
+"""Planning and reading of `__consumer_offsets`: from inputs to one frame of Spark.
 
 `read` gives one frame that holds three tables, because decoding is the expensive part and must happen once: write it
-or cache it, then take `records`, `quarantine` and `ends` from what was written. What was read before is given as
-positions, and what a run has read comes out as `ends`: the same positions give the same rows, but for what a cleaner
-took away in between.
+or cache it, then take `records`, `quarantine` and `ends` from what was written. The positions of an earlier run are
+given as `since`; `ends` has the positions of this one. The driver decides the tasks, so that a wrong input fails before
+any job starts. A task is a function over task numbers, not a Python data source, which would start two more processes.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TASK_BYTES: Final = 128 << 20
-"""What one task reads at most, unless a single file is larger."""
+"""Largest size of a task, unless a single file is larger."""
 
 _LEAST_BYTES: Final = 16 << 20
-"""What one task reads at least: starting a worker of Python, and its decoder, takes as long as decoding so much."""
+"""Least size of a task: starting a Python worker and its decoder takes as long as decoding this much."""
 _LEAST_TASKS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedRead:
-    """What was planned: the frame that reads it when it is written, and in how many pieces, of which no bytes are 0."""
+    """A planned read: the lazy frame, the number of splits (0 where nothing is new), and their bytes."""
 
     rows: DataFrame
     splits: int
@@ -37,7 +37,7 @@ class PlannedRead:
 
 
 def plan(inputs: Sequence[Input], since: Since) -> list[Split]:
-    """Return what is to be read. Raises KafkaError when a cluster cannot say what it has."""
+    """Return the splits to read. Raises KafkaError when a cluster does not list its offsets."""
     from kohort.fleet.inputs import cluster_input, segment_files
 
     found: list[Split] = []
@@ -52,9 +52,9 @@ def plan(inputs: Sequence[Input], since: Since) -> list[Split]:
 
 
 def read(spark: SparkSession, inputs: Sequence[Input], since: Since | None = None) -> PlannedRead:
-    """Return the frame of what `inputs` have from the positions `since` on.
+    """Return the frame that reads `inputs` from the positions `since` on.
 
-    Raises KafkaError when a cluster cannot say what it has; whatever else is wrong becomes rows of quarantine.
+    Raises KafkaError when a cluster does not list its offsets; all other errors become rows of quarantine.
     """
     splits = plan(inputs, since or {})
     return PlannedRead(_frame(spark, splits, DECODED.ddl), len(splits), sum(split.size for split in splits))
@@ -98,15 +98,15 @@ def _frame(spark: SparkSession, splits: Sequence[Split], ddl: str) -> DataFrame:
 
 
 def records(rows: DataFrame) -> DataFrame:
-    """Return bronze `records` of what `read` gave.
+    """Return bronze `records` out of the frame of `read`.
 
-    The markers that end transactions are rows of it, without a record type.
+    Transaction markers are rows too, without a record type.
     """
     return rows.where("reason IS NULL AND next_offset IS NULL").select(*RECORDS.names)
 
 
 def quarantine(rows: DataFrame) -> DataFrame:
-    """Return bronze `quarantine` of what `read` gave; `day` is that of the run."""
+    """Return bronze `quarantine` out of the frame of `read`; `day` is the day of the run."""
     from pyspark.sql import functions as f
 
     found = rows.where("reason IS NOT NULL").withColumn("day", f.current_date())
@@ -114,7 +114,7 @@ def quarantine(rows: DataFrame) -> DataFrame:
 
 
 def ends(rows: DataFrame) -> DataFrame:
-    """Return how far each partition was read, of what `read` gave: source, partition, next_offset."""
+    """Return the end position of each partition, out of the frame of `read`: source, partition, next_offset."""
     from pyspark.sql import functions as f
 
     found = rows.where("next_offset IS NOT NULL").groupBy("source", "partition")
@@ -122,9 +122,9 @@ def ends(rows: DataFrame) -> DataFrame:
 
 
 def settled(bronze_records: DataFrame) -> DataFrame:
-    """Return bronze `records` with what is known of open transactions now: their markers may have come later.
+    """Return bronze `records` with the outcome of transactions whose marker is in these rows.
 
-    Whether one was committed can only be said where its marker is: with the rows of all runs this says it for all.
+    A marker may be read by a later run than its transaction: pass the rows of all runs to complete all.
     """
     from pyspark.sql import functions as f
 
@@ -148,9 +148,9 @@ def settled(bronze_records: DataFrame) -> DataFrame:
 
 
 def topics(inputs: Sequence[Input], now_ms: int) -> list[dict[str, Any]]:
-    """Return rows of bronze `topics`: what clusters have, with their end offsets.
+    """Return rows of bronze `topics`, with end offsets, read from the live clusters.
 
-    Raises KafkaError when a cluster cannot be asked.
+    Raises KafkaError when a cluster does not answer.
     """
     from kohort.fleet.inputs.cluster_input import topics_of
 
@@ -159,7 +159,7 @@ def topics(inputs: Sequence[Input], now_ms: int) -> list[dict[str, Any]]:
 
 
 def rows_of(split: Split) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a piece: of `decode.columns.DDL`, or of the table that its kind fills."""
+    """Yield the rows of a split: with the columns of `schema.DECODED`, or of the table of its kind."""
     from kohort.fleet.inputs import broker_log, cluster_input, export_lines, kafka_dump, member_metrics, segment_files
 
     read: dict[str, Callable[[Split], Iterator[pa.RecordBatch]]] = {

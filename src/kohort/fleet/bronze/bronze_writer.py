@@ -1,7 +1,7 @@
-"""Bronze as a run stores it: rows as they were read, what could not be read, and how far each partition was.
+"""Storing bronze tables: decoded records, quarantine, counts, topics, and the position of each partition.
 
-Inputs are read once, into one frame that holds all three (`frames.py`); it is written once, and its records are moved
-to their place. What stands in quarantine already does not come there again, however often its file is read.
+Inputs are read once, into one frame with records, quarantine and positions (`bronze_reader`). It is written once, and
+its records are renamed into their table. A row that is already in quarantine is not added again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Positions = Mapping[str, Mapping[int, int]]
 
 TALLIED_HERE: Final = 128 << 20
-"""Up to how many bytes of stored records are counted in this process, which takes some seconds."""
+"""Up to how many bytes of stored records are counted in this process, without Spark, in some seconds."""
 
 READ = Table(
     "state",
@@ -33,66 +33,66 @@ READ = Table(
     ),
     ("what", "day", "bucket"),
 )
-"""What a run read, until it is in its tables."""
+"""The decoded rows of a run until they are moved to their tables."""
 
 
 class InputRows(NamedTuple):
-    """What inputs yield: the rows of `bronze.read`, and what else is known of topics once the records are there."""
+    """The content of inputs: the frame of `bronze.read`, rows of `topics`, and rows of other tables."""
 
     rows: DataFrame
     topics: Callable[[], Iterable[Mapping[str, Any]]] | None = None
-    told: tuple[tuple[Table, DataFrame], ...] = ()
-    """What others say of the groups: tables whose rows stand at a position of a file, and are taken up once."""
+    side_tables: tuple[tuple[Table, DataFrame], ...] = ()
+    """Member metrics and broker logs: tables whose rows have a position in a file, and are added once."""
 
 
 class StoredBronze(NamedTuple):
-    """What a run stored of bronze."""
+    """Result of storing bronze."""
 
     records: int
     quarantined: int
-    told: int
-    """Rows of metrics and of brokers' logs."""
+    side_rows: int
+    """Rows of member metrics and of broker logs."""
     positions: dict[str, dict[int, int]]
     dense: frozenset[tuple[str, int]]
-    """Partitions of which every offset from the last run's end to this one's is there: nothing has vanished."""
+    """Partitions in which no offset is missing between the previous run's end and this one's: nothing was compacted."""
     has_open: bool
-    """Whether there are commits of a transaction whose end was not read."""
+    """Whether some commits belong to a transaction whose marker was not read."""
 
 
 def read_inputs(spark: SparkSession, inputs: Sequence[Any], positions: Positions) -> InputRows:
-    """Return what is new in files and clusters. Raises KafkaError when a cluster cannot say what it has."""
+    """Plan the reading of new records. Raises KafkaError when a cluster does not list its offsets."""
     kinds = {given.kind for given in inputs}
-    told = []
+    side_tables = []
     if "metrics" in kinds:
-        told.append((METRICS, metrics(spark, inputs)))
+        side_tables.append((METRICS, metrics(spark, inputs)))
     if "broker_log" in kinds:
-        told.append((STATE_CHANGES, state_changes(spark, inputs)))
+        side_tables.append((STATE_CHANGES, state_changes(spark, inputs)))
     rows = read(spark, inputs, positions).rows
-    return InputRows(rows, lambda: topics(inputs, int(time.time() * 1000)), tuple(told))
+    return InputRows(rows, lambda: topics(inputs, int(time.time() * 1000)), tuple(side_tables))
 
 
 def write_bronze(spark: SparkSession, run: Run, read: InputRows) -> StoredBronze:
-    """Store what was read, and return how much it was."""
+    """Store bronze and return the counts."""
     from pyspark.sql import functions as f
 
     what = f.when(f.col("reason").isNotNull(), "quarantine").when(f.col("next_offset").isNotNull(), "position")
     run.store(READ, read.rows.withColumn("what", what.otherwise("records")))
     positions = _positions(run)
     refused = _put_into_quarantine(run)
-    told = sum(_take_up(spark, run, table, rows) for table, rows in read.told)
+    side_rows = sum(_add_new(spark, run, table, rows) for table, rows in read.side_tables)
     if not _move_records(run):
-        return StoredBronze(0, refused, told, positions, frozenset(), False)
+        return StoredBronze(0, refused, side_rows, positions, frozenset(), False)
     files = sorted(run.directory(RECORDS).rglob("*.parquet"))
     is_small = sum(file.stat().st_size for file in files) <= TALLIED_HERE
     found = tally(files) if is_small else tally_by_spark(run.written(spark, RECORDS))
     counts = _count(found, run)
     _put_topics(run, [*found.topic_rows(), *(() if read.topics is None else read.topics())])
     dense = _dense(counts, run, positions)
-    return StoredBronze(sum(counts.values()), refused, told, positions, dense, found.has_open)
+    return StoredBronze(sum(counts.values()), refused, side_rows, positions, dense, found.has_open)
 
 
 def _read(run: Run, what: str, *columns: str) -> list[tuple[Any, ...]]:
-    """Return the few rows of what was read that are not records."""
+    """Return the few stored rows that are not records."""
     rows = small_rows(run.directory(READ) / f"what={what}", READ)
     return [tuple(row[name] for name in columns) for row in rows]
 
@@ -111,8 +111,8 @@ def _put_into_quarantine(run: Run) -> int:
     today = datetime.now(UTC).date()
     new = []
     for row in _read(run, "quarantine", *names):
-        said = dict(zip(names, row, strict=True))
-        at = tuple(said[name] for name in place)
+        fields = dict(zip(names, row, strict=True))
+        at = tuple(fields[name] for name in place)
         if at not in known:
             known.add(at)
             new.append((*row, today))
@@ -122,18 +122,18 @@ def _put_into_quarantine(run: Run) -> int:
     return len(new)
 
 
-def _take_up(spark: SparkSession, run: Run, table: Table, rows: DataFrame) -> int:
-    """Add those rows to a table that are not in it; return how many they are.
+def _add_new(spark: SparkSession, run: Run, table: Table, rows: DataFrame) -> int:
+    """Add the rows that a table does not contain yet, and return their number.
 
-    A file that was rotated, or written anew, says something else at the same position. When a file of metrics was
-    written is no part of what it says.
+    Rows are compared by position and content, because a rotated file has other content at the same position. The
+    modification time of a file of metrics is not part of its content.
     """
     from pyspark.sql import functions as f
 
-    place = ["source", "file", "position", "said"]
-    said = f.xxhash64(*(name for name in table.names if table is not METRICS or name != "at_ms"))
-    known = run.frame(spark, table).withColumn("said", said).select(*place)
-    run.store(table, rows.withColumn("said", said).join(known, place, "left_anti"))
+    place = ["source", "file", "position", "content"]
+    content = f.xxhash64(*(name for name in table.names if table is not METRICS or name != "at_ms"))
+    known = run.frame(spark, table).withColumn("content", content).select(*place)
+    run.store(table, rows.withColumn("content", content).join(known, place, "left_anti"))
     count: int = run.written(spark, table).count()
     if count:
         run.adopt(table)
@@ -176,10 +176,10 @@ def _key_of_count(row: Mapping[str, Any]) -> tuple[str, int, int]:
     return row["source"], row["partition"], -1 if row["record_type"] is None else row["record_type"]
 
 
-def _put_topics(run: Run, told: Iterable[Mapping[str, Any]]) -> None:
-    """Keep one row for each topic, with the latest that anybody said of it."""
+def _put_topics(run: Run, new: Iterable[Mapping[str, Any]]) -> None:
+    """Keep one row for each topic, with the latest known values."""
     topics: dict[tuple[str, str, str], dict[str, Any]] = {}
-    for row in (*run.small_rows(TOPICS), *told):
+    for row in (*run.small_rows(TOPICS), *new):
         key = row["source"], row["topic_id"] or "", row["topic"] or ""
         known = topics.setdefault(key, dict(row))
         if (row["read_at_ms"] or 0) >= (known["read_at_ms"] or 0):

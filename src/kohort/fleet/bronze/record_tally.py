@@ -1,7 +1,7 @@
-"""What a run read, counted over the files that it wrote: how much of each type, what is open, what topics are called.
+"""Counts over the records that a run stored: records per type, open transactions, names of topics.
 
-For a small fleet it is one pass over a few columns without Spark, whose jobs would cost more than reading it did. For a
-large one it is two of them, on as many machines as there are.
+A small fleet is counted by pyarrow in one pass over a few columns, because Spark jobs would take longer than the
+reading did. A large one is counted by two Spark jobs.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 _ROWS: Final = 1 << 18
 _COUNTED: Final = ("source", "partition", "record_type", "offset", "tombstone", "transaction", "topic_id", "topic")
 _LISTS: Final = ("topics", "initializingTopics", "initializedTopics", "deletingTopics")
-_TELLS_OF_TOPICS: Final = (4, 15)
-"""Types of records whose values have names of topics beside their ids."""
+_TYPES_WITH_TOPICS: Final = (4, 15)
+"""Record types whose values contain topic ids with their names."""
 _NAMED: Final = "source string, topic_id string, topic string, partitions int"
 
 
 @dataclass(slots=True)
 class Tally:
-    """What stands in some files of bronze `records`."""
+    """Counts over bronze `records`."""
 
     counts: dict[tuple[str, int, int | None], tuple[int, int, int]] = field(default_factory=dict)
     """By source, partition and record type: records, tombstones among them, and the last offset."""
     has_open: bool = False
-    """Whether there are commits of a transaction whose end was not read."""
+    """Whether some commits belong to a transaction whose marker was not read."""
     topics: dict[tuple[str, str, str], int | None] = field(default_factory=dict)
-    """By source, topic id and name, how many partitions a record said that it has."""
+    """By source, topic id and name: the number of partitions according to a record."""
 
     def count_rows(self) -> list[dict[str, Any]]:
         """Return rows of bronze `counts`."""
@@ -64,10 +64,10 @@ def tally(files: Iterable[Path]) -> Tally:
         types = set()
         for batch in file.iter_batches(_ROWS, columns=list(_COUNTED)):
             types |= _count(pa.Table.from_batches([batch]), found)
-        if types.intersection(_TELLS_OF_TOPICS):
-            wanted = [("record_type", "in", _TELLS_OF_TOPICS)]
-            told = parquet.read_table(path, columns=["source", "fields"], filters=wanted, partitioning=None)
-            for row in told.to_pylist():
+        if types.intersection(_TYPES_WITH_TOPICS):
+            wanted = [("record_type", "in", _TYPES_WITH_TOPICS)]
+            named_by_values = parquet.read_table(path, columns=["source", "fields"], filters=wanted, partitioning=None)
+            for row in named_by_values.to_pylist():
                 _name_topics(row["source"], row["fields"], found)
     return found
 
@@ -100,7 +100,7 @@ def _name_topics(source: str, fields: str | None, found: Tally) -> None:
 
 
 def tally_by_spark(records: DataFrame) -> Tally:
-    """Do as `tally`, of a frame of bronze `records`."""
+    """Count a frame of bronze `records` with Spark."""
     from pyspark.sql import functions as f
 
     found = Tally()
@@ -120,15 +120,15 @@ def tally_by_spark(records: DataFrame) -> Tally:
     by_commits = records.where("topic_id IS NOT NULL").select(
         "source", "topic_id", "topic", f.lit(None).cast("int").alias("partitions")
     )
-    told = records.where(f.col("record_type").isin(*_TELLS_OF_TOPICS)).select("source", "fields")
-    named = by_commits.unionByName(told.mapInArrow(_naming, _NAMED))
+    named_by_values = records.where(f.col("record_type").isin(*_TYPES_WITH_TOPICS)).select("source", "fields")
+    named = by_commits.unionByName(named_by_values.mapInArrow(_naming, _NAMED))
     for row in named.groupBy("source", "topic_id", "topic").agg(f.max("partitions").alias("partitions")).collect():
         found.topics[row["source"], row["topic_id"], row["topic"]] = row["partitions"]
     return found
 
 
 def _naming(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Return the topics that some values name."""
+    """Yield the topics that are named in record values."""
     import pyarrow as pa
 
     kinds = (("source", pa.string()), ("topic_id", pa.string()), ("topic", pa.string()), ("partitions", pa.int32()))

@@ -1,1 +1,4 @@
-"""The bytes of `__consumer_offsets` as Arrow: batches, records and values, and what of them cannot be read."""
+"""Decoding of the bytes of `__consumer_offsets` to Arrow: batches, records and values.
+
+What cannot be read goes into quarantine.
+"""

@@ -1,9 +1,9 @@
-"""Bytes of a log cut into batches whatever is wrong with them, compiled by numba.
+"""Scanning log bytes for record batches, compiled by numba. Broken bytes never raise.
 
-What is whole and sound becomes a row of numbers; where something is not, the walk stops and says what, and the caller
-decides how it goes on. What is called from outside takes an address, and the bytes up to `end` must be there. CRCs are
-computed here: a log of commits has a batch for each of them, and a call into another library would cost more than all
-the rest. Every read is guarded by the end that was handed in.
+A sound batch becomes a row of numbers; at a broken one the walk stops and returns the reason, and the caller decides
+where to continue. Functions called from outside take an address, and the bytes up to `end` must be readable. CRCs are
+computed here: in a log of commits each commit is a batch, and a call into another library would dominate. Every read
+is guarded by the end that the caller passed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LARGEST: Final = 128 << 20
 LEAST_RECORD: Final = 7
 """Bytes of the smallest record."""
 _CRC_BUDGET: Final = 8
-"""How often, on the whole, a byte may be part of what only looks like a batch."""
+"""How often, on average, a byte may be checked as part of bytes that only look like a batch."""
 
 CODEC: Final = 0x07
 _APPEND_TIME: Final = 0x08
@@ -149,7 +149,7 @@ def walk(
 ) -> tuple[int, int, int]:
     """Fill rows of `batches` until they are full or `most_bytes` were walked; return their number, the position, why.
 
-    `wanted` are the first and the end of the offsets that are asked for; batches outside are passed over.
+    `wanted` is the range of requested offsets (first, end); batches outside are skipped.
     """
     source = bytes_at(source_at)
     first_offset, stop_offset = wanted
@@ -210,7 +210,7 @@ def behind(source_at: int, at: int, end: int) -> int:
 
 @compiled()
 def old_end(source_at: int, at: int, end: int) -> int:
-    """Return where the entry of a format before record batches ends, or `at` when its size cannot be believed."""
+    """Return the end of an entry of message format v0 or v1, or `at` when its size is implausible."""
     source = bytes_at(source_at)
     size = i32_at(source, at + 8)
     if size < 14 or size > end - at - _OVERHEAD:
@@ -220,7 +220,7 @@ def old_end(source_at: int, at: int, end: int) -> int:
 
 @compiled()
 def is_zero(source_at: int, at: int, end: int) -> bool:
-    """Whether only zeros follow: the tail of a file that was allocated before it was written."""
+    """Whether only zeros follow: the tail of a preallocated file."""
     source = bytes_at(source_at)
     while at < end:
         if source[at] != 0:
@@ -231,7 +231,7 @@ def is_zero(source_at: int, at: int, end: int) -> bool:
 
 @compiled()
 def marker_kind(source: Any, at: int, end: int) -> int:
-    """Return what the control record at a position says: 0 aborts, 1 commits, -1 is anything else."""
+    """Return the type of the control record at a position: 0 is ABORT, 1 is COMMIT, -1 is anything else."""
     _, at = varint(source, at, end)
     if at < 0 or at >= end:
         return -1
@@ -252,8 +252,8 @@ def marker_kind(source: Any, at: int, end: int) -> int:
 def markers(source_at: int, at: int, end: int, found: Any) -> tuple[int, int, int]:
     """Fill rows of `found` with producer id, offset and whether it commits, for each control batch; return how many.
 
-    Returns the position too, less than `end` when `found` is full or a header is broken, and why as `walk` does.
-    Headers alone are looked at and the key of each marker.
+    Returns the position too, less than `end` when `found` is full or a header is broken, and the reason as `walk` does.
+    Only headers and the key of each marker are read.
     """
     source = bytes_at(source_at)
     row = 0

@@ -1,7 +1,7 @@
-"""A stretch of `__consumer_offsets` as Arrow: rows of bronze `records`, and what could not be read.
+"""Decoded `__consumer_offsets` as Arrow batches: rows of bronze `records`, and quarantined bytes.
 
-The columns are those of `decode.columns`. What numba gives as numbers and places of texts becomes Arrow here, values
-that it leaves alone are decoded, and texts are held to be UTF-8.
+The columns are those of `schema.DECODED`. Converts the numba output to Arrow, decodes the values that are no commits,
+and checks that texts are UTF-8.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OUTCOMES: Final = {1: "committed", 0: "aborted", -1: "open"}
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where bytes come from: a source, a partition of its log, a file."""
+    """Origin of bytes: source, partition, file."""
 
     source: str
     partition: int
@@ -49,7 +49,7 @@ class Reader:
         self._cutter = Cutter(wanted, self._quarantine, position=position)
 
     def read(self, content: Any) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a stretch of whole batches; what is broken in it comes as rows too."""
+        """Yield the rows of a stretch of whole batches; broken bytes become rows of quarantine."""
         source = np.frombuffer(content, np.uint8)
         outcomes = Outcomes(source)
         for chunk in self._cutter.chunks(source):
@@ -62,13 +62,13 @@ class Reader:
         return self._cutter.next_offset
 
     def refuse(self, fault: Fault) -> None:
-        """Put something into quarantine that is no batch."""
+        """Put an error that concerns no batch into quarantine."""
         self._quarantine.add(fault)
 
     def finish(self, stop: int = 0) -> Iterator[pa.RecordBatch]:
-        """Yield what is left of the quarantine, and a row that says how far the partition was read: to `stop` or more.
+        """Yield the remaining quarantine, and a row with the position reached, at least `stop`.
 
-        A compacted log may hold nothing at its end.
+        A compacted log may have no records at its end.
         """
         yield from self._faults(self._quarantine.finish())
         yield self._sparse(1, {"next_offset": [max(self.next_offset, stop)]})
@@ -140,7 +140,7 @@ class Reader:
         for index, offset, kind, at, end in room.faults[: min(faulty, record_scanner.MOST_FAULTS)].tolist():
             sample = chunk.source[at : min(end, at + 64)].tobytes()
             self._add(chunk, index, None if offset < 0 else offset, record_scanner.FAULTS[kind], sample)
-        if faulty > record_scanner.MOST_FAULTS:  # of more it is not known what they are: taken for what the last one is
+        if faulty > record_scanner.MOST_FAULTS:  # the kinds of the rest are unknown: count them as the last kind
             self._quarantine.count(record_scanner.FAULTS[kind], faulty - record_scanner.MOST_FAULTS)
 
     def _add(self, chunk: Chunk, index: int, offset: int | None, reason: str, sample: bytes) -> None:
@@ -154,18 +154,18 @@ class Reader:
         rows = rows[(batches[rows, BASE] >= self._wanted[0]) & (batches[rows, BASE] < self._wanted[1])]
         found = batches[rows]
         kinds = [outcomes.of(int(each[PRODUCER]), int(each[BASE])) for each in found]
-        if not (told := [row for row, kind in enumerate(kinds) if kind >= 0]):
+        if not (known := [row for row, kind in enumerate(kinds) if kind >= 0]):
             return None
-        at_ms = found[told, BASE_MS]
+        at_ms = found[known, BASE_MS]
         return self._sparse(
-            len(told),
+            len(known),
             {
-                "offset": found[told, BASE],
+                "offset": found[known, BASE],
                 "at_ms": at_ms,
-                "tombstone": np.zeros(len(told), np.bool_),
-                "producer_id": found[told, PRODUCER],
-                "producer_epoch": found[told, EPOCH].astype(np.int32),
-                "transaction": [_OUTCOMES[kinds[row]] for row in told],
+                "tombstone": np.zeros(len(known), np.bool_),
+                "producer_id": found[known, PRODUCER],
+                "producer_epoch": found[known, EPOCH].astype(np.int32),
+                "transaction": [_OUTCOMES[kinds[row]] for row in known],
                 "day": pa.array(_days(at_ms), pa.date32()),
             },
         )
@@ -204,18 +204,18 @@ def _array(values: Any, kind: pa.DataType, count: int) -> pa.Array:
 
 
 def _columns(room: record_scanner.Room, count: int, ended: Any) -> dict[str, Any]:
-    """Return the columns that the kernel filled."""
+    """Return the columns that the scanner filled."""
     numbers = room.numbers[:, :count]
     is_commit = numbers[record_scanner.IS_COMMIT] == 1
-    is_told = is_commit & (numbers[record_scanner.TOMBSTONE] == 0)
+    has_value = is_commit & (numbers[record_scanner.TOMBSTONE] == 0)
     found: dict[str, Any] = {
         "offset": _numbers(numbers[record_scanner.OFFSET]),
         "at_ms": _numbers(numbers[record_scanner.AT_MS]),
         "record_type": _numbers(numbers[record_scanner.TYPE].astype(np.int32)),
         "tombstone": pa.array(numbers[record_scanner.TOMBSTONE] != 0),
         "topic_partition": _numbers(numbers[record_scanner.PARTITION].astype(np.int32), is_commit),
-        "committed_offset": _numbers(numbers[record_scanner.COMMITTED], is_told),
-        "commit_at_ms": _numbers(numbers[record_scanner.COMMIT_MS], is_told),
+        "committed_offset": _numbers(numbers[record_scanner.COMMITTED], has_value),
+        "commit_at_ms": _numbers(numbers[record_scanner.COMMIT_MS], has_value),
         "day": pa.array(_days(numbers[record_scanner.AT_MS]), pa.date32()),
     }
     for name, column in (("value_version", record_scanner.VERSION), ("leader_epoch", record_scanner.LEADER_EPOCH)):

@@ -1,7 +1,7 @@
-"""What could not be read: where it stands, why, and its first bytes.
+"""Quarantined input: place, reason and first bytes of what could not be read.
 
-One broken file must not fill a table: of each reason a reader keeps the first few, and then says how many more; and
-where every line of a file has a reason of its own, of so many reasons.
+One broken file must not fill a table: of each reason a reader keeps the first few and counts the rest; the number of
+reasons is bounded too.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _OTHERS: Final = "other reasons"
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Bytes that are not what they should be. `position` is where they lie in their file, None where there is none."""
+    """Bytes that cannot be read. `position` is their position in the file, None where there is none."""
 
     reason: str
     position: int | None = None
     offset: int | None = None
     sample: bytes = b""
     partition: int | None = None
-    """Where a text tells of several, the one that it was about."""
+    """The partition, where a text file contains several."""
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class Quarantine:
     _last: dict[str, Fault] = field(default_factory=dict)
 
     def add(self, fault: Fault, kind: str = "") -> None:
-        """Keep a fault, or count it when there were enough of its kind, which is its reason unless one is given."""
+        """Keep a fault, or count it beyond the limit of its kind, which is its reason unless given."""
         kind = kind or fault.reason
         if kind not in self._seen and len(self._seen) >= MOST_REASONS:
             kind = _OTHERS
@@ -49,7 +49,7 @@ class Quarantine:
             self._last[kind] = fault
 
     def count(self, kind: str, more: int) -> None:
-        """Count more of a kind of which there were enough."""
+        """Count more faults of a kind that reached its limit."""
         self._seen[kind] += more
 
     def take(self) -> list[Fault]:
@@ -58,7 +58,7 @@ class Quarantine:
         return kept
 
     def finish(self) -> list[Fault]:
-        """Return the faults that were kept, and for each kind of which there were more a fault that says how many."""
+        """Return the kept faults, and for each kind beyond its limit one fault with the count of the rest."""
         for kind, last in sorted(self._last.items()):
             more = self._seen[kind] - MOST_OF_A_REASON
             self._kept.append(Fault(f"and {more} more: {last.reason}", last.position, last.offset))

@@ -1,8 +1,8 @@
-"""Records of `__consumer_offsets` to columns, compiled by numba: every key, and the value of every commit.
+"""Records of `__consumer_offsets` as columns, compiled by numba: every key, and the value of every commit.
 
-A commit is done when this has seen it. Of every other record the columns hold what its key says, and where its value
-lies, for whoever decodes that. Nothing is trusted: what does not fit its length is a fault of the record or, where the
-next record cannot be found, of the batch. `FAULTS` says what their numbers mean.
+Commits are decoded completely. For all other records the columns hold the key and the place of the value, which
+`value_json` decodes. Input is untrusted: what does not fit its length is a fault of the record or, where the next
+record cannot be found, of the batch. `FAULTS` explains their numbers.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ GROUP, MEMBER, TOPIC, METADATA, TOPIC_ID = range(5)
 """The text columns."""
 
 MOST_FAULTS: Final = 4096
-"""Faults that are kept of some batches; more are only counted."""
+"""Faults kept per call; more are only counted."""
 
 FAULT_FIELDS: Final = 5
 """The index of a batch, the record's offset or -1, the fault, and where the bytes in question begin and end."""
@@ -51,7 +51,7 @@ FAULTS: Final = {
     2: "a record's fields do not fit its length",
     3: "a record's offset lies outside the batch",
     4: "bytes are left over after the last record",
-    11: "it has no key that says what it is",
+    11: "its key has no record type",
     12: "the key ends in the middle of a name",
     13: "the key ends before its partition",
     14: "the value ends before its version",
@@ -66,7 +66,7 @@ FAULTS: Final = {
     OFFSET, AT_MS, TYPE, VERSION, TOMBSTONE, IS_COMMIT, PARTITION, COMMITTED, LEADER_EPOCH, COMMIT_MS, EXPIRE_MS,
     PRODUCER, PRODUCER_EPOCH, TRANSACTIONAL, VALUE_AT, VALUE_LENGTH, BATCH, ODD, PRESENT,
 ) = range(19)  # fmt: skip
-"""The columns of `Room.numbers`. ODD and PRESENT have a bit for each text: it holds bytes above 127, it is there.
+"""The columns of `Room.numbers`. ODD and PRESENT have a bit for each text: non-ASCII, not null.
 VERSION, LEADER_EPOCH, EXPIRE_MS and PRODUCER are -1 where there is none; VALUE_AT is of records that are no commits."""
 
 NUMBERS: Final = 19
@@ -75,7 +75,7 @@ _ID_LETTERS: Final = 22
 
 
 class Room:
-    """Room for the rows of some batches whose records have so many bytes together."""
+    """Preallocated columns for the rows of some batches."""
 
     def __init__(self, rows: int, size: int) -> None:
         self.rows, self.size = rows, size
@@ -86,7 +86,7 @@ class Room:
 
     @property
     def addresses(self) -> tuple[int, int, int, int]:
-        """Return what `decode` takes."""
+        """Return the addresses of the arrays."""
         each = (self.numbers, self.ends, self.content, self.faults)
         return tuple(array.ctypes.data for array in each)
 
@@ -102,7 +102,7 @@ _LETTERS = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0
 
 @compiled()
 def _text(source: Any, at: int, length: int, into: Any, row: int, which: int) -> None:
-    """Copy a text into its column; note that it is there, and whether a byte of it is not ASCII."""
+    """Copy a text into its column; set its PRESENT bit, and its ODD bit where a byte is not ASCII."""
     rows, size, numbers, ends, content = into
     line = which * (rows + 1) + row
     used = np.int64(ends[line])
@@ -313,7 +313,7 @@ def _frame(source: Any, at: int, end: int, last_delta: int) -> tuple[int, int, i
 
 @compiled()
 def _decode(source_at: int, batches: Any, wanted: Any, addresses: Any, shape: Any) -> tuple[int, int]:
-    """Do as `decode`, with the addresses of everything."""
+    """Decode as `decode` does, with addresses of all arrays."""
     first_offset, stop_offset = wanted
     source, faults = bytes_at(source_at), numbers_at(addresses[3])
     rows = shape[0]
@@ -369,7 +369,7 @@ def _add_fault(faults: Any, row: int, fault: Any) -> None:
 def decode(source: Any, batches: Any, wanted: tuple[int, int]) -> tuple[Room, int, int]:
     """Decode the records of some batches; return the room that was filled, the number of rows and that of faults.
 
-    `wanted` are the first and the end of the offsets asked for. Records of control batches are passed over.
+    `wanted` is the range of requested offsets (first, end). Records of control batches are skipped.
     """
     rows = int(batches[:, COUNT].sum()) + len(batches)  # a batch may have a fault of its own
     room = Room(rows, int((batches[:, END] - batches[:, START]).sum()))

@@ -1,7 +1,7 @@
-"""A log's bytes as chunks of batches that are whole and sound; what is neither goes into quarantine.
+"""Sound batches of a log as chunks of uncompressed records; broken bytes go into quarantine.
 
-After a broken batch the reading goes on: behind it where its length can be believed, else at the next bytes that are a
-batch by their own CRC. Compressed batches are unpacked here. A chunk is small enough for the processor's cache.
+After a broken batch reading continues at its end where its length is plausible, else at the next bytes that form a
+batch with a correct CRC. Compressed batches are unpacked here. A chunk is small enough for the processor's cache.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ CHUNK_BYTES: Final = 1 << 20
 _MOST_BATCHES: Final = 1 << 15
 _MOST_UNPACKED: Final = 64 << 20
 
-_SAID: Final = {
+_REASONS: Final = {
     walking.SHORT: "{rest} bytes at the end are too few for a batch header",
     walking.OLD_MAGIC: "a message of format v{magic}, which brokers before 0.11 wrote; only record batches are read",
     walking.NO_MAGIC: "magic {magic}: this is no record batch",
     walking.NO_LENGTH: "a batch length of {length} is less than a header",
-    walking.CUT_OFF: "the file ends inside a batch, {rest} of {whole} bytes are there",
+    walking.CUT_OFF: "the file ends inside a batch, after {rest} of {whole} bytes",
     walking.TOO_LARGE: "a batch of {whole} bytes, larger than any that is read",
     walking.WRONG_CRC: "wrong CRC in the batch",
-    walking.WRONG_COUNT: "the batch says {count} records, which its offsets or its size cannot hold",
+    walking.WRONG_COUNT: "the batch header has a count of {count} records, too many for its offsets or its size",
     walking.WRONG_OFFSET: "a batch at offset {base}",
     walking.WRONG_CODEC: "unknown compression {codec}",
 }
@@ -61,13 +61,13 @@ class Chunk:
 
 
 class Outcomes:
-    """How the transactions of a stretch of a log ended, by the markers in it; they are looked for when one is met."""
+    """Outcomes of the transactions in a stretch of a log, by its markers; scanned when first needed."""
 
     def __init__(self, source: Any) -> None:
         self._source = source
 
     def of(self, producer: int, offset: int) -> int:
-        """Return 1 where what a producer wrote at an offset was committed, 0 aborted, -1 where no marker came."""
+        """Return the outcome of a producer's write at an offset: 1 committed, 0 aborted, -1 without a marker."""
         offsets, kinds = self._ends.get(producer, ([], []))
         index = bisect_left(offsets, offset)
         return kinds[index] if index < len(offsets) else -1
@@ -117,7 +117,7 @@ class Cutter:
             self._position += end
 
     def _unpacked(self, source: Any, batches: Any) -> Iterator[Chunk]:
-        """Yield batches as they are, or together with what is unpacked from those that are compressed."""
+        """Yield batches unchanged, or unpacked where some are compressed."""
         if not (batches[:, ATTRIBUTES] & CODEC).any():
             yield Chunk(source, batches)
             return
@@ -152,9 +152,11 @@ class Cutter:
                 f"{Compression(codec).name} does not unpack",
             )
             return None
-        if batch[COUNT] * walking.LEAST_RECORD > len(unpacked):  # nobody makes room for so many
-            said = _SAID[walking.WRONG_COUNT].format(count=int(batch[COUNT]))
-            self._quarantine.add(Fault(said, self.place(batch[AT]), int(batch[BASE]), sample), f"{walking.WRONG_COUNT}")
+        if batch[COUNT] * walking.LEAST_RECORD > len(unpacked):  # refuse to allocate for an impossible count
+            reason = _REASONS[walking.WRONG_COUNT].format(count=int(batch[COUNT]))
+            self._quarantine.add(
+                Fault(reason, self.place(batch[AT]), int(batch[BASE]), sample), f"{walking.WRONG_COUNT}"
+            )
             return None
         return unpacked
 
@@ -163,15 +165,15 @@ class Cutter:
         return None if self._position is None else self._position + int(at)
 
     def _after_fault(self, source: Any, at: int, end: int, why: int) -> int:
-        """Put what is wrong into quarantine; return where the reading goes on."""
-        if not walking.is_zero(source.ctypes.data, at, end):  # what is was allocated and never written
+        """Put the broken bytes into quarantine; return where reading continues."""
+        if not walking.is_zero(source.ctypes.data, at, end):  # zeros are a preallocated tail
             self._quarantine.add(self._fault(source[at : at + 64].tobytes(), at, end, why), f"{why}")
         return _behind_fault(source, at, end, why, self.next_offset)
 
     def _fault(self, head: bytes, at: int, end: int, why: int) -> Fault:
         base = int.from_bytes(head[:8], "big", signed=True)
         length = int.from_bytes(head[8:12], "big", signed=True)
-        said = _SAID[why].format(
+        reason = _REASONS[why].format(
             rest=end - at,
             whole=length + 12,
             length=length,
@@ -181,11 +183,11 @@ class Cutter:
             codec=head[22] & CODEC if len(head) > 22 else None,
         )
         believable = why >= walking.OLD_MAGIC and 0 <= base < 1 << 62
-        return Fault(said, self.place(at), base if believable else None, head)
+        return Fault(reason, self.place(at), base if believable else None, head)
 
 
 def _behind_fault(source: Any, at: int, end: int, why: int, least_offset: int) -> int:
-    """Return where the reading goes on after what is broken at a position."""
+    """Return where reading continues after the broken bytes at a position."""
     address = source.ctypes.data
     if walking.is_zero(address, at, end):
         return end

@@ -1,8 +1,7 @@
-"""The values of records that are no commits, as JSON: `schema.FIELDS` says how.
+"""JSON of the values of records other than commits, in the format of `schema.FIELDS`.
 
-What a record type is called and which versions its value has comes from the wire schemas, so that none is forgotten.
-What members put into their metadata is shown where the protocol is Kafka's `consumer`; of any other bytes the first
-few are.
+The names of record types and the versions of their values come from the wire schemas. Embedded subscriptions and
+assignments are decoded where the protocol type is `consumer`; of other bytes the first few are shown as hex.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from kohort.wire.message_schemas import headlines
 from kohort.wire.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
 LARGEST_VALUE: Final = 16 << 20
-"""Bytes of the largest value that is taken apart; brokers take a megabyte unless they are told otherwise."""
+"""Largest value in bytes that is decoded; a broker's default limit is a megabyte."""
 
 SHOWN_BYTES: Final = 64
 
 REMEMBERED: Final = 1024
-"""How many subscriptions, assignments and ids are kept as they are shown: members say the same in every generation."""
+"""How many rendered subscriptions, assignments and ids are cached: members repeat them in every generation."""
 LARGEST_REMEMBERED: Final = 4 << 10
 
 _OF_OTHER_TOPICS = ("TransactionLog", "ShareSnapshot", "ShareUpdate")
@@ -38,7 +37,7 @@ def topic_id(content: bytes) -> str:
 
 
 def _remembering(make: Callable[[bytes], str]) -> Callable[[bytes], str]:
-    """Make what has been made of the same bytes before only once, unless they are many."""
+    """Cache a function of bytes, except for long ones."""
     known = lru_cache(REMEMBERED)(make)
 
     @wraps(make)
@@ -60,13 +59,13 @@ def kinds() -> dict[int, str]:
 
 @cache
 def value_class(record_type: int) -> Any:
-    """Return the class of a record type's value, None of one that no Kafka has."""
+    """Return the class of a record type's value, None of an unknown one."""
     name = kinds().get(record_type)
     return getattr(messages, f"{name}Value") if name else None
 
 
 def fields_of(record_type: int, value: bytes) -> str | None:
-    """Return a value as JSON, None of a record type that no Kafka has. Raises MalformedMessage."""
+    """Return a value as JSON, None of an unknown record type. Raises MalformedMessage."""
     if len(value) > LARGEST_VALUE and value_class(record_type) is not None:
         raise MalformedMessage(f"a value of {len(value)} bytes, {LARGEST_VALUE} are the most that are read")
     write = _writer_of(record_type, value[:2])
@@ -115,7 +114,7 @@ def _assignment(blob: bytes) -> str:
 
 
 def _embedded(cls: Any, blob: bytes) -> str:
-    """Return the JSON of what members wrote, the version first: it may be one that is newer than those we know."""
+    """Return the JSON of embedded metadata, its version first, which may be newer than the newest known one."""
     try:
         if len(blob) < 2 or (version := int.from_bytes(blob[:2], "big", signed=True)) < 0:
             raise MalformedMessage("these bytes are not of the consumer protocol")
@@ -142,7 +141,7 @@ _SHOWN: Final[Mapping[type[Message], Mapping[str, str]]] = {
     ConsumerProtocolSubscription: {"user_data": "show_user_data({value})"},
     ConsumerProtocolAssignment: {"user_data": "show_user_data({value})"},
 }
-"""What members wrote, by the message and the field that hold it."""
+"""How to render embedded bytes, by message and field."""
 
 
 @cache

@@ -1,4 +1,7 @@
-"""What is found in the history of a fleet: rules about groups and their logs, and the rows that prove each finding."""
+"""Rules that find faults in the history of groups, with the records that prove each finding.
+
+One module per rule; `thresholds` has their numbers.
+"""
 
 from kohort.fleet.findings.facts import Evidence, Facts, Finding
 from kohort.fleet.findings.find_all import find_all

@@ -1,10 +1,10 @@
-"""A group that nobody is in any more, and has not been for longer than is its habit."""
+"""Rule abandoned_group: a group has had no members for longer than ever before."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kohort.fleet.findings.facts import Facts, Finding, told_ms
+from kohort.fleet.findings.facts import Facts, Finding, duration_text
 from kohort.fleet.findings.stuck_group import longest_silence_ms
 from kohort.fleet.findings.thresholds import Thresholds
 from kohort.fleet.report.wording import counted
@@ -13,7 +13,7 @@ NAME = "abandoned_group"
 
 
 def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
-    """Find a group without members, or one that only commits and does so no more."""
+    """Find a group without members, or a group of commits alone that has stopped committing."""
     if facts.members or facts.state == "Dead" or not facts.committed_partitions:
         return
     since_ms = max(facts.emptied_ms or 0, facts.last_commit_ms or 0)
@@ -26,17 +26,17 @@ def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
     yield facts.finding(
         NAME,
         "info",
-        f"nobody has been in it for {told_ms(away_ms)}; "
+        f"it has had no members for {duration_text(away_ms)}; "
         f"it has offsets of {counted(facts.committed_partitions, 'partition')}",
-        "delete it (kohort groups delete) if it is not needed, or see why it has not come back",
+        "delete it (kohort groups delete) if it is not needed, or find out why its members have not returned",
         since_ms=since_ms,
         value=away_ms / 1000,
-        evidence=[each.evidence() for each in ended[-1:]] or [facts.standing("the group's last record")],
+        evidence=[each.evidence() for each in ended[-1:]] or [facts.state_evidence("the group's last record")],
     )
 
 
 def _longest_absence_ms(facts: Facts) -> int:
-    """Return the longest time that it was away before."""
+    """Return the longest earlier time without members."""
     if facts.state == "Simple":
         return longest_silence_ms([hour for hour in facts.hours if hour.commits])
     longest, since_ms = 0, None

@@ -1,7 +1,7 @@
-"""An eager group that rebalances so often that another protocol would spare it much.
+"""Rule eager_group: an eager group rebalances so often that another protocol would save much.
 
-In an eager group everybody gives everything up in each rebalance. What that costs, and what it would cost in the other
-protocols, is not assumed: the group as it stands is played (`what_if`), with one member that comes.
+In an eager group all members revoke all partitions in each rebalance. The cost of that, and of the other protocols, is
+not assumed: the current group is simulated (`what_if`) with one more member.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kohort.group.member_kinds import COOPERATIVE
 
 NAME = "eager_group"
 OUR_OWN = frozenset({"range", "roundrobin", "sticky"})
-"""The eager assignors that can be simulated and that have a cooperative one in their place."""
+"""The eager assignors that can be simulated and have a cooperative replacement."""
 
 
 def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
@@ -34,12 +34,12 @@ def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
     yield facts.finding(
         NAME,
         "warning",
-        f"{per_day:.0f} rebalances a day in which {facts.members} members give up all {facts.partitions} partitions"
+        f"{per_day:.0f} rebalances a day in which {facts.members} members revoke all {facts.partitions} partitions"
         + _gain(played, per_day),
-        "kohort what-if GROUP --compare shows the ways; kohort migrate plan GROUP --to cooperative says each restart",
+        "kohort what-if GROUP --compare compares protocols; kohort migrate plan GROUP --to cooperative plans restarts",
         since_ms=since_ms,
         value=None if played is None else round((played.eager_s - played.best_s) * per_day, 3),
-        evidence=picked(formed, settings.evidence_rows) or [facts.standing("the group's last record")],
+        evidence=picked(formed, settings.evidence_rows) or [facts.state_evidence("the group's last record")],
     )
 
 

@@ -1,6 +1,6 @@
-"""What the rules know of one group: its row of gold, its hours, its events of late, and what stands out in its commits.
+"""Input and output of rules: the facts of one group, and findings with their evidence.
 
-Plain values, made of rows by whoever runs the rules, in a Spark task or in a test. Lists are in the order of time.
+Facts are plain values made of rows, in a Spark task or in a test. Lists are in the order of time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 
 class Evidence(NamedTuple):
-    """One row that proves a finding: where it stands in the log, when, and what it says."""
+    """One record that proves a finding: place in the log, time, and description."""
 
     partition: int
     offset: int
@@ -64,7 +64,7 @@ class EventOf(NamedTuple):
 
     @property
     def details(self) -> Mapping[str, Any]:
-        """Return what the event says besides."""
+        """Return the event's further fields."""
         found: Mapping[str, Any] = json.loads(self.detail) if self.detail else {}
         return found
 
@@ -78,7 +78,7 @@ class EventOf(NamedTuple):
 
 
 class CommitOf(NamedTuple):
-    """One commit of a partition that stands out: `previous` is what was committed before it."""
+    """A commit with an offset below the previous one."""
 
     partition: int
     offset: int
@@ -92,7 +92,7 @@ class CommitOf(NamedTuple):
 
 @dataclass(frozen=True)
 class Facts:
-    """One group. `now_ms` is when its log ends: nothing is known of later."""
+    """One group. `now_ms` is the end of its log."""
 
     source: str
     group: str
@@ -110,7 +110,7 @@ class Facts:
     smallest_share: int = 0
     idle_members: int = 0
     lag: int | None = None
-    """What it has left to read, where ends of topics were asked for."""
+    """Its lag, where the end offsets of topics are known."""
     last_commit_ms: int | None = None
     next_expiry_ms: int | None = None
     emptied_ms: int | None = None
@@ -123,11 +123,11 @@ class Facts:
     hours: Sequence[HourOf] = ()
     events: Sequence[EventOf] = ()
     returns: Sequence[CommitOf] = ()
-    """Commits that lie before what was committed of their partition just then."""
+    """Commits with an offset below the previous one of their partition."""
     last_record: str | None = None
     """The last record of a classic group, as JSON."""
     subscriptions: Sequence[str] = field(default=())
-    """What the members of another group subscribe to, each once, as JSON."""
+    """Distinct subscriptions of the members of a consumer group, as JSON."""
 
     @cached_property
     def stored(self) -> Mapping[str, Any]:
@@ -139,8 +139,8 @@ class Facts:
         """Return the events of some names."""
         return [each for each in self.events if each.event in events]
 
-    def standing(self, what: str) -> Evidence:
-        """Return the last record of the group as evidence of how it stands."""
+    def state_evidence(self, what: str) -> Evidence:
+        """Return the group's last record as evidence of its state."""
         return Evidence(self.partition, self.last_offset, self.last_seen_ms, what)
 
     def finding(
@@ -163,7 +163,7 @@ class Facts:
 
 
 def picked(evidence: Sequence[Evidence], most: int) -> list[Evidence]:
-    """Return at most so many rows: the first ones and the last ones, where there are more."""
+    """Return at most `most` rows: the first and the last ones, where there are more."""
     if len(evidence) <= most:
         return list(evidence)
     half = most // 2
@@ -173,8 +173,8 @@ def picked(evidence: Sequence[Evidence], most: int) -> list[Evidence]:
 _SIZES = ((1440, "day"), (60, "hour"))
 
 
-def told_ms(span_ms: float) -> str:
-    """Return a length of time in words."""
+def duration_text(span_ms: float) -> str:
+    """Return a duration in words."""
     minutes = round(span_ms / 60_000)
     if not minutes:
         return "less than a minute"

@@ -1,7 +1,7 @@
-"""Runs the rules over the tables of a fleet: what each of them looks at is brought together by group, then judged.
+"""Runs the rules over the tables of a fleet: Spark collects the facts of each group, and the rules judge them.
 
-Spark reduces: hours, events of late, and of commits only those that went back. What a rule sees is one row for each
-group, so rules are plain functions, and a group costs what happened to it of late.
+Spark reduces: hours, recent events, and of commits only those that went back. A rule gets one row per group, so that
+rules are plain functions, and the cost of a group is that of its recent history.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _ROWS = 256
 
 
 class Frames(Protocol):
-    """The tables, as a run or whoever reads published ones gives them."""
+    """Access to tables: of a run, or published ones."""
 
     def frame(self, spark: SparkSession, table: Table) -> DataFrame:
         """Return one table."""
@@ -70,12 +70,12 @@ def find_all(spark: SparkSession, tables: Frames, settings: Thresholds = DEFAULT
 
 
 def about_groups(spark: SparkSession, tables: Frames, settings: Thresholds) -> DataFrame:
-    """Return what the rules find about each group."""
+    """Return the findings of the rules about each group."""
     return facts_of(spark, tables, settings).mapInArrow(_judging(settings), FINDINGS.ddl)
 
 
 def facts_of(spark: SparkSession, tables: Frames, settings: Thresholds) -> DataFrame:
-    """Return one row for each group with all that rules look at."""
+    """Return the facts of each group as one row."""
     from pyspark.sql import functions as f
 
     groups = tables.frame(spark, GROUPS)
@@ -109,7 +109,7 @@ def facts_of(spark: SparkSession, tables: Frames, settings: Thresholds) -> DataF
 
 
 def _ends(groups: DataFrame) -> DataFrame:
-    """Return when the log of each source ends: its last record whose clock was not ahead of ours."""
+    """Return when the log of each source ends: its last record that is not in the future."""
     from pyspark.sql import functions as f
 
     last = f.greatest("last_seen_ms", f.coalesce("last_commit_ms", "last_seen_ms"))
@@ -119,7 +119,7 @@ def _ends(groups: DataFrame) -> DataFrame:
 
 
 def _recent(rows: DataFrame, at: str, ends: DataFrame, since_ms: int, settings: Thresholds) -> DataFrame:
-    """Return the rows of late; files of days before the first moment that counts are not opened."""
+    """Return the recent rows, without opening the files of earlier days."""
     from pyspark.sql import functions as f
 
     some = rows.where(f.col("day") >= f.lit(_day_of(since_ms)))
@@ -131,11 +131,11 @@ def _day_of(at_ms: int) -> date:
 
 
 def _returns(records: DataFrame, hours: DataFrame) -> DataFrame:
-    """Return the commits that went back, each with what was committed before it.
+    """Return the commits that went back, each with the offset committed before it.
 
-    Most partitions only go forward. An hour of one shows whether it did in its first, last, least and greatest offset,
-    so only hours that did not are put in order, and those in which several may have committed: while a group has
-    members, it is by a producer's transaction that somebody else can, and without them anybody.
+    Most partitions only go forward, which the first, last, least and greatest offset of an hour show. Only the other
+    hours are sorted, and those with several possible committers: producers in transactions, or any client while the
+    group has no members.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as f
@@ -147,7 +147,7 @@ def _returns(records: DataFrame, hours: DataFrame) -> DataFrame:
         *partition, hour, "partition", "offset", "at_ms", "committed_offset", "producer_id"
     )
     committer = f.coalesce("producer_id", f.lit(-1))
-    anybodys = hours.where("members_min = 0").select(
+    open_hours = hours.where("members_min = 0").select(
         *GROUP, f.floor(f.col("hour_ms") / HOUR_MS).alias("hour"), f.lit(True).alias("are_free")
     )
     restless = (
@@ -159,7 +159,7 @@ def _returns(records: DataFrame, hours: DataFrame) -> DataFrame:
             f.max_by("committed_offset", "offset").alias("last"),
             (f.min(committer) < f.max(committer)).alias("are_several"),
         )
-        .join(anybodys, [*GROUP, "hour"], "left")
+        .join(open_hours, [*GROUP, "hour"], "left")
         .where("first > least OR last < greatest OR are_several OR are_free")
         .select(*partition, "hour")
     )
@@ -169,18 +169,18 @@ def _returns(records: DataFrame, hours: DataFrame) -> DataFrame:
 
 
 def _last_records(records: DataFrame) -> DataFrame:
-    """Return what the last record of each classic group says, and what each member of another subscribes to."""
+    """Return the last record of each classic group, and the subscription of each member of a consumer group."""
     from pyspark.sql import functions as f
 
     def of(name: str) -> Column:
         return f.coalesce(f.get_json_object("fields", f"$.{name}"), f.lit(""))
 
     wanted = f.concat_ws(" ", of("subscribedTopicNames"), of("subscribedTopicRegex"))
-    said = f.when(f.col("record_type") == 2, f.col("fields")).otherwise(wanted)
+    content = f.when(f.col("record_type") == 2, f.col("fields")).otherwise(wanted)
     return (
         records.where(f.col("record_type").isin(2, 5))
         .groupBy(*GROUP, "record_type", "member")
-        .agg(f.max_by(f.struct("tombstone", said.alias("said")), "offset").alias("last"))
+        .agg(f.max_by(f.struct("tombstone", content.alias("said")), "offset").alias("last"))
     )
 
 
@@ -228,7 +228,7 @@ def _as_batches(findings: Iterable[Finding]) -> Iterator[pa.RecordBatch]:
 
 
 def about_logs(spark: SparkSession, tables: Frames, settings: Thresholds) -> DataFrame:
-    """Return the groups at whose records some Kafka would stop."""
+    """Return the groups at whose records some version of Kafka would fail to load."""
     from pyspark.sql import functions as f
 
     records = tables.frame(spark, RECORDS)
@@ -250,9 +250,9 @@ def about_logs(spark: SparkSession, tables: Frames, settings: Thresholds) -> Dat
 
 
 def _gaps(records: DataFrame) -> DataFrame:
-    """Return a row where a run begins to which not every record has come since the run before it: some were cleaned.
+    """Return a row where a run begins before which records were compacted away since the run before it.
 
-    What a cleaner took away then is no more in the log that a coordinator loads, though we have what it undid.
+    A coordinator loads the log without these records, although earlier ones that they superseded are in our tables.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as f
@@ -264,10 +264,10 @@ def _gaps(records: DataFrame) -> DataFrame:
     )
     ended = f.lag("last").over(Window.partitionBy(*place).orderBy("run"))
     gaps = read.withColumn("ended", ended).where(f.col("count") < f.col("last") - f.col("ended"))
-    told: dict[str, Column] = {"offset": f.col("first"), "record_type": f.lit(unloadable_log.GAP)}
+    values: dict[str, Column] = {"offset": f.col("first"), "record_type": f.lit(unloadable_log.GAP)}
     missing = [f.lit(None).cast("string").alias("fields")]
     return gaps.select(
-        *(told.get(name, f.col(name) if name in place else f.lit(None)).alias(name) for name in _columns()), *missing
+        *(values.get(name, f.col(name) if name in place else f.lit(None)).alias(name) for name in _columns()), *missing
     )
 
 

@@ -1,17 +1,17 @@
-"""An instance id that two processes use: each takes the other's place, and is put out by it."""
+"""Rule flapping_instance: two processes use one group.instance.id and fence each other."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kohort.fleet.findings.facts import EventOf, Facts, Finding, picked, told_ms
+from kohort.fleet.findings.facts import EventOf, Facts, Finding, duration_text, picked
 from kohort.fleet.findings.thresholds import Thresholds
 
 NAME = "flapping_instance"
 
 
 def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
-    """Find instance ids that were taken over too often in a short time."""
+    """Find instance ids that changed their member id too often in a short time."""
     taken: dict[str, list[EventOf]] = {}
     for event in facts.of("rejoined"):
         if event.instance:
@@ -27,7 +27,7 @@ def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
         yield facts.finding(
             NAME,
             "critical",
-            f"{instance} was taken over {len(events)} times in {told_ms(events[-1].at_ms - events[0].at_ms)}, "
+            f"{instance} was taken over {len(events)} times in {duration_text(events[-1].at_ms - events[0].at_ms)}, "
             f"from {len(hosts)} host{'' if len(hosts) == 1 else 's'} ({', '.join(hosts[:3])})",
             "two processes have the same group.instance.id, or one is restarted all the time: give each its own",
             since_ms=events[0].at_ms,

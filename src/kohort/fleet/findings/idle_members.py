@@ -1,4 +1,4 @@
-"""More members than partitions: some have nothing to do, for good."""
+"""Rule idle_members: more members than partitions, so that some stay idle."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ CHANGES = ("joined", "left", "evicted", "emptied", "settled", "generation_synced
 
 
 def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
-    """Find members that can get nothing, since long enough."""
+    """Find members that have had no partitions for long."""
     if facts.kind not in KINDS or facts.state != "Stable" or not facts.idle_members:
         return
     if facts.members <= facts.partitions or not facts.partitions:
         return
-    since_ms = stands_since_ms(facts)
+    since_ms = unchanged_since_ms(facts)
     if facts.now_ms - since_ms < settings.idle_ms:
         return
     changes = facts.of(*CHANGES)
@@ -30,14 +30,14 @@ def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
         "info",
         f"{facts.idle_members} of {facts.members} members {'has' if facts.idle_members == 1 else 'have'} nothing: "
         f"there {'is' if facts.partitions == 1 else 'are'} {counted(facts.partitions, 'partition')}",
-        "stop the surplus, unless it stands by on purpose, or give the topics more partitions",
+        "stop the surplus members, unless they are a standby on purpose, or give the topics more partitions",
         since_ms=since_ms,
         value=float(facts.idle_members),
-        evidence=evidence or [facts.standing("the group's last record")],
+        evidence=evidence or [facts.state_evidence("the group's last record")],
     )
 
 
-def stands_since_ms(facts: Facts) -> int:
-    """Return since when the group is as it is now."""
+def unchanged_since_ms(facts: Facts) -> int:
+    """Return the time of the group's last change."""
     changes = facts.of(*CHANGES)
     return changes[-1].at_ms if changes else facts.first_seen_ms

@@ -1,6 +1,6 @@
-"""Which classic groups can go to the consumer protocol as they are, and what stands against the others.
+"""Rules ready_for_consumer and not_ready_for_consumer: whether a classic group can move to the consumer protocol.
 
-The rules are those of `kohort migrate plan`. Kafka 6.0 is to drop the classic protocol, so each classic group with
+The conditions are those of `kohort migrate plan`. Kafka 6.0 is to drop the classic protocol, so each classic group with
 members gets one of the two findings.
 """
 
@@ -22,11 +22,11 @@ STREAMS = "stream"
 
 
 def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
-    """Say of a classic group whether it can go."""
+    """Find whether a classic group can move."""
     if facts.kind != "classic" or not facts.members or not facts.stored:
         return
     against = list(_against(facts, settings))
-    evidence = [facts.standing(f"generation with {counted(facts.members, 'member')} by {facts.strategy}")]
+    evidence = [facts.state_evidence(f"generation with {counted(facts.members, 'member')} by {facts.strategy}")]
     if against:
         yield facts.finding(
             NOT_READY,
@@ -42,20 +42,20 @@ def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
             READY,
             "info",
             f"its {counted(facts.members, 'member')} can go to the consumer protocol, one restart each",
-            "restart them with group.protocol=consumer; kohort migrate plan says in which order and what it moves",
+            "restart them with group.protocol=consumer; kohort migrate plan lists the order and the moved partitions",
             since_ms=facts.last_seen_ms,
             evidence=evidence,
         )
 
 
 def _against(facts: Facts, settings: Thresholds) -> Iterator[tuple[str, str]]:
-    """Yield what stands against it, and what to do."""
+    """Yield the obstacles, each with advice."""
     if facts.protocol == "connect":
-        text = "Connect's workers speak a protocol of their own over the classic one"
-        yield text, "stay with the classic protocol until Connect has another; before Kafka 6.0 that must be"
+        text = "Connect's workers use a protocol of their own over the classic one"
+        yield text, "stay with the classic protocol until Connect supports another; Kafka 6.0 drops the classic one"
         return
     if facts.strategy == STREAMS:
-        text = "it is a Kafka Streams application, whose assignor sends bytes of its own"
+        text = "it is a Kafka Streams application, whose assignor has user data"
         yield text, "Kafka Streams has its own new protocol: group.protocol=streams, which takes an empty group"
         return
     group = live_group(facts)
@@ -73,6 +73,6 @@ def _against(facts: Facts, settings: Thresholds) -> Iterator[tuple[str, str]]:
 _ADVICE = {
     "embedded_version": "upgrade its clients: the consumer protocol takes Kafka's client 4.0, librdkafka 2.12 or newer",
     "assignor_data": "move it to one of Kafka's own assignors first: bytes of another would be lost",
-    "group_type": "stay with the classic protocol as long as its clients know no other",
-    "": "kohort migrate plan GROUP --to consumer says what is in the way",
+    "group_type": "stay with the classic protocol as long as its clients support no other",
+    "": "kohort migrate plan GROUP --to consumer lists the obstacles",
 }

@@ -1,14 +1,14 @@
-"""Offsets that Kafka will forget soon: of groups without members, by the retention or as a commit says itself.
+"""Rule offsets_expiring: committed offsets of a group without members are about to expire.
 
-What members subscribe to is not forgotten, whatever was said when it was committed (KIP-211). Offsets of topics to
-which a group with members no longer subscribes are, and are not looked at here.
+They expire by the retention, or at the time in the commit itself. Offsets of subscribed topics do not expire while the
+group has members (KIP-211). Offsets of topics to which such a group no longer subscribes do, and are not checked here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kohort.fleet.findings.facts import Facts, Finding, told_ms
+from kohort.fleet.findings.facts import Facts, Finding, duration_text
 from kohort.fleet.findings.thresholds import Thresholds
 from kohort.fleet.report.wording import counted
 
@@ -16,23 +16,23 @@ NAME = "offsets_expiring"
 
 
 def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
-    """Find a group whose offsets are about to go."""
+    """Find a group whose offsets are about to expire."""
     if not facts.committed_partitions:
         return
     expiry_ms = _expiry_ms(facts, settings)
     if expiry_ms is None or expiry_ms - facts.now_ms > settings.expiry_warning_ms:
         return
     left_ms = max(expiry_ms - facts.now_ms, 0)
-    since = f"; it has had no members for {told_ms(facts.now_ms - facts.emptied_ms)}" if facts.emptied_ms else ""
+    since = f"; it has had no members for {duration_text(facts.now_ms - facts.emptied_ms)}" if facts.emptied_ms else ""
     yield facts.finding(
         NAME,
         "critical",
-        f"the offsets of {counted(facts.committed_partitions, 'partition')} expire in {told_ms(left_ms)}{since}",
+        f"the offsets of {counted(facts.committed_partitions, 'partition')} expire in {duration_text(left_ms)}{since}",
         "start a member, or commit them again; else its next start begins by auto.offset.reset",
         since_ms=facts.emptied_ms or facts.last_commit_ms or facts.last_seen_ms,
         until_ms=expiry_ms,
         value=left_ms / 1000,
-        evidence=[facts.standing("the last record of the group, from which the retention counts")],
+        evidence=[facts.state_evidence("the last record of the group, from which the retention counts")],
     )
 
 
@@ -44,6 +44,6 @@ def _expiry_ms(facts: Facts, settings: Thresholds) -> int | None:
         return facts.next_expiry_ms
     if facts.last_commit_ms is None:
         return None
-    # Of a classic group that is empty it counts from then on; of all others from the commit.
+    # The retention of an empty classic group begins when it became empty, of all others at the commit.
     base_ms = facts.emptied_ms if facts.kind == "classic" and facts.emptied_ms else facts.last_commit_ms
     return base_ms + settings.retention_ms

@@ -1,10 +1,10 @@
-"""A member that leaves when its poll interval is over, comes back, and leaves again: its work takes longer than that.
+"""Rule poll_timeout_loop: a member repeatedly exceeds max.poll.interval.ms, leaves and rejoins.
 
-A log does not say why a member left. But a consumer stores its `max.poll.interval.ms` as its rebalance timeout, and who
-misses a poll is in the group for one such interval after its last poll, which comes right after it joined. So stays of
-that length, of the same client on the same host, again and again, can hardly be anything else. A member of the consumer
-protocol keeps its id as long as its process lives: under that it may be back at once, and librdkafka's are, because
-they leave no sooner than they poll again.
+A log has no reason for a leave. But a consumer stores its `max.poll.interval.ms` as its rebalance timeout, and a member
+that misses a poll stays for one such interval after its last poll, which follows its join at once. Repeated stays of
+that length, of one client on one host, hardly have another cause. A member of the consumer protocol keeps its id as
+long as its process runs: under it a member may return at once, as librdkafka's do, which leave only when they poll
+again.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kohort.fleet.findings.facts import EventOf, Facts, Finding, picked, told_ms
+from kohort.fleet.findings.facts import EventOf, Facts, Finding, duration_text, picked
 from kohort.fleet.findings.thresholds import Thresholds
 
 NAME = "poll_timeout_loop"
 LEAST_STAY = 0.95
-"""Clocks and heartbeats make a stay a little shorter than the interval."""
+"""A stay is a little shorter than the interval, because of clocks and heartbeats."""
 
 
 class Stay(NamedTuple):
-    """One time of a client in the group."""
+    """One membership of a client."""
 
     joined: EventOf
     left: EventOf
@@ -30,12 +30,12 @@ class Stay(NamedTuple):
 
     @property
     def length_ms(self) -> int:
-        """How long it was there."""
+        """Its duration."""
         return self.left.at_ms - self.joined.at_ms
 
 
 def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
-    """Find clients whose stays are of one poll interval."""
+    """Find clients whose memberships last one poll interval."""
     for (client_id, host), stays in sorted(_stays(facts).items()):
         times = Counter(stay.joined.member for stay in stays)
         run: list[Stay] = []
@@ -53,8 +53,8 @@ def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
             NAME,
             "warning",
             f"{client_id} on {host} left {len(longest)} times when its max.poll.interval.ms of "
-            f"{told_ms(interval_ms)} was over, and joined again each time",
-            "what one poll hands out takes too long: a smaller max.poll.records, or a longer max.poll.interval.ms",
+            f"{duration_text(interval_ms)} was over, and joined again each time",
+            "the records of one poll take too long: set a smaller max.poll.records, or a longer max.poll.interval.ms",
             since_ms=longest[0].joined.at_ms,
             until_ms=longest[-1].left.at_ms,
             value=float(len(longest)),
@@ -82,13 +82,13 @@ def _stays(facts: Facts) -> dict[tuple[str, str], list[Stay]]:
 
 
 def _is_timeout(stay: Stay, settings: Thresholds, *, comes_back: bool) -> bool:
-    """Whether a stay took a poll interval; one that ends by the next poll takes as long as others are away besides."""
+    """Whether a stay lasted a poll interval; a member that leaves when it polls again stays for its absence too."""
     most = settings.loop_absence_most if comes_back else settings.loop_stay_most
     return LEAST_STAY * stay.interval_ms <= stay.length_ms <= most * stay.interval_ms
 
 
 def _follows(before: Stay, stay: Stay, settings: Thresholds) -> bool:
-    """Whether a client left and then came back: one that died was still a member when the next process joined."""
+    """Whether a client left before it rejoined: a crashed one was still a member when its next process joined."""
     absence_ms = stay.joined.at_ms - before.left.at_ms
     is_same = stay.joined.member == before.joined.member
     return (

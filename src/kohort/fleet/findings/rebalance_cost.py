@@ -1,4 +1,4 @@
-"""What one more rebalance costs a classic group in each protocol: its last record, played by `what_if`."""
+"""Cost of one more rebalance of a classic group in each protocol: its last record, simulated by `what_if`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from kohort.what_if.group_facts import Times
 from kohort.what_if.variants import compare
 
 LEAST_SESSION_MS = 6_000
-"""What a broker grants by default; who has less is played with that."""
+"""A broker's default minimum; groups with less are simulated with it."""
 MOST_MEMBERS, MOST_PARTITIONS = 60, 600
-"""Larger groups are not played: a forecast of each would take longer than everything else."""
+"""Larger groups are not simulated: their forecasts would take longer than everything else."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Partition-seconds without a reader, by protocol, when one member comes."""
+    """Partition-seconds without a reader when one member joins, by protocol."""
 
     eager_s: float
     cooperative_s: float
@@ -35,7 +35,7 @@ class Estimate:
 
 
 def estimate(facts: Facts) -> Estimate | None:
-    """Return the forecasts, None for a group that is too large or cannot be played."""
+    """Return the forecasts, None for a group that is too large or cannot be simulated."""
     group = live_group(facts)
     if group is None or not group.members:
         return None
@@ -56,8 +56,8 @@ def estimate(facts: Facts) -> Estimate | None:
 
 
 def live_group(facts: Facts) -> LiveGroup | None:
-    """Return the group as its last record has it, None where that says nothing of partitions."""
-    members = [_member(said) for said in facts.stored.get("members") or ()]
+    """Return the group according to its last record."""
+    members = [_member(record) for record in facts.stored.get("members") or ()]
     partitions: dict[str, int] = {}
     for member in members:
         for topic, number in member.owned:
@@ -72,12 +72,12 @@ def live_group(facts: Facts) -> LiveGroup | None:
     )
 
 
-def _member(said: dict[str, Any]) -> LiveMember:
-    subscription, assignment = said.get("subscription") or {}, said.get("assignment") or {}
+def _member(record: dict[str, Any]) -> LiveMember:
+    subscription, assignment = record.get("subscription") or {}, record.get("assignment") or {}
     is_readable = "topics" in subscription
     return LiveMember(
-        str(said.get("memberId")),
-        str(said.get("groupInstanceId") or said.get("clientId")),
+        str(record.get("memberId")),
+        str(record.get("groupInstanceId") or record.get("clientId")),
         False,
         frozenset(subscription.get("topics") or ()),
         frozenset(
@@ -85,7 +85,7 @@ def _member(said: dict[str, Any]) -> LiveMember:
             for each in assignment.get("assignedPartitions") or ()
             for number in each["partitions"]
         ),
-        said.get("groupInstanceId"),
+        record.get("groupInstanceId"),
         subscription.get("rackId"),
         subscription.get("version"),
         is_readable,

@@ -1,11 +1,11 @@
-"""A group that rebalances over and over, for longer than a deployment takes."""
+"""Rule rebalance_storm: a group rebalances continually, for longer than a deployment takes."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from kohort.fleet.findings.facts import EventOf, Facts, Finding, HourOf, picked, told_ms
+from kohort.fleet.findings.facts import EventOf, Facts, Finding, HourOf, duration_text, picked
 from kohort.fleet.findings.thresholds import HOUR_MS, Thresholds
 
 NAME = "rebalance_storm"
@@ -14,7 +14,7 @@ COMINGS = ("joined", "left", "evicted", "rejoined")
 
 
 def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
-    """Find hours in a row with too many rebalances in each."""
+    """Find consecutive hours with too many rebalances in each."""
     for hours in _stormy(facts.hours, settings.storm_rebalances_per_hour):
         began_ms, ended_ms = hours[0].hour_ms, hours[-1].hour_ms + HOUR_MS
         rounds = [each for each in facts.of(*ROUNDS) if began_ms <= each.at_ms < ended_ms]
@@ -29,9 +29,9 @@ def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
         yield facts.finding(
             NAME,
             "critical" if is_on else "warning",
-            f"{total} rebalances in {told_ms(until_ms - since_ms)}, up to {worst.rebalances} in an hour"
+            f"{total} rebalances in {duration_text(until_ms - since_ms)}, up to {worst.rebalances} in an hour"
             + _restless(moves),
-            "see why that member ends: its own log says; group.instance.id or a longer session spares the others",
+            "find in that member's log why it ends; group.instance.id or a longer session timeout avoids rebalances",
             since_ms=since_ms,
             until_ms=until_ms,
             value=float(worst.rebalances),
@@ -52,9 +52,9 @@ def _stormy(hours: Sequence[HourOf], least: int) -> Iterator[list[HourOf]]:
 
 
 def _restless(moves: Sequence[EventOf]) -> str:
-    """Say who came and went, where it was mostly one."""
+    """Name the member that caused most changes, if one did."""
     count = Counter(each.instance or each.client_id for each in moves if each.client_id)
     if not count:
         return ""
     (name, most), *_ = count.most_common(1)
-    return f"; {name} came or went in {most} of {len(moves)} changes" if 2 * most > len(moves) else ""
+    return f"; {name} joined or left in {most} of {len(moves)} changes" if 2 * most > len(moves) else ""

@@ -1,4 +1,4 @@
-"""Every rule about a group, in the order in which a report shows them."""
+"""All rules about a group, in the order in which a report shows them."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ EVENTS = (
     "settled",
     "emptied",
 )
-"""The events that rules look at."""
+"""The events that rules use."""
 
 
 def judge(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
-    """Yield everything that is found about one group."""
+    """Yield all findings about one group."""
     for find in RULES:
         yield from find(facts, settings)

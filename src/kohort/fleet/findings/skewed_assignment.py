@@ -1,4 +1,4 @@
-"""Members that want the same, of whom one has much more than the others.
+"""Rule skewed_assignment: members with equal subscriptions, of which one owns far more partitions than the others.
 
 The range assignor deals out each topic by itself: with many topics of few partitions the first members get everything.
 """
@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kohort.fleet.findings.facts import Facts, Finding
-from kohort.fleet.findings.idle_members import CHANGES, KINDS, stands_since_ms
+from kohort.fleet.findings.idle_members import CHANGES, KINDS, unchanged_since_ms
 from kohort.fleet.findings.thresholds import Thresholds
 
 NAME = "skewed_assignment"
 
 
 def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
-    """Find a share that is far above the average."""
+    """Find a member with far more partitions than the average."""
     if facts.kind not in KINDS or facts.state != "Stable" or facts.members < 2:
         return
     average = facts.partitions / facts.members
@@ -23,7 +23,7 @@ def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
         return
     if facts.largest_share - average < settings.skew_least or not wants_the_same(facts):
         return
-    since_ms = stands_since_ms(facts)
+    since_ms = unchanged_since_ms(facts)
     if facts.now_ms - since_ms < settings.skew_ms:
         return
     ratio = facts.largest_share / average
@@ -40,7 +40,7 @@ def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
         "a sticky assignor (cooperative-sticky, or uniform in the consumer protocol) deals out all topics together",
         since_ms=since_ms,
         value=ratio,
-        evidence=evidence or [facts.standing("the group's last record")],
+        evidence=evidence or [facts.state_evidence("the group's last record")],
     )
 
 
@@ -49,7 +49,7 @@ def wants_the_same(facts: Facts) -> bool:
     if facts.kind != "classic":
         return len(set(facts.subscriptions)) <= 1
     wanted = {
-        tuple(sorted((said.get("subscription") or {}).get("topics") or ()))
-        for said in facts.stored.get("members") or ()
+        tuple(sorted((member.get("subscription") or {}).get("topics") or ()))
+        for member in facts.stored.get("members") or ()
     }
     return len(wanted) <= 1

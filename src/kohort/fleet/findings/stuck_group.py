@@ -1,11 +1,11 @@
-"""A group with members that does not get on: a rebalance that does not end, or commits that have ceased."""
+"""Rule stuck_group: a group with members has a rebalance that does not end, or stopped committing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from kohort.fleet.findings.facts import Evidence, Facts, Finding, HourOf, picked, told_ms
+from kohort.fleet.findings.facts import Evidence, Facts, Finding, HourOf, duration_text, picked
 from kohort.fleet.findings.thresholds import HOUR_MS, Thresholds
 
 NAME = "stuck_group"
@@ -14,7 +14,7 @@ WAY = ("epoch_bumped", "target", "revoking", "generation_formed", "joined")
 
 
 def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
-    """Find a rebalance, or a silence, that lasts too long."""
+    """Find a rebalance, or a time without commits, that lasts too long."""
     if not facts.members:
         return
     yield from _rebalance(facts, settings)
@@ -26,18 +26,18 @@ def _rebalance(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
     if since_ms is None or facts.state not in MOVING or facts.now_ms - since_ms < settings.stuck_rebalance_ms:
         return
     way = [each for each in facts.of(*WAY) if each.at_ms >= since_ms]
-    asked = [each for each in way if each.event == "revoking"]
-    who = sorted({each.client_id or each.member or "" for each in asked})
-    waits = f": it waits for {', '.join(who[:3])} to give partitions up" if who else ""
+    revoking = [each for each in way if each.event == "revoking"]
+    who = sorted({each.client_id or each.member or "" for each in revoking})
+    waits = f": it waits for {', '.join(who[:3])} to revoke partitions" if who else ""
     evidence = picked([each.evidence() for each in way], settings.evidence_rows)
     yield facts.finding(
         NAME,
         "critical",
-        f"a rebalance has been running for {told_ms(facts.now_ms - since_ms)}{waits}",
-        "restart the member that holds it up; with a shorter max.poll.interval.ms it would have been put out",
+        f"a rebalance has been running for {duration_text(facts.now_ms - since_ms)}{waits}",
+        "restart the member that delays it; with a shorter max.poll.interval.ms it would have been evicted",
         since_ms=since_ms,
         value=(facts.now_ms - since_ms) / 1000,
-        evidence=evidence or [facts.standing("the group's last record")],
+        evidence=evidence or [facts.state_evidence("the group's last record")],
     )
 
 
@@ -46,7 +46,7 @@ def _silence(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
     hours = [hour for hour in facts.hours if hour.commits]
     if last_ms is None or len(hours) < settings.stuck_hours_with_commits or facts.state in MOVING:
         return
-    if facts.lag == 0:  # there is nothing to commit
+    if facts.lag == 0:  # nothing to commit
         return
     silence_ms = facts.now_ms - last_ms
     habit_ms = settings.stuck_silence_factor * longest_silence_ms(hours)
@@ -56,9 +56,9 @@ def _silence(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
     yield facts.finding(
         NAME,
         "critical",
-        f"{facts.members} member{'' if facts.members == 1 else 's'} and no commit for {told_ms(silence_ms)}; "
-        f"before, it was never longer than {told_ms(longest_silence_ms(hours))}",
-        "see what its members do: in the classic protocol a rebalance that one of them holds up leaves no other trace",
+        f"{facts.members} member{'' if facts.members == 1 else 's'} and no commit for {duration_text(silence_ms)}; "
+        f"before, it was never longer than {duration_text(longest_silence_ms(hours))}",
+        "check its members: in the classic protocol a rebalance that one of them delays leaves no other trace",
         since_ms=last_ms,
         value=silence_ms / 1000,
         evidence=[last],
@@ -66,5 +66,5 @@ def _silence(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
 
 
 def longest_silence_ms(hours: Sequence[HourOf]) -> int:
-    """Return the longest time without commits between hours that have some; an hour more than the log may say."""
+    """Return the longest time without commits between hours that have some, up to an hour too long."""
     return max((later.hour_ms - first.hour_ms for first, later in pairwise(hours)), default=HOUR_MS)

@@ -1,8 +1,7 @@
-"""A log that some Kafka would not load: a `LogCheck` of each partition of bronze.
+"""Rule unloadable_log: some version of Kafka would fail to load a log, by a `LogCheck` of each partition of bronze.
 
-It is asked in the order of the log, so its records are sorted by offset inside of their partition; of committed offsets
-only the first of each group comes along. Where a cleaner took records away between two runs, what was read before says
-no longer what is in the log, and the check begins anew.
+Records are sorted by offset within their partition; of committed offsets only the first of each group is included.
+Where records were compacted away between two runs, earlier rows no longer represent the log, and the check begins anew.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from kohort.log.consumer_records import MEMBER_ASSIGNMENT
 
 NAME = "unloadable_log"
 GAP = -1
-"""The type of what is no record: here records vanished before they were read."""
+"""Pseudo record type: records were compacted away before they were read."""
 
 
 class Row(NamedTuple):
-    """A record of bronze, as far as it matters here."""
+    """The columns of a bronze record that the check needs."""
 
     source: str
     partition: int
@@ -36,9 +35,9 @@ class Row(NamedTuple):
 
 
 def find(rows: Iterable[Row], settings: Thresholds) -> Iterator[Finding]:
-    """Find the groups of one partition at whose records some released Kafka stops; rows are in the order of the log.
+    """Find the groups of one partition at whose records some released Kafka fails; rows are in the order of the log.
 
-    What only the preview of 3.7 to 3.9 minded is left out: `kohort log check` tells that, too.
+    Conditions of the preview in 3.7 to 3.9 alone are left out; `kohort log check` reports them too.
     """
     check = LogCheck()
     found: dict[str, list[Violation]] = {}
@@ -72,21 +71,30 @@ def _finding(source: str, partition: int, group: str, violations: list[Violation
         violations[-1].step.at_ms,
         float(len(violations)),
         evidence,
-        "no coordinator of these versions should take over this partition; kohort log check tells every record",
+        "no coordinator of these versions should take over this partition; kohort log check lists every record",
     )
 
 
 def step_of(row: Row) -> Step:
     """Return a record as a step."""
-    held: list[tuple[str, int]] = []
+    owned_partitions: list[tuple[str, int]] = []
     epoch = -1
     if row.record_type == MEMBER_ASSIGNMENT and row.fields:
         value: dict[str, Any] = json.loads(row.fields)
         epoch = int(value.get("memberEpoch", -1))
-        held = [
+        owned_partitions = [
             (str(topic["topicId"]), int(number))
             for name in ("assignedPartitions", "partitionsPendingRevocation")
             for topic in value.get(name) or ()
             for number in topic["partitions"]
         ]
-    return Step(row.offset, row.at_ms, row.record_type, row.group or "", row.member or "", row.tombstone, epoch, held)
+    return Step(
+        row.offset,
+        row.at_ms,
+        row.record_type,
+        row.group or "",
+        row.member or "",
+        row.tombstone,
+        epoch,
+        owned_partitions,
+    )

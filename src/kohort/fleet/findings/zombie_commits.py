@@ -1,7 +1,7 @@
-"""Somebody commits for a partition that another one reads: offsets that go back and forth.
+"""Rule zombie_commits: two clients commit for one partition, so that its offset goes back and forth.
 
-The coordinator fences members, so it is a producer's old transaction, or a program that commits without being a member
-while the group is empty. Whoever resets offsets sets each partition back once.
+The coordinator fences members, so the other client is a producer's old transaction, or a program that commits without
+membership while the group is empty. A reset of offsets sets each partition back once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
         "critical",
         f"offsets of {names} went back {len(commits)} times, by up to {counted(farthest, 'record')}, "
         "and forward again between",
-        "find who else commits for this group: an instance that was thought dead, or a producer without group metadata",
+        "find the other client of this group: an instance that should have ended, or a producer without group metadata",
         since_ms=commits[0].at_ms,
         until_ms=max(commit.at_ms for commit in commits),
         value=float(len(commits)),

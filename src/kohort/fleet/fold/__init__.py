@@ -1,1 +1,4 @@
-"""What the records of one group say, one after another: its events, who owned what, its hours. No Spark."""
+"""The fold of one group's records into events, ownership intervals and hourly figures.
+
+It is pure Python and knows no Spark.
+"""

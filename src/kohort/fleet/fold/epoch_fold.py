@@ -1,13 +1,13 @@
-"""The records of consumer, share and streams groups: a group epoch, a target for it, and each member's way to it.
+"""Fold of the records of consumer, share and streams groups: group epoch, target assignment, members' assignments.
 
-The three kinds write the same five records under types of their own; share groups have no exclusive owners, a streams
-group's partitions are its active tasks. A rebalance begins when the group epoch goes on, or a member pauses (-2); it
-ends when every member is stable at the target of the newest epoch. All of that is in the log, so nothing is estimated
-but why a member went: its tombstones say only that it is gone. It was **evicted** if it had been asked to give
-partitions up for longer than its rebalance timeout, or if it is static and had not said that it pauses; else it left.
+The three types write the same five records under types of their own; share groups have no exclusive owners, a streams
+group's partitions are its active tasks. A rebalance begins when the group epoch increases or a static member leaves
+temporarily (-2); it ends when every member is stable at the newest target. All of that is in the log, so only the
+reason of a departure is estimated, since tombstones do not have it: a member was **evicted** if it had been revoking
+partitions for longer than its rebalance timeout, or if it is static and had not left temporarily; else it left.
 
-Whether tombstones are a departure, or the whole group becomes a classic one, the record after them says: a departure
-bumps the epoch. Until then the members are `departed`.
+Tombstones of members are a departure or the conversion to a classic group. The record after them decides: a departure
+bumps the epoch. Until then the members are in `departed`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ CONSUMER, SHARE = "consumer", "share"
 Fields = dict[str, Any]
 
 FIRST_EPOCHS = 2
-"""A group's first epoch is 1, of Kafka 4.3 and newer 2: with a greater one first seen, the log's beginning is gone."""
+"""A group's first epoch is 1, from Kafka 4.3 on 2: if the first one read is greater, the log's beginning is missing."""
 
 
 def fold_epoch(group: Group, value: Fields | None, _: Record) -> None:
-    """Take the group epoch (types 3, 11 and 17)."""
+    """Fold the group epoch (types 3, 11 and 17)."""
     at_ms = group.clock_ms
     if value is None:
         _delete(group)
@@ -39,26 +39,26 @@ def fold_epoch(group: Group, value: Fields | None, _: Record) -> None:
     is_new = epoch <= FIRST_EPOCHS or not is_fresh
     if epoch == group.epoch:
         return
-    departed = _settle_departed(group)
+    departed = _record_departures(group)
     was_there = bool(group.members) or departed
     if is_new and was_there:
-        group.begin(at_ms)
+        group.begin_rebalance(at_ms)
     group.epoch = epoch
     newcomers = [group.members[each] for each in group.newcomers if each in group.members]
     group.newcomers.clear()
-    # Whoever has something already was there, though its record was written anew after the epoch that let it in.
-    group.welcome((each for each in newcomers if each.state_ms), at_ms, is_new=False)
+    # A member with an assignment is not new, although its metadata was rewritten after its first epoch.
+    group.record_joins((each for each in newcomers if each.state_ms), at_ms, is_new=False)
     newcomers = [each for each in newcomers if not each.state_ms]
-    group.welcome(newcomers, at_ms, is_new=is_new)
+    group.record_joins(newcomers, at_ms, is_new=is_new)
     if is_new:
         cause = "members_gone" if departed else "members_came" if newcomers else None
-        group.tell("epoch_bumped", epoch=epoch, cause=cause)
+        group.add_event("epoch_bumped", epoch=epoch, cause=cause)
     if not group.members and departed:
-        group.empty(at_ms)
+        group.record_emptied(at_ms)
 
 
 def fold_member(group: Group, value: Fields | None, record: Record) -> None:
-    """Take a member's metadata (types 5, 10 and 19)."""
+    """Fold a member's metadata (types 5, 10 and 19)."""
     member_id = str(record.member)
     if value is None:
         member = group.drop_member(member_id)
@@ -69,16 +69,16 @@ def fold_member(group: Group, value: Fields | None, record: Record) -> None:
     known = group.members.get(member_id) or group.departed.pop(member_id, None)
     member = _member(member_id, value, known)
     group.add_member(member)
-    if known is None or not known.is_told:
+    if known is None or not known.has_metadata:
         old = _departed_instance(group, member)
         if old is not None:
             _replace(group, old, member)
         else:
-            group.unsettled.add(member_id)
+            group.unreconciled.add(member_id)
             group.newcomers.append(member_id)
     elif known.topics != member.topics or known.regex != member.regex:
         topics = list(member.topics)[:100]
-        group.tell("subscription_changed", epoch=group.epoch, member=member, topics=topics, regex=member.regex)
+        group.add_event("subscription_changed", epoch=group.epoch, member=member, topics=topics, regex=member.regex)
 
 
 def _member(member_id: str, value: Fields, known: Member | None) -> Member:
@@ -104,7 +104,7 @@ def _member(member_id: str, value: Fields, known: Member | None) -> Member:
 
 
 def _departed_instance(group: Group, member: Member) -> Member | None:
-    """Return the member whose place this one takes: one with its instance, gone or about to be."""
+    """Return the member that this one replaces: of the same instance id, departed or not."""
     if member.instance is None:
         return None
     for each in (*group.departed.values(), *group.members.values()):
@@ -118,12 +118,12 @@ def _replace(group: Group, old: Member, member: Member) -> None:
     group.drop_member(old.member_id)
     group.replace(old.member_id, member.member_id, group.clock_ms)
     member.target = old.target
-    group.unsettled.add(member.member_id)
-    group.tell("rejoined", epoch=group.epoch, member=member, replaced=old.member_id)
+    group.unreconciled.add(member.member_id)
+    group.add_event("rejoined", epoch=group.epoch, member=member, replaced=old.member_id)
 
 
 def fold_target(group: Group, value: Fields | None, _: Record) -> None:
-    """Take the epoch of the target assignment (types 6, 12 and 20)."""
+    """Fold the epoch of the target assignment (types 6, 12 and 20)."""
     if value is None:
         group.target_epoch = 0
         return
@@ -133,41 +133,41 @@ def fold_target(group: Group, value: Fields | None, _: Record) -> None:
     group.target_epoch = epoch
     if not group.members:
         return
-    group.unsettled = set(group.members)
+    group.unreconciled = set(group.members)
     if group.running is not None:
         group.running.target_ms = group.clock_ms
     if group.epoch:
-        group.tell("target", epoch=epoch, members=len(group.members))
+        group.add_event("target", epoch=epoch, members=len(group.members))
 
 
 def fold_member_target(group: Group, value: Fields | None, record: Record) -> None:
-    """Take what a member should have (types 7, 13 and 21)."""
-    member = _whose(group, value, record)
+    """Fold a member's target assignment (types 7, 13 and 21)."""
+    member = _member_of(group, value, record)
     if member is not None:
-        member.target = NOTHING if value is None else held_in(group, value, "topicPartitions", "activeTasks")
+        member.target = NOTHING if value is None else partitions_in(group, value, "topicPartitions", "activeTasks")
 
 
-def _whose(group: Group, value: Fields | None, record: Record) -> Member | None:
-    """Return the member that a record is about; in a cleaned log it may be the first that is read of it."""
+def _member_of(group: Group, value: Fields | None, record: Record) -> Member | None:
+    """Return the member of a record; in a compacted log this may be the first record read of it."""
     member_id = str(record.member)
     member = group.members.get(member_id)
     if member is None and value is not None and member_id not in group.departed:
-        member = Member(member_id, is_told=False)
+        member = Member(member_id, has_metadata=False)
         group.add_member(member)
-    elif member is not None and value is None and not member.is_told:
-        group.disown(member_id, sorted(group.ownership.owned_by(member_id)), group.clock_ms)
+    elif member is not None and value is None and not member.has_metadata:
+        group.revoke(member_id, sorted(group.ownership.owned_by(member_id)), group.clock_ms)
         group.drop_member(member_id)
     return member
 
 
 def fold_assignment(group: Group, value: Fields | None, record: Record) -> None:
-    """Take what a member was granted and was asked to give up (types 8, 14 and 22)."""
-    member = _whose(group, value, record)
+    """Fold a member's current assignment: assigned and pending revocation (types 8, 14 and 22)."""
+    member = _member_of(group, value, record)
     if member is None or value is None:
         return
     at_ms = group.clock_ms
-    assigned = held_in(group, value, "assignedPartitions", "activeTasks")
-    pending = held_in(group, value, "partitionsPendingRevocation", "activeTasksPendingRevocation")
+    assigned = partitions_in(group, value, "assignedPartitions", "activeTasks")
+    pending = partitions_in(group, value, "partitionsPendingRevocation", "activeTasksPendingRevocation")
     was_paused = member.epoch == LEAVE_STATIC_EPOCH
     was_pending = member.pending
     member.epoch = int(value.get("memberEpoch") or 0)
@@ -180,14 +180,14 @@ def fold_assignment(group: Group, value: Fields | None, record: Record) -> None:
             _pause(group, member, at_ms)
         return
     if group.kind == SHARE:
-        _tell_shared(group, member, assigned)
+        _record_shared(group, member, assigned)
     else:
         _own(group, member, assigned, was_pending)
-    _note_way(group, member)
+    _update_progress(group, member)
 
 
-def held_in(group: Group, value: Fields, *names: str) -> Partitions:
-    """Return the partitions, or the tasks, of the first of these fields that is there."""
+def partitions_in(group: Group, value: Fields, *names: str) -> Partitions:
+    """Return the partitions, or tasks, of the first of these fields that is present."""
     for name in names:
         topics = value.get(name)
         if topics is None:
@@ -205,68 +205,68 @@ def held_in(group: Group, value: Fields, *names: str) -> Partitions:
 def _own(group: Group, member: Member, assigned: Partitions, was_pending: Partitions) -> None:
     at_ms = group.clock_ms
     owned = group.ownership.owned_by(member.member_id)
-    given = owned - assigned - member.pending
-    taken = assigned - owned
-    asked = member.pending - was_pending
-    is_old = not group.epoch or not member.is_told or group.knew_nothing_of(member.member_id)
-    if (given or taken or asked) and not is_old:
-        group.begin(at_ms)
-    group.disown(member.member_id, sorted(given), at_ms)
-    group.own(member.member_id, sorted(taken), at_ms)
-    for event, partitions in (("revoking", asked), ("revoked", given), ("assigned", taken)):
-        if partitions and group.epoch and member.is_told:
+    released = owned - assigned - member.pending
+    gained = assigned - owned
+    revoking = member.pending - was_pending
+    is_old = not group.epoch or not member.has_metadata or group.is_first_assignment(member.member_id)
+    if (released or gained or revoking) and not is_old:
+        group.begin_rebalance(at_ms)
+    group.revoke(member.member_id, sorted(released), at_ms)
+    group.assign(member.member_id, sorted(gained), at_ms)
+    for event, partitions in (("revoking", revoking), ("revoked", released), ("assigned", gained)):
+        if partitions and group.epoch and member.has_metadata:
             cause = LOG_BEGINS if is_old else None
-            group.tell(event, epoch=member.epoch, member=member, partitions=partitions, cause=cause)
+            group.add_event(event, epoch=member.epoch, member=member, partitions=partitions, cause=cause)
 
 
-def _tell_shared(group: Group, member: Member, assigned: Partitions) -> None:
-    """Members of a share group share partitions: nobody owns one, and none is ever without an owner."""
-    # A share group has no use for `pending`, which therefore keeps what its member had.
+def _record_shared(group: Group, member: Member, assigned: Partitions) -> None:
+    """Record the changes of a share group's member; its partitions have no exclusive owner."""
+    # Share groups have no targets of their own here: `target` keeps the previous assignment.
     had = member.target
     for event, partitions in (("revoked", had - assigned), ("assigned", assigned - had)):
         if partitions:
-            group.tell(event, epoch=member.epoch, member=member, partitions=partitions)
+            group.add_event(event, epoch=member.epoch, member=member, partitions=partitions)
     member.target = assigned
 
 
-def _note_way(group: Group, member: Member) -> None:
-    """A member is where it should be, or on its way; the last one to arrive ends the rebalance."""
+def _update_progress(group: Group, member: Member) -> None:
+    """Update whether a member has reached its target; the last one ends the rebalance."""
     is_there = member.epoch == group.target_epoch == group.epoch and member.state == MemberState.STABLE
     if not is_there:
-        group.unsettled.add(member.member_id)
+        group.unreconciled.add(member.member_id)
         return
-    group.unsettled.discard(member.member_id)
+    group.unreconciled.discard(member.member_id)
     running = group.running
-    if running is None or group.unsettled:
+    if running is None or group.unreconciled:
         return
     if running.target_ms and group.clock_ms > running.target_ms:
         running.slowest = member.client_id or member.member_id
-    group.settle()
+    group.end_rebalance()
 
 
 def _pause(group: Group, member: Member, at_ms: int) -> None:
-    """A static member is away for a while: it keeps its place and reads nothing."""
-    group.begin(at_ms)
+    """A static member left temporarily: it stays a member and owns nothing."""
+    group.begin_rebalance(at_ms)
     owned = group.ownership.owned_by(member.member_id)
-    group.disown(member.member_id, sorted(owned), at_ms)
-    group.unsettled.add(member.member_id)
-    group.tell("paused", epoch=group.epoch, member=member, partitions=owned or None)
+    group.revoke(member.member_id, sorted(owned), at_ms)
+    group.unreconciled.add(member.member_id)
+    group.add_event("paused", epoch=group.epoch, member=member, partitions=owned or None)
 
 
-def _settle_departed(group: Group) -> bool:
-    """Say of members whose tombstones were read that they are gone, and why; return whether there were any."""
+def _record_departures(group: Group) -> bool:
+    """Record the departure of members whose tombstones were read, with the reason; return whether any did."""
     departed, group.departed = group.departed, {}
     if departed and group.epoch:
-        group.begin(group.departed_ms)
+        group.begin_rebalance(group.departed_ms)
     for _, member in sorted(departed.items()):
-        event, cause = _why_gone(member, group.departed_ms)
+        event, cause = _departure_of(member, group.departed_ms)
         if event == "evicted" and cause == "rebalance_timeout" and group.running is not None:
             group.running.failed += 1
-        group.part(member, event, cause, at_ms=group.departed_ms)
+        group.record_departure(member, event, cause, at_ms=group.departed_ms)
     return bool(departed)
 
 
-def _why_gone(member: Member, at_ms: int) -> tuple[str, str | None]:
+def _departure_of(member: Member, at_ms: int) -> tuple[str, str | None]:
     timeout_ms = member.rebalance_timeout_ms
     if member.state == MemberState.UNREVOKED_PARTITIONS and 0 < timeout_ms <= at_ms - member.state_ms:
         return "evicted", "rebalance_timeout"
@@ -276,40 +276,40 @@ def _why_gone(member: Member, at_ms: int) -> tuple[str, str | None]:
 
 
 def flush_departed(group: Group) -> None:
-    """Time has gone on and nothing else came: those whose tombstones were read are gone."""
+    """Record pending departures once a later record shows that they are no conversion."""
     if group.departed and group.clock_ms > group.departed_ms:
-        _settle_departed(group)
+        _record_departures(group)
         if not group.members:
-            group.empty(group.departed_ms)
+            group.record_emptied(group.departed_ms)
 
 
 def enter(group: Group, kind: str) -> None:
-    """A record of another kind than the group has been: it was converted, or its name is used again."""
+    """Handle a record of another group type: the group was converted, or its name is reused."""
     if group.kind == CLASSIC and group.members:
-        group.tell("converted", to=kind, before=CLASSIC, epoch=group.epoch)
+        group.add_event("converted", to=kind, before=CLASSIC, epoch=group.epoch)
         group.awaits_sync, group.leader = False, None
         group.strategy = None
-        group.unsettled = set(group.members)
-        # They are told anew, one by one, and keep what they have.
+        group.unreconciled = set(group.members)
+        # Records of each member follow; until then members keep their partitions.
         group.target_epoch = 0
-        group.begin(group.clock_ms)
+        group.begin_rebalance(group.clock_ms)
     elif group.kind != kind:
-        group.forget(group.clock_ms)
+        group.clear_state(group.clock_ms)
     group.kind, group.is_deleted = kind, False
 
 
 def _delete(group: Group) -> None:
     if group.departed:
-        return  # a conversion: the classic group comes next
+        return  # a conversion: the classic group's record follows
     if not group.is_deleted:
-        group.settle()
-        group.tell("deleted", epoch=group.epoch)
+        group.end_rebalance()
+        group.add_event("deleted", epoch=group.epoch)
     group.is_deleted = True
     group.epoch = group.target_epoch = 0
 
 
 def ignore(_group: Group, _value: Fields | None, _record: Record) -> None:
-    """What says nothing of members or ownership: metadata of partitions, expressions, a topology."""
+    """Ignore records without members or ownership: partition metadata, expressions, topology."""
 
 
 EpochFold = Callable[[Group, Fields | None, Record], None]

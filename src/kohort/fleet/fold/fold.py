@@ -1,8 +1,8 @@
-"""The fold of one group's records into events, intervals of ownership and hours: silver, without Spark.
+"""The fold of one group's records into events, ownership intervals and hours: the silver layer, without Spark.
 
-It is a pure function of the records in the order of their offsets, and of the state that an earlier run left. It
-refuses nothing: a record that cannot be what it says is told as `unreadable` and passed over. What one record costs is
-linear in what that record says; nothing is kept but the group as it is now and hours not yet handed out.
+A pure function of the records in offset order and of the state that an earlier run left. It refuses nothing: a record
+with contradictory fields becomes an `unreadable` event. The cost of a record is linear in its size; only the current
+group and the hours that were not collected yet are kept.
 """
 
 from __future__ import annotations
@@ -12,34 +12,34 @@ from typing import Any, NamedTuple
 
 from kohort.fleet.fold.classic_fold import CLASSIC, fold_group_metadata
 from kohort.fleet.fold.epoch_fold import EPOCH_FOLDS, enter, flush_departed
-from kohort.fleet.fold.folded_group import Group, Record, Told
+from kohort.fleet.fold.folded_group import Group, Record, SilverEvent
 from kohort.fleet.fold.hours import Hour
 from kohort.fleet.fold.ownership_intervals import Interval
 from kohort.log.group_records import GROUP_METADATA
 
 COMMITS = -1
-"""The type of what is no record: the commits of an hour, counted."""
+"""Pseudo record type: the number of commits of an hour."""
 
 
 class Folded(NamedTuple):
-    """What one record brought about."""
+    """Result of folding one record."""
 
-    events: list[Told]
+    events: list[SilverEvent]
     ended: list[Interval]
     hours: list[Hour]
 
 
 def fold(group: Group, record: Record, *, is_gap: bool = False) -> Folded:
-    """Take one record; `is_gap` says that records before it may have vanished since the state was left."""
+    """Fold one record; with `is_gap`, records before it may have been compacted since the state was stored."""
     group.records += record.record_type != COMMITS
     group.partition, group.last_offset = record.partition, max(group.last_offset, record.offset)
     try:
         _fold(group, record, is_gap=is_gap)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        group.tell("unreadable", cause=type(error).__name__, type=record.record_type, error=str(error)[:200])
-    group.hours.note(group.clock_ms, group.standing())
-    told, group.told = group.told, []
-    return Folded(told, group.ownership.collect_ended(), group.hours.collect(all_of_them=False))
+        group.add_event("unreadable", cause=type(error).__name__, type=record.record_type, error=str(error)[:200])
+    group.hours.note(group.clock_ms, group.snapshot())
+    events, group.events = group.events, []
+    return Folded(events, group.ownership.collect_ended(), group.hours.collect(all_of_them=False))
 
 
 def _fold(group: Group, record: Record, *, is_gap: bool) -> None:
@@ -50,33 +50,33 @@ def _fold(group: Group, record: Record, *, is_gap: bool) -> None:
     if record.record_type == GROUP_METADATA:
         fold_group_metadata(group, value, record.at_ms, is_gap=is_gap)
         if not group.clock_ms:
-            group.pass_time(record.at_ms)
+            group.advance_clock(record.at_ms)
         return
-    group.pass_time(record.at_ms)
+    group.advance_clock(record.at_ms)
     flush_departed(group)
     kind, step = EPOCH_FOLDS.get(record.record_type, ("", None))
     if step is None:
         return
     if group.kind != kind:
         if value is None:
-            return  # a tombstone of what the log no longer has
+            return  # a tombstone of a record that was compacted
         enter(group, kind)
     step(group, value, record)
 
 
 def _fold_commits(group: Group, record: Record) -> None:
-    if record.at_ms > group.clock_ms:  # those of a transaction that ended late are told late
-        group.pass_time(record.at_ms)
+    if record.at_ms > group.clock_ms:  # commits of a long transaction arrive late
+        group.advance_clock(record.at_ms)
     flush_departed(group)
     hour = group.hours.at(record.at_ms)
     hour.commits += record.commits
     group.has_commits |= record.commits > 0
     if record.deletions and not group.members:
-        group.tell("expired", at_ms=record.at_ms, offsets=record.deletions)
+        group.add_event("expired", at_ms=record.at_ms, offsets=record.deletions)
 
 
 def state_of(group: Group) -> str:
-    """Return the group's state in Kafka's words, as far as the log knows it."""
+    """Return the group's state by Kafka's names, as far as the log shows it."""
     if not group.kind:
         return "Simple" if group.has_commits else "Dead"
     if group.is_deleted and not group.members:
@@ -87,4 +87,4 @@ def state_of(group: Group) -> str:
         return "CompletingRebalance" if group.awaits_sync else "Stable"
     if group.target_epoch < group.epoch:
         return "Assigning"
-    return "Reconciling" if group.unsettled and group.kind != "share" else "Stable"
+    return "Reconciling" if group.unreconciled and group.kind != "share" else "Stable"

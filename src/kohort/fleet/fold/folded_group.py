@@ -1,12 +1,12 @@
-"""One group as the records of its log have told so far: what the folds of each kind of group change.
+"""State of one group after the records read so far; the folds of each group type change it.
 
-WHAT A REBALANCE IS is what `group/explain` says: the whole move from one stable assignment to the next. The log knows
-less than a coordinator's own events: of a classic group it has the moment a generation formed and the moment its
-assignment was stored, but no JoinGroup; so a rebalance of a classic group is counted from the forming, and what was
-unowned before that is not seen. Of the other kinds it has every step.
+A REBALANCE is, as in `group/explain`, the whole move from one stable assignment to the next. The log contains less than
+a coordinator's events: of a classic group it has the time a generation formed and the time its assignment was stored,
+but no JoinGroup; so a rebalance of a classic group is counted from the forming, and unowned time before is not seen.
+Of the other types it has every step.
 
-The clock never goes back, unless by more than an hour: then it had been set wrong, and goes on from there. What a
-clock was set by, that way or by a month at once, is no time that passed.
+The clock never goes back, except by more than an hour: then the broker's clock was wrong and is followed. Such a
+correction, and a jump of a month, does not count as time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kohort.fleet.fold.hours import HOUR_MS, JUMP_MS, Hours, Standing
+from kohort.fleet.fold.hours import HOUR_MS, JUMP_MS, Hours, Snapshot
 from kohort.fleet.fold.ownership_intervals import Intervals
 from kohort.model.ids import TopicPartition
 
@@ -26,11 +26,11 @@ NOTHING: Partitions = frozenset()
 STREAMS = "streams"
 _to_json = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
 LOG_BEGINS = "log_begins"
-"""The cause of what is seen first because the log before it is gone, and not because it happened."""
+"""Cause of an event that only reflects the beginning of the (compacted) log."""
 
 
 class Record(NamedTuple):
-    """One record of a group that is no commit, or (type `COMMITS`) what an hour of its commits came to."""
+    """One record of a group that is no commit, or (type `COMMITS`) the counts of an hour of its commits."""
 
     partition: int
     offset: int
@@ -43,8 +43,8 @@ class Record(NamedTuple):
     deletions: int = 0
 
 
-class Told(NamedTuple):
-    """One event of silver, without what all events of a record have."""
+class SilverEvent(NamedTuple):
+    """One silver event, without the columns that all events of a record share."""
 
     at_ms: int
     event: str
@@ -62,7 +62,7 @@ class Told(NamedTuple):
 
 @dataclass(slots=True)
 class Member:
-    """One member as its records say it."""
+    """One member, from its records."""
 
     member_id: str
     instance: str | None = None
@@ -72,25 +72,25 @@ class Member:
     regex: str | None = None
     protocols: tuple[str, ...] = ()
     version: int | None = None
-    """The version of the embedded protocol that it speaks, where it speaks one."""
+    """Version of its embedded consumer protocol, if any."""
     rebalance_timeout_ms: int = -1
     epoch: int = 0
     state: int = 0
     state_ms: int = 0
-    """Since when it is in that state."""
+    """Time at which it entered that state."""
     target: Partitions = NOTHING
     pending: Partitions = NOTHING
-    is_told: bool = True
-    """Whether its own record was read, and not only what it has: a cleaned log may have that first."""
+    has_metadata: bool = True
+    """Whether its metadata record was read: in a compacted log its assignment may come first."""
 
 
 @dataclass(slots=True)
 class Rebalancing:
-    """The rebalance that runs."""
+    """The running rebalance."""
 
     since_ms: int
     before: dict[TopicPartition, str] = field(default_factory=dict)
-    """Who owned what has changed hands since; nobody ("") of what is new."""
+    """Previous owners of the partitions that moved since; "" for new partitions."""
     failed: int = 0
     target_ms: int = 0
     slowest: str | None = None
@@ -112,9 +112,9 @@ class Group:
         self.has_commits = False
         self.members: dict[str, Member] = {}
         self.departed: dict[str, Member] = {}
-        """Members whose tombstone was read and of whom the next record tells why they went."""
+        """Members whose tombstone was read; the next record shows why they were removed."""
         self.departed_ms = 0
-        self.unsettled: set[str] = set()
+        self.unreconciled: set[str] = set()
         self.ownership = Intervals()
         self.running: Rebalancing | None = None
         self.rebalances = 0
@@ -125,26 +125,26 @@ class Group:
         self.partition = -1
         self.last_offset = -1
         self.newcomers: list[str] = []
-        """Members of whom it is not known yet whether they came or were there before the log begins."""
+        """Members that either joined or were members before the log begins: not decided yet."""
         self.strangers: list[str] = []
-        """Members that were there before the log begins, and of whom it is not known yet what they have."""
+        """Members from before the log begins whose assignment was not read yet."""
         self.static_members = 0
         self.protocols: Counter[str] = Counter()
         self.versions: Counter[int] = Counter()
         self.hours = Hours()
-        self.told: list[Told] = []
+        self.events: list[SilverEvent] = []
         self.name_of: Callable[[str], str] = str
         """Names a topic id."""
 
     # -- time
 
-    def pass_time(self, at_ms: int) -> int:
-        """Let time go on to a record's, add up what was unowned until then, and return the time it is now."""
+    def advance_clock(self, at_ms: int) -> int:
+        """Advance the clock to a record's time, add unowned time up to it, and return the current time."""
         if not self.clock_ms:
             self.clock_ms = self.first_seen_ms = at_ms
         elif at_ms > self.clock_ms:
             if self.members and self.ownership.unowned:
-                self.hours.add_unowned(self.clock_ms, at_ms, len(self.ownership.unowned), self.standing())
+                self.hours.add_unowned(self.clock_ms, at_ms, len(self.ownership.unowned), self.snapshot())
             if at_ms - self.clock_ms > JUMP_MS:
                 self._begin_later_by(at_ms - self.clock_ms)
             self.clock_ms = at_ms
@@ -155,14 +155,14 @@ class Group:
         return self.clock_ms
 
     def _begin_later_by(self, span_ms: int) -> None:
-        """Let a step of the clock be no part of the rebalance that runs: it was set."""
+        """Exclude a clock correction from the running rebalance."""
         if self.running is not None:
             self.running.since_ms += span_ms
             self.running.target_ms += span_ms if self.running.target_ms else 0
 
-    def standing(self) -> Standing:
-        """Return what the group is now, for its hours."""
-        return Standing(
+    def snapshot(self) -> Snapshot:
+        """Return a snapshot of the group for its hours."""
+        return Snapshot(
             self.kind or "classic",
             self.strategy,
             len(self.members),
@@ -175,7 +175,7 @@ class Group:
     # -- members
 
     def add_member(self, member: Member) -> None:
-        """Take a member up, in place of what was known of it."""
+        """Add a member, or replace its earlier state."""
         self.drop_member(member.member_id)
         self.members[member.member_id] = member
         self.static_members += member.instance is not None
@@ -184,27 +184,27 @@ class Group:
             self.versions[member.version] += 1
         self.emptied_ms = None
 
-    def welcome(self, members: Iterable[Member], at_ms: int, *, is_new: bool) -> None:
-        """Tell that members are there: they came, or they are what the log begins with."""
+    def record_joins(self, members: Iterable[Member], at_ms: int, *, is_new: bool) -> None:
+        """Record `joined` events: of members that joined, or with which the log begins."""
         for member in members:
             cause = None if is_new else LOG_BEGINS
             patience_ms = member.rebalance_timeout_ms if member.rebalance_timeout_ms > 0 else None
-            self.tell(
+            self.add_event(
                 "joined", at_ms=at_ms, epoch=self.epoch, member=member, cause=cause, rebalance_timeout_ms=patience_ms
             )
             self.hours.at(at_ms).joined += is_new
             if not is_new and not member.state_ms:
                 self.strangers.append(member.member_id)
 
-    def knew_nothing_of(self, member_id: str) -> bool:
-        """Return whether this is the first that is told of what a member has that was there before the log begins."""
+    def is_first_assignment(self, member_id: str) -> bool:
+        """Whether this is the first assignment read of a member from before the log begins."""
         if member_id in self.strangers:
             self.strangers.remove(member_id)
             return True
         return False
 
     def drop_member(self, member_id: str) -> Member | None:
-        """Forget a member and return what was known of it, or None."""
+        """Remove a member and return it, or None."""
         member = self.members.pop(member_id, None)
         if member is None:
             return None
@@ -213,12 +213,12 @@ class Group:
             _take_one(self.protocols, name)
         if member.version is not None:
             _take_one(self.versions, member.version)
-        self.unsettled.discard(member_id)
+        self.unreconciled.discard(member_id)
         return member
 
     # -- events
 
-    def tell(
+    def add_event(
         self,
         event: str,
         *,
@@ -229,14 +229,14 @@ class Group:
         cause: str | None = None,
         **detail: Any,
     ) -> None:
-        """Note one event of silver."""
-        said = {name: value for name, value in detail.items() if value is not None} if detail else None
+        """Record one silver event."""
+        fields = {name: value for name, value in detail.items() if value is not None} if detail else None
         texts = None if partitions is None else [self.text_of(each) for each in sorted(partitions)]
         who = (None, None, None, None)
         if member is not None:
             who = (member.member_id, member.instance, member.client_id, member.host)  # type: ignore[assignment]
-        self.told.append(
-            Told(
+        self.events.append(
+            SilverEvent(
                 self.clock_ms if at_ms is None else at_ms,
                 event,
                 epoch,
@@ -245,7 +245,7 @@ class Group:
                 self.protocol,
                 self.strategy,
                 cause,
-                _to_json(said) if said else None,
+                _to_json(fields) if fields else None,
             )
         )
 
@@ -255,14 +255,14 @@ class Group:
 
     # -- the rebalance
 
-    def begin(self, at_ms: int) -> Rebalancing:
-        """Return the rebalance that runs; it begins now if none does."""
+    def begin_rebalance(self, at_ms: int) -> Rebalancing:
+        """Return the running rebalance; begin one if none runs."""
         if self.running is None:
             self.running = Rebalancing(at_ms)
         return self.running
 
-    def own(self, member_id: str, partitions: Iterable[TopicPartition], at_ms: int) -> None:
-        """Let a member own these; what nobody ever owned was unowned since the rebalance that runs began."""
+    def assign(self, member_id: str, partitions: Iterable[TopicPartition], at_ms: int) -> None:
+        """Assign partitions to a member; new partitions count as unowned since the running rebalance began."""
         taken = list(partitions)
         if self.running is not None:
             born = 0
@@ -275,30 +275,30 @@ class Group:
             self.hours.add_unowned(self.running.since_ms, at_ms, born, None)
         self.ownership.take(member_id, taken, at_ms, None)
 
-    def disown(self, member_id: str, partitions: Iterable[TopicPartition], at_ms: int) -> list[TopicPartition]:
-        """Let a member own these no longer; return those that it did own."""
-        given = self.ownership.give_up(member_id, partitions, at_ms)
+    def revoke(self, member_id: str, partitions: Iterable[TopicPartition], at_ms: int) -> list[TopicPartition]:
+        """Take partitions from a member; return those that it owned."""
+        released = self.ownership.give_up(member_id, partitions, at_ms)
         if self.running is not None:
-            for partition in given:
+            for partition in released:
                 self.running.before.setdefault(partition, member_id)
-        return given
+        return released
 
     def replace(self, old_id: str, new_id: str, at_ms: int) -> None:
-        """Let a static member's new id go on with what its old one owned; nothing has moved."""
+        """Move ownership from a static member's old id to its new one; no partition moves."""
         self.ownership.replace_member(old_id, new_id, at_ms)
         if self.running is not None:
             for partition, owner in self.running.before.items():
                 if owner == old_id:
                     self.running.before[partition] = new_id
 
-    def settle(self) -> None:
-        """End the rebalance that runs: count it in this hour and tell it."""
+    def end_rebalance(self) -> None:
+        """End the running rebalance: count it in this hour and record a `settled` event."""
         running, self.running = self.running, None
         if running is None:
             return
         self.rebalances += 1
         owners = self.ownership.owners
-        self.ownership.unowned.clear()  # what is left is nobody's any more
+        self.ownership.unowned.clear()  # the rest has no owner in the new assignment
         changed = {partition: owners[partition][0] for partition in running.before if partition in owners}
         moved = sum(running.before[each] not in ("", owner) for each, owner in changed.items())
         kept = len(owners) - sum(running.before[each] != owner for each, owner in changed.items())
@@ -312,31 +312,31 @@ class Group:
         hour.partitions_kept += kept
         if running.slowest is not None and took_ms > hour.slowest_ms:
             hour.slowest_member, hour.slowest_ms = running.slowest, took_ms
-        self.tell("settled", epoch=self.epoch, ms=took_ms, moved=moved, kept=kept, failed=running.failed or None)
+        self.add_event("settled", epoch=self.epoch, ms=took_ms, moved=moved, kept=kept, failed=running.failed or None)
 
-    # -- who goes
+    # -- departures
 
-    def part(self, member: Member, event: str, cause: str | None, *, at_ms: int) -> None:
-        """Tell that a member is gone, and let go what it owned."""
+    def record_departure(self, member: Member, event: str, cause: str | None, *, at_ms: int) -> None:
+        """Record that a member left or was evicted, and release its partitions."""
         owned = self.ownership.owned_by(member.member_id)
-        self.disown(member.member_id, sorted(owned), at_ms)
-        self.tell(event, at_ms=at_ms, epoch=self.epoch, member=member, cause=cause)
+        self.revoke(member.member_id, sorted(owned), at_ms)
+        self.add_event(event, at_ms=at_ms, epoch=self.epoch, member=member, cause=cause)
         if owned:
-            self.tell("lost", at_ms=at_ms, epoch=self.epoch, member=member, partitions=owned, cause=event)
+            self.add_event("lost", at_ms=at_ms, epoch=self.epoch, member=member, partitions=owned, cause=event)
         hour = self.hours.at(self.clock_ms)
         if event == "evicted":
             hour.evicted += 1
         else:
             hour.left += 1
 
-    def forget(self, at_ms: int) -> None:
-        """Know of nobody and nothing any more: the name is that of another group now."""
+    def clear_state(self, at_ms: int) -> None:
+        """Drop all state: the name is reused by another group."""
         for member_id in self.ownership.members():
             self.ownership.give_up(member_id, sorted(self.ownership.owned_by(member_id)), at_ms)
         for member_id in list(self.members):
             self.drop_member(member_id)
         self.departed.clear()
-        self.unsettled.clear()
+        self.unreconciled.clear()
         self.newcomers.clear()
         self.strangers.clear()
         self.ownership.unowned.clear()
@@ -344,12 +344,12 @@ class Group:
         self.epoch = self.target_epoch = 0
         self.awaits_sync, self.leader, self.strategy = False, None, None
 
-    def empty(self, at_ms: int) -> None:
-        """Tell that nobody is there any more; a rebalance that runs is over."""
+    def record_emptied(self, at_ms: int) -> None:
+        """Record that the last member left, and end the running rebalance."""
         if self.emptied_ms is None:
             self.emptied_ms = at_ms
-            self.tell("emptied", at_ms=at_ms, epoch=self.epoch)
-        self.settle()
+            self.add_event("emptied", at_ms=at_ms, epoch=self.epoch)
+        self.end_rebalance()
         self.ownership.unowned.clear()
 
 

@@ -1,7 +1,7 @@
-"""What was folded of a group, as JSON: how the next run goes on where this one stopped.
+"""JSON of a group's folded state, from which the next run continues.
 
-It holds the group as it is, no history; partitions are written as numbers by topic. A state of another version cannot
-be gone on with, and says so.
+It holds the current group without history; partitions are written as numbers by topic. A state of another version is
+refused with an error.
 """
 
 from __future__ import annotations
@@ -53,21 +53,21 @@ _OF_MEMBER = (
     "epoch",
     "state",
     "state_ms",
-    "is_told",
+    "has_metadata",
 )
 
 
 def group_to_json(group: Group) -> str:
-    """Return a group as JSON. Its hours and events must have been taken out."""
+    """Return a group as JSON. Its hours and events must have been collected."""
     owners = [[member, since, each] for (member, since), each in _gather(group.ownership.owners)]
     unowned = [[member, since, each] for (member, since), each in _gather(group.ownership.unowned)]
     running = group.running
-    said = {
+    state = {
         "version": VERSION,
         **{name: getattr(group, name) for name in _PLAIN},
         "members": [_member_to_json(member) for member in group.members.values()],
         "departed": [_member_to_json(member) for member in group.departed.values()],
-        "unsettled": sorted(group.unsettled),
+        "unsettled": sorted(group.unreconciled),
         "owners": owners,
         "unowned": unowned,
         "strategies": sorted(group.protocols),
@@ -81,33 +81,33 @@ def group_to_json(group: Group) -> str:
             [[member, each] for (member, _), each in _gather({key: (m, 0) for key, m in running.before.items()})],
         ],
     }
-    return json.dumps(said, separators=(",", ":"))
+    return json.dumps(state, separators=(",", ":"))
 
 
 def group_from_json(source: str, group_id: str, text: str, name_of: Callable[[str], str] = str) -> Group:
     """Return the group that an earlier run left; `name_of` names topics whose names were not known then."""
-    said: dict[str, Any] = json.loads(text)
-    if said.get("version") != VERSION:
-        raise ValueError(f"the state of group {group_id!r} has version {said.get('version')}, not {VERSION}")
+    state: dict[str, Any] = json.loads(text)
+    if state.get("version") != VERSION:
+        raise ValueError(f"the state of group {group_id!r} has version {state.get('version')}, not {VERSION}")
     group = Group(source, group_id)
     group.name_of = name_of
     for name in _PLAIN:
-        setattr(group, name, said[name])
-    for each in said["members"]:
+        setattr(group, name, state[name])
+    for each in state["members"]:
         group.add_member(_member_from_json(each, name_of))
-    for each in said["departed"]:
+    for each in state["departed"]:
         member = _member_from_json(each, name_of)
         group.departed[member.member_id] = member
-    group.emptied_ms = said["emptied_ms"]
-    group.unsettled = set(said["unsettled"])
-    group.protocols = group.protocols or Counter(said["strategies"])
-    for member_id, since_ms, topics in said["owners"]:
+    group.emptied_ms = state["emptied_ms"]
+    group.unreconciled = set(state["unsettled"])
+    group.protocols = group.protocols or Counter(state["strategies"])
+    for member_id, since_ms, topics in state["owners"]:
         group.ownership.take(member_id, _partitions(topics, name_of), since_ms, None)
-    for member_id, since_ms, topics in said["unowned"]:
+    for member_id, since_ms, topics in state["unowned"]:
         for partition in _partitions(topics, name_of):
             group.ownership.unowned[partition] = member_id, since_ms
-    if said["running"] is not None:
-        since_ms, failed, target_ms, slowest, before = said["running"]
+    if state["running"] is not None:
+        since_ms, failed, target_ms, slowest, before = state["running"]
         group.running = Rebalancing(since_ms, {}, failed, target_ms, slowest)
         for member_id, topics in before:
             for partition in _partitions(topics, name_of):
@@ -123,8 +123,8 @@ def _member_to_json(member: Member) -> list[Any]:
     ]
 
 
-def _member_from_json(said: list[Any], name_of: Callable[[str], str]) -> Member:
-    *plain, target, pending = said
+def _member_from_json(state: list[Any], name_of: Callable[[str], str]) -> Member:
+    *plain, target, pending = state
     member = Member(**dict(zip(_OF_MEMBER, plain, strict=True)))
     member.topics, member.protocols = tuple(member.topics), tuple(member.protocols)
     member.target, member.pending = _partitions(target, name_of), _partitions(pending, name_of)
@@ -132,13 +132,13 @@ def _member_from_json(said: list[Any], name_of: Callable[[str], str]) -> Member:
 
 
 def _gather(
-    held: dict[TopicPartition, Any],
+    partitions: dict[TopicPartition, Any],
 ) -> Iterable[tuple[tuple[Any, int], dict[str, list[int]]]]:
-    """Return partitions by what is said of them."""
+    """Return partitions grouped by their value."""
     found: dict[Any, list[TopicPartition]] = {}
-    for partition, said in held.items():
-        found.setdefault(said, []).append(partition)
-    return [(said, by_topic(found[said])) for said in sorted(found, key=str)]
+    for partition, state in partitions.items():
+        found.setdefault(state, []).append(partition)
+    return [(state, by_topic(found[state])) for state in sorted(found, key=str)]
 
 
 def _partitions(topics: dict[str, list[int]], name_of: Callable[[str], str]) -> Partitions:

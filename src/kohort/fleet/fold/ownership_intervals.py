@@ -1,7 +1,7 @@
-"""Who owned each partition of a group, as intervals of time: `explain`'s rule of ownership, and what ended under it.
+"""Ownership of a group's partitions as intervals of time.
 
-The rule itself is `kohort.group.explain.partition_ownership`. Here every ownership that ends is kept as an
-`Interval` until it is collected, and gaps are not kept one by one: their time is added up as it passes, see `hours.py`.
+The rule of ownership is that of `kohort.group.explain`. Ended intervals are kept until they are collected; gaps are not
+kept, their time is added to the hours as it passes (`hours.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kohort.model.ids import TopicPartition
 
 
 class Interval(NamedTuple):
-    """A member owned a partition from one moment until another; until None while it still does."""
+    """A member's ownership of a partition; `until_ms` is None while it lasts."""
 
     partition: TopicPartition
     member_id: str
@@ -23,14 +23,14 @@ class Interval(NamedTuple):
 
 
 class Intervals(Ownership):
-    """The partitions of one group, carried forward in time, with what ended since it was last collected."""
+    """Current owners of one group's partitions, and the intervals that ended since the last collection."""
 
     def __init__(self) -> None:
         super().__init__()
         self.ended: list[Interval] = []
 
     def take(self, member_id: str, partitions: Iterable[TopicPartition], at_ms: int, born_ms: int | None) -> None:
-        """Let a member own these from now on; whoever owned one of them does no longer."""
+        """Assign partitions to a member, ending the intervals of their previous owners."""
         taken = list(partitions)
         for partition in taken:
             owner = self.owners.get(partition)
@@ -40,16 +40,16 @@ class Intervals(Ownership):
         self.gaps.clear()
 
     def give_up(self, member_id: str, partitions: Iterable[TopicPartition], at_ms: int) -> list[TopicPartition]:
-        """Let a member own these no longer; return those that it did own."""
-        asked = list(partitions)
-        for partition in asked:
+        """Take partitions from a member; return those that it owned."""
+        revoking = list(partitions)
+        for partition in revoking:
             owner = self.owners.get(partition)
             if owner is not None and owner[0] == member_id:
                 self._end(partition, *owner, at_ms)
-        return super().give_up(member_id, asked, at_ms)
+        return super().give_up(member_id, revoking, at_ms)
 
     def replace_member(self, old_id: str, new_id: str, at_ms: int) -> None:
-        """Let a member go on with what another owned; the old one's intervals end where its own begin."""
+        """Move all partitions of a member to another id; the old intervals end where the new ones begin."""
         held = self.owned_by(old_id)
         for partition in held:
             self._end(partition, *self.owners[partition], at_ms)
@@ -67,7 +67,7 @@ class Intervals(Ownership):
         return ended
 
     def open_intervals(self) -> list[Interval]:
-        """Return who owns what now, in order."""
+        """Return the open intervals in order."""
         return [Interval(partition, owner, since, None) for partition, (owner, since) in sorted(self.owners.items())]
 
     def _end(self, partition: TopicPartition, member_id: str, from_ms: int, at_ms: int) -> None:

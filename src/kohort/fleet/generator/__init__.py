@@ -1,4 +1,7 @@
-"""A fleet of groups as it could be, with a truth to measure others by."""
+"""Generator of the log of a fleet whose faults are known.
+
+It measures the precision and recall of findings.
+"""
 
 from kohort.fleet.generator.fleet_log import generate
 from kohort.fleet.generator.ground_truth import Known, Score, Truth, read_truth

@@ -1,9 +1,9 @@
-"""Writes the log of a fleet: thousands of groups, most of them well, some not, and says which.
+"""Generates the log of a fleet: thousands of groups, most of them healthy, some with known faults.
 
     truth = generate(directory, groups=2000, seed=1)
 
-Each story is played once by real members on a real coordinator; its groups are copies of that under other names, at
-other times. What is written are segment files of `__consumer_offsets`, as a broker of either kind has them.
+Each scenario is simulated once with members and a coordinator; its groups are copies with other names and times. The
+output are segment files of `__consumer_offsets` as a broker has them.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from pathlib import Path
 from random import Random
 
 from kohort.broker.os_disk import OsDisk
-from kohort.fleet.generator.faulty_groups import EXPIRING, ill
+from kohort.fleet.generator.faulty_groups import EXPIRING, faulty_groups
 from kohort.fleet.generator.generated_commits import DAY_MS, Batch
 from kohort.fleet.generator.ground_truth import Known, Truth
-from kohort.fleet.generator.group_log import Played, Written, play, play_modern, simple
-from kohort.fleet.generator.group_scenario import Commits, Story, topics
-from kohort.fleet.generator.healthy_groups import nearly_ill, ordinary
+from kohort.fleet.generator.group_log import GeneratedGroup, ScenarioTemplate, construct, simple, simulate
+from kohort.fleet.generator.group_scenario import CommitStyle, Scenario, topics
+from kohort.fleet.generator.healthy_groups import ordinary_groups, resembling_groups
 from kohort.fleet.generator.share_and_streams import ShareGroup, StreamsGroup
 from kohort.log.log_config import LogConfig
 from kohort.log.partition_log import PartitionLog
@@ -31,7 +31,7 @@ BEGAN_MS = 1_759_276_800_000
 TOPIC = "__consumer_offsets"
 TOPICS_FILE = "topics.json"
 LEAST_DAYS = 8
-"""Kafka forgets offsets after seven days: that some are about to be forgotten takes a day more."""
+"""Kafka expires offsets after seven days, so that offsets about to expire need a day more."""
 _APPENDED_BYTES = 1 << 20
 Progress = Callable[[int, int], None]
 
@@ -45,13 +45,13 @@ def generate(
     partitions: int = 10,
     commits_per_day: int = 24,
     segment_bytes: int = 64 << 20,
-    stories: Collection[str] = (),
+    scenarios: Collection[str] = (),
     progress: Progress = lambda _, __: None,
 ) -> Truth:
-    """Write a fleet's log into a directory, which must be new or empty, and return what is known of it.
+    """Write a fleet's log into a new or empty directory, and return its known faults.
 
-    `commits_per_day` is of each group, on average; `stories` are the names of those that there shall be, none of them
-    stands for all. `progress` hears how many stories were played and groups written, and how many there are of both.
+    `commits_per_day` is the average of a group; `stories` selects scenarios by name, all where empty. `progress` is
+    called with the number of simulated scenarios and written groups, and their total.
     Raises ValueError, and StorageError as the disk does.
     """
     if days < LEAST_DAYS:
@@ -62,23 +62,25 @@ def generate(
         raise ValueError(f"{home} is not empty: a fleet is written into a directory of its own")
     random = Random(seed)
     ended_ms = BEGAN_MS + days * DAY_MS
-    made = [each for each in _made_up(seed) if not stories or each.story.name in stories]
-    played = [story for story in _played() if not stories or story.name in stories][: max(0, groups - len(made))]
+    made = [each for each in _made_up(seed) if not scenarios or each.scenario.name in scenarios]
+    played = [scenario for scenario in _played() if not scenarios or scenario.name in scenarios][
+        : max(0, groups - len(made))
+    ]
     if not made and not played:
-        raise ValueError(f"stories={sorted(stories)}: there are no such stories")
+        raise ValueError(f"stories={sorted(scenarios)}: there are no such scenarios")
     steps = len(played) + groups
-    for done, story in enumerate(played):
+    for done, scenario in enumerate(played):
         progress(done, steps)
-        made.append(play(story, seed))
-    fleet: dict[int, list[Written]] = {}
+        made.append(simulate(scenario, seed))
+    fleet: dict[int, list[GeneratedGroup]] = {}
     known: dict[str, Known] = {}
     named: dict[str, tuple[bytes, int]] = {}
     for each in _drawn(made, groups, random):
-        written = Written(each, Random(random.getrandbits(64)), BEGAN_MS, ended_ms, DAY_MS // commits_per_day)
+        written = GeneratedGroup(each, Random(random.getrandbits(64)), BEGAN_MS, ended_ms, DAY_MS // commits_per_day)
         if written.group in known:
             continue
-        story = each.story
-        known[written.group] = Known(story.name, story.expected, story.permitted, story.near)
+        scenario = each.scenario
+        known[written.group] = Known(scenario.name, scenario.expected, scenario.permitted, scenario.near)
         named |= written.copy.topics
         fleet.setdefault(group_partition(written.group, partitions), []).append(written)
     records = 0
@@ -94,38 +96,38 @@ def generate(
     return truth
 
 
-def _played() -> Iterator[Story]:
-    yield from ordinary()
-    yield from nearly_ill()
-    yield from ill()
+def _played() -> Iterator[Scenario]:
+    yield from ordinary_groups()
+    yield from resembling_groups()
+    yield from faulty_groups()
 
 
-def _made_up(seed: int) -> Iterator[Played]:
-    """Yield what no scene can play: groups without members, and those of types that our coordinator does not have."""
-    yield simple(Story("simple", _nothing, topics(6), weight=3))
-    yield simple(Story("expiring by itself", _nothing, topics(3), EXPIRING, commits=Commits.EXPIRING))
+def _made_up(seed: int) -> Iterator[ScenarioTemplate]:
+    """Yield scenarios that are not simulated: groups without members, and types that our coordinator lacks."""
+    yield simple(Scenario("simple", _nothing, topics(6), weight=3))
+    yield simple(Scenario("expiring by itself", _nothing, topics(3), EXPIRING, commits=CommitStyle.EXPIRING))
     share, streams = (
-        Story("share", _nothing, topics(8), weight=3, commits=Commits.NONE),
-        partial(play_modern, seed=seed),
+        Scenario("share", _nothing, topics(8), weight=3, commits=CommitStyle.NONE),
+        partial(construct, seed=seed),
     )
-    yield play_modern(share, ShareGroup, seed)
-    yield streams(Story("streams", _nothing, topics(6), weight=3), StreamsGroup)
+    yield construct(share, ShareGroup, seed)
+    yield streams(Scenario("streams", _nothing, topics(6), weight=3), StreamsGroup)
     refused = frozenset({"unloadable_log"})
-    cleaned = Story("streams, cleaned", _nothing, topics(6), refused, commits=Commits.FIRST)
+    cleaned = Scenario("streams, cleaned", _nothing, topics(6), refused, commits=CommitStyle.FIRST)
     yield streams(cleaned, StreamsGroup)
 
 
 def _nothing(_: object) -> None:
-    """A story without a script."""
+    """The script of a scenario that is not simulated."""
 
 
-def _drawn(made: list[Played], groups: int, random: Random) -> Iterator[Played]:
-    """Yield so many groups: one of each story at least, the rest by weight."""
+def _drawn(made: list[ScenarioTemplate], groups: int, random: Random) -> Iterator[ScenarioTemplate]:
+    """Yield `groups` groups: one of each scenario at least, the rest by weight."""
     yield from made[:groups]
-    yield from random.choices(made, [each.story.weight for each in made], k=max(0, groups - len(made)))
+    yield from random.choices(made, [each.scenario.weight for each in made], k=max(0, groups - len(made)))
 
 
-def _write(disk: OsDisk, partition: int, groups: list[Written], segment_bytes: int) -> int:
+def _write(disk: OsDisk, partition: int, groups: list[GeneratedGroup], segment_bytes: int) -> int:
     config = LogConfig(segment_bytes=segment_bytes, cleanup_policy="compact", segment_ms=1 << 50)
     batches: list[Batch] = []
     for written in groups:
@@ -148,7 +150,7 @@ def _write(disk: OsDisk, partition: int, groups: list[Written], segment_bytes: i
 
 
 def _write_topics(home: Path, named: dict[str, tuple[bytes, int]]) -> None:
-    """Write what a cluster would tell of its topics besides the log: names of ids, and partitions."""
+    """Write the metadata of topics, which is not in the log: names of ids, and partition counts."""
     content = {
         name: {"id": topic_id_text(topic_id), "partitions": count} for name, (topic_id, count) in sorted(named.items())
     }

@@ -1,7 +1,7 @@
-"""The offsets that a generated group commits while it rests: when, how far, and in what way.
+"""The offset commits of a generated group while it is stable: times, offsets, style.
 
-Commits are most of any real log. They are written straight as Kafka writes them, one batch for each request of a
-member; rates follow the time of day.
+Commits are most of any real log. They are written directly in Kafka's format, one batch for each OffsetCommit request;
+rates follow the time of day.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from math import cos, pi
 from random import Random
 from typing import NamedTuple
 
-from kohort.fleet.generator.group_scenario import Commits
+from kohort.fleet.generator.group_scenario import CommitStyle
 from kohort.group.events import OffsetCommitted
 from kohort.log.group_records import offset_key_head, offset_value, partition_bytes
 from kohort.wire.record_batches import ControlType, Record, control_record, encode_batch
@@ -20,35 +20,35 @@ from kohort.wire.record_batches import ControlType, Record, control_record, enco
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 OPENS_HOUR, CLOSES_HOUR = 8, 18
 HALT_MS = 34 * HOUR_MS
-"""How long before the end a group that halts has committed for the last time."""
+"""How long before the log's end a halted group committed last."""
 OVERLAP_MS = HOUR_MS
-"""How long two commit for the same partitions."""
+"""How long two processes commit for the same partitions."""
 EXPIRES_AFTER_MS = 10 * HOUR_MS
 OFTEN_MS = 4 * 60_000
 """How often they do then."""
 SOON_MS = 60_000
-"""Whoever has come commits this soon, and everything; then by turns one half of its partitions or the other."""
+"""Delay of a new member's first commit, of all its partitions; later it commits its halves in turn."""
 
 
 class Batch(NamedTuple):
-    """What is appended at once."""
+    """One record batch with its time."""
 
     at_ms: int
     content: bytes
 
 
 class Span(NamedTuple):
-    """A time in which members are there."""
+    """A time in which the group has members."""
 
     from_ms: int
     until_ms: int
 
 
 class Committer:
-    """What one group commits. `topics` are ids and partitions by name."""
+    """Generates the commits of one group. `topics` are ids and partition counts by name."""
 
     def __init__(
-        self, group: str, topics: dict[str, tuple[bytes, int]], style: Commits, interval_ms: int, random: Random
+        self, group: str, topics: dict[str, tuple[bytes, int]], style: CommitStyle, interval_ms: int, random: Random
     ) -> None:
         self._style, self._interval_ms, self._random = style, interval_ms, random
         self._parts = [
@@ -63,19 +63,19 @@ class Committer:
         self._producer_id = random.randrange(1000, 1_000_000)
 
     def batches(self, spans: Sequence[Span], end_ms: int) -> Iterator[Batch]:
-        """Yield all that it commits."""
+        """Yield all commits."""
         style = self._style
-        if style is Commits.NONE:
+        if style is CommitStyle.NONE:
             return
-        if style is Commits.FIRST:
+        if style is CommitStyle.FIRST:
             yield self._batch(spans[0].from_ms - HOUR_MS, range(len(self._parts)), end_ms)
         zombie_from_ms = end_ms
-        if style is Commits.ZOMBIE:
+        if style is CommitStyle.ZOMBIE:
             longest = max(spans, key=lambda span: span.until_ms - span.from_ms)
             zombie_from_ms = (longest.from_ms + longest.until_ms) // 2
         turn = 0
         for number, span in enumerate(spans):
-            if style is Commits.RESET and number:
+            if style is CommitStyle.RESET and number:
                 for place in range(len(self._parts)):
                     self._offsets[place] = max(0, self._offsets[place] - 5_000)
                 yield self._batch(span.from_ms - 60_000, range(len(self._parts)), end_ms)
@@ -86,15 +86,15 @@ class Committer:
                 at_ms += int(wait_ms / self._activity(at_ms) * (0.5 + self._random.random()))
                 if last_ms < zombie_from_ms + OVERLAP_MS and at_ms > zombie_from_ms:
                     at_ms = max(last_ms, zombie_from_ms) + int(OFTEN_MS * (0.5 + self._random.random()))
-                if at_ms >= span.until_ms or (style is Commits.HALTED and at_ms > end_ms - HALT_MS):
+                if at_ms >= span.until_ms or (style is CommitStyle.HALTED and at_ms > end_ms - HALT_MS):
                     break
-                if style is Commits.OFFICE and not OPENS_HOUR <= at_ms % DAY_MS // HOUR_MS < CLOSES_HOUR:
+                if style is CommitStyle.OFFICE and not OPENS_HOUR <= at_ms % DAY_MS // HOUR_MS < CLOSES_HOUR:
                     continue
                 self._advance(at_ms - last_ms)
                 last_ms = at_ms
                 half = [place for place in range(len(self._parts)) if is_first or place % 2 == turn % 2] or [0]
                 turn, is_first = turn + 1, False
-                if style is Commits.TRANSACTIONAL:
+                if style is CommitStyle.TRANSACTIONAL:
                     yield from self._transaction(at_ms, half)
                     continue
                 yield self._batch(at_ms, half, end_ms)
@@ -103,7 +103,7 @@ class Committer:
                     yield self._batch(at_ms + OFTEN_MS // 4, half[:1], end_ms, behind)
 
     def _activity(self, at_ms: int) -> float:
-        """Return how busy it is at a time of day, around 1: most in the afternoon, least in the small hours."""
+        """Return the relative load at a time of day, around 1: highest in the afternoon, lowest at night."""
         return 1.0 + 0.7 * cos((at_ms % DAY_MS / DAY_MS - 0.6) * 2 * pi)
 
     def _advance(self, elapsed_ms: int) -> None:
@@ -111,7 +111,7 @@ class Committer:
             self._offsets[place] += 1 + int(self._rate * elapsed_ms / 1000 * self._random.random())
 
     def _records(self, at_ms: int, places: Sequence[int], end_ms: int, behind: int = 0) -> list[Record]:
-        expire_ms = end_ms + EXPIRES_AFTER_MS if self._style is Commits.EXPIRING else -1
+        expire_ms = end_ms + EXPIRES_AFTER_MS if self._style is CommitStyle.EXPIRING else -1
         records = []
         for place in places:
             key, topic, index, topic_id = self._parts[place]

@@ -1,4 +1,4 @@
-"""What is known of a generated fleet, and how well others find it: precision and recall of each finding."""
+"""Known faults of a generated fleet, and precision and recall of findings against them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ FILE = "truth.json"
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is true of one group, by the names of findings."""
+    """The findings that are true of one group."""
 
-    story: str
+    scenario: str
     expected: frozenset[str]
     permitted: frozenset[str]
     near: frozenset[str]
@@ -22,7 +22,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How a finding did. `near_misses` are the groups made to look like it, `fooled` how many of them it named."""
+    """Score of one rule. `near_misses` are groups that resemble its fault, `fooled` how many of them it reported."""
 
     finding: str
     right: int
@@ -33,13 +33,13 @@ class Score:
 
     @property
     def precision(self) -> float:
-        """The share of what was found that is there."""
+        """The share of reported findings that are true."""
         found = self.right + self.wrong
         return self.right / found if found else 1.0
 
     @property
     def recall(self) -> float:
-        """The share of what is there that was found."""
+        """The share of true findings that were reported."""
         there = self.right + self.missed
         return self.right / there if there else 1.0
 
@@ -54,7 +54,7 @@ class Truth:
     records: int
 
     def score(self, found: Iterable[tuple[str, str]]) -> list[Score]:
-        """Return how well (group, finding) pairs name what there is; permitted ones count neither way."""
+        """Score (group, finding) pairs; permitted ones count neither way."""
         pairs = set(found)
         names = sorted(
             {name for known in self.groups.values() for name in known.expected} | {name for _, name in pairs}
@@ -69,25 +69,25 @@ class Truth:
         return Score(name, len(groups & expected), len(wrong), len(expected - groups), len(near), len(near & wrong))
 
     def mistakes(self, found: Iterable[tuple[str, str]]) -> list[str]:
-        """Return what was found and is not there, and what is there and was not found, in sentences by story."""
+        """Return false and missed findings as sentences, counted by scenario."""
         pairs = set(found)
         lines: dict[str, int] = {}
         for group, known in self.groups.items():
             named = {name for other, name in pairs if other == group}
             for name in sorted(named - known.expected - known.permitted):
-                line = f"{name} found in {known.story!r}"
+                line = f"{name} found in {known.scenario!r}"
                 lines[line] = lines.get(line, 0) + 1
             for name in sorted(known.expected - named):
-                line = f"{name} missed in {known.story!r}"
+                line = f"{name} missed in {known.scenario!r}"
                 lines[line] = lines.get(line, 0) + 1
         strangers = {group for group, _ in pairs} - set(self.groups)
-        lines |= dict.fromkeys((f"a group that is not there: {group!r}" for group in sorted(strangers)), 1)
+        lines |= dict.fromkeys((f"an unknown group: {group!r}" for group in sorted(strangers)), 1)
         return [f"{line} ({count} groups)" for line, count in sorted(lines.items())]
 
     def write(self, directory: Path) -> None:
         """Write it beside the log."""
         groups = {
-            group: [known.story, *(sorted(each) for each in (known.expected, known.permitted, known.near))]
+            group: [known.scenario, *(sorted(each) for each in (known.expected, known.permitted, known.near))]
             for group, known in self.groups.items()
         }
         content = {"began_ms": self.began_ms, "ended_ms": self.ended_ms, "records": self.records, "groups": groups}
@@ -98,7 +98,7 @@ def read_truth(directory: Path) -> Truth:
     """Return what `Truth.write` wrote. Raises FileNotFoundError."""
     content = json.loads((directory / FILE).read_text())
     groups = {
-        group: Known(story, frozenset(expected), frozenset(permitted), frozenset(near))
-        for group, (story, expected, permitted, near) in content["groups"].items()
+        group: Known(scenario, frozenset(expected), frozenset(permitted), frozenset(near))
+        for group, (scenario, expected, permitted, near) in content["groups"].items()
     }
     return Truth(groups, content["began_ms"], content["ended_ms"], content["records"])

@@ -1,4 +1,4 @@
-"""Makes one group of a generated fleet: a copy of its story, stretched over the days, with what it commits between."""
+"""The log of one generated group: a copy of its simulated scenario, stretched over days, with commits in between."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from itertools import groupby
 from random import Random
 
 from kohort.fleet.generator.generated_commits import Batch, Committer, Span
-from kohort.fleet.generator.group_scenario import Commits, Story
+from kohort.fleet.generator.group_scenario import CommitStyle, Scenario
 from kohort.fleet.generator.group_template import Copy, Template, make_template
-from kohort.fleet.generator.share_and_streams import Modern, played
-from kohort.fleet.generator.simulated_group import Piece, Scene
+from kohort.fleet.generator.share_and_streams import ConstructedGroup, played
+from kohort.fleet.generator.simulated_group import Piece, SimulatedGroup
 from kohort.fleet.log_check.checked_files import step_of
 from kohort.fleet.log_check.load_check import KAFKA_17306, LogCheck
 from kohort.group.events import ConsumerMemberStored
@@ -22,24 +22,24 @@ from kohort.wire.record_batches import Record, encode_batch
 
 HOUR_MS = 3_600_000
 BORN_WITHIN_H = 6
-"""Within so many hours from the beginning of the log every group has started."""
+"""Every group starts within so many hours from the beginning of the log."""
 MOST_IN_A_BATCH = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
-    """A story with the template that a scene of it left behind."""
+class ScenarioTemplate:
+    """A scenario with the template made of its simulation."""
 
-    story: Story
+    scenario: Scenario
     template: Template
 
 
-def play(story: Story, seed: int) -> Played:
-    """Play a story once."""
-    scene = Scene(seed, story.topics, **story.settings)
-    story.script(scene)
-    pieces = scene.pieces(story.edit)
-    if story.raced:
+def simulate(scenario: Scenario, seed: int) -> ScenarioTemplate:
+    """Simulate a scenario once."""
+    scene = SimulatedGroup(seed, scenario.topics, **scenario.settings)
+    scenario.script(scene)
+    pieces = scene.pieces(scenario.edit)
+    if scenario.raced:
         pieces = raced_pieces(pieces, Random(seed))
     topics = {name: (scene.topic_ids[name], count) for name, count in scene.topics.items()}
     replay = Replay()
@@ -49,29 +49,29 @@ def play(story: Story, seed: int) -> Played:
         for event in map(replay.event_of, piece.records)
         if isinstance(event, ConsumerMemberStored)
     }
-    return Played(story, make_template(pieces, scene.occupied, topics, sorted(members)))
+    return ScenarioTemplate(scenario, make_template(pieces, scene.occupied, topics, sorted(members)))
 
 
-def play_modern(story: Story, kind: type[Modern], seed: int) -> Played:
-    """Write a story of a share or streams group."""
+def construct(scenario: Scenario, kind: type[ConstructedGroup], seed: int) -> ScenarioTemplate:
+    """Construct the scenario of a share or streams group."""
     random = Random(seed)
-    topics = {name: (random.randbytes(16), count) for name, count in story.topics.items()}
+    topics = {name: (random.randbytes(16), count) for name, count in scenario.topics.items()}
     pieces, occupied = played(kind, topics)
-    return Played(story, make_template(pieces, occupied, topics, ()))
+    return ScenarioTemplate(scenario, make_template(pieces, occupied, topics, ()))
 
 
-def simple(story: Story) -> Played:
-    """Return a group without records of its own: somebody commits for it."""
-    topics = {name: (NO_TOPIC_ID, count) for name, count in story.topics.items()}
-    return Played(story, make_template((), (), topics, ()))
+def simple(scenario: Scenario) -> ScenarioTemplate:
+    """Return a group without records of its own, only commits."""
+    topics = {name: (NO_TOPIC_ID, count) for name, count in scenario.topics.items()}
+    return ScenarioTemplate(scenario, make_template((), (), topics, ()))
 
 
-class Written:
+class GeneratedGroup:
     """One group of a fleet."""
 
-    def __init__(self, made: Played, random: Random, began_ms: int, ended_ms: int, interval_ms: int) -> None:
+    def __init__(self, made: ScenarioTemplate, random: Random, began_ms: int, ended_ms: int, interval_ms: int) -> None:
         self.copy: Copy = made.template.copy(random)
-        self.story = made.story
+        self.scenario = made.scenario
         self._random = random
         self._began_ms, self._ended_ms = began_ms, ended_ms
         self._interval_ms = interval_ms
@@ -82,7 +82,7 @@ class Written:
         return self.copy.group
 
     def batches(self) -> Iterator[Batch]:
-        """Yield everything of it that is in the log."""
+        """Yield all batches of the group."""
         starts = self._starts()
         spans: list[Span] = []
         pieces = self.copy.template.pieces
@@ -97,9 +97,9 @@ class Written:
                 spans.append(Span(start_ms + piece.duration_ms, next_ms))
         if not pieces:
             spans.append(Span(self._began_ms, self._ended_ms))
-        commits_on = spans if self.story.commits is Commits.RESET or self.story.rests else _joined(spans)
+        commits_on = spans if self.scenario.commits is CommitStyle.RESET or self.scenario.rests else _joined(spans)
         topics = self.copy.topics
-        committer = Committer(self.group, topics, self.story.commits, self._interval_ms, self._random)
+        committer = Committer(self.group, topics, self.scenario.commits, self._interval_ms, self._random)
         yield from committer.batches(commits_on, self._ended_ms)
 
     def _starts(self) -> list[int]:
@@ -108,12 +108,12 @@ class Written:
         if not pieces:
             return []
         rests: list[int | None] = [None] * len(pieces)
-        for place, (least, most) in self.story.rests.items():
+        for place, (least, most) in self.scenario.rests.items():
             rests[place] = int((least + (most - least) * random.random()) * HOUR_MS)
         born_ms = self._began_ms + random.randrange(BORN_WITHIN_H * HOUR_MS)
         spare = self._ended_ms - born_ms - sum(piece.duration_ms for piece in pieces)
         spare -= sum(rest for rest in rests if rest is not None)
-        assert spare > 0, f"the days of the fleet are enough for {self.story.name!r}"
+        assert spare > 0, f"the days of the fleet are enough for {self.scenario.name!r}"
         weights = [0.3 + random.random() if rest is None else 0.0 for rest in rests]
         total = sum(weights) or 1.0
         starts, at_ms = [], born_ms
@@ -126,7 +126,7 @@ class Written:
 
 
 def _joined(spans: list[Span]) -> list[Span]:
-    """Return spans that follow each other closely as one: members of the group go on while one of them is replaced."""
+    """Join spans with short gaps: the other members continue while one is replaced."""
     found: list[Span] = []
     for span in spans:
         if found and span.from_ms - found[-1].until_ms < 12 * HOUR_MS:
@@ -137,7 +137,7 @@ def _joined(spans: list[Span]) -> list[Span]:
 
 
 def raced_pieces(pieces: Sequence[Piece], random: Random) -> list[Piece]:
-    """Return pieces from which the cleaner has taken records at such a moment that a released Kafka does not load."""
+    """Return pieces as read during a compaction, at a moment at which a released Kafka fails to load them."""
     records = [record for piece in pieces for record in piece.records]
     moments = list(range(1, len(records)))
     random.shuffle(moments)
@@ -153,7 +153,7 @@ def raced_pieces(pieces: Sequence[Piece], random: Random) -> list[Piece]:
 
 
 def is_refused(records: Sequence[Record]) -> bool:
-    """Whether some released Kafka with consumer groups that are no preview stops at one of the records."""
+    """Whether some released Kafka, from 4.0 on, fails at one of the records."""
     check = LogCheck()
     return any(
         violation.demand is not KAFKA_17306

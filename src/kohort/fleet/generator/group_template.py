@@ -1,7 +1,7 @@
-"""A scene's log as a template: other names and other times make another group of it.
+"""A simulated group's log as a template: copies have other names and times.
 
-Names are replaced by names of the same length, times shifted where they stand, so that no record is read or written
-again: a copy costs a substitution per record. Whatever is a token of `scene`, a member id or a topic id is a name.
+Names are replaced by names of the same length and times are shifted in place, so that no record is decoded or encoded
+again: a copy costs a substitution per record. Names are the tokens of `simulated_group`, member ids and topic ids.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ THINGS = ("order", "click", "price", "stock", "trip", "claim", "user", "event", 
 
 
 class Line(NamedTuple):
-    """One record, by the time since its piece began; `stamps` are where its value holds a time of its own."""
+    """One record, with its time since its piece began; `stamps` are the positions of timestamps in its value."""
 
     after_ms: int
     key: bytes
@@ -36,25 +36,25 @@ class Line(NamedTuple):
 
 
 class TemplatePiece(NamedTuple):
-    """What happens between two rests, as lines."""
+    """The records between two cuts, as lines."""
 
     began_ms: int
     duration_ms: int
     is_occupied: bool
-    """Whether somebody is in the group when it ends."""
+    """Whether the group has members at its end."""
     lines: tuple[Line, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A group's life in pieces, and what it reads."""
+    """A group's log in pieces, and the topics that it reads."""
 
     pieces: tuple[TemplatePiece, ...]
     topics: dict[str, tuple[bytes, int]]
     pattern: re.Pattern[bytes]
 
     def copy(self, random: Random) -> Copy:
-        """Return a group of its own, with names by chance."""
+        """Return a copy with random names."""
         return Copy(self, random)
 
 
@@ -82,7 +82,7 @@ def _line(record: Record, began_ms: int, ended_ms: int) -> Line:
     stamps: list[int] = []
     value = record.value
     if value is not None:
-        # The clock of a scene begins at a number that nothing else in a record looks like.
+        # The clock of a scene begins at a number that occurs nowhere else in a record.
         head, at = _LONG.pack(ended_ms)[:4], 0
         while (at := value.find(head, at)) >= 0 and at + 8 <= len(value):
             if abs(_LONG.unpack_from(value, at)[0] - began_ms) < 30 * 86_400_000:
@@ -128,7 +128,7 @@ class Copy:
         found = self._names.get(token)
         if found is None:
             found = self._names[token] = self._made(token)
-            assert len(found) == len(token), "names have the length of what they stand for"
+            assert len(found) == len(token), "a name has the length of its token"
         return found
 
     def _made(self, token: bytes) -> bytes:

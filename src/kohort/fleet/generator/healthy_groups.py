@@ -1,22 +1,22 @@
-"""Stories of groups that are well, some of which look a little as if they were not."""
+"""Scenarios of healthy groups, some of which resemble a fault."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from kohort.fleet.generator.group_scenario import Commits, Story, crash, roll, scale, start, stop, topics
-from kohort.fleet.generator.simulated_group import Scene, instance_token, member_token
+from kohort.fleet.generator.group_scenario import CommitStyle, Scenario, crash, roll, scale, start, stop, topics
+from kohort.fleet.generator.simulated_group import SimulatedGroup, instance_token, member_token
 
 READY = frozenset({"ready_for_consumer"})
 NIGHTS = 7
 RARELY_MS = 10_000
-"""How often members send heartbeats in stories that last for hours: three times as rarely as by default."""
+"""Heartbeat interval in scenarios that last for hours: three times the default."""
 
 
-def deployed(kind: str, members: int, deploys: int) -> Callable[[Scene], None]:
+def deployed(kind: str, members: int, deploys: int) -> Callable[[SimulatedGroup], None]:
     """Members that run, and are replaced by the next version now and then."""
 
-    def script(scene: Scene) -> None:
+    def script(scene: SimulatedGroup) -> None:
         start(scene, members, kind)
         for _ in range(deploys):
             roll(scene, kind)
@@ -24,13 +24,13 @@ def deployed(kind: str, members: int, deploys: int) -> Callable[[Scene], None]:
     return script
 
 
-def static(kind: str, members: int) -> Callable[[Scene], None]:
+def static(kind: str, members: int) -> Callable[[SimulatedGroup], None]:
     """Static members, restarted one by one within their session."""
 
-    def script(scene: Scene) -> None:
+    def script(scene: SimulatedGroup) -> None:
         for number in range(members):
             scene.start(number, kind, instance_id=instance_token(number))
-        scene.settle()
+        scene.converge()
         scene.cut()
         for _ in range(2):
             for name in sorted(scene.peers):
@@ -40,16 +40,16 @@ def static(kind: str, members: int) -> Callable[[Scene], None]:
                     scene.pass_s(0.5)
                 scene.pass_s(6)
                 scene.start(int(name[-2:]), kind, instance_id=peer.config.instance_id)
-                scene.settle()
+                scene.converge()
             scene.cut()
 
     return script
 
 
-def nightly(kind: str) -> Callable[[Scene], None]:
-    """A job that comes every night and goes when it is done."""
+def nightly(kind: str) -> Callable[[SimulatedGroup], None]:
+    """A job whose members join every night and leave when it is done."""
 
-    def script(scene: Scene) -> None:
+    def script(scene: SimulatedGroup) -> None:
         for _ in range(NIGHTS):
             start(scene, 2, kind)
             stop(scene)
@@ -57,27 +57,27 @@ def nightly(kind: str) -> Callable[[Scene], None]:
     return script
 
 
-def surging(kind: str) -> Callable[[Scene], None]:
+def surging(kind: str) -> Callable[[SimulatedGroup], None]:
     """A deployment that starts the new members before it stops the old: for minutes there are too many."""
 
-    def script(scene: Scene) -> None:
+    def script(scene: SimulatedGroup) -> None:
         start(scene, 4, kind)
         for turn in range(2):
             for number in range(4):
                 scene.start(10 * (turn + 1) + number, kind)
-            scene.settle()
+            scene.converge()
             for peer in [each for each in scene.peers.values() if not each.is_over][:4]:
                 scene.close(peer)
-            scene.settle()
+            scene.converge()
             scene.cut()
 
     return script
 
 
-def scaled(kind: str, times: int) -> Callable[[Scene], None]:
+def scaled(kind: str, times: int) -> Callable[[SimulatedGroup], None]:
     """A group that grows and shrinks with its load, several times a day."""
 
-    def script(scene: Scene) -> None:
+    def script(scene: SimulatedGroup) -> None:
         start(scene, 3, kind)
         for turn in range(times):
             scale(scene, kind, 5 if turn % 2 == 0 else 3)
@@ -85,45 +85,45 @@ def scaled(kind: str, times: int) -> Callable[[Scene], None]:
     return script
 
 
-def divided(scene: Scene) -> None:
+def divided(scene: SimulatedGroup) -> None:
     """Members that read different topics."""
     first, second = sorted(scene.topics)
     scene.start(0, "eager-java", topics=(first,))
     scene.start(1, "eager-java", topics=(second,))
     scene.start(2, "eager-java", topics=(second,))
-    scene.settle()
+    scene.converge()
     scene.cut()
 
 
-def crashed_once(scene: Scene) -> None:
+def crashed_once(scene: SimulatedGroup) -> None:
     """A member dies a few times in one bad quarter of an hour."""
     start(scene, 4, "cooperative-java", session_timeout_ms=10_000)
     for _ in range(3):
         crash(scene, 0, 20)
-        scene.settle()
+        scene.converge()
         scene.pass_s(120)
     scene.cut()
 
 
-def crashing(kind: str, times: int, every_s: int) -> Callable[[Scene], None]:
+def crashing(kind: str, times: int, every_s: int) -> Callable[[SimulatedGroup], None]:
     """A member that is killed and started again, where it was, every so often."""
 
-    def script(scene: Scene) -> None:
+    def script(scene: SimulatedGroup) -> None:
         start(scene, 4, kind, heartbeat_interval_ms=RARELY_MS)
         for _ in range(times):
             crash(scene, 1, 15)
             scene.pass_s(every_s)
-        scene.settle()
+        scene.converge()
         scene.cut()
 
     return script
 
 
-def restarted(scene: Scene) -> None:
-    """A static member that is restarted four times within an hour, until somebody has found the right setting."""
+def restarted(scene: SimulatedGroup) -> None:
+    """A static member that is restarted four times within an hour."""
     for number in range(3):
         scene.start(number, "cooperative-java", instance_id=instance_token(number))
-    scene.settle()
+    scene.converge()
     scene.cut()
     for _ in range(4):
         peer = scene.peers[member_token(1)]
@@ -133,18 +133,18 @@ def restarted(scene: Scene) -> None:
         scene.pass_s(6)
         scene.again(peer)
         scene.pass_s(600)
-    scene.settle()
+    scene.converge()
     scene.cut()
 
 
-def surplus(scene: Scene) -> None:
+def surplus(scene: SimulatedGroup) -> None:
     """More members than partitions, since less than an hour."""
     start(scene, 3, "consumer-java")
     scale(scene, "consumer-java", 6)
 
 
-def pausing(scene: Scene) -> None:
-    """A member that takes its time to give up what it was asked for."""
+def pausing(scene: SimulatedGroup) -> None:
+    """A member whose revocation callback takes long."""
     patient = {"max_poll_interval_ms": 12 * 3_600_000}
     start(scene, 2, "consumer-java", **patient)
     for peer in scene.peers.values():
@@ -154,13 +154,13 @@ def pausing(scene: Scene) -> None:
     scene.cut()
 
 
-def ended(scene: Scene) -> None:
+def ended(scene: SimulatedGroup) -> None:
     """Stopped over the weekend."""
     start(scene, 2, "cooperative-java")
     stop(scene)
 
 
-def emptied_for_a_reset(scene: Scene) -> None:
+def emptied_for_a_reset(scene: SimulatedGroup) -> None:
     """Stopped, set back by an admin, and started again."""
     start(scene, 3, "eager-java")
     stop(scene)
@@ -168,43 +168,45 @@ def emptied_for_a_reset(scene: Scene) -> None:
     roll(scene, "eager-java")
 
 
-def grown(scene: Scene) -> None:
+def grown(scene: SimulatedGroup) -> None:
     """A topic gets more partitions."""
     start(scene, 3, "consumer-java")
     scene.grow(min(scene.topics), 2 * min(scene.topics.values()))
     scene.pass_s(320)
-    scene.settle()
+    scene.converge()
     scene.cut()
 
 
-def converted(scene: Scene) -> None:
+def converted(scene: SimulatedGroup) -> None:
     """A group that was moved to the consumer protocol, member by member."""
     start(scene, 3, "cooperative-java")
     roll(scene, "consumer-java")
     roll(scene, "consumer-java")
 
 
-def ordinary() -> Iterator[Story]:
-    """Yield the stories of most groups."""
-    yield Story("eager", deployed("eager-java", 3, 2), topics(6), READY, weight=14)
-    yield Story("eager librdkafka", deployed("eager-librdkafka", 2, 2), topics(4, 4), READY, weight=6)
-    yield Story("cooperative", deployed("cooperative-java", 4, 3), topics(12), READY, weight=14)
-    yield Story("consumer", deployed("consumer-java", 3, 2), topics(9), weight=14)
-    yield Story("consumer librdkafka", deployed("consumer-librdkafka", 2, 1), topics(6, 2), weight=6)
-    yield Story("one member", deployed("eager-java", 1, 3), topics(1), READY, weight=8)
-    yield Story("static", static("cooperative-java", 3), topics(9), READY, weight=3)
-    yield Story("static consumer", static("consumer-java", 3), topics(9), weight=3)
-    yield Story("transactional", deployed("consumer-java", 2, 1), topics(4), weight=2, commits=Commits.TRANSACTIONAL)
-    yield Story("converted", converted, topics(6), weight=2)
+def ordinary_groups() -> Iterator[Scenario]:
+    """Yield the scenarios of most groups."""
+    yield Scenario("eager", deployed("eager-java", 3, 2), topics(6), READY, weight=14)
+    yield Scenario("eager librdkafka", deployed("eager-librdkafka", 2, 2), topics(4, 4), READY, weight=6)
+    yield Scenario("cooperative", deployed("cooperative-java", 4, 3), topics(12), READY, weight=14)
+    yield Scenario("consumer", deployed("consumer-java", 3, 2), topics(9), weight=14)
+    yield Scenario("consumer librdkafka", deployed("consumer-librdkafka", 2, 1), topics(6, 2), weight=6)
+    yield Scenario("one member", deployed("eager-java", 1, 3), topics(1), READY, weight=8)
+    yield Scenario("static", static("cooperative-java", 3), topics(9), READY, weight=3)
+    yield Scenario("static consumer", static("consumer-java", 3), topics(9), weight=3)
+    yield Scenario(
+        "transactional", deployed("consumer-java", 2, 1), topics(4), weight=2, commits=CommitStyle.TRANSACTIONAL
+    )
+    yield Scenario("converted", converted, topics(6), weight=2)
 
 
-def nearly_ill() -> Iterator[Story]:
-    """Yield the stories of groups that look ill and are not."""
+def resembling_groups() -> Iterator[Scenario]:
+    """Yield the scenarios of healthy groups that resemble a fault."""
     storm = frozenset({"rebalance_storm"})
-    yield Story("large deploy", deployed("cooperative-java", 12, 1), topics(48), READY, near=storm)
-    yield Story("large deploy consumer", deployed("consumer-java", 12, 1), topics(48), near=storm)
-    yield Story("bad quarter", crashed_once, topics(8), READY, near=storm | {"poll_timeout_loop"})
-    yield Story(
+    yield Scenario("large deploy", deployed("cooperative-java", 12, 1), topics(48), READY, near=storm)
+    yield Scenario("large deploy consumer", deployed("consumer-java", 12, 1), topics(48), near=storm)
+    yield Scenario("bad quarter", crashed_once, topics(8), READY, near=storm | {"poll_timeout_loop"})
+    yield Scenario(
         "nightly",
         nightly("eager-java"),
         topics(4),
@@ -212,35 +214,41 @@ def nearly_ill() -> Iterator[Story]:
         weight=2,
         rests=dict.fromkeys(range(0, 2 * NIGHTS, 2), (0.3, 0.6)) | {-1: (8, 20)},
     )
-    yield Story("surge", surging("cooperative-java"), topics(4), READY, near=frozenset({"idle_members"}))
+    yield Scenario("surge", surging("cooperative-java"), topics(4), READY, near=frozenset({"idle_members"}))
     even = frozenset({"idle_members"})
-    yield Story("as many members as partitions", deployed("consumer-java", 4, 1), topics(4), near=even)
-    yield Story("autoscaled", scaled("cooperative-java", 30), topics(20), READY, near=storm | {"eager_group"})
+    yield Scenario("as many members as partitions", deployed("consumer-java", 4, 1), topics(4), near=even)
+    yield Scenario("autoscaled", scaled("cooperative-java", 30), topics(20), READY, near=storm | {"eager_group"})
     slow = frozenset({"poll_timeout_loop"})
-    yield Story("autoscaled consumer", scaled("consumer-java", 16), topics(20), near=storm | slow)
+    yield Scenario("autoscaled consumer", scaled("consumer-java", 16), topics(20), near=storm | slow)
     uneven = frozenset({"skewed_assignment"})
-    yield Story("a little uneven", deployed("eager-java", 4, 1), topics(5, 5, 5, 5), READY, near=uneven)
-    yield Story("divided", divided, topics(12, 2), READY, near=uneven)
+    yield Scenario("a little uneven", deployed("eager-java", 4, 1), topics(5, 5, 5, 5), READY, near=uneven)
+    yield Scenario("divided", divided, topics(12, 2), READY, near=uneven)
     office = frozenset({"stuck_group"})
-    yield Story(
-        "office", deployed("cooperative-java", 2, 1), topics(4), READY, near=office, weight=2, commits=Commits.OFFICE
+    yield Scenario(
+        "office",
+        deployed("cooperative-java", 2, 1),
+        topics(4),
+        READY,
+        near=office,
+        weight=2,
+        commits=CommitStyle.OFFICE,
     )
-    yield Story(
+    yield Scenario(
         "reset",
         emptied_for_a_reset,
         topics(6),
         READY,
         near=frozenset({"zombie_commits"}),
-        commits=Commits.RESET,
+        commits=CommitStyle.RESET,
         rests={1: (0.2, 0.5)},
     )
-    yield Story("grown", grown, topics(4))
-    yield Story("calm eager", scaled("eager-java", 20), topics(8), READY, near=frozenset({"eager_group"}))
-    yield Story("restarted static", restarted, topics(6), READY, near=frozenset({"flapping_instance"}))
-    yield Story("surplus of late", surplus, topics(4), near=even, rests={-1: (0.4, 0.8)})
-    yield Story("takes its time", pausing, topics(8), near=office, rests={-1: (0.2, 0.4)})
+    yield Scenario("grown", grown, topics(4))
+    yield Scenario("calm eager", scaled("eager-java", 20), topics(8), READY, near=frozenset({"eager_group"}))
+    yield Scenario("restarted static", restarted, topics(6), READY, near=frozenset({"flapping_instance"}))
+    yield Scenario("surplus of late", surplus, topics(4), near=even, rests={-1: (0.4, 0.8)})
+    yield Scenario("takes its time", pausing, topics(8), near=office, rests={-1: (0.2, 0.4)})
     off = frozenset({"abandoned_group", "offsets_expiring"})
-    yield Story("weekend", ended, topics(4), near=off, rests={-1: (26, 44)})
+    yield Scenario("weekend", ended, topics(4), near=off, rests={-1: (26, 44)})
     crashes = crashing("cooperative-java", 9, 330)
-    yield Story("killed every five minutes", crashes, topics(8), READY, permitted=storm, near=slow)
-    yield Story("crashes now and then", crashing("eager-java", 20, 840), topics(8), READY, near=storm | slow)
+    yield Scenario("killed every five minutes", crashes, topics(8), READY, permitted=storm, near=slow)
+    yield Scenario("crashes now and then", crashing("eager-java", 20, 840), topics(8), READY, near=storm | slow)

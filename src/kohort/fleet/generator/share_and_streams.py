@@ -1,7 +1,7 @@
-"""Share groups and streams groups: their records, written by hand in the order of Kafka's coordinator.
+"""Share groups and streams groups: their records, constructed in the order of Kafka's coordinator.
 
-Our coordinator has neither, so no scene can play them: members come and go one at a time, and what they are assigned is
-dealt out in turn. What the records say of each other (epochs, targets before assignments) is as Kafka writes it.
+Our coordinator has neither type, so they cannot be simulated: members join and leave one at a time, and partitions are
+dealt out in turn. Epochs, and targets before assignments, are in the order in which Kafka writes them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from kohort.wire.record_batches import Record
 _SHORT = Struct(">h").pack
 Topics = Mapping[str, tuple[bytes, int]]
 STEP_MS = 400
-"""From one record of a rebalance to the next that another heartbeat brings."""
+"""Time between the records of a rebalance that different heartbeats cause."""
 
 
 class _Log:
@@ -63,8 +63,8 @@ def _text(content: str) -> bytes:
     return _SHORT(len(octets)) + octets
 
 
-class Modern:
-    """A share or streams group whose members come and go."""
+class ConstructedGroup:
+    """A share or streams group whose members join and leave."""
 
     def __init__(self, topics: Topics) -> None:
         self.topics = topics
@@ -76,7 +76,7 @@ class Modern:
         self._births = 0
 
     def join(self, number: int) -> None:
-        """Have a member join."""
+        """Let a member join."""
         self._births += 1
         member_id = str(UUID(int=self._births << 64 | number, version=4))
         self.members[member_id] = number
@@ -85,7 +85,7 @@ class Modern:
         self.rebalance()
 
     def leave(self, number: int) -> None:
-        """Have a member leave."""
+        """Let a member leave."""
         member_id = next(each for each, known in self.members.items() if known == number)
         for record_type in self.removal:
             self.log.put(record_type, member_id, None)
@@ -93,27 +93,27 @@ class Modern:
         self.rebalance()
 
     def rebalance(self) -> None:
-        """Make a new epoch, a target for it, and let each member reach it."""
+        """Write a new epoch and its target, and let each member reach it."""
         self.epoch += 1
         self.put_group()
-        held = self.dealt()
-        for member_id, partitions in held.items():
+        assigned = self.dealt()
+        for member_id, partitions in assigned.items():
             self.put_target(member_id, partitions)
         self.put_target_epoch()
-        for member_id, partitions in held.items():
+        for member_id, partitions in assigned.items():
             self.log.now_ms += STEP_MS
             self.put_assignment(member_id, self.member_epochs[member_id], partitions)
             self.member_epochs[member_id] = self.epoch
 
     def dealt(self) -> dict[str, list[tuple[str, int]]]:
-        """Return what each member is to have."""
-        held: dict[str, list[tuple[str, int]]] = {member_id: [] for member_id in self.members}
-        order = list(held)
+        """Return the target of each member."""
+        assigned: dict[str, list[tuple[str, int]]] = {member_id: [] for member_id in self.members}
+        order = list(assigned)
         all_of_them = [(topic, index) for topic, (_, count) in sorted(self.topics.items()) for index in range(count)]
         for place, partition in enumerate(all_of_them):
             if order:
-                held[order[place % len(order)]].append(partition)
-        return held
+                assigned[order[place % len(order)]].append(partition)
+        return assigned
 
     def by_id(self, partitions: Iterable[tuple[str, int]]) -> dict[bytes, list[int]]:
         """Return partitions by topic id."""
@@ -131,7 +131,7 @@ class Modern:
     put_assignment: Callable[[str, int, list[tuple[str, int]]], None]
 
 
-class ShareGroup(Modern):
+class ShareGroup(ConstructedGroup):
     """Types 10 to 15."""
 
     removal = (14, 13, 10)
@@ -160,8 +160,8 @@ class ShareGroup(Modern):
 
     def put_target(self, member_id: str, partitions: list[tuple[str, int]]) -> None:
         part = ShareGroupTargetAssignmentMemberValue.TopicPartition
-        held = [part(topic_id=topic_id, partitions=each) for topic_id, each in self.by_id(partitions).items()]
-        self.log.put(13, member_id, ShareGroupTargetAssignmentMemberValue(topic_partitions=held))
+        assigned = [part(topic_id=topic_id, partitions=each) for topic_id, each in self.by_id(partitions).items()]
+        self.log.put(13, member_id, ShareGroupTargetAssignmentMemberValue(topic_partitions=assigned))
 
     def put_target_epoch(self) -> None:
         value = ShareGroupTargetAssignmentMetadataValue(
@@ -171,14 +171,14 @@ class ShareGroup(Modern):
 
     def put_assignment(self, member_id: str, before: int, partitions: list[tuple[str, int]]) -> None:
         part = ShareGroupCurrentMemberAssignmentValue.AssignedPartition
-        held = [part(topic_id=topic_id, partitions=each) for topic_id, each in self.by_id(partitions).items()]
+        assigned = [part(topic_id=topic_id, partitions=each) for topic_id, each in self.by_id(partitions).items()]
         value = ShareGroupCurrentMemberAssignmentValue(
-            member_epoch=self.epoch, previous_member_epoch=before, state=0, assigned_partitions=held
+            member_epoch=self.epoch, previous_member_epoch=before, state=0, assigned_partitions=assigned
         )
         self.log.put(14, member_id, value)
 
 
-class StreamsGroup(Modern):
+class StreamsGroup(ConstructedGroup):
     """Types 17 to 23: one subtopology that reads all topics."""
 
     removal = (22, 21, 19)
@@ -217,17 +217,17 @@ class StreamsGroup(Modern):
         self.log.put(17, None, StreamsGroupMetadataValue(epoch=self.epoch, metadata_hash=9, validated_topology_epoch=0))
 
     def dealt(self) -> dict[str, list[tuple[str, int]]]:
-        """Return which tasks each member is to have: there are as many as the widest topic has partitions."""
-        held: dict[str, list[tuple[str, int]]] = {member_id: [] for member_id in self.members}
-        order = list(held)
+        """Return the tasks of each member: as many as the widest topic has partitions."""
+        assigned: dict[str, list[tuple[str, int]]] = {member_id: [] for member_id in self.members}
+        order = list(assigned)
         for task in range(max(count for _, count in self.topics.values()) if order else 0):
-            held[order[task % len(order)]].append(("0", task))
-        return held
+            assigned[order[task % len(order)]].append(("0", task))
+        return assigned
 
     def put_target(self, member_id: str, partitions: list[tuple[str, int]]) -> None:
         task = StreamsGroupTargetAssignmentMemberValue.ActiveTask
-        held = [task(subtopology_id="0", partitions=[index for _, index in partitions])] if partitions else []
-        value = StreamsGroupTargetAssignmentMemberValue(active_tasks=held, standby_tasks=[], warmup_tasks=[])
+        assigned = [task(subtopology_id="0", partitions=[index for _, index in partitions])] if partitions else []
+        value = StreamsGroupTargetAssignmentMemberValue(active_tasks=assigned, standby_tasks=[], warmup_tasks=[])
         self.log.put(21, member_id, value)
 
     def put_target_epoch(self) -> None:
@@ -239,12 +239,12 @@ class StreamsGroup(Modern):
     def put_assignment(self, member_id: str, before: int, partitions: list[tuple[str, int]]) -> None:
         task = StreamsGroupCurrentMemberAssignmentValue.ActiveTask
         indexes = [index for _, index in partitions]
-        held = [task(subtopology_id="0", partitions=indexes, assignment_epochs=[self.epoch] * len(indexes))]
+        assigned = [task(subtopology_id="0", partitions=indexes, assignment_epochs=[self.epoch] * len(indexes))]
         value = StreamsGroupCurrentMemberAssignmentValue(
             member_epoch=self.epoch,
             previous_member_epoch=before,
             state=0,
-            active_tasks=held if indexes else [],
+            active_tasks=assigned if indexes else [],
             standby_tasks=[],
             warmup_tasks=[],
             active_tasks_pending_revocation=[],
@@ -254,8 +254,8 @@ class StreamsGroup(Modern):
         self.log.put(22, member_id, value)
 
 
-def played(kind: type[Modern], topics: Topics) -> tuple[list[Piece], list[bool]]:
-    """Return the pieces of a group that starts with three members and is deployed twice, and who is there."""
+def played(kind: type[ConstructedGroup], topics: Topics) -> tuple[list[Piece], list[bool]]:
+    """Return the pieces of a group with three members that is deployed twice, and whether each ends with members."""
     group = kind(topics)
     for number in range(3):
         group.join(number)

@@ -1,8 +1,8 @@
-"""One group, played in virtual time: a real coordinator, real members, and the log that they leave behind.
+"""Simulates one group in virtual time: the production coordinator, simulated members, and the log that they write.
 
-A scene is led by a script, a function of it: members start, stop, die, hang; time passes. `cut` marks a moment at which
-the group is at rest. Nothing depends on how long it rests there, so a fleet may stretch a scene over days at its cuts.
-Names are tokens of a fixed length (`template` says which): whoever copies a scene puts others in their place.
+A script, a function of the scene, starts, stops, kills and blocks members and lets time pass. `cut` marks a moment at
+which the group is stable. Nothing depends on how long it stays so, so a fleet may stretch a scene over days at its
+cuts. Names are tokens of a fixed length (see `group_template`), which copies replace.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SETTINGS = {
     "group.consumer.migration.policy": "bidirectional",
     **KAFKA_BEHAVIOR,
 }
-"""Those of a broker that waits as Apache Kafka does, and never expires an offset: a fleet has its own time."""
+"""Settings of a broker with Apache Kafka's timing that never expires an offset, since a fleet has its own time."""
 JAVAS = {
     "session_timeout_ms": 45_000,
     "heartbeat_interval_ms": 3_000,
@@ -49,13 +49,12 @@ JAVAS = {
     "fetch_wait_ms": 30_000,
     "work_us": 20_000,
 }
-"""Kafka's defaults, but that members fetch more rarely: nothing here depends on it, and it is most of what a scene
-costs."""
+"""Kafka's defaults, except that members fetch more rarely: nothing depends on it, and it is most of a scene's cost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What a log holds between two cuts. `began_ms` is on the scene's wall clock."""
+    """The records between two cuts. `began_ms` is on the scene's wall clock."""
 
     began_ms: int
     ended_ms: int
@@ -65,7 +64,7 @@ class Piece:
 Edit = Callable[[HardEvent], HardEvent]
 
 
-class Scene:
+class SimulatedGroup:
     """One world with one broker and one group. `topics` are by name, with their partitions."""
 
     def __init__(self, seed: int, topics: Mapping[str, int], **settings: str) -> None:
@@ -87,14 +86,14 @@ class Scene:
         self._births = 0
         self._cuts = [WALL_MS]
         self.occupied: list[bool] = []
-        """By piece, whether somebody was in the group when it ended."""
+        """By piece, whether the group had members at its end."""
         feed = Host("feed", self.scheduler)
         self._feeder = Feeder(feed, self._network, [("n1", 9092)], self.rng.stream("feed"), self._observer, self.topics)
 
-    # -- what a script says
+    # -- steps of a script
 
     def start(self, number: int, kind: str | Kind, **config: Any) -> Peer:
-        """Start the member `number`, on a host of its own that nobody had before."""
+        """Start the member `number` on a new host."""
         self._births += 1
         name = member_token(number)
         host = host_token(self._births)
@@ -114,7 +113,7 @@ class Scene:
         return peer
 
     def again(self, peer: Peer, **config: Any) -> Peer:
-        """Start a member that has ended, on the host where it was."""
+        """Start a member that has ended again, on its former host."""
         self._births += 1
         config = {**{name: getattr(peer.config, name) for name in peer.config.__slots__}, **config}
         made = self.peers[peer.name] = Peer(
@@ -134,55 +133,55 @@ class Scene:
         """Let time pass."""
         self.scheduler.run_until(self.scheduler.now_us + int(seconds * SECOND_US))
 
-    def settle(self, patience_s: float = 900.0) -> None:
-        """Let time pass until every member that lives owns what it shall."""
+    def converge(self, patience_s: float = 900.0) -> None:
+        """Let time pass until every running member owns its target."""
         until_us = self.scheduler.now_us + int(patience_s * SECOND_US)
         while self.scheduler.now_us < until_us:
             self.pass_s(1)
             if all(peer.is_settled for peer in self.peers.values() if not peer.is_over):
                 self.pass_s(5)
                 return
-        raise AssertionError("a scene comes to rest")
+        raise AssertionError("the members of a scene converge")
 
     def close(self, peer: Peer) -> None:
-        """Stop a member as a deployment does, and wait until it is gone."""
+        """Stop a member as a deployment does, and wait until it has left."""
         peer.close()
         for _ in range(600):
             if peer.is_over:
                 return
             self.pass_s(0.5)
-        raise AssertionError("a member that is asked to stop does")
+        raise AssertionError("a member stops when it is closed")
 
     def feed(self, count: int) -> None:
-        """Have so many records written to each topic."""
+        """Write `count` records to each topic."""
         for name in self.topics:
             self._feeder.burst(name, count)
 
     def grow(self, topic: str, partitions: int) -> None:
         """Give a topic more partitions."""
         node = self._node.node
-        assert node is not None, "the broker of a scene lives"
+        assert node is not None, "the broker of a scene runs"
         found = node.topics.get(topic)
         assert found is not None, "a topic that grows exists"
         self.topics[topic] = partitions
-        # A node knows the time that it was entered with last, which may lie before the last cut.
+        # A node's time is that of its last input, which may be before the last cut.
         node.tick(self.now_ms)
         node.topics.grow(found, partitions, self.now_ms)
 
     def cut(self) -> None:
-        """Mark a moment of rest."""
+        """Mark a moment at which the group is stable."""
         self._cuts.append(self.now_ms)
         self.occupied.append(any(not peer.is_over for peer in self.peers.values()))
 
     @property
     def now_ms(self) -> int:
-        """What the clocks show."""
+        """The scene's wall clock."""
         return self._node.host.now_ms()
 
-    # -- what is left of it
+    # -- the log
 
     def pieces(self, edit: Edit | None = None, *, as_kafka: bool = True) -> list[Piece]:
-        """Return the log between the cuts, without committed offsets. `edit` may put other events in their place.
+        """Return the log between the cuts, without committed offsets. `edit` may replace events.
 
         Kafka stores a generation when its leader has synced; ours also when it forms, which `as_kafka` leaves out.
         """

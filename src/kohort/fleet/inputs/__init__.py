@@ -1,6 +1,6 @@
-"""What the history of a fleet is read from: a live cluster, segment files, dumps, metrics, the log of a broker.
+"""The inputs of a fleet's history: a live cluster, segment files, dumps, metrics, the log of a broker.
 
-Names are loaded on first use: Spark plans with `pieces` alone, in a process that should start soon.
+Names are loaded on first use: Spark plans with `input_splits` alone, in a process that should start soon.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a group coordinator of Kafka says in its broker's log: who joined, left or was put out, and why.
+"""Lines of a Kafka broker's log about groups: which members joined, left or were evicted, and why.
 
-`CHANGES` are the sentences of Kafka 4, as patterns. Lines of anything else are passed over. A log has no time zone: its
-times are taken for UTC.
+`CHANGES` are the messages of Kafka 4 as patterns; other lines are skipped. A log has no time zone: times are read as
+UTC.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ CHANGES: Final[tuple[tuple[str, re.Pattern[str]], ...]] = tuple(
         ("loaded", r"Loaded (?P<reason>\w+ group) (?P<group>.+) with \d+ members"),
     )
 )  # fmt: skip
-"""What a line is about, and the sentence that says it, in the order in which they are tried."""
+"""Kinds of lines and the patterns of their messages, in the order in which they are tried."""
 
 
 def read(split: Split) -> Iterator[pa.RecordBatch]:
@@ -138,23 +138,23 @@ def read(split: Split) -> Iterator[pa.RecordBatch]:
 
 
 def state_change(line: str) -> dict[str, object] | None:
-    """Return what a line says of a group, None when it says nothing of one."""
+    """Return the columns of a line about a group, None for other lines."""
     if len(line) > _LONGEST or (found := _LINE.match(line)) is None or "roup" not in found["text"]:
         return None
     text = found["text"]
     for change, pattern in CHANGES:
-        if told := pattern.match(text):
-            held = told.groupdict()
+        if match := pattern.match(text):
+            values = match.groupdict()
             return {
                 "at_ms": _at_ms(found["at"]),
                 "level": found["level"],
-                "group": held.get("group"),
+                "group": values.get("group"),
                 "change": change,
-                "epoch": int(held["epoch"]) if held.get("epoch") else None,
-                "member": held.get("member") or held.get("inside"),
-                "instance": held.get("instance"),
-                "state": held.get("state"),
-                "reason": held.get("reason"),
+                "epoch": int(values["epoch"]) if values.get("epoch") else None,
+                "member": values.get("member") or values.get("inside"),
+                "instance": values.get("instance"),
+                "state": values.get("state"),
+                "reason": values.get("reason"),
                 "text": text,
             }
     return None

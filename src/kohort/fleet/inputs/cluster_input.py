@@ -1,7 +1,7 @@
-"""`__consumer_offsets` of a live cluster: ours or an Apache Kafka, read as a plain consumer without a group reads it.
+"""`__consumer_offsets` of a live cluster, ours or an Apache Kafka, read by a consumer without a group.
 
-Batches come as they are in the log, open transactions and markers too. A partition is split by offsets; where one ends
-is asked once, when the run is planned, so that a run has an end.
+Batches are read as they are in the log, with open transactions and markers. A partition is split by offsets; its end is
+read once, when the run is planned, so that a run terminates.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
 
 OFFSETS_OF_A_PIECE: Final = 500_000
 UNLED: Final = -1
-"""Where the range of a partition ends that nobody can be asked for."""
+"""End offset of a partition without a leader."""
 _FETCH_BYTES: Final = 4 << 20
 _CLIENT_ID: Final = "kohort-fleet"
-_BYTES_OF_AN_OFFSET: Final = 200  # what a commit takes, about; it only says how large a task is
+_BYTES_OF_AN_OFFSET: Final = 200  # about the size of a commit; it only affects the size of tasks
 
 
 def cluster_name(where: str, properties: Mapping[str, str]) -> str:
-    """Return what a cluster calls itself: its id. Raises KafkaError when it cannot be reached."""
+    """Return the id of a cluster. Raises KafkaError when it cannot be reached."""
     with _admin(where, properties) as admin:
         return admin.describe_cluster().cluster_id or where
 
 
 def plan(given: Input, since: Since) -> list[Split]:
-    """Return the ranges of offsets that are there and wanted. Raises KafkaError when the cluster cannot say."""
+    """Return the new ranges of offsets. Raises KafkaError when the cluster does not list them."""
     (where,) = given.where
     with _admin(where, given.properties) as admin:
         try:
             topic = admin.describe_topics([OFFSETS_TOPIC])[OFFSETS_TOPIC]
-        except UnknownTopic:  # no group was ever there
+        except UnknownTopic:  # no group has ever committed
             return []
         numbers = sorted(topic.partitions)
         led = [number for number in numbers if topic.partitions[number].leader >= 0]
@@ -76,7 +76,7 @@ def plan(given: Input, since: Since) -> list[Split]:
 
 
 def read(split: Split) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a range. Raises KafkaError when the cluster stays out of reach."""
+    """Yield the rows of a range. Raises KafkaError when the cluster stays unreachable."""
     partition = TopicPartition(OFFSETS_TOPIC, split.partition)
     place = Place(split.source, split.partition, f"{partition} of {split.where}")
     reader = Reader(place, (split.start, split.stop), position=None)
@@ -106,7 +106,7 @@ def _admin(where: str, properties: Mapping[str, str]) -> Admin:
 
 
 def topics_of(given: Input) -> list[tuple[str, str, int, list[int]]]:
-    """Return the id, name, number of partitions and end offsets of each topic, -1 where one cannot be told.
+    """Return the id, name, number of partitions and end offsets of each topic, -1 where unknown.
 
     Raises KafkaError.
     """
@@ -123,9 +123,9 @@ def topics_of(given: Input) -> list[tuple[str, str, int, list[int]]]:
 
 
 def ends_of(admin: Admin, topics: Iterable[TopicView]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-    """Return the ends of the partitions of some topics; those that are gone or have no leader now are left out.
+    """Return the end offsets of topics; deleted partitions and those without a leader are left out.
 
-    Raises KafkaError when it is not for some of them that they cannot be told.
+    Raises KafkaError for errors that do not concern single partitions.
     """
     wanted = {
         TopicPartition(topic.name, number)

@@ -1,9 +1,9 @@
-"""Our own export of `__consumer_offsets`: a line of JSON for each record, with key and value as hex.
+"""Lines of `kohort log export`: one JSON object per record of `__consumer_offsets`, with key and value as hex.
 
     {"partition": 3, "offset": 17, "timestamp": 1790000000000, "key": "0001…", "value": "0004…"}
 
-A value of null is a tombstone. `producerId`, `producerEpoch`, `isTransactional` and `isControl` stand where they are
-not those of a plain record. It is what one sends where a log cannot be sent, or looks at in an editor.
+A value of null is a tombstone. `producerId`, `producerEpoch`, `isTransactional` and `isControl` are present where they
+differ from those of a plain record. It serves where a log cannot be sent, or to read one in an editor.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kohort.fleet.decode.quarantine import Fault
 from kohort.fleet.inputs.input_kinds import opened
 from kohort.fleet.inputs.input_splits import Split
-from kohort.fleet.inputs.rebuilt_batches import Partitions, Told
+from kohort.fleet.inputs.rebuilt_batches import Partitions, TextRecord
 from kohort.wire.record_batches import Buffer, iter_batches, sound_records
 
 if TYPE_CHECKING:
@@ -53,11 +53,11 @@ def read(split: Split) -> Iterator[pa.RecordBatch]:
     """Yield the rows of an export."""
     starts = {int(partition): start for partition, start in split.starts.items()}
     partitions = Partitions(split.source, split.where, starts)
-    yield from partitions.rows(_told(Path(split.where)))
+    yield from partitions.rows(_text_records(Path(split.where)))
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, bytes | Fault]]:
-    """Yield each line of a file with the position of its first byte; what is too long or cut off is a fault."""
+    """Yield each line of a file with the position of its first byte; a line too long or cut off is a fault."""
     position = 0
     try:
         with opened(path) as file:
@@ -69,7 +69,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, bytes | Fault]]:
         yield position, Fault(f"the file cannot be read any further: {error}", position)
 
 
-def _told(path: Path) -> Iterator[Told | Fault]:
+def _text_records(path: Path) -> Iterator[TextRecord | Fault]:
     for position, line in lines_of(path):
         if isinstance(line, Fault):
             yield line
@@ -79,12 +79,12 @@ def _told(path: Path) -> Iterator[Told | Fault]:
         try:
             yield _record(json.loads(line))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            yield Fault(f"a line that tells of no record: {type(error).__name__} {error}"[:200], position, sample=line)
+            yield Fault(f"a line that is no record: {type(error).__name__} {error}"[:200], position, sample=line)
 
 
-def _record(line: dict[str, Any]) -> Told:
+def _record(line: dict[str, Any]) -> TextRecord:
     key, value = line["key"], line["value"]
-    return Told(
+    return TextRecord(
         line["partition"],
         line["offset"],
         line["timestamp"],

@@ -1,7 +1,7 @@
-"""What a user names as input, and what it is: told by looking at it, since names of files say little.
+"""Kinds of inputs: parses `[NAME=]WHERE` and detects the kind of files by their first bytes.
 
-`[NAME=]WHERE`, where WHERE is a file, a directory, or the addresses of a cluster. NAME is what the rows are called by;
-without it that is the cluster's id where it can be known, else the name of the file or directory.
+WHERE is a file, a directory, or the addresses of a cluster. NAME is the source of the rows; its default is the
+cluster's id where that is known, else the name of the file or directory.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _LOOKS: Final[tuple[tuple[Kind, re.Pattern[bytes]], ...]] = (
 
 
 def parse_inputs(given: Iterable[str], properties: Mapping[str, str] | None = None) -> list[Input]:
-    """Return what each text names; `properties` are the security settings of clusters.
+    """Return the inputs that the texts name; `properties` are the security settings of clusters.
 
-    Raises WrongInput when one is neither a file nor a directory nor addresses, or has nothing in it to be read, and
-    KafkaError when a cluster without a name cannot be asked for its own.
+    Raises WrongInput when one is neither a file nor a directory nor addresses, or has nothing readable in it, and
+    KafkaError when a cluster without a NAME does not answer with its id.
     """
     found: list[Input] = []
     for text in given:
@@ -100,7 +100,7 @@ def _stem(path: Path) -> str:
 
 
 def kind_of(path: Path) -> Kind:
-    """Return what a file is by its first bytes; what looks like no text of ours is taken for a segment."""
+    """Return the kind of a file by its first bytes; a segment where no text format matches."""
     try:
         with opened(path) as file:
             head = file.read(_HEAD_BYTES)

@@ -1,4 +1,4 @@
-"""What one task reads: a file, or a range of offsets of a live cluster, as plain values that travel to executors."""
+"""Inputs and their splits: a file, or a range of offsets of a live cluster, as plain values sent to executors."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 
 class WrongInput(ValueError):
-    """An input that cannot be what it was said to be; the text is one sentence for whoever named it."""
+    """An input that does not exist or cannot be read; the text is one sentence for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Something to read: a cluster by its addresses, files by their paths. `source` is what its rows are called by."""
+    """An input: a cluster by its addresses, or files by their paths. `source` is the name in its rows."""
 
     kind: Kind
     source: str
@@ -32,7 +32,7 @@ class Input:
 class Split:
     """Part of an input: a file's or a range's records with `start` ≤ offset < `stop`.
 
-    `size` is in bytes; of a dump the partition is -1, because its lines say it, and `starts` has where each begins.
+    `size` is in bytes. A dump has partition -1, because its lines name partitions, and `starts` by partition.
     """
 
     kind: Kind
@@ -47,21 +47,21 @@ class Split:
 
 
 Since = Mapping[str, Mapping[int, int]]
-"""By source and partition, the offset from which on records are wanted: what an earlier run gave as `next_offset`."""
+"""By source and partition, the first offset to read: the `next_offset` of an earlier run."""
 
 
 def packed(splits: Iterable[Split], most_bytes: int) -> list[list[Split]]:
     """Return pieces in tasks of about `most_bytes`, each with pieces of one source and in their order."""
     tasks: list[list[Split]] = []
-    held = most_bytes
+    size = most_bytes
     for split in splits:
-        # A file costs something even when it is small: opening it, and a row that says how far it was read.
+        # A small file has a cost too: opening it, and a row with the position reached.
         cost = split.size + (1 << 16)
-        if held + cost > most_bytes or tasks[-1][0].source != split.source:
+        if size + cost > most_bytes or tasks[-1][0].source != split.source:
             tasks.append([])
-            held = 0
+            size = 0
         tasks[-1].append(split)
-        held += cost
+        size += cost
     return tasks
 
 
@@ -71,7 +71,7 @@ def to_json(tasks: list[list[Split]]) -> str:
 
 
 def from_json(text: str) -> list[list[Split]]:
-    """Return the tasks that a text stands for."""
+    """Return tasks from text."""
     return [[Split(**split) for split in task] for task in json.loads(text)]
 
 

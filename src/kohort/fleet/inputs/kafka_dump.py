@@ -1,6 +1,8 @@
-"""What Kafka's `kafka-dump-log --offsets-decoder` printed, read back: its JSON is made into keys and values again.
+"""Input from `kafka-dump-log --offsets-decoder`: its JSON is encoded as keys and values again.
 
-Of a dump without the decoder nothing can be had: it shows bytes as text, and what was no text is gone.
+Names are Kafka's in camel case, ids are its 22 letters, bytes are base64. Embedded metadata of classic members is JSON
+too where the tool could decode it, without its version, so that the oldest version is taken that has all fields. A dump
+without the decoder cannot be used: it shows bytes as text, which loses what is not text.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from kohort.fleet.decode.quarantine import Fault
 from kohort.fleet.decode.value_json import kinds, value_class
 from kohort.fleet.inputs.export_lines import lines_of
 from kohort.fleet.inputs.input_splits import Split
-from kohort.fleet.inputs.rebuilt_batches import Partitions, Told
+from kohort.fleet.inputs.rebuilt_batches import Partitions, TextRecord
 from kohort.wire import messages
 from kohort.wire.codec import encode
 from kohort.wire.message import is_present
@@ -48,7 +50,7 @@ _reads = json.JSONDecoder().raw_decode
 
 @dataclass(slots=True)
 class _Batch:
-    """What the line of a batch said of the records behind it."""
+    """Values of a batch line, valid for the record lines after it."""
 
     partition: int = 0
     producer: int = -1
@@ -58,17 +60,17 @@ class _Batch:
 
     @property
     def known_partition(self) -> int | None:
-        """The partition, where there can be such a one."""
+        """The partition, where its number is possible."""
         return self.partition if self.partition < 1 << 31 else None
 
 
 def read(split: Split) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a dump."""
     starts = {int(partition): start for partition, start in split.starts.items()}
-    yield from Partitions(split.source, split.where, starts).rows(_told(Path(split.where)))
+    yield from Partitions(split.source, split.where, starts).rows(_text_records(Path(split.where)))
 
 
-def _told(path: Path) -> Iterator[Told | Fault]:
+def _text_records(path: Path) -> Iterator[TextRecord | Fault]:
     batch = _Batch()
     for position, line in lines_of(path):
         if isinstance(line, Fault):
@@ -94,7 +96,7 @@ def _offset(text: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def _record(text: str, batch: _Batch) -> Told:
+def _record(text: str, batch: _Batch) -> TextRecord:
     """Return the record that a line shows. Raises ValueError, and whatever its JSON leads to."""
     found = _RECORD.match(text)
     if found is None:
@@ -102,7 +104,7 @@ def _record(text: str, batch: _Batch) -> Told:
     offset, at_ms = int(found[1]), int(found[2])
     key, value = _marker(text, found.end()) if batch.control else _pair(text, found.end())
     producer = batch.producer, batch.producer_epoch, batch.transactional, batch.control
-    return Told(batch.partition, offset, at_ms, key, value, *producer)
+    return TextRecord(batch.partition, offset, at_ms, key, value, *producer)
 
 
 def _marker(text: str, at: int) -> tuple[bytes, bytes | None]:
@@ -135,7 +137,7 @@ _ASSIGNMENT_VERSION = 0
 
 
 def key_bytes(shown: Mapping[str, Any]) -> bytes:
-    """Return a key. Raises ValueError, KeyError, TypeError, UnencodableMessage where the JSON is none of a key."""
+    """Encode a key. Raises ValueError, KeyError, TypeError, UnencodableMessage where the JSON is not that of a key."""
     kind = int(shown["type"])
     if kind not in kinds():
         return _SHORT.pack(kind)
@@ -144,15 +146,15 @@ def key_bytes(shown: Mapping[str, Any]) -> bytes:
 
 
 def value_bytes(kind: int, shown: Mapping[str, Any]) -> bytes:
-    """Return a value; raises as `key_bytes`."""
+    """Encode a value; raises as `key_bytes`."""
     version = int(shown["version"])
     cls = value_class(kind)
     if cls is None or version not in cls.VERSIONS:
         return _SHORT.pack(version)
-    told = dict(shown["data"])
+    fields = dict(shown["data"])
     if kind == 2:
-        told["members"] = [_member(each) for each in told["members"]]
-    return _SHORT.pack(version) + encode(_message(cls, cls.SCHEMA.struct, version, told), version)
+        fields["members"] = [_member(each) for each in fields["members"]]
+    return _SHORT.pack(version) + encode(_message(cls, cls.SCHEMA.struct, version, fields), version)
 
 
 def _member(shown: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -164,7 +166,7 @@ def _member(shown: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _blob(cls: type[Any], shown: Any) -> bytes:
-    """Return a member's metadata, of which the tool shows the fields when it is of the consumer protocol."""
+    """Encode a member's metadata, which the tool shows by field when it is of the consumer protocol."""
     if not isinstance(shown, Mapping):
         return _base64(shown)
     version = _ASSIGNMENT_VERSION

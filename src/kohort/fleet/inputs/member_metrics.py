@@ -1,4 +1,4 @@
-"""What members measured of themselves: Prometheus' text format, or lines of JSON with `Consumer.metrics()` in them.
+"""Metrics of members as input: Prometheus' text format, or lines of JSON with `Consumer.metrics()`.
 
 {"at_ms": 1790000000000, "client_id": "c", "group": "g", "metrics": {"rebalance-total": 3}, "lag": {"t-0": 5}}
 """
@@ -32,7 +32,7 @@ _LATEST_MS: Final = 10**18
 
 
 def read(split: Split) -> Iterator[pa.RecordBatch]:
-    """Yield rows of bronze `metrics` from a file; lines that are no measurement are passed over."""
+    """Yield rows of bronze `metrics` from a file; other lines are skipped."""
     import pyarrow as pa
 
     written_ms = int(Path(split.where).stat().st_mtime * 1000)
@@ -50,7 +50,7 @@ def read(split: Split) -> Iterator[pa.RecordBatch]:
 
 
 def measurements(line: str) -> Iterator[dict[str, Any]]:
-    """Yield what a line measures."""
+    """Yield the measurements of a line."""
     line = line.strip()
     if line.startswith("{"):
         yield from _from_json(line)
@@ -63,21 +63,21 @@ def measurements(line: str) -> Iterator[dict[str, Any]]:
 
 def _from_json(line: str) -> Iterator[dict[str, Any]]:
     try:
-        told = json.loads(line)
+        fields = json.loads(line)
     except (ValueError, RecursionError):
         return
-    said_ms = told.get("at_ms")
-    at_ms = said_ms if isinstance(said_ms, int) and abs(said_ms) < _LATEST_MS else None
-    labels = {name: str(told[name]) for name in ("client_id", "group") if told.get(name) is not None}
-    for name, value in _numbers(told.get("metrics")):
+    stated_ms = fields.get("at_ms")
+    at_ms = stated_ms if isinstance(stated_ms, int) and abs(stated_ms) < _LATEST_MS else None
+    labels = {name: str(fields[name]) for name in ("client_id", "group") if fields.get(name) is not None}
+    for name, value in _numbers(fields.get("metrics")):
         yield _row(name, value, labels, at_ms)
-    for name, value in _numbers(told.get("lag")):
+    for name, value in _numbers(fields.get("lag")):
         if found := _PARTITION.match(name):
             yield _row("lag", value, {**labels, "topic": found[1], "partition": found[2]}, at_ms)
 
 
-def _numbers(told: Any) -> Iterator[tuple[str, float]]:
-    for name, value in told.items() if isinstance(told, dict) else ():
+def _numbers(fields: Any) -> Iterator[tuple[str, float]]:
+    for name, value in fields.items() if isinstance(fields, dict) else ():
         if isinstance(value, int | float) and not isinstance(value, bool):
             with suppress(OverflowError):
                 yield name, float(value)
@@ -98,7 +98,7 @@ def _row(name: str, value: float, labels: Mapping[str, str], at_ms: int | None) 
 
 
 def _sound(text: str) -> str:
-    """Return a text that UTF-8 has: JSON may spell halves of characters."""
+    """Return a text without surrogates, which JSON allows and UTF-8 does not."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 

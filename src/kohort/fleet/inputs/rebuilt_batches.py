@@ -1,6 +1,6 @@
-"""Records that a text tells of, made into batches again, so that one decoder reads whatever is given.
+"""Record batches rebuilt from records in text inputs, so that one decoder reads all inputs.
 
-A text tells of a record's partition, offset, time, key and value, and of its batch whether it belongs to a transaction.
+A text record has a partition, offset, time, key and value, and the transaction fields of its batch.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _BOUNDS: Final = (
     ("producer", -1, (1 << 62) - 1),
     ("producer_epoch", -1, (1 << 15) - 1),
 )
-"""What fits a batch."""
+"""The bounds of a batch's fields."""
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """One record. `producer` is -1 where it is of no producer that has an id. Raises ValueError where it is none."""
+class TextRecord:
+    """One record of a text input; `producer` is -1 without a producer id. Raises ValueError for impossible values."""
 
     partition: int
     offset: int
@@ -48,9 +48,9 @@ class Told:
         for name, least, most in _BOUNDS:
             number = getattr(self, name)
             if type(number) is not int or not least <= number <= most:
-                raise ValueError(f"{name} {str(number)[:40]} is none that a log can have")
+                raise ValueError(f"{name} {str(number)[:40]} is impossible in a log")
 
-    def goes_with(self, other: Told) -> bool:
+    def goes_with(self, other: TextRecord) -> bool:
         """Whether a record can be in the batch in which an earlier one is the last."""
         mine = self.producer, self.producer_epoch, self.transactional, self.control
         theirs = other.producer, other.producer_epoch, other.transactional, other.control
@@ -58,17 +58,17 @@ class Told:
 
 
 class Partitions:
-    """The readers of the partitions that a text tells of, each with the batches that wait to be read."""
+    """Readers of the partitions in a text input, each with its pending batches."""
 
     def __init__(self, source: str, file: str, starts: dict[int, int]) -> None:
         self._source, self._file, self._starts = source, file, starts
         self._readers: dict[int, Reader] = {}
-        self._waiting: dict[int, list[Told]] = {}
+        self._waiting: dict[int, list[TextRecord]] = {}
         self._batches: dict[int, bytearray] = {}
 
-    def rows(self, told: Iterable[Told | Fault]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of records, each partition's in the order in which they come, and all that are left."""
-        for each in told:
+    def rows(self, record: Iterable[TextRecord | Fault]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of records, each partition's in input order."""
+        for each in record:
             if isinstance(each, Fault):
                 self._reader(each.partition or 0).refuse(each)
             else:
@@ -84,23 +84,23 @@ class Partitions:
             self._readers[partition] = Reader(Place(self._source, partition, self._file), wanted, position=None)
         return self._readers[partition]
 
-    def _add(self, told: Told) -> Iterator[pa.RecordBatch]:
-        reader = self._reader(told.partition)
-        waiting = self._waiting.setdefault(told.partition, [])
+    def _add(self, record: TextRecord) -> Iterator[pa.RecordBatch]:
+        reader = self._reader(record.partition)
+        waiting = self._waiting.setdefault(record.partition, [])
         if waiting and not (
-            told.goes_with(waiting[-1])
+            record.goes_with(waiting[-1])
             and len(waiting) < _RECORDS_OF_A_BATCH
-            and told.offset - waiting[0].offset < _FARTHEST
+            and record.offset - waiting[0].offset < _FARTHEST
         ):
-            self._seal(told.partition)
-        self._waiting[told.partition].append(told)
-        batches = self._batches.setdefault(told.partition, bytearray())
+            self._seal(record.partition)
+        self._waiting[record.partition].append(record)
+        batches = self._batches.setdefault(record.partition, bytearray())
         if len(batches) >= _STRETCH_BYTES:
             yield from reader.read(bytes(batches))
             batches.clear()
 
     def _seal(self, partition: int) -> None:
-        """Make a batch of the records that wait."""
+        """Encode the pending records as a batch."""
         if not (waiting := self._waiting.get(partition)):
             return
         first = waiting[0]

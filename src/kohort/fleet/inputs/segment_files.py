@@ -1,4 +1,4 @@
-"""`__consumer_offsets` in segment files: of a broker's data directory, of one partition, or copied from anywhere."""
+"""Segment files of `__consumer_offsets`: of a broker's data directory, of one partition, or copied files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def partition_of(folder: Path) -> int | None:
 def partition_folders(folder: Path) -> list[Path]:
     """Return the directories of `__consumer_offsets` in a data directory, in the order of their partitions.
 
-    The directory of one partition stands for itself.
+    For the directory of one partition, return that directory.
     """
     if folder.name.startswith(f"{OFFSETS_TOPIC}-") and partition_of(folder) is not None:
         return [folder]
@@ -37,7 +37,7 @@ def partition_folders(folder: Path) -> list[Path]:
 
 
 def segment_files(folder: Path) -> list[Path]:
-    """Return the segments of a partition's directory in the order of their offsets; what is being deleted is none."""
+    """Return the segments of a partition's directory in the order of their offsets, without deleted ones."""
     return sorted(each for each in folder.glob("*.log") if each.is_file())
 
 
@@ -78,7 +78,7 @@ def without_replicas(splits: Sequence[Split]) -> list[Split]:
     """Return pieces of which each partition of a source comes from one directory, the one whose log reaches farthest.
 
     Directories of several brokers of a cluster have the same records, and each record counts once, as in a file that
-    was named twice. Files that lie in no directory of a partition say nothing of which it is; they stay.
+    was named twice. Files outside of a partition's directory have no known partition and are kept.
     """
     splits = list({(split.source, split.where, split.partition, split.start): split for split in splits}.values())
     reach: dict[tuple[str, int], dict[Path, tuple[int, int]]] = {}
@@ -115,5 +115,5 @@ def _first_offset(file: Path) -> int:
 def _size(file: Path) -> int:
     try:
         return file.stat().st_size
-    except OSError:  # it is planned all the same, and its reader says what is wrong
+    except OSError:  # it is planned all the same, and its reader reports the error
         return 1

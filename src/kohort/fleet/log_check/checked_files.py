@@ -1,7 +1,7 @@
-"""A `LogCheck` of files: the segments of partitions of `__consumer_offsets`, read batch by batch and never held.
+"""`LogCheck` on files: the segments of partitions of `__consumer_offsets`, read batch by batch.
 
-Whoever wants to know gives a broker's data directory, the directory of one partition, or segment files. What cannot be
-read is told with its place, and its partition is read no further: a coordinator that loads it stops there too.
+Input is a broker's data directory, the directory of one partition, or segment files. Damage is reported with its
+position, and the partition is read no further: a coordinator that loads it stops there too.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _OF_GROUPS = frozenset({b"\0\2", b"\0\3", b"\0\x0b", b"\0\x11"})
 """The keys of records whose tombstones delete a group."""
 
 Advanced = Callable[[int], object]
-"""Hears how many more records were read."""
+"""Called with the number of records read since the last call."""
 
 
 class NothingToCheck(Exception):
-    """There is no log at a path. The text says so."""
+    """There is no log at a path; the text names it."""
 
 
 @dataclass(slots=True)
 class Damage:
-    """A place from which on a partition cannot be read."""
+    """The position from which on a partition cannot be read."""
 
     file: Path
     position: int
@@ -50,7 +50,7 @@ class Damage:
 
 @dataclass(slots=True)
 class Checked:
-    """What came of one partition."""
+    """Result of checking one partition."""
 
     partition: int
     records: int = 0
@@ -89,7 +89,7 @@ def check_partition(partition: int, files: Sequence[Path], advanced: Advanced) -
     for file in files:
         position, offset = 0, -1
         try:
-            # What a crash has left half written at the end of the last segment is cut off when it is opened.
+            # A batch half written by a crash at the end of the last segment is truncated by the broker at start.
             for header, batch in iter_batches(memoryview(_content(file)), strict=file != files[-1]):
                 offset = header.base_offset
                 for record in () if header.is_control else sound_records(header, batch):
@@ -106,14 +106,14 @@ def check_partition(partition: int, files: Sequence[Path], advanced: Advanced) -
 def _content(file: Path) -> bytes | mmap.mmap:
     with file.open("rb") as opened:
         if not file.stat().st_size:
-            return b""  # what is empty cannot be mapped
+            return b""  # an empty file cannot be mapped
         return mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def _replay(record: Record, check: LogCheck, checked: Checked, seen: set[bytes]) -> None:
     key = record.key or b""
     if key[:2] in _OFFSETS and len(key) > 4:
-        # Of offsets it matters only that there are some, the first time; and they are most of the log.
+        # Only the first offset of a group matters; offsets are most of the log.
         end = 4 + _SHORT.unpack_from(key, 2)[0]
         head = key[:end]
         if record.value is None or head in seen:
@@ -133,7 +133,7 @@ NEWEST_TYPE = 23
 def step_of(offset: int, at_ms: int, key: bytes, value: bytes | None) -> Step:
     """Return a record as a step. Raises MalformedMessage."""
     if len(key) < 2:
-        raise MalformedMessage("the record has no key that says what it is")
+        raise MalformedMessage("the record's key has no record type")
     (record_type,) = _SHORT.unpack_from(key)
     if not 0 <= record_type <= NEWEST_TYPE:
         return Step(offset, at_ms, record_type, "", is_tombstone=value is None)
@@ -143,9 +143,9 @@ def step_of(offset: int, at_ms: int, key: bytes, value: bytes | None) -> Step:
         return Step(offset, at_ms, record_type, group, member, value is None)
     event = read_member_assignment(key, value)
     assert isinstance(event, MemberAssignmentStored), "a value is no tombstone"
-    held = [
+    owned_partitions = [
         (topic_id_text(topic.topic_id), partition)
         for topic in (*event.assigned, *event.pending)
         for partition in topic.partitions
     ]
-    return Step(offset, at_ms, record_type, group, member, False, event.epoch, held)
+    return Step(offset, at_ms, record_type, group, member, False, event.epoch, owned_partitions)

@@ -1,9 +1,8 @@
-"""Whether Apache Kafka can load a log of groups: the record at which a coordinator of some version would stop.
+"""Checks whether Apache Kafka can load a log of groups: finds records at which some version's coordinator would fail.
 
-`LogCheck` replays one partition of `__consumer_offsets` as Kafka does, in the order of the log, with the demands that
-its versions make of it (`DEMANDS`). It keeps of each group what these ask for and nothing else, and goes on after what
-it has found, as a version would that does not mind. Transactional offsets count as offsets: for the type of a group it
-is all the same to Kafka. It knows no file and no bytes: `files.py` brings both.
+`LogCheck` replays one partition of `__consumer_offsets` in offset order, with the conditions of Kafka's versions
+(`DEMANDS`). It keeps of each group only what these need, and continues after a violation as the other versions would.
+Transactional offsets count as offsets, as for Kafka. It knows no files and no bytes: see `checked_files`.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import NamedTuple
 
 
 class Type(StrEnum):
-    """The type of a group, as its records tell. A simple one is known by its offsets alone."""
+    """The type of a group according to its records. A simple one only has offsets."""
 
     SIMPLE = "simple"
     CLASSIC = "classic"
@@ -26,18 +25,18 @@ class Type(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What some versions demand of a log. `broken` are the versions that do, in words and as bounds."""
+    """A condition that some versions of Kafka require of a log; `versions` is text, `first` and `fixed` are bounds."""
 
     ticket: str
     versions: str
     first: tuple[int, int, int]
     fixed: tuple[tuple[int, int, int], ...]
-    """The releases that no longer do, one for each line of releases; a line after the last of them does not either.
-    None of them: all releases from `first` on."""
+    """The releases without the condition, one per minor version; later minor versions are without it too.
+    Empty: all releases from `first` on have it."""
     what: str
 
     def concerns(self, version: tuple[int, int, int]) -> bool:
-        """Whether a version makes this demand."""
+        """Whether a version has this condition."""
         if version < self.first:
             return False
         for fixed in self.fixed:
@@ -51,14 +50,14 @@ KAFKA_17306 = Demand(
     "3.7 to 3.9, where consumer groups were a preview",
     (3, 7, 0),
     ((4, 0, 0),),
-    "a record of a consumer group asks for something that the cleaner has taken away",
+    "a record of a consumer group needs a record that was compacted away",
 )
 KAFKA_19862 = Demand(
     "KAFKA-19862",
     "4.0.0 to 4.0.1 and 4.1.0 to 4.1.1",
     (3, 7, 0),
     ((4, 0, 2), (4, 1, 2), (4, 2, 0)),
-    "a partition is given up or taken in another epoch than the one in which it is owned",
+    "a partition is revoked or assigned in another epoch than the one in which it is owned",
 )
 KAFKA_20254 = Demand(
     "KAFKA-20254",
@@ -79,20 +78,20 @@ KAFKA_21102 = Demand(
     "every release with consumer groups so far (up to 4.4)",
     (3, 7, 0),
     (),
-    "a tombstone of a group or a member comes while something of it is still there",
+    "a group or member is deleted before records that belong to it",
 )
 OWNED_TWICE = Demand(
     "KAFKA-16147",
     "every release with consumer groups so far (up to 4.4)",
     (3, 7, 0),
     (),
-    "a partition is given to a member while another one owns it in the same or a later epoch",
+    "a partition is assigned to a member while another one owns it in the same or a later epoch",
 )
 DEMANDS = (KAFKA_17306, KAFKA_19862, KAFKA_20254, KAFKA_21117, KAFKA_21102, OWNED_TWICE)
 
 
 class Step(NamedTuple):
-    """One record of the log, as far as its type matters. `held` are the partitions of type 8, by topic."""
+    """The relevant part of one record. `owned` are the partitions of a record of type 8."""
 
     offset: int
     at_ms: int
@@ -101,7 +100,7 @@ class Step(NamedTuple):
     member: str = ""
     is_tombstone: bool = False
     epoch: int = -1
-    held: Sequence[tuple[str, int]] = ()
+    owned_partitions: Sequence[tuple[str, int]] = ()
 
 
 class Violation(NamedTuple):
@@ -116,11 +115,11 @@ class Violation(NamedTuple):
 class _Group:
     type: Type
     members: dict[str, tuple[int, frozenset[tuple[str, int]]]] = field(default_factory=dict)
-    """By member its epoch and what it has; (-1, nothing) once its assignment is gone."""
+    """By member its epoch and partitions; (-1, none) once its assignment is deleted."""
     targets: set[str] = field(default_factory=set)
     has_target: bool = False
     epochs: dict[tuple[str, int], int] = field(default_factory=dict)
-    """Of each partition the epoch in which it is owned."""
+    """By partition the epoch in which it is owned."""
 
 
 _PARTS = {
@@ -140,13 +139,13 @@ GONE = -1
 
 
 class LogCheck:
-    """The replay of one partition."""
+    """Replay of one partition of the log."""
 
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
 
     def take(self, step: Step) -> Iterator[Violation]:
-        """Replay a record, and yield what some version objects to."""
+        """Replay a record, and yield the conditions that it violates."""
         kind = step.record_type
         if kind in (0, 1):
             if not step.is_tombstone and step.group not in self._groups:
@@ -163,7 +162,7 @@ class LogCheck:
         group = self._groups.get(step.group)
         if group is None and step.is_tombstone:
             if wanted is Type.CONSUMER:
-                yield Violation(KAFKA_17306, step, f"a tombstone of consumer group {step.group}, which is not there")
+                yield Violation(KAFKA_17306, step, f"a tombstone of consumer group {step.group}, which does not exist")
             return
         if group is not None and group.type is not wanted:
             yield from self._of_another_type(step, group, wanted)
@@ -179,7 +178,7 @@ class LogCheck:
     def _of_another_type(self, step: Step, group: _Group, wanted: Type) -> Iterator[Violation]:
         if group.type is Type.SIMPLE:
             if step.is_tombstone and wanted is Type.CONSUMER:
-                return  # the group is made and unmade; no version since 4.0 minds, and those before say so of the next
+                return  # created and deleted at once: accepted from 4.0 on, older versions fail at the next record
             if wanted is Type.CONSUMER:
                 yield Violation(KAFKA_17306, step, f"group {step.group} has offsets before it is a consumer group")
             elif wanted is Type.STREAMS and not step.is_tombstone:
@@ -189,7 +188,7 @@ class LogCheck:
             return
         yield Violation(KAFKA_21117, step, f"group {step.group} is a {group.type} group, not a {wanted} group")
 
-    # -- what each record asks for
+    # -- the conditions of each record type
 
     def _replay_group(self, group: _Group, step: Step) -> Iterator[Violation]:
         if not step.is_tombstone:
@@ -209,7 +208,7 @@ class LogCheck:
         found = group.members.pop(step.member, None)
         if found is None:
             if group.type is Type.CONSUMER:
-                yield Violation(KAFKA_17306, step, f"a tombstone of member {step.member}, which is not there")
+                yield Violation(KAFKA_17306, step, f"a tombstone of member {step.member}, which does not exist")
             return
         if found[0] != GONE:
             yield Violation(KAFKA_21102, step, f"member {step.member} is deleted while it has an assignment")
@@ -234,36 +233,36 @@ class LogCheck:
         if step.is_tombstone:
             if found is None:
                 if group.type is Type.CONSUMER:
-                    yield Violation(KAFKA_17306, step, f"a tombstone of member {step.member}, which is not there")
+                    yield Violation(KAFKA_17306, step, f"a tombstone of member {step.member}, which does not exist")
                 return
             yield from self._released(group, step, found)
             group.members[step.member] = GONE, frozenset()
             return
         if found is not None:
             yield from self._released(group, step, found)
-        for partition in sorted(step.held):
+        for partition in sorted(step.owned_partitions):
             owned = group.epochs.get(partition)
             if owned is not None and owned >= step.epoch:
                 text = f"{_name(partition)} goes to {step.member} in epoch {step.epoch} and is owned in epoch {owned}"
                 yield Violation(OWNED_TWICE, step, text)
             group.epochs[partition] = max(step.epoch, owned if owned is not None else step.epoch)
-        group.members[step.member] = step.epoch, frozenset(step.held)
+        group.members[step.member] = step.epoch, frozenset(step.owned_partitions)
 
     def _released(
         self, group: _Group, step: Step, found: tuple[int, frozenset[tuple[str, int]]]
     ) -> Iterator[Violation]:
-        epoch, held = found
-        for partition in sorted(held):
+        epoch, owned_partitions = found
+        for partition in sorted(owned_partitions):
             owned = group.epochs.get(partition)
             if owned != epoch:
                 text = f"{step.member} gives up {_name(partition)} of epoch {epoch}, "
-                text += "which nobody owns" if owned is None else f"which is owned in epoch {owned}"
+                text += "which has no owner" if owned is None else f"which is owned in epoch {owned}"
                 yield Violation(KAFKA_19862, step, text)
         self._give_up(group, found)
 
     def _give_up(self, group: _Group, found: tuple[int, frozenset[tuple[str, int]]]) -> None:
-        epoch, held = found
-        for partition in held:
+        epoch, owned_partitions = found
+        for partition in owned_partitions:
             if group.epochs.get(partition) == epoch:
                 del group.epochs[partition]
 

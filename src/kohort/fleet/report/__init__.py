@@ -1,1 +1,4 @@
-"""What a fleet's tables say, as one page for people (`page.py`) and one JSON document for programs (`document.py`)."""
+"""The report of a fleet: one HTML page, or one JSON document.
+
+`report_queries` reads it from the tables with Spark.
+"""

@@ -1,7 +1,7 @@
-"""What a report says, as values: gathered once from the fleet's tables, then written as a page or as JSON.
+"""Values of a report: gathered from the fleet's tables, then rendered as a page or as JSON.
 
-Every list here is bounded by `Limits`, and beside it stands how many were left out, so that a report of ten thousand
-groups has the size of one of a thousand. Names are as the log has them; whoever shows one makes it harmless.
+Every list is bounded by `Limits` and has the number of entries left out beside it, so that a report of ten thousand
+groups is as large as one of a thousand. Names are as in the log and must be escaped when they are shown.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import NamedTuple
 HOUR_MS = 3_600_000
 
 SEVERITIES = ("critical", "warning", "info")
-"""The worst comes first."""
+"""In order, the worst first."""
 
 READY, NOT_READY = "ready_for_consumer", "not_ready_for_consumer"
-"""What a rule says of every classic group with members: a part of the page for itself, and no reason to get up."""
+"""The findings that each classic group with members has: a section of their own, and not urgent."""
 
 
 class GroupKey(NamedTuple):
@@ -74,7 +74,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a rule says of one group."""
+    """A finding of a rule about one group."""
 
     key: GroupKey
     rule: str
@@ -90,7 +90,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class RuleFindings:
-    """All that one rule found: how many groups by severity, and the worst findings."""
+    """All findings of one rule: the number of groups by severity, and the worst findings."""
 
     rule: str
     severities: tuple[tuple[str, int], ...]
@@ -173,7 +173,7 @@ class Columns:
 
 
 class Span(NamedTuple):
-    """A member had a partition; `until_ms` is where it ended or where the picture ends."""
+    """A member's ownership of a partition; `until_ms` is its end or the end of the timeline."""
 
     member: str
     from_ms: int
@@ -190,7 +190,7 @@ class TimelineRow:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Who owned which partition of one group, in the hour in which it was worst."""
+    """Partition owners of one group in its worst hour."""
 
     key: GroupKey
     from_ms: int
@@ -199,12 +199,12 @@ class Timeline:
     partitions_left_out: int
     spans_left_out: int
     empty: tuple[tuple[int, int], ...] = ()
-    """When the group had no members: then no partition can have an owner, and none is missed."""
+    """Times at which the group had no members, when a missing owner is no gap."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """What stands between groups and the consumer protocol, and what to do about it."""
+    """A reason why groups cannot move to the consumer protocol, with advice."""
 
     advice: str
     example: str
@@ -214,7 +214,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """How far the fleet is from leaving the classic protocol."""
+    """Progress of the fleet's migration from the classic protocol."""
 
     moved: int
     ready: int
@@ -226,7 +226,7 @@ class Readiness:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What was read to know all this."""
+    """The input of the report."""
 
     sources: tuple[str, ...]
     records: int
@@ -238,14 +238,14 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class FleetReport:
-    """All that a report says."""
+    """The values of a report."""
 
     made_at_ms: int
     columns: Columns
     totals: Totals
     rules: tuple[RuleFindings, ...]
     further: tuple[Finding, ...]
-    """What else was found of the first `Limits.active_groups` groups, without its evidence."""
+    """Further findings of the first `Limits.active_groups` groups, without evidence."""
     fleet_rebalances: tuple[int, ...]
     heat: tuple[HeatRow, ...]
     heat_left_out: tuple[int, int]
@@ -260,7 +260,7 @@ class FleetReport:
 
 
 def severity_rank(severity: str | None) -> int:
-    """Return the place of a severity: 0 is the worst, and what is none comes last."""
+    """Return the rank of a severity: 0 is the worst; unknown ones are last."""
     return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)
 
 

@@ -1,4 +1,4 @@
-"""How groups stand: a row for each with its hours added up, and the whole fleet in a handful of rows."""
+"""Spark queries over groups for a report: one row per group with its hours added up, totals, readiness to migrate."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ KEY = ["source", "group"]
 
 
 def key_of(row: Any) -> GroupKey:
-    """Return the group that a row is about."""
+    """Return the group of a row."""
     return GroupKey(row["source"], row["group"])
 
 
 def severity_place() -> Column:
-    """Return the place of a finding's severity, as `severity_rank` says it."""
+    """Return the rank of a finding's severity, as `severity_rank` does."""
     from pyspark.sql import functions as f
 
     ranked = f.lit(len(SEVERITIES))
@@ -40,7 +40,7 @@ def severity_place() -> Column:
 
 
 def lines_of(groups: DataFrame, findings: DataFrame, hours: DataFrame) -> DataFrame:
-    """Return a row for each group: what gold says of it, its hours added up, and the worst that was found."""
+    """Return a row for each group: its row of gold, its hours added up, and its worst finding."""
     from pyspark.sql import functions as f
 
     summed = hours.groupBy(*KEY).agg(
@@ -95,8 +95,8 @@ def line_of(row: Any, cells: Mapping[GroupKey, Mapping[int, int]]) -> GroupLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """The fleet in a few rows: how many groups of each type, state, worst finding and readiness, and their sums."""
+class FleetSums:
+    """The fleet in a few rows: groups counted by type, state, worst finding and readiness, with sums."""
 
     rows: tuple[Mapping[str, Any], ...]
 
@@ -112,7 +112,7 @@ class Standing:
         return tuple(sorted(counts.items(), key=lambda each: (-each[1], each[0])))
 
 
-def standing_of(lines: DataFrame) -> Standing:
+def sums_of(lines: DataFrame) -> FleetSums:
     """Add up the rows of `lines_of`."""
     from pyspark.sql import functions as f
 
@@ -123,35 +123,35 @@ def standing_of(lines: DataFrame) -> Standing:
         f.count_if(f.col("unowned_s") > 0).alias("with_unowned"),
         *(f.sum(name).alias(name) for name in names),
     )
-    return Standing(tuple(row.asDict() for row in grouped.collect()))
+    return FleetSums(tuple(row.asDict() for row in grouped.collect()))
 
 
-def totals_of(standing: Standing) -> Totals:
+def totals_of(sums: FleetSums) -> Totals:
     """Return the fleet in numbers."""
-    ranks = dict(standing.counted("rank"))
-    has_lag = any(row["lag"] is not None for row in standing.rows)
+    ranks = dict(sums.counted("rank"))
+    has_lag = any(row["lag"] is not None for row in sums.rows)
     return Totals(
-        groups=standing.sum("groups"),
-        members=standing.sum("members"),
-        partitions=standing.sum("partitions"),
-        kinds=standing.counted("kind"),
-        states=standing.counted("state"),
-        rebalances=standing.sum("rebalances"),
-        rebalances_failed=standing.sum("failed"),
-        unowned_s=standing.sum("unowned_s"),
-        commits=standing.sum("commits"),
-        lag=standing.sum("lag") if has_lag else None,
+        groups=sums.sum("groups"),
+        members=sums.sum("members"),
+        partitions=sums.sum("partitions"),
+        kinds=sums.counted("kind"),
+        states=sums.counted("state"),
+        rebalances=sums.sum("rebalances"),
+        rebalances_failed=sums.sum("failed"),
+        unowned_s=sums.sum("unowned_s"),
+        commits=sums.sum("commits"),
+        lag=sums.sum("lag") if has_lag else None,
         severities=tuple((name, ranks.get(rank, 0)) for rank, name in enumerate(SEVERITIES)),
     )
 
 
 MOST_REASONS = 1_000
-"""Reasons that are counted; a rule that gives more of them gives one for each group."""
+"""Most reasons that are counted."""
 
 
-def readiness_of(standing: Standing, findings: DataFrame, limits: Limits) -> Readiness:
+def readiness_of(sums: FleetSums, findings: DataFrame, limits: Limits) -> Readiness:
     """Return how many groups have moved, could, and could not, and why not."""
-    alive = [row for row in standing.rows if row["state"] not in ("Dead", "Simple")]
+    alive = [row for row in sums.rows if row["state"] not in ("Dead", "Simple")]
     classic = [row for row in alive if row["kind"] == "classic"]
     not_ready = sum(row["groups"] for row in classic if row["is_not_ready"])
     ready = sum(row["groups"] for row in classic if row["is_ready"] and not row["is_not_ready"])

@@ -1,7 +1,7 @@
-"""The report as one HTML file that needs nothing else: no font, script, picture or style comes from anywhere.
+"""The report as one self-contained HTML file: no font, script, image or style is fetched.
 
-Its own Content-Security-Policy forbids the browser to fetch anything and to run any script but the one in it, known
-by its hash: a group whose name is a script stays a name.
+Its Content-Security-Policy forbids fetching and all scripts except the one in it, identified by its hash: a group whose
+name is a script remains a name. Each section has a heading, a plot or list, and the same figures as a table.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SECTIONS = (
     ("findings", "Findings"),
     ("rebalances", "Rebalances"),
     ("unowned", "Without an owner"),
-    ("ownership", "Who owned what"),
+    ("ownership", "Ownership"),
     ("migration", "New protocol"),
     ("groups", "Groups"),
     ("about", "About"),
@@ -141,7 +141,7 @@ def _point(point: Point, named: Names) -> Markup:
     if point.more_groups:
         anchor = tag("a", f"{point.more_groups:,} more", href=f"#{rule_id(point.rule)}", data_opens=True)
         where.append([" and ", anchor])
-    # Where there are several groups the sentence is about the first of them.
+    # With several groups the sentence is about the first one.
     of = [tag("bdi", shown_name(point.groups[0].group)), ": "] if len(where) > 1 else None
     return tag(
         "li",
@@ -158,22 +158,20 @@ def _about(report: FleetReport) -> Markup:
     kinds = [[visible(kind), f"{count:,}"] for kind, count in read.kinds]
     notes = [
         f"{counted(read.records, 'record')} were read, {read.tombstones:,} of them tombstones.",
-        "A group is seen by what its coordinator wrote down. The log has no heartbeat and no call of poll: when a "
-        "member died is known from when it was missed, and what it cost is reckoned from one assignment to the next.",
+        "Groups are known by the records of their coordinators. The log has no heartbeats and no calls of poll: the "
+        "death of a member appears when the coordinator evicts it, and costs are computed between assignments.",
         f"This page lists at most {limits.groups:,} groups, {limits.findings_of_a_rule} findings of a rule, "
         f"{limits.heat_groups} groups in the heat map and {limits.timelines} timelines; what is left out is counted "
         "where it is left out, and everything is in the tables.",
     ]
     if read.hours_outside:
         notes.append(
-            f"{counted(read.hours_outside, 'hour')} of groups lie outside of the time of this page, by clocks that "
-            "were wrong or because they are older than its longest time; they are in no figure here."
+            f"{counted(read.hours_outside, 'hour')} of groups lie outside of the time of this page, because of wrong "
+            "clocks or because they are older than its longest time; no figure here includes them."
         )
     if read.quarantined:
         bad = "; ".join(f"{count:,} × {visible(reason)[:200]}" for reason, count in read.quarantined)
-        notes.append(
-            f"Put aside because they could not be read, each with its place in the table of quarantine: {bad}."
-        )
+        notes.append(f"Records that could not be read, each with its place in the quarantine table: {bad}.")
     shown = plots.table(("record type", "records"), kinds, frozenset({1})) if kinds else None
     return section("about", "About", tag("ul", [tag("li", note) for note in notes]), shown)
 
@@ -226,7 +224,7 @@ def badge(severity: str) -> Markup:
 
 
 def findings(report: FleetReport, named: Names) -> Markup:
-    """Return every rule that found something, its worst findings, and the records that prove them."""
+    """Return the rules with findings, their worst findings, and the records that prove them."""
     if not report.rules:
         return section("findings", "Findings", tag("p", "No rule found anything.", class_="note"))
     note = (
@@ -282,7 +280,7 @@ def _evidence(finding: Finding) -> Markup | None:
     if not finding.evidence:
         return None
     rows = [_proof(each) for each in finding.evidence]
-    shown = plots.table(("place", "time", "what it says"), rows, frozenset({0}))
+    shown = plots.table(("place", "time", "event"), rows, frozenset({0}))
     left = f"and {finding.evidence_left_out:,} more" if finding.evidence_left_out else None
     count = len(finding.evidence) + finding.evidence_left_out
     return tag("details", tag("summary", f"Evidence: {counted(count, 'record')}"), shown, tag("p", left, class_="note"))
@@ -314,7 +312,7 @@ def unowned(report: FleetReport, named: Names) -> Markup:
     groups, seconds = report.ranking_left_out
     left = f" {counted(groups, 'more group')} add {duration(seconds)}." if groups else ""
     note = (
-        "While a group has members and a partition has no owner, nobody reads it: ten partitions for six seconds are a "
+        "A partition without an owner is not read while its group has members: ten partitions for six seconds are a "
         f"minute of partition time.{left}"
     )
     return section("unowned", "Without an owner", tag("p", note, class_="note"), plots.ranking(report, named))
@@ -323,14 +321,14 @@ def unowned(report: FleetReport, named: Names) -> Markup:
 def ownership(report: FleetReport, named: Names) -> Markup:
     """Return the timelines."""
     if not report.timelines:
-        note = "No group had partitions that changed hands."
-        return section("ownership", "Who owned what", tag("p", note, class_="note"))
+        note = "No partition changed its owner."
+        return section("ownership", "Ownership", tag("p", note, class_="note"))
     note = (
         f"The worst hour of {counted(len(report.timelines), 'group')}: a line for each partition, a colour for each "
-        "member. Red is nobody; a gap too short to be seen is drawn a little longer than it was."
+        "member, red without an owner; a very short gap is drawn a little longer than it was."
     )
     drawn = [plots.timeline(place, each, named) for place, each in enumerate(report.timelines)]
-    return section("ownership", "Who owned what", tag("p", note, class_="note"), tag("div", drawn, class_="timelines"))
+    return section("ownership", "Ownership", tag("p", note, class_="note"), tag("div", drawn, class_="timelines"))
 
 
 def migration(report: FleetReport, named: Names) -> Markup:
@@ -339,7 +337,7 @@ def migration(report: FleetReport, named: Names) -> Markup:
     classic = ready.ready + ready.not_ready + ready.unknown
     note = (
         "Apache Kafka 6.0 drops the classic group protocol. "
-        f"{counted(classic, 'group')} still {'speaks' if classic == 1 else 'speak'} it."
+        f"{counted(classic, 'group')} still {'uses' if classic == 1 else 'use'} it."
     )
     rows: list[list[Content]] = []
     for reason in ready.reasons:
@@ -398,11 +396,17 @@ def _choice(name: str, label: str, options: list[tuple[str, str]]) -> Markup:
 
 
 def _group(place: int, line: GroupLine) -> Markup:
-    said = f"{line.kind}, {line.state}, {counted(line.members, 'member')}, {counted(line.partitions, 'partition')}"
+    description = (
+        f"{line.kind}, {line.state}, {counted(line.members, 'member')}, {counted(line.partitions, 'partition')}"
+    )
     figures = f"{counted(line.rebalances, 'rebalance')}, {duration(line.unowned_s)} without an owner"
     name = tag("b", tag("bdi", shown_name(line.key.group)))
     return tag(
-        "p", badge(line.severity) if line.severity else None, name, f" {visible(said)}; {figures}", id=f"group-{place}"
+        "p",
+        badge(line.severity) if line.severity else None,
+        name,
+        f" {visible(description)}; {figures}",
+        id=f"group-{place}",
     )
 
 
@@ -411,13 +415,13 @@ def listed_groups(report: FleetReport) -> dict[str, Any]:
     by_key: dict[GroupKey, list[list[str]]] = {}
     for findings_of in (*(rule.shown for rule in report.rules), report.further):
         for finding in findings_of:
-            said = [
+            row = [
                 finding.severity,
                 rule_title(finding.rule),
                 shown_sentence(finding.sentence),
                 shown_sentence(finding.advice),
             ]
-            by_key.setdefault(finding.key, []).append(said)
+            by_key.setdefault(finding.key, []).append(row)
     drawn = {of.key: place for place, of in enumerate(report.timelines)}
     has_sources = len(report.read.sources) > 1
     return {

@@ -1,8 +1,8 @@
-"""The pictures of a report, as inline SVG strips between words of HTML.
+"""The plots of a report, as inline SVG strips between HTML labels.
 
-A strip stretches to the width there is, a phone's or a desk's, while its labels keep their size; so no picture is
-ever wider than its page. Beside each stands a table with the same figures. What a strip holds is listed as JSON for
-the page's script, which reads it out under the pointer or the arrow keys.
+A strip stretches to the available width while its labels keep their size, so that no plot is wider than its page. Each
+plot has a table with the same figures. The content of a strip is also listed as JSON for the page's script, which shows
+it under the pointer or the arrow keys.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def strip(width: float, *content: Content, kind: str, label: str, **attributes: 
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[Content]], numeric: frozenset[int] = frozenset()) -> Markup:
-    """Return a table; the columns in `numeric` stand to the right."""
+    """Return a table; the columns in `numeric` are right-aligned."""
     kinds = ["n" if place in numeric else None for place in range(len(headings))]
     head = tag("tr", [tag("th", name, class_=kind, scope="col") for name, kind in zip(headings, kinds, strict=True)])
     body = [
@@ -69,17 +69,17 @@ def as_table(
     return tag("details", tag("summary", "The same as a table"), table(headings, rows, numeric), class_="as-table")
 
 
-def time_axis(from_ms: int, until_ms: int, said: Callable[[int], str], marks: int = 5) -> Markup:
+def time_axis(from_ms: int, until_ms: int, text: Callable[[int], str], marks: int = 5) -> Markup:
     """Return the labels under strips; those in between disappear where it is narrow."""
     step = (until_ms - from_ms) / (marks - 1)
-    labels = [tag("span", said(round(from_ms + step * place))) for place in range(marks)]
+    labels = [tag("span", text(round(from_ms + step * place))) for place in range(marks)]
     return tag("div", tag("span"), tag("div", labels, class_="axis"), class_="lane")
 
 
 def columns_axis(columns: Columns) -> Markup:
     """Return the labels of the report's time axis."""
-    said = day if columns.step_ms * columns.count > 3 * 86_400_000 else hour
-    return time_axis(columns.from_ms, columns.until_ms, said)
+    text = day if columns.step_ms * columns.count > 3 * 86_400_000 else hour
+    return time_axis(columns.from_ms, columns.until_ms, text)
 
 
 # -- rebalances
@@ -94,8 +94,8 @@ def fleet_bars(report: FleetReport) -> Markup:
         for column, count in enumerate(counts)
         if count
     ]
-    said = f"Rebalances of the whole fleet over time, at most {highest:,} in {_step(columns)}"
-    drawn = strip(columns.count, bars, kind="tall cells", label=said, tabindex=0, data_cells="fleet")
+    text = f"Rebalances of the whole fleet over time, at most {highest:,} in {_step(columns)}"
+    drawn = strip(columns.count, bars, kind="tall cells", label=text, tabindex=0, data_cells="fleet")
     return tag("div", tag("span", f"all groups, at most {highest:,}", class_="who"), drawn, class_="lane")
 
 
@@ -129,8 +129,8 @@ def _heat_lane(columns: Columns, place: int, row: HeatRow, named: Named) -> Mark
         if count
     ]
     total = sum(row.rebalances)
-    said = f"{shown_name(row.key.group)}: {counted(total, 'rebalance')}"
-    drawn = strip(columns.count, cells, kind="cells", label=said, tabindex=0, data_cells=place)
+    text = f"{shown_name(row.key.group)}: {counted(total, 'rebalance')}"
+    drawn = strip(columns.count, cells, kind="cells", label=text, tabindex=0, data_cells=place)
     return tag("div", tag("span", named(row.key), class_="who"), drawn, class_="lane")
 
 
@@ -156,9 +156,9 @@ def _step_labels() -> list[str]:
 
 def _worst_cells(columns: Columns, counts: Sequence[int]) -> str:
     worst = sorted((place for place, count in enumerate(counts) if count), key=lambda place: -counts[place])
-    said = [f"{hour(columns.start_ms(place))}: {counts[place]:,}" for place in sorted(worst[:CELLS_OF_A_TABLE])]
-    left = len(worst) - len(said)
-    return "; ".join(said) + (f"; and {left:,} more columns" if left > 0 else "")
+    text = [f"{hour(columns.start_ms(place))}: {counts[place]:,}" for place in sorted(worst[:CELLS_OF_A_TABLE])]
+    left = len(worst) - len(text)
+    return "; ".join(text) + (f"; and {left:,} more columns" if left > 0 else "")
 
 
 def _step(columns: Columns) -> str:
@@ -174,8 +174,8 @@ def ranking(report: FleetReport, named: Named) -> Markup:
     highest = max((seconds for _, seconds in report.ranking), default=0) or 1
     lanes = []
     for key, seconds in report.ranking:
-        said = f"{shown_name(key.group)}: {duration(seconds)} of partition time without an owner"
-        bar = strip(_WIDE, _rect(0, 0, max(_WIDE * seconds / highest, 2), _TALL, "bar"), kind="bars", label=said)
+        text = f"{shown_name(key.group)}: {duration(seconds)} of partition time without an owner"
+        bar = strip(_WIDE, _rect(0, 0, max(_WIDE * seconds / highest, 2), _TALL, "bar"), kind="bars", label=text)
         value = tag("span", duration(seconds), class_="value")
         lanes.append(tag("div", tag("span", named(key), class_="who"), bar, value, class_="lane valued"))
     rows = [[named(key), f"{seconds:,.1f}"] for key, seconds in report.ranking]
@@ -187,7 +187,7 @@ def ranking(report: FleetReport, named: Named) -> Markup:
     )
 
 
-# -- who owned what
+# -- ownership
 
 
 def timeline(place: int, of: Timeline, named: Named) -> Markup:
@@ -211,7 +211,9 @@ def timeline(place: int, of: Timeline, named: Named) -> Markup:
         tag("p", legend, class_="legend"),
         tag("p", _left_out(of), class_="note") if _left_out(of) else None,
         tag("p", class_="reading", aria_live="polite", data_reading=f"timeline-{place}"),
-        as_table(("partition", "owners one after another", "without an owner"), [_told(of, row) for row in of.rows]),
+        as_table(
+            ("partition", "owners one after another", "without an owner"), [_owner_cells(of, row) for row in of.rows]
+        ),
         class_="timeline",
         id=f"timeline-{place}",
     )
@@ -254,12 +256,12 @@ def _timeline_lane(of: Timeline, row: TimelineRow, members: Sequence[str], mark:
     drawn += [_rect(x(start), 0, max(x(end) - x(start), 2), _TALL, "gap") for start, end in unowned]
     total_s = sum(end - start for start, end in unowned) / 1000
     owners = len({span.member for span in row.spans})
-    said = f"{shown_name(row.partition)}: {counted(owners, 'owner')}, {duration(total_s)} without one"
-    svg = strip(_WIDE, drawn, kind="spans", label=said, tabindex=0, data_spans=mark)
+    text = f"{shown_name(row.partition)}: {counted(owners, 'owner')}, {duration(total_s)} without one"
+    svg = strip(_WIDE, drawn, kind="spans", label=text, tabindex=0, data_spans=mark)
     return tag("div", tag("span", tag("bdi", shown_name(row.partition)), class_="who"), svg, class_="lane")
 
 
-def _told(of: Timeline, row: TimelineRow) -> list[Content]:
+def _owner_cells(of: Timeline, row: TimelineRow) -> list[Content]:
     owners = [f"{_clock(span.from_ms)} {shown_name(span.member)}" for span in row.spans[:CELLS_OF_A_TABLE]]
     if len(row.spans) > len(owners):
         owners.append(f"and {len(row.spans) - len(owners):,} more")
@@ -271,12 +273,12 @@ def _told(of: Timeline, row: TimelineRow) -> list[Content]:
 
 
 def _left_out(of: Timeline) -> str:
-    said = []
+    text = []
     if of.partitions_left_out:
-        said.append(f"{counted(of.partitions_left_out, 'partition')} with fewer changes")
+        text.append(f"{counted(of.partitions_left_out, 'partition')} with fewer changes")
     if of.spans_left_out:
-        said.append(f"{counted(of.spans_left_out, 'later change')} of owner")
-    return f"Not drawn: {' and '.join(said)}." if said else ""
+        text.append(f"{counted(of.spans_left_out, 'later change')} of owner")
+    return f"Not drawn: {' and '.join(text)}." if text else ""
 
 
 def _clock(at_ms: int) -> str:
@@ -287,12 +289,12 @@ def _clock(at_ms: int) -> str:
 
 
 def readiness_bar(of: Readiness) -> Markup:
-    """Return how many groups have left the classic protocol, could, and could not."""
+    """Return how many groups have left the classic protocol, can, and cannot."""
     parts = [
-        ("moved", of.moved, "speak a new protocol already"),
+        ("moved", of.moved, "use a new protocol already"),
         ("ready", of.ready, "classic, ready to move"),
-        ("not-ready", of.not_ready, "classic, something is in the way"),
-        ("unknown", of.unknown, "classic, without members that would say"),
+        ("not-ready", of.not_ready, "classic, not ready to move"),
+        ("unknown", of.unknown, "classic, unknown without members"),
     ]
     total = sum(count for _, count, _ in parts) or 1
     drawn, reached = [], 0.0
@@ -301,14 +303,14 @@ def readiness_bar(of: Readiness) -> Markup:
             width = _WIDE * count / total
             drawn.append(_rect(reached, 0, max(width - 3, 1.5), _TALL, kind))
             reached += width
-    said = "; ".join(f"{count:,} {words}" for _, count, words in parts)
+    text = "; ".join(f"{count:,} {words}" for _, count, words in parts)
     legend = [
         tag("span", tag("i", class_=f"key {kind}"), tag("b", f"{count:,}"), f" {words}") for kind, count, words in parts
     ]
     rows = [[words, f"{count:,}", f"{100 * count / total:.0f} %"] for _, count, words in parts]
     return joined(
         [
-            tag("div", strip(_WIDE, drawn, kind="stacked", label=said), class_="plot", data_plot="readiness"),
+            tag("div", strip(_WIDE, drawn, kind="stacked", label=text), class_="plot", data_plot="readiness"),
             tag("p", legend, class_="legend"),
             as_table(("groups that", "groups", "share"), rows, frozenset({1, 2})),
         ]
@@ -316,7 +318,7 @@ def readiness_bar(of: Readiness) -> Markup:
 
 
 def plotted(report: FleetReport) -> dict[str, Any]:
-    """Return what the page's script reads out of the plots."""
+    """Return the figures that the page's script shows for the plots."""
     columns = report.columns
     return {
         "columns": [columns.from_ms, columns.step_ms, columns.count],

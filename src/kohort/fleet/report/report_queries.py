@@ -1,6 +1,6 @@
-"""Reads the fleet's tables with Spark and returns the values of a report, every list of them bounded.
+"""Spark queries that gather the values of a report from the fleet's tables.
 
-Whatever grows with the fleet is aggregated, ordered and cut in Spark; only what a page shows comes to the driver.
+Everything that grows with the fleet is aggregated, ordered and limited in Spark; only what a page shows is collected.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kohort.fleet.report.group_queries import (
     lines_of,
     readiness_of,
     severity_place,
-    standing_of,
+    sums_of,
     totals_of,
 )
 from kohort.fleet.report.timeline_queries import timelines_of
@@ -45,12 +45,12 @@ if TYPE_CHECKING:
 DAY_MS = 24 * HOUR_MS
 MOST_COUNTS = 10_000
 MOST_DAYS = 20_000
-"""Days that are looked at for the report's time; a log with more of them has clocks that were wrong."""
+"""Most days considered for the report's time; a log with more of them had wrong clocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """The tables that a report is made of, as `kohort.fleet.schema` describes them."""
+    """The tables that a report reads."""
 
     group_hours: DataFrame
     groups: DataFrame
@@ -62,7 +62,7 @@ class Frames:
 
     @classmethod
     def read(cls, spark: SparkSession, tables: Tables) -> Frames:
-        """Return what is published."""
+        """Return the published tables."""
         named = (GROUP_HOURS, GROUPS, FINDINGS, OWNERSHIP, EVENTS, COUNTS, QUARANTINE)
         return cls(**{table.name: tables.frame(spark, table) for table in named})
 
@@ -77,8 +77,8 @@ def gather(frames: Frames, *, now_ms: int, limits: Limits | None = None) -> Flee
     hours = frames.group_hours.where((f.col("hour_ms") >= from_ms) & (f.col("hour_ms") < until_ms))
     lines = lines_of(frames.groups, frames.findings, hours).persist()
     try:
-        standing = standing_of(lines)
-        totals = totals_of(standing)
+        sums = sums_of(lines)
+        totals = totals_of(sums)
         shown = _shown(lines, limits)
         listed = [row for row in shown if row["by_worst"] <= limits.groups]
         ranking = _first(shown, "by_unowned", "unowned_s", limits.ranked_groups)
@@ -96,16 +96,16 @@ def gather(frames: Frames, *, now_ms: int, limits: Limits | None = None) -> Flee
             fleet_rebalances=fleet,
             heat=tuple(_heat_row(key_of(row), columns, cells) for row in busiest),
             heat_left_out=(
-                standing.sum("with_rebalances") - len(busiest),
+                sums.sum("with_rebalances") - len(busiest),
                 totals.rebalances - sum(row["rebalances"] for row in busiest),
             ),
             ranking=tuple((key_of(row), row["unowned_s"]) for row in ranking),
             ranking_left_out=(
-                standing.sum("with_unowned") - len(ranking),
+                sums.sum("with_unowned") - len(ranking),
                 totals.unowned_s - sum(row["unowned_s"] for row in ranking),
             ),
             timelines=timelines_of(frames.ownership, frames.events, hours, drawn, limits),
-            readiness=readiness_of(standing, frames.findings, limits),
+            readiness=readiness_of(sums, frames.findings, limits),
             groups=tuple(line_of(row, cells) for row in listed),
             read=_read(frames, outside),
             limits=limits,
@@ -115,7 +115,7 @@ def gather(frames: Frames, *, now_ms: int, limits: Limits | None = None) -> Flee
 
 
 def _shown(lines: DataFrame, limits: Limits) -> list[Any]:
-    """Return the groups that stand in any list, the worst first, each with its place in every order."""
+    """Return the groups that any list shows, the worst first, each with its place in every order."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -132,7 +132,7 @@ def _shown(lines: DataFrame, limits: Limits) -> list[Any]:
 
 
 def _first(rows: list[Any], order: str, figure: str, most: int) -> list[Any]:
-    """Return the first rows of an order, but for those that have nothing of what it is by."""
+    """Return the first rows of an order, without those whose figure is zero."""
     return sorted((row for row in rows if row[order] <= most and row[figure] > 0), key=lambda row: row[order])
 
 
@@ -140,7 +140,7 @@ def _first(rows: list[Any], order: str, figure: str, most: int) -> list[Any]:
 
 
 def _time_of(frames: Frames, now_ms: int, limits: Limits) -> tuple[int, int, int]:
-    """Return from when to when the report goes, and how many hours of groups lie outside."""
+    """Return the start and end of the report's time, and how many hours of groups lie outside."""
     from pyspark.sql import functions as f
 
     day = f.floor(f.col("hour_ms") / DAY_MS).cast("bigint").alias("day_number")
@@ -157,14 +157,14 @@ def _time_of(frames: Frames, now_ms: int, limits: Limits) -> tuple[int, int, int
 def best_window(days: Mapping[int, int], most: int) -> tuple[int, int]:
     """Return the first and last day of at most `most` days in a row that hold most; the latest of equals."""
     numbers = sorted(days)
-    best, chosen, held, start = -1, (numbers[0], numbers[0]), 0, 0
+    best, chosen, hours, start = -1, (numbers[0], numbers[0]), 0, 0
     for place, number in enumerate(numbers):
-        held += days[number]
+        hours += days[number]
         while number - numbers[start] >= most:
-            held -= days[numbers[start]]
+            hours -= days[numbers[start]]
             start += 1
-        if held >= best:
-            best, chosen = held, (numbers[start], numbers[place])
+        if hours >= best:
+            best, chosen = hours, (numbers[start], numbers[place])
     return chosen
 
 
@@ -208,7 +208,7 @@ def _heat_row(key: GroupKey, columns: Columns, cells: Mapping[GroupKey, Mapping[
 def _rules(
     findings: DataFrame, active: Iterable[GroupKey], limits: Limits
 ) -> tuple[tuple[RuleFindings, ...], tuple[Finding, ...]]:
-    """Return what each rule found, and what else was found of the groups that need somebody most."""
+    """Return the findings of each rule, and further findings of the worst groups."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 

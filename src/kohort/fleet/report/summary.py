@@ -1,4 +1,4 @@
-"""What is wrong, where, and what to do about it, in words: what an operator reads before any plot."""
+"""Summary of a report: a headline, the most important findings with advice, and the whole report as JSON."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from kohort.fleet.report.fleet_report import NOT_READY, READY, FleetReport, Grou
 from kohort.fleet.report.wording import counted, duration, rule_title, shown_sentence
 
 POINTS = 7
-"""More than this nobody reads first; the rest stands among the findings."""
+"""Findings listed in the summary; the others are in the section of findings."""
 
 WORDS = {"critical": "Act now", "warning": "Look into it", "info": "Good to know"}
-"""What a severity asks of an operator."""
+"""Severities as a request to the operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def headline(report: FleetReport) -> str:
         return f"Nothing is wrong with the {everything} that {was} read."
     parts = []
     if critical:
-        parts.append(f"{critical:,} of {everything} {'needs' if critical == 1 else 'need'} somebody now")
+        parts.append(f"{critical:,} of {everything} {'needs' if critical == 1 else 'need'} action now")
     if warning:
         looked = f"{warning:,}{'' if critical else f' of {everything}'} should be looked into"
         parts.append(looked)
@@ -50,7 +50,7 @@ def headline(report: FleetReport) -> str:
 
 
 def lead(report: FleetReport) -> str:
-    """Return what the fleet went through, in one sentence."""
+    """Return the rebalances and unowned time of the fleet in one sentence."""
     totals = report.totals
     if not totals.rebalances and not totals.unowned_s:
         return "There was no rebalance in that time."
@@ -60,7 +60,7 @@ def lead(report: FleetReport) -> str:
 
 
 def points(report: FleetReport) -> tuple[list[Point], int]:
-    """Return what to do, the worst first, and how many further rules found something that is not good."""
+    """Return what to do, the worst first, and how many further rules have findings."""
     wrong = [
         rule
         for rule in report.rules

@@ -1,7 +1,7 @@
-"""Who owned what in the worst hour of a group: intervals of ownership, cut to that hour and to what a page can show.
+"""Spark queries for the timelines of a report: ownership intervals in the worst hour of a group.
 
-The worst hour is the one in which partitions were without an owner for longest, or else the one with most rebalances.
-The partitions shown are those that changed hands most.
+The worst hour is the one with most unowned partition time, or else most rebalances. The partitions shown are those that
+changed owners most.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def _worst_hours(hours: DataFrame, keys: Sequence[GroupKey]) -> DataFrame:
 def _spans(ownership: DataFrame, worst: DataFrame, limits: Limits) -> DataFrame:
     """Return the intervals of the worst hours, of the partitions with most of them, and how much is left out.
 
-    A partition that nobody had in all that hour comes with one row without a member. Which partitions these are is
-    told by who had them nearest to it: as many as the group had to own and did not.
+    A partition without an owner in that whole hour has one row without a member. Such partitions are chosen by the
+    nearest interval outside of the hour, as many as the group had to own and did not.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as f
@@ -92,20 +92,20 @@ def _spans(ownership: DataFrame, worst: DataFrame, limits: Limits) -> DataFrame:
 def _empty_times(
     events: DataFrame, worst: DataFrame, keys: Sequence[GroupKey]
 ) -> dict[GroupKey, tuple[tuple[int, int], ...]]:
-    """Return when groups had no members, as (from, until) inside of their worst hours."""
+    """Return the times without members, as (from, until) within the groups' worst hours."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
     if not keys:
         return {}
-    told = (
+    changes = (
         events.where(f.col("event").isin(*_AWAY, *_BACK))
         .join(f.broadcast(worst), KEY)
         .where(f.col("at_ms") < f.col("hour_until_ms"))
         .withColumn("away", f.col("event").isin(*_AWAY))
     )
     in_order = Window.partitionBy(*KEY).orderBy("offset", "at_ms", "away")
-    turns = told.withColumn("before", f.lag("away").over(in_order)).where(
+    turns = changes.withColumn("before", f.lag("away").over(in_order)).where(
         f.col("before").isNull() | (f.col("before") != f.col("away"))
     )
     until = f.coalesce("next_ms", "hour_until_ms")
@@ -141,6 +141,6 @@ def _timeline(key: GroupKey, rows: list[Any], empty: tuple[tuple[int, int], ...]
 
 
 def _called(row: Any) -> str:
-    """Return what a member is called: by its client id too, which members of new protocols do not have in theirs."""
+    """Return a member's display name: its id, with its client id where the member id does not begin with it."""
     member, client = row["member"] or "", row["client_id"] or ""
     return member if member.startswith(client) else f"{client} {member}"

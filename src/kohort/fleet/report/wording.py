@@ -1,7 +1,7 @@
-"""How a report says things: names made harmless, times in UTC, durations and counts as an operator reads them.
+"""Text of a report: escaped names, times in UTC, durations and counts.
 
-A group's name is anything that a client sent: ten thousand characters, control characters, or marks that turn the
-direction of the text around. Shown is what cannot be mistaken: such characters as their codes, and a middle cut out.
+A group's name is any string that a client sent: ten thousand characters, control characters, or marks that reverse the
+direction of text. Shown names have such characters as codes, and are cut in the middle.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def shown_name(name: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Return a text in which invisible characters stand as their codes, and spaces at an end as ␠."""
+    """Return a text with invisible characters as their codes, and spaces at its ends as ␠."""
     spelled = "".join(_spelled(character) for character in text)
     inner = spelled.strip(" ")
     before = len(spelled) - len(spelled.lstrip(" "))
@@ -73,7 +73,7 @@ def duration(seconds: float) -> str:
 
 
 def moment(at_ms: int | None) -> str:
-    """Return a time as "3 Nov 2026 14:05:09"; one that no calendar has is said in milliseconds."""
+    """Return a time as "3 Nov 2026 14:05:09"; in milliseconds where it is outside of the calendar."""
     if at_ms is None:
         return "–"
     when = calendar(at_ms)

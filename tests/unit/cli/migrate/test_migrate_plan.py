@@ -110,15 +110,15 @@ def protocol_of(version: int) -> JoinGroupRequest.Protocol:
 def test_watch_tells_who_went_and_came_and_what_the_group_became() -> None:
     progress = Progress(Goal.CONSUMER)
     assert progress.take(classic(member("a"), member("b"))) == []
-    assert progress.standing() == "classic, Stable: 0 of 2 members speak the consumer protocol, left a, b"
-    assert progress.take(classic(member("b"), state="PreparingRebalance")) == ["PreparingRebalance", "a went"]
-    assert progress.standing().endswith("0 of 2 members speak the consumer protocol, 1 away, left b")
+    assert progress.summary() == "classic, Stable: 0 of 2 members use the consumer protocol, left a, b"
+    assert progress.take(classic(member("b"), state="PreparingRebalance")) == ["PreparingRebalance", "a left the group"]
+    assert progress.summary().endswith("0 of 2 members use the consumer protocol, 1 away, left b")
     native = member("a", is_native=True, copy=1)
     assert progress.take(consumer(member("b"), native, state="Reconciling")) == [
         "the group became a consumer group",
         "assignor uniform in place of range",
         "Reconciling",
-        "a-1 came, consumer protocol",
+        "a-1 joined, consumer protocol",
     ]
     assert not progress.is_done
     progress.take(consumer(native))
@@ -131,7 +131,7 @@ def test_watch_tells_who_went_and_came_and_what_the_group_became() -> None:
 def test_watch_is_not_done_before_the_group_is_stable_and_of_the_type_that_it_is_to_be() -> None:
     progress = Progress(Goal.CLASSIC)
     progress.take(consumer(member("a"), member("b")))
-    assert (len(progress.there), progress.is_done) == (2, False), "it is a consumer group still"
+    assert (len(progress.migrated), progress.is_done) == (2, False), "it is a consumer group still"
     progress.take(classic(member("a"), member("b"), state="PreparingRebalance"))
     assert not progress.is_done
     progress.take(classic(member("a"), member("b")))
@@ -144,7 +144,7 @@ def test_watch_of_a_group_that_goes_to_cooperative_looks_at_the_assignor_in_forc
     assert not progress.is_done
     assert progress.take(classic(member("a"), assignor="cooperative-sticky")) == [
         "assignor cooperative-sticky in place of range",
-        "a is there, classic protocol",
+        "a migrated, classic protocol",
     ]
     assert progress.is_done
 
@@ -152,7 +152,7 @@ def test_watch_of_a_group_that_goes_to_cooperative_looks_at_the_assignor_in_forc
 def test_watch_expects_as_many_members_as_it_was_told() -> None:
     progress = Progress(Goal.CONSUMER, expected=3, is_fixed=True)
     progress.take(consumer(*[member(name, is_native=True) for name in "ab"]))
-    assert (progress.is_done, progress.standing().endswith("2 of 3 members speak the consumer protocol, 1 away")) == (
+    assert (progress.is_done, progress.summary().endswith("2 of 3 members use the consumer protocol, 1 away")) == (
         False,
         True,
     )
@@ -165,5 +165,5 @@ def test_group_that_is_gone_is_not_done() -> None:
     progress = Progress(Goal.CONSUMER)
     progress.take(consumer(member("a", is_native=True)))
     assert progress.is_done
-    assert progress.take(None) == ["Dead", "a went"]
+    assert progress.take(None) == ["Dead", "a left the group"]
     assert (progress.is_done, progress.left()) == (False, [])
