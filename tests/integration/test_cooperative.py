@@ -79,7 +79,7 @@ class Party:
             await member.stop()
         for timeline in self.timelines:
             timeline.check()
-            timeline.contract.tell(Act.ENDED)
+            timeline.contract.record(Act.ENDED)
 
 
 OPEN = frozenset(State) - {State.CLOSED, State.FATAL}

@@ -88,13 +88,13 @@ class Timeline(RebalanceListener):
     @contextmanager
     def _called(self, act: Act, partitions: Partitions) -> Iterator[None]:
         try:
-            self.contract.tell(act, partitions)
+            self.contract.record(act, partitions)
             yield
         except AssertionError as error:
             self.broken = self.broken or error
         finally:
             had_some = bool(self.contract.owned)
-            self.contract.tell(Act.DONE)
+            self.contract.record(Act.DONE)
             if not self.is_closing:
                 self.stops += had_some and not self.contract.owned
                 self.losses += act is Act.LOST
@@ -112,13 +112,13 @@ class Told:
         self.protocols = inner.protocols
 
     def user_data(self, topics: Iterable[str], owned: Partitions, generation: int) -> bytes | None:
-        self._contract.tell(Act.USER_DATA, owned)
+        self._contract.record(Act.USER_DATA, owned)
         return self._inner.user_data(topics, owned, generation)
 
     def assign(self, spec: GroupSpec) -> dict[str, Assignment]:
-        self._contract.tell(Act.ASSIGN)
+        self._contract.record(Act.ASSIGN)
         return self._inner.assign(spec)
 
     def on_assignment(self, assignment: Assignment, generation: int) -> None:
-        self._contract.tell(Act.ON_ASSIGNMENT, assignment.partitions)
+        self._contract.record(Act.ON_ASSIGNMENT, assignment.partitions)
         self._inner.on_assignment(assignment, generation)

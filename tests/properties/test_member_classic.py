@@ -15,7 +15,7 @@ from kohort.assign import RangeAssignor, TopicSpec
 from kohort.assign.spec import MemberSpec, RebalanceProtocol
 from kohort.assign.user_data import encode_assignment_error
 from kohort.member import ClassicMember, Identity, MemberConfig, State, effects, inputs
-from kohort.member.contract_checker import Witness
+from kohort.member.contract_checker import ContractChecker
 from kohort.member.effects import Callback, RunCallback
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.errors import ErrorCode
@@ -61,7 +61,7 @@ class MemberAndWorld(RuleBasedStateMachine):
         config = MemberConfig(max_poll_interval_ms=30_000, instance_id="i" if is_static else None)
         assignor = RangeAssignor() if is_eager else CooperativeRange()
         self.member = ClassicMember(config, [assignor], random=lambda: 0.5)
-        self.witness = Witness(self.member)
+        self.witness = ContractChecker(self.member)
         self.is_eager = is_eager
         self.now_ms = 0
         self.generation = 0
@@ -106,12 +106,12 @@ class MemberAndWorld(RuleBasedStateMachine):
         members = {"m": MemberSpec(Subscription(("t",)))} if is_leader else {}
         self.take(inputs.JoinAnswered(join.identity, ErrorCode.NONE, self.generation, "m", leader, "range", members))
 
-    @rule(partitions=st.integers(1, 4), fails=st.booleans(), is_told=st.booleans())
+    @rule(partitions=st.integers(1, 4), fails=st.booleans(), is_passed_on=st.booleans())
     @precondition(lambda self: self.latest(effects.Compute))
-    def answer_compute(self, partitions: int, fails: bool, is_told: bool) -> None:
+    def answer_compute(self, partitions: int, fails: bool, is_passed_on: bool) -> None:
         compute = self.pop(effects.Compute)
-        if fails and (is_told or self.generation % 5 == 0):
-            self.take(inputs.ComputeFailed(compute.identity, "no", is_told))
+        if fails and (is_passed_on or self.generation % 5 == 0):
+            self.take(inputs.ComputeFailed(compute.identity, "no", is_passed_on))
         else:
             self.take(inputs.Computed(compute.identity, {}, {"t": TopicSpec(partitions)}))
 

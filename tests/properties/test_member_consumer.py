@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kohort.member import ConsumerMember, ConsumerState, Identity, MemberConfig, effects, inputs
-from kohort.member.contract_checker import ConsumerWitness
+from kohort.member.contract_checker import ConsumerContractChecker
 from kohort.member.effects import Callback, ConsumerHeartbeat, HurryHeartbeat, NameTopics, RunCallback
 from kohort.member.inputs import ConsumerHeartbeatAnswered, LagsReported, TopicsSeen
 from kohort.model.assignment import Partitions
@@ -66,10 +66,10 @@ class Coordinator:
         before = self.assigned
         self._reconcile(owned)
         is_full = beat.rebalance_timeout_ms != -1 and beat.topics is not None and beat.owned is not None
-        is_told = beat.member_epoch == 0 or is_full or self.assigned != before
+        is_passed_on = beat.member_epoch == 0 or is_full or self.assigned != before
         partitions = id_partitions((topic_id, (partition,)) for topic_id, partition in self.assigned)
         return ConsumerHeartbeatAnswered(
-            beat.number, ErrorCode.NONE, None, self.epoch, 5_000, partitions if is_told else None
+            beat.number, ErrorCode.NONE, None, self.epoch, 5_000, partitions if is_passed_on else None
         )
 
     def _reconcile(self, owned: Held | None) -> None:
@@ -92,7 +92,7 @@ class MemberAndCoordinator(RuleBasedStateMachine):
     def begin(self, topics: tuple[str, ...], is_static: bool) -> None:
         config = MemberConfig(max_poll_interval_ms=30_000, instance_id="i" if is_static else None)
         self.member = ConsumerMember(config, "m", random=lambda: 0.5)
-        self.witness = ConsumerWitness(self.member)
+        self.witness = ConsumerContractChecker(self.member)
         self.coordinator = Coordinator()
         self.now_ms = 0
         self.beats: list[ConsumerHeartbeat] = []

@@ -24,16 +24,12 @@ BANNED = re.compile(rf"\b(?:{'|'.join(REPLACEMENTS)})\b", re.IGNORECASE)
 CODE = ("src/", "demo/", "tests/", "bench/", "examples/", "interop/", "scripts/")
 
 NOT_YET_PROSE = (
-    "src/kohort/assign/",
     "src/kohort/broker/",
     "src/kohort/cli/",
     "src/kohort/client/",
     "src/kohort/fleet/",
-    "src/kohort/group/",
     "src/kohort/lazy.py",
     "src/kohort/log/",
-    "src/kohort/member/",
-    "src/kohort/model/",
     "src/kohort/net/",
     "src/kohort/node/",
     "src/kohort/sim/",
@@ -55,7 +51,6 @@ NOT_YET_STRINGS = (
     "src/kohort/client/",
     "src/kohort/fleet/",
     "src/kohort/group/",
-    "src/kohort/member/",
     "src/kohort/node/",
     "src/kohort/sim/",
     "src/kohort/spark/",

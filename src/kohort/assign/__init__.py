@@ -1,4 +1,7 @@
-"""Assignors: pure functions from the members and topics of a group to assignments."""
+"""Assignors: pure functions from the members and topics of a group to assignments.
+
+Those of clients are here, those that a coordinator runs for consumer groups in `server`.
+"""
 
 from kohort.assign.capacity import CapacityAssignor
 from kohort.assign.cooperative import AssignmentRefused

@@ -2,7 +2,7 @@
 
 A leader compares what its assignor intends with what the members say they own. What changes hands is withheld from
 its taker in this round: the owner sees it gone, revokes it and joins again, and the next round gives it away. What
-nobody owns migrates at once. What is owned but in no intended assignment (a deleted topic, or metadata of the leader
+no member owns migrates at once. What is owned but in no intended assignment (a deleted topic, or metadata of the leader
 that is behind) goes back to its owner. Of several members that claim one partition, the claim of the highest
 generation counts (KIP-792); where that generation claims it twice, no claim does and no member is given it.
 `assign_group` runs a leader's assignor by this rule.
@@ -143,7 +143,7 @@ def assign_group(
 ) -> dict[str, Assignment]:
     """Return the group's assignments by the assignor that it chose.
 
-    `warn` is told of members that get nothing, because they cannot say what they own. Raises LookupError,
+    `warn` is called with the members that get nothing, because they cannot say what they own. Raises LookupError,
     `AssignmentRefused`, or whatever the assignor raises.
     """
     assignor = assignors.get(name)

@@ -75,7 +75,7 @@ def racks_of(subscriptions: Iterable[Subscription]) -> set[str]:
 
 
 def has_near_and_far(mine: AbstractSet[str], racks: Iterable[frozenset[str]]) -> bool:
-    """Return whether replicas' racks tell partitions apart: some are on a member's rack, and not all are everywhere.
+    """Return whether replicas' racks distinguish partitions: some are on a member's rack, and not all are everywhere.
 
     Where every partition is on every rack, any assignment is as near as any other (KIP-881).
     """

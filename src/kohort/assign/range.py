@@ -46,7 +46,7 @@ class RangeAssignor:
 
 
 def _in_blocks(spec: GroupSpec, order: Sequence[str], subscriptions: Sequence[Subscription]) -> dict[str, Assignment]:
-    """Share out what no rack tells apart: topics of one size with the same subscribers in one go."""
+    """Share out what no rack distinguishes: topics of one size with the same subscribers in one go."""
     classes = member_classes(subscriptions, spec.topics)
     alike: dict[tuple[int, int], list[str]] = {}
     for topic, mask in subscriber_masks(classes).items():

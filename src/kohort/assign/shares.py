@@ -44,7 +44,7 @@ class Shares:
         self._owned = owned
         self._fuller = [_counts_above(each) for each in loads]
         self.totals = [sum(counts.values()) for counts in owned]
-        # The kinds of which a class has more than its members own: moving one of those costs nobody a partition.
+        # The kinds of which a class has more than its members own: moving one of those costs no member a partition.
         self.free: list[dict[int, None]] = [{} for _ in sizes]
         self._saving = [0.0] * len(sizes)
         self.cost = [0.0] * len(sizes)
@@ -106,7 +106,7 @@ class Shares:
             self._weigh(giver)
             self._weigh(taker)
 
-    # What nobody owns goes to the emptiest
+    # What no member owns goes to the emptiest
 
     def _fill(self) -> None:
         placed = [0] * len(self._supply)
@@ -382,7 +382,7 @@ def _circle(shares: Shares, home: int, first: int) -> list[Hop]:
 
 
 def _near_enough(shares: Shares, giver: int, kind: int) -> int:
-    """Return who may take a kind from a class: anyone if it is far from that one, else whoever is near to it."""
+    """Return who may take a kind from a class: anyone if it is far from that one, else those near to it."""
     return shares.eligible[kind] if shares.far[kind] >> giver & 1 else shares.eligible[kind] & ~shares.far[kind]
 
 

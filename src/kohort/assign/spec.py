@@ -28,8 +28,8 @@ class MemberSpec:
     """One member: what it subscribed to, and its `group.instance.id` if it is static.
 
     The rest is None or empty but where the coordinator of a consumer group runs the assignor: how far the member's
-    standby copies are behind and why it says so, and what a classic member's assignors said, by name: (version -1,
-    user data).
+    standby copies are behind and why they are reported, and what a classic member's assignors sent, by name: (version
+    -1, user data).
     """
 
     subscription: Subscription
@@ -73,7 +73,7 @@ class Assignor(Protocol):
         ...
 
     def user_data(self, topics: Iterable[str], owned: Partitions, generation: int) -> bytes | None:
-        """Return what the member tells the leader's assignor besides its subscription, or None."""
+        """Return what the member sends to the leader's assignor besides its subscription, or None."""
         ...
 
     def on_assignment(self, assignment: Assignment, generation: int) -> None:

@@ -1,6 +1,6 @@
-"""The sticky engine: everybody keeps what it owns as far as balance allows, for any mix of subscriptions.
+"""The sticky engine: every member keeps what it owns as far as balance allows, for any mix of subscriptions.
 
-The law, in this order: every partition that somebody subscribed to has one owner; no partition could move to make
+The law, in this order: every subscribed partition has one owner; no partition could move to make
 the loads more even; members near a replica get it where that costs no balance; as few partitions move as can be. The
 same group gives the same assignment, whatever order it is written in. Where all members subscribe alike there is one
 class to deal to (`deal`); else `shares` first computes how many partitions of each kind each class of members gets.
@@ -197,7 +197,7 @@ def _dealt(
 ) -> Mapping[int, Sequence[int]]:
     """Deal `free` in a circle to those who have less than `share`, then the extras to the first that have just it."""
     missing = [(at, share - sizes[at]) for at in needs]
-    # Whoever is given something anyway is given one of the extras before a member that would gain nothing else.
+    # A member that is given something anyway is given one of the extras before a member that would gain nothing else.
     missing = [
         (at, count + 1) if rank < extras else (at, count) for rank, (at, count) in enumerate(_short_first(missing))
     ]

@@ -1,7 +1,7 @@
 """What assignors put into the user data of subscriptions and assignments, byte for byte.
 
 A subscription's user data travels from a member to the leader's assignor, an assignment's back. Kafka's own formats
-are read from whoever wrote them and written so that Java, librdkafka and kafka-python read them. Ours follow them:
+are read whichever client wrote them and written so that Java, librdkafka and kafka-python read them. Ours follow them:
 the mark of our members stands at the end, where Kafka's readers stop reading, and an assignment's error goes to
 marked members alone. What cannot be read is no user data; reading never raises.
 """

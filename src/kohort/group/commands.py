@@ -66,7 +66,7 @@ class Sync:
 
 @dataclass(slots=True)
 class Heartbeat:
-    """Heartbeat of one member. `is_counted`: it was decided when it came and kept since, so it tells nothing new."""
+    """Heartbeat of one member. `is_counted`: it was decided when it came and kept since, so it reports nothing new."""
 
     group_id: str
     member_id: str
@@ -106,7 +106,7 @@ class OffsetToCommit(NamedTuple):
 class CommitOffsets:
     """OffsetCommit. `generation`, or the member epoch, is -1 for a commit from outside the group.
 
-    `retention_ms` is -1 for the default. `knows_epochs`: the sender's version can tell it that its epoch is stale.
+    `retention_ms` is -1 for the default. `knows_epochs`: the sender's version can report that its epoch is stale.
     """
 
     group_id: str
@@ -169,14 +169,14 @@ class Loaded:
 
 @dataclass(slots=True)
 class Unload:
-    """This coordinator gives the group up: whoever waits must look for its coordinator again."""
+    """This coordinator gives the group up: every waiting member must look for its coordinator again."""
 
     group_id: str
 
 
 @dataclass(slots=True)
 class OpenRound:
-    """Start a round: everybody must join again. `sync_error` and `sync_message` are what waiting syncs are told."""
+    """Start a round: every member must join again. `sync_error` and `sync_message` are the answer to waiting syncs."""
 
     group_id: str
     cause: Cause
@@ -186,14 +186,14 @@ class OpenRound:
 
 @dataclass(slots=True)
 class CheckJoin:
-    """Somebody joined or went while a round gathers its members: see whether that was the last one awaited."""
+    """A member joined or went while a round gathers its members: see whether that was the last one awaited."""
 
     group_id: str
 
 
 @dataclass(slots=True)
 class FormGeneration:
-    """The gathering is over: whoever is here becomes the next generation."""
+    """The gathering is over: the members that are here become the next generation."""
 
     group_id: str
     cause: Cause
@@ -201,7 +201,7 @@ class FormGeneration:
 
 @dataclass(slots=True)
 class ConsumerHeartbeat:
-    """ConsumerGroupHeartbeat. What is None was not said and has not changed.
+    """ConsumerGroupHeartbeat. What is None was not sent and has not changed.
 
     `new_member_id` is the id that a joiner without one gets (v0). `owned` is what the sender says it owns. `lags`,
     `acceptable_recovery_lag` and `reason` are this project's extension. `is_counted`: it was decided when it came and

@@ -105,7 +105,7 @@ def decide_delete_group(shard: Shard, command: DeleteGroup, now_ms: int) -> Effe
 
 
 def decide_expiry(shard: Shard, command: ExpireOffsets, now_ms: int) -> Effects:
-    """Forget offsets that nobody has needed for their retention, and a group that then has nothing left."""
+    """Forget offsets that no member has needed for their retention, and a group that then has nothing left."""
     group: Group | None = shard.groups.get(command.group_id)
     if group is None or _is_dead(group):
         return
@@ -154,7 +154,7 @@ def _is_expired(group: Group, committed: OffsetCommitted, now_ms: int, settings:
 
 
 def _unneeded_since(group: Group, committed: OffsetCommitted, settings: GroupSettings) -> int | None:
-    """Return since when nobody needs an offset, or None while somebody does."""
+    """Return since when no member needs an offset, or None while one does."""
     if isinstance(group, ClassicGroup) and group.protocol_type is not None:
         if group.phase is Phase.EMPTY:
             return group.state_timestamp_ms if group.state_timestamp_ms >= 0 else committed.commit_ms

@@ -42,7 +42,7 @@ def no_want(_protocol: str, _metadata: bytes) -> Want | None:
 
 
 def no_offer(_metadata: bytes) -> object | None:
-    """Tell no two subscriptions alike but by their bytes."""
+    """Take no two subscriptions for equal but by their bytes."""
     return None
 
 

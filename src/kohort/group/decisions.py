@@ -259,7 +259,7 @@ def decide_append_failed(shard: Shard, failed: AppendFailed, now_ms: int) -> Eff
         case Leave():
             return (Reply(LeaveResult(error)),)
         case TimerFired() if isinstance(shard.groups.get(command.group_id), ConsumerGroup):
-            # To evict somebody from a consumer group is a record; whoever is silent is so a little later as well.
+            # To evict a member from a consumer group is a record; a silent one is so a little later as well.
             return (Arm(command.timer, now_ms + consumer.TARGET_RETRY_MS),)
         case AssignTarget() | TopicChanged() | PrepareClassic() | DowngradeIfDue():
             return consumer.retry_later(command.group_id, now_ms)
@@ -268,7 +268,7 @@ def decide_append_failed(shard: Shard, failed: AppendFailed, now_ms: int) -> Eff
 
 
 def append_error(error: ErrorCode, *, is_join: bool = False) -> ErrorCode:
-    """Return what a client is told when a record of its group could not be appended: something it can act upon."""
+    """Return the error for a client when a record of its group could not be appended: something it can act upon."""
     match error:
         case ErrorCode.UNKNOWN_TOPIC_OR_PARTITION | ErrorCode.NOT_ENOUGH_REPLICAS | ErrorCode.REQUEST_TIMED_OUT:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE

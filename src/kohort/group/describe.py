@@ -35,7 +35,7 @@ class DescribedGroup(NamedTuple):
     protocol_name: str
     members: tuple[DescribedMember, ...]
     rebalances_avoided: int = 0
-    """How many rounds were spared because a member said that nothing had changed; since the group was loaded."""
+    """How many rounds were spared because a member reported that nothing had changed; since the group was loaded."""
 
 
 class DescribedConsumerMember(NamedTuple):

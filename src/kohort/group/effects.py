@@ -88,7 +88,7 @@ class Disarm:
 
 @dataclass(slots=True)
 class Rouse:
-    """These members have something new to hear: answer their heartbeats if some are kept."""
+    """These members have something new to learn: answer their heartbeats if some are kept."""
 
     group_id: str
     member_ids: tuple[str, ...]

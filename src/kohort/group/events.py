@@ -94,7 +94,7 @@ class OffsetDeleted:
 
 @dataclass(frozen=True, slots=True)
 class MemberIdIssued:
-    """A member was told its id and must join again with it (KIP-394). Until then the id is pending."""
+    """A member was sent its id and must join again with it (KIP-394). Until then the id is pending."""
 
     group_id: str
     member_id: str
@@ -164,7 +164,7 @@ class StaticMemberReplaced:
 class MemberRemoved:
     """A member is out: it left, was removed, or was evicted. The cause says which.
 
-    `silent_ms` is how long it had not been heard of where that is why, else -1; `session_timeout_ms` how long it could.
+    `silent_ms` is how long it had sent no request where that is why, else -1; `session_timeout_ms` how long it could.
     """
 
     group_id: str
@@ -243,7 +243,7 @@ class MemberRecognized:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceAvoided:
-    """A member joined again without need and said so; it keeps its generation where Kafka would start a round."""
+    """A member joined again with the reason `blind`; it keeps its generation where Kafka would start a round."""
 
     group_id: str
     member_id: str
@@ -252,7 +252,7 @@ class RebalanceAvoided:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentFailed:
-    """The leader could not assign and said why. `message` is what the members of the generation are told."""
+    """The leader could not assign and gave the reason. `message` is the error for its members."""
 
     group_id: str
     generation: int
@@ -263,7 +263,7 @@ class AssignmentFailed:
 
 @dataclass(frozen=True, slots=True)
 class RevocationsAwaited:
-    """A cooperative round took partitions away that nobody has yet: `revoking` will join again without them.
+    """A cooperative round took partitions away that no member has yet: `revoking` will join again without them.
 
     `is_holding`: the others get no answer to SyncGroup until then, or until the hold is over; `held` wait already.
     """
@@ -278,7 +278,7 @@ class RevocationsAwaited:
 
 @dataclass(frozen=True, slots=True)
 class SyncsReleased:
-    """The revoking members take their time: whoever was held has its assignment now."""
+    """The revoking members take their time: each held member has its assignment now."""
 
     group_id: str
     generation: int
@@ -496,7 +496,7 @@ class MemberAssignmentDeleted:
 
 @dataclass(frozen=True, slots=True)
 class RegexDeleted:
-    """Nobody subscribes with an expression any more. The tombstone of record type 16."""
+    """No member subscribes with an expression any more. The tombstone of record type 16."""
 
     group_id: str
     regex: str
@@ -523,7 +523,7 @@ ConsumerHardEvent = (
 
 @dataclass(frozen=True, slots=True)
 class TargetFailed:
-    """The assignor failed; the target in force stays. `message` is what the members are told."""
+    """The assignor failed; the target in force stays. `message` is the error for its members."""
 
     group_id: str
     assignor: str

@@ -13,7 +13,7 @@ class TimerKind(StrEnum):
     """What a timer bounds."""
 
     SESSION = "session"
-    """A member, or an id issued and not yet used, that must be heard of."""
+    """A member, or an id issued and not yet used, that must send requests."""
     JOIN = "join"
     """The gathering of members at the start of a round."""
     SYNC = "sync"
@@ -29,7 +29,7 @@ class TimerKind(StrEnum):
 
 
 class Timer(NamedTuple):
-    """One timer. `member_id` is empty for a timer of the whole group; `generation` tells stale ones apart."""
+    """One timer. `member_id` is empty for a timer of the whole group; `generation` distinguishes stale ones."""
 
     kind: TimerKind
     group_id: str

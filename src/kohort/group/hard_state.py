@@ -1,4 +1,4 @@
-"""What of a shard its log holds, as values: two shards of one log have the same, whoever folded it and when.
+"""What of a shard its log holds, as values: two shards of one log have the same, whichever process folded it and when.
 
 Soft state is left out: who waits, which round gathers, why an epoch began, who committed. Of a classic group the log
 knows generations, and nothing of a round before it is over: while one gathers, only the generation before it counts.

@@ -1,4 +1,4 @@
-"""The cluster's topics as a coordinator sees them: an argument of decisions, kept by whoever runs them.
+"""The cluster's topics as a coordinator sees them: an argument of decisions, kept by the runtime.
 
 It is not the group's state: what a group decided upon it is in the group's records.
 """

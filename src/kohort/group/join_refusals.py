@@ -2,7 +2,7 @@
 
 A client may end for good on such an answer and print nothing but a number, so the refusal is an event of the group. It
 changes no group. What it says beyond the answer is worked out only if the event is written (see `node/refused_joins`),
-since anybody can send joins that are refused.
+since any client can send joins that are refused.
 """
 
 from __future__ import annotations

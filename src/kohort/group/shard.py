@@ -1,7 +1,7 @@
 """One partition of `__consumer_offsets` as state: its groups, and what they committed.
 
-`apply` folds one event; nothing else changes a shard. So a shard is a function of its log, whoever folds it: a live
-coordinator, one that takes over, a test. What events there are to be is decided in `decisions`.
+`apply` folds one event; nothing else changes a shard. So a shard is a function of its log, whichever process folds it:
+a live coordinator, one that takes over, a test. What events there are to be is decided in `decisions`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The member's side of a group, sans-IO: state machines that a driver feeds with answers and time."""
+"""The member's side of a group, without I/O: state machines of both protocols.
+
+A driver feeds them with responses, finished callbacks and the time; `client.membership` is one, the simulator another.
+"""
 
 from kohort.member.classic_member import ClassicMember
 from kohort.member.consumer_member import ConsumerMember

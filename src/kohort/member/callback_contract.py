@@ -1,6 +1,6 @@
 """What a listener and an assignor may rely on around a rebalance (KIP-429): a machine that refuses any other order.
 
-`tell` it what happened, step by step; it raises `ContractBroken` with the rule and the trace so far. The timelines:
+`record` each step in it; it raises `ContractBroken` with the rule and the trace so far. The timelines:
 
 EAGER        revoked (all, even nothing) → user_data → [assign] → on_assignment → assigned (all)
 COOPERATIVE  [revoked (no longer wanted)] → user_data → [assign] → [revoked (to move)] → on_assignment → assigned (new,
@@ -43,8 +43,8 @@ class Act(StrEnum):
 class Step(NamedTuple):
     """One step of a trace.
 
-    `partitions` are those of the callback or assignment; with `user_data` and `claimed` what is said to be owned; with
-    `unwanted` and `gone` those owned partitions whose topics are no longer subscribed to, or no longer exist.
+    `partitions` are those of the callback or assignment; with `user_data` and `claimed` what is claimed to be owned;
+    with `unwanted` and `gone` those owned partitions whose topics are no longer subscribed to, or no longer exist.
     """
 
     act: Act
@@ -74,7 +74,7 @@ CALLBACKS = frozenset({Act.REVOKED, Act.LOST, Act.ASSIGNED})
 
 
 class Contract:
-    """One member's timeline. With `sees_facts` the facts must be told too, and more rules can be checked."""
+    """One member's timeline. With `sees_facts` the facts must be recorded too, and more rules can be checked."""
 
     def __init__(self, protocol: RebalanceProtocol | Literal["consumer"], *, sees_facts: bool = True) -> None:
         self.protocol = protocol
@@ -93,7 +93,7 @@ class Contract:
         self._is_out = False
         self._is_closing = False
 
-    def tell(self, act: Act, partitions: Partitions = frozenset()) -> None:
+    def record(self, act: Act, partitions: Partitions = frozenset()) -> None:
         """Take the next step. Raises `ContractBroken`."""
         step = Step(act, partitions)
         if partitions or act not in (Act.UNWANTED, Act.GONE):
@@ -126,7 +126,7 @@ class Contract:
 
     def _revoke(self, partitions: Partitions) -> None:
         self._demand(partitions <= self.owned, "only what is owned can be revoked")
-        self._demand(not self._is_out, "who was put out of the group loses its partitions: there is nothing to revoke")
+        self._demand(not self._is_out, "a fenced member loses its partitions: there is nothing to revoke")
         if self._is_closing:
             self._demand(partitions == self.owned, "closing gives up all that is owned")
         elif self.protocol is RebalanceProtocol.EAGER:
@@ -155,9 +155,9 @@ class Contract:
         self._demand(bool(partitions), "lost is never called with nothing")
         self._demand(partitions <= self.owned, "only what is owned can be lost")
         if self._is_out or self._is_closing:
-            self._demand(partitions == self.owned, "who was put out of the group loses all that it owned")
+            self._demand(partitions == self.owned, "a fenced member loses all that it owned")
         elif self.protocol is RebalanceProtocol.EAGER:
-            self._demand(not self._sees_facts and partitions == self.owned, "EAGER loses all, when it was put out")
+            self._demand(not self._sees_facts and partitions == self.owned, "EAGER loses all, when it was fenced")
         elif self._sees_facts:
             self._demand(partitions <= self._gone, "a member of the group loses only what no longer exists")
             is_outside = self.phase in (Phase.IDLE, Phase.PREPARED, Phase.JOINED)
@@ -222,7 +222,7 @@ class Contract:
         self._demand(self.phase in waiting, "on_assignment follows SyncGroup, and all that is revoked")
         self._demand(self.owned <= assigned, "what the assignment leaves out is revoked before on_assignment")
         is_same = not self._sees_facts or assigned == self._assigned
-        self._demand(is_same, "on_assignment is told the assignment that SyncGroup brought")
+        self._demand(is_same, "on_assignment is called with the assignment that SyncGroup brought")
         self._assigned = assigned
         self.phase = Phase.ACCEPTED
 
@@ -260,7 +260,7 @@ class Contract:
 
 
 class ConsumerContract(Contract):
-    """One member's timeline. With `sees_facts` the facts must be told too, and more rules can be checked."""
+    """One member's timeline. With `sees_facts` the facts must be recorded too, and more rules can be checked."""
 
     def __init__(self, *, sees_facts: bool = True) -> None:
         super().__init__("consumer", sees_facts=sees_facts)
@@ -268,7 +268,7 @@ class ConsumerContract(Contract):
     def _revoke(self, partitions: Partitions) -> None:
         self._demand(bool(partitions), "the consumer protocol does not call revoked with nothing")
         self._demand(partitions <= self.owned, "only what is owned can be revoked")
-        self._demand(not self._is_out, "who was put out of the group loses its partitions: there is nothing to revoke")
+        self._demand(not self._is_out, "a fenced member loses its partitions: there is nothing to revoke")
         if self._is_closing:
             self._demand(partitions == self.owned, "closing gives up all that is owned")
         else:
@@ -280,7 +280,7 @@ class ConsumerContract(Contract):
         self._demand(bool(partitions), "lost is never called with nothing")
         self._demand(partitions <= self.owned, "only what is owned can be lost")
         if self._is_out or self._is_closing:
-            self._demand(partitions == self.owned, "who was put out of the group loses all that it owned")
+            self._demand(partitions == self.owned, "a fenced member loses all that it owned")
         elif self._sees_facts:
             self._demand(partitions <= self._gone, "a member of the group loses only what no longer exists")
             self._demand(self.phase is Phase.IDLE, "what was deleted is lost before anything is revoked")
@@ -288,7 +288,7 @@ class ConsumerContract(Contract):
 
     def _assign(self, partitions: Partitions) -> None:
         self._demand(not self._is_closing, "nothing is assigned to a member that is closing")
-        self._demand(not self._is_out, "nothing is assigned to who was put out and has not joined again")
+        self._demand(not self._is_out, "nothing is assigned to a fenced member that has not joined again")
         self._demand(not partitions & self.owned, "assigned names what was not owned before")
         self.phase = Phase.ACCEPTED
 

@@ -145,8 +145,8 @@ class ClassicMember(MemberBase):
             self._close(self.closing)
         elif self.state is State.FATAL:
             if self.owned and not self.identity.is_valid:
-                # Fenced: whoever took the instance id over has the partitions too.
-                self.run(Callback.LOST, self.owned, "the member was put out of its group for good")
+                # Fenced: the member that took the instance id over has the partitions too.
+                self.run(Callback.LOST, self.owned, "the member was fenced for good")
         elif self.state is State.SYNCING:
             if session.retry_ms is not None and now_ms >= session.retry_ms:
                 self._sync_again()
@@ -190,26 +190,26 @@ class ClassicMember(MemberBase):
 
     @property
     def is_known(self) -> bool:
-        """Whether the coordinator knows this member, as far as it has said."""
+        """Whether the coordinator knows this member, as far as its answers show."""
         return bool(self.identity.member_id)
 
     @property
     def is_rejoin_wanted(self) -> bool:
         """Whether a round may begin as soon as no wait stands against it."""
         is_free = self.state in (State.UNJOINED, State.STABLE) and self.running is None
-        # To want nothing any more, as when an expression's last topic is gone, is something to tell the group.
+        # To want nothing any more, as when an expression's last topic is gone, is something to report to the group.
         has_topics = bool(self.topics or self.joined_topics)
         return is_free and self.rejoin is not None and has_topics and not self.is_away
 
     @property
     def is_subscription_new(self) -> bool:
-        """Whether the user wants other topics than the last JoinGroup said."""
+        """Whether the user wants other topics than those of the last JoinGroup."""
         return set(self.topics) != set(self.joined_topics)
 
     # What all rules share
 
     def want(self, reason: str, *, is_forced: bool = False) -> None:
-        """Join again; the first reason is the one that counts, unless a later one must be heard."""
+        """Join again; the first reason is the one that counts, unless a later one must reach the coordinator."""
         if self.rejoin is None or (is_forced and not self.is_rejoin_forced):
             self.rejoin = reason
             self.is_rejoin_forced = is_forced
@@ -249,7 +249,7 @@ class ClassicMember(MemberBase):
             self.want(JoinReason.BLIND if is_first else SUBSCRIPTION_CHANGED)
 
     def _take_rejoin_request(self, reason: str) -> None:
-        """The user wants a rebalance. What it has changed may not have been said by a JoinGroup that is under way."""
+        """The user wants a rebalance. What it has changed may not be in a JoinGroup that is under way."""
         if self.state in (State.JOINING, State.ASSIGNING, State.SYNCING):
             self.request = reason
         else:
@@ -292,7 +292,7 @@ class ClassicMember(MemberBase):
 
     def _take_metadata(self, event: inputs.MetadataChanged) -> None:
         """The cluster looks like this now."""
-        # A broker that has not heard of a topic yet says that it does not exist: only what was there can be gone.
+        # A broker that does not know a topic yet says that it does not exist: only what was there can be gone.
         self.seen_topics |= self.metadata.keys()
         self.gone_topics = event.gone & self.seen_topics
         self.absent_topics = event.gone
@@ -310,7 +310,7 @@ class ClassicMember(MemberBase):
             self.missing |= lost
             self.run(Callback.LOST, lost, "they no longer exist")
         elif any(self._exists(topic, partition) for topic, partition in self.missing):
-            # Whoever leads may never have seen them go.
+            # The leader may never have seen them go.
             self.want("partitions that were deleted are back")
 
     def _has_metadata_changed(self, assigned: Mapping[str, TopicSpec]) -> bool:
@@ -325,7 +325,7 @@ class ClassicMember(MemberBase):
         )
 
     def _deleted_partitions(self, *, is_joining: bool = False) -> Partitions:
-        """Return what the member owns and the cluster has no longer, where its protocol tells that apart (KIP-429).
+        """Return what the member owns and the cluster has no longer, where its protocol distinguishes that (KIP-429).
 
         A process that began after a topic was deleted has never seen it, and may have got it with a static member's
         assignment of before: what does not exist as far as the member knows is not claimed when it joins again.
@@ -373,7 +373,7 @@ class ClassicMember(MemberBase):
         self.session.rejoin_ms = None
         try:
             protocols = offer(self.assignors.values(), self.topics, self.owned, self.identity, self.config.rack)
-        except Exception as error:  # an assignor may be anybody's code
+        except Exception as error:  # an assignor may be a user's code
             text = f"an assignor of this member could not make its user data: {type(error).__name__}: {error}"
             self.fail(ErrorCode.UNKNOWN_SERVER_ERROR, text)
         else:
@@ -418,7 +418,7 @@ class ClassicMember(MemberBase):
 
     def _take_compute_failure(self, event: inputs.ComputeFailed) -> None:
         """The leader's assignor failed: report it in SyncGroup where the broker passes that on, else leave."""
-        if event.is_told:
+        if event.is_passed_on:
             self._sync({}, failure=event.text)
             return
         self.leave("the leader could not assign")
@@ -477,7 +477,7 @@ class ClassicMember(MemberBase):
         transition = self.strategy.transition(self.owned, answer.assignment.partitions)
         self.received = Assignment(answer.assignment.partitions, without_error(answer.assignment.user_data))
         self.is_second_round_due = transition.is_rejoin
-        # This round was joined without them, so whoever leads has dealt with them; asking again would never end.
+        # This round was joined without them, so the leader has dealt with them; asking again would never end.
         self.missing = frozenset()
         self.state = State.COMPLETING
         if transition.revoked:
@@ -504,13 +504,13 @@ class ClassicMember(MemberBase):
             self.session.rejoin_ms = self.session.wait_after_bad_round(now_ms)
 
     def _take_failed_assignment(self, answer: inputs.SyncAnswered, now_ms: int) -> None:
-        """The leader could not assign and everybody is told: say so, and join the next round a little later."""
+        """The leader could not assign and every member learns it: report it, and join the next round a little later."""
         self.failed_rebalances += 1
         self.state = State.UNJOINED
         self.rejoin, self.is_rejoin_forced = "the leader could not assign", False
         self.session.end()
         self.session.retry_ms = self.session.wait_after_bad_round(now_ms)
-        self.do(effects.TellUser(answer.error, answer.error_message or ""))
+        self.do(effects.RaiseInPoll(answer.error, answer.error_message or ""))
 
     def _retry_round(self, error: ErrorCode, now_ms: int, *, is_join: bool = False) -> None:
         """JoinGroup or SyncGroup failed: the round starts again, at once or later, or the member ends here."""
@@ -565,7 +565,7 @@ class ClassicMember(MemberBase):
         self.run(Callback.ASSIGNED, added, f"generation {self.identity.generation}")
 
     def _adopt_leader_metadata(self, added: Partitions) -> None:
-        """The leader has seen these partitions; only what is heard from now on can say that they are no more."""
+        """The leader has seen these partitions; only metadata from now on can say that they are no more."""
         topics = {topic for topic, _ in added}
         self.absent_topics -= topics
         self.gone_topics -= topics

@@ -50,7 +50,7 @@ class Numbered(NamedTuple):
 
 
 class Said(NamedTuple):
-    """What the coordinator has been told and need not hear again."""
+    """What the coordinator has been sent and need not receive again."""
 
     topics: tuple[str, ...]
     regex: str | None
@@ -185,7 +185,7 @@ class ConsumerMember(MemberBase):
 
     @property
     def is_known(self) -> bool:
-        """Whether the coordinator knows this member, as far as it has said."""
+        """Whether the coordinator knows this member, as far as its answers show."""
         return self.epoch > 0
 
     @property
@@ -216,7 +216,7 @@ class ConsumerMember(MemberBase):
         self.speak(is_full=True)
 
     def forget_epoch(self) -> None:
-        """The member is not in the group any more: no epoch, no target, nothing that was said counts."""
+        """The member is not in the group any more: no epoch, no target, nothing that was sent counts."""
         self.epoch = 0
         self.target = self.current = self.said = None
         self.discard()
@@ -320,7 +320,7 @@ class ConsumerMember(MemberBase):
     def _join_cause(self) -> str:
         if self.state is not ConsumerState.JOINING:
             return ""
-        return "" if self.fenced_by is ErrorCode.NONE else f"it was put out by {self.fenced_by.name}"
+        return "" if self.fenced_by is ErrorCode.NONE else f"it was fenced by {self.fenced_by.name}"
 
     def _take_answer(self, answer: ConsumerHeartbeatAnswered, now_ms: int) -> None:
         """The heartbeat that is under way was answered."""
@@ -342,7 +342,7 @@ class ConsumerMember(MemberBase):
             self.reason = None
         if answer.text:
             # The group could not be given a new assignment; the one in force stays.
-            self.do(effects.TellUser(ErrorCode.UNKNOWN_SERVER_ERROR, answer.text))
+            self.do(effects.RaiseInPoll(ErrorCode.UNKNOWN_SERVER_ERROR, answer.text))
         assignment = answer.assignment
         if assignment is None and self.state is ConsumerState.JOINING:
             assignment = NOTHING
@@ -376,7 +376,7 @@ class ConsumerMember(MemberBase):
                 session.wait_to_retry(now_ms)
             case ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 # The member stays, and the right may be granted any time.
-                self.do(effects.TellUser(error, answer.text or error.text))
+                self.do(effects.RaiseInPoll(error, answer.text or error.text))
                 session.wait_to_retry(now_ms)
             case _:
                 self.fail(error, answer.text)
@@ -448,7 +448,7 @@ class ConsumerMember(MemberBase):
         """Return the part of a target whose topics have names, those names, and the ids of the others."""
         names = {topic_id: topic for topic, topic_id in self.topic_ids.items()}
         names |= {topic_id: self.names[topic_id] for topic_id, _ in target if topic_id in self.names}
-        # A topic that was made anew under its name: the old one's partitions are nobody's.
+        # A topic that was made anew under its name: the old one's partitions belong to no member.
         newest = {name: topic_id for topic_id, name in names.items() if topic_id not in self.gone}
         known = tuple(part for part in target if (name := names.get(part[0])) and newest.get(name, part[0]) == part[0])
         return known, names, frozenset(topic_id for topic_id, _ in target if topic_id not in names)
@@ -493,7 +493,7 @@ class ConsumerMember(MemberBase):
     def _lose_all(self) -> None:
         """Report as lost what a member still holds that is out of its group; after that it may join again."""
         if self.owned:
-            why = "it was put out of its group" if self.fenced_by is ErrorCode.NONE else self.fenced_by.name
+            why = "it was fenced" if self.fenced_by is ErrorCode.NONE else self.fenced_by.name
             self.run(Callback.LOST, self.owned, POLL_EXPIRED if self.state is ConsumerState.STALE else why)
         elif self.state is ConsumerState.FATAL:
             return

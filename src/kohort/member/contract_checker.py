@@ -1,4 +1,4 @@
-"""A member under oath: everything that it takes and asks for is told to the contract, which refuses what is illegal.
+"""Checks a member against the callback contract: each input and effect is recorded, and an illegal one raises.
 
 Stands where the member stands: `step` is the member's own. For tests and the simulator; it changes nothing.
 """
@@ -20,7 +20,7 @@ _CALLBACKS = {Callback.REVOKED: Act.REVOKED, Callback.LOST: Act.LOST, Callback.A
 _WAITS_FOR: dict[type, State] = {inputs.JoinAnswered: State.JOINING, inputs.SyncAnswered: State.SYNCING}
 
 
-class Witness:
+class ContractChecker:
     """Drives `member` and keeps `contract`."""
 
     def __init__(self, member: ClassicMember) -> None:
@@ -37,56 +37,56 @@ class Witness:
             and isinstance(event, inputs.JoinAnswered | inputs.SyncAnswered)
             and event.asked_as == identity
         )
-        self._tell_fact(event, is_heard=is_heard)
+        self._record_fact(event, is_heard=is_heard)
         late = asked
         if identity.is_valid and not member.identity.is_valid and state is not State.LEAVING:
             # After a pause an answer may be taken in the step in which its member's time is up: it came first.
             before = next((at for at, one in enumerate(asked) if not is_heard or not _is_of_answer(one)), len(asked))
             for effect in asked[:before]:
-                self._tell_effect(effect)
-            contract.tell(Act.OUT)
+                self._record_effect(effect)
+            contract.record(Act.OUT)
             late = asked[before:]
         for effect in late:
-            self._tell_effect(effect)
+            self._record_effect(effect)
         if contract.owned - _wanted(contract.owned, member.topics):
-            contract.tell(Act.UNWANTED, contract.owned - _wanted(contract.owned, member.topics))
+            contract.record(Act.UNWANTED, contract.owned - _wanted(contract.owned, member.topics))
         is_idle = member.state is State.STABLE and member.running is None
         if contract.is_second_round_due and is_idle:
             raise ContractBroken("who revoked for another member joins again at once")
         return asked
 
-    def _tell_fact(self, event: inputs.Input, *, is_heard: bool) -> None:
+    def _record_fact(self, event: inputs.Input, *, is_heard: bool) -> None:
         contract = self.contract
         match event:
             case inputs.Subscribed(topics):
-                contract.tell(Act.UNWANTED, contract.owned - _wanted(contract.owned, topics))
+                contract.record(Act.UNWANTED, contract.owned - _wanted(contract.owned, topics))
             case inputs.MetadataChanged() | inputs.Computed():
-                contract.tell(Act.GONE, self._gone())
+                contract.record(Act.GONE, self._gone())
             case inputs.CallbackFinished(callback, is_abandoned):
                 if contract.running is not None and contract.running.act is _CALLBACKS[callback]:
-                    contract.tell(Act.ABANDONED if is_abandoned else Act.DONE)
-                    contract.tell(Act.UNWANTED, contract.owned - _wanted(contract.owned, self.member.topics))
-                    contract.tell(Act.GONE, self._gone())
+                    contract.record(Act.ABANDONED if is_abandoned else Act.DONE)
+                    contract.record(Act.UNWANTED, contract.owned - _wanted(contract.owned, self.member.topics))
+                    contract.record(Act.GONE, self._gone())
             case inputs.SyncAnswered(error=ErrorCode.NONE) if is_heard:
                 assigned = event.assignment.partitions
                 is_wanted = assigned == _wanted(assigned, self.member.topics)
-                contract.tell(Act.SYNCED if is_wanted else Act.DROPPED, assigned)
+                contract.record(Act.SYNCED if is_wanted else Act.DROPPED, assigned)
             case inputs.CloseRequested():
-                contract.tell(Act.CLOSING)
+                contract.record(Act.CLOSING)
 
-    def _tell_effect(self, effect: Effect) -> None:
+    def _record_effect(self, effect: Effect) -> None:
         contract = self.contract
         match effect:
             case effects.RunCallback(callback, partitions):
-                contract.tell(_CALLBACKS[callback], partitions)
+                contract.record(_CALLBACKS[callback], partitions)
             case effects.Join():
-                contract.tell(Act.USER_DATA, frozenset(effect.protocols[0][1].owned))
+                contract.record(Act.USER_DATA, frozenset(effect.protocols[0][1].owned))
             case effects.Compute(skip=False):
-                contract.tell(Act.ASSIGN)
+                contract.record(Act.ASSIGN)
             case effects.OnAssignment(_, assignment):
-                contract.tell(Act.ON_ASSIGNMENT, assignment.partitions)
+                contract.record(Act.ON_ASSIGNMENT, assignment.partitions)
             case effects.Ended():
-                contract.tell(Act.ENDED)
+                contract.record(Act.ENDED)
 
     def _gone(self) -> Partitions:
         member = self.member
@@ -105,7 +105,7 @@ def _is_of_answer(effect: Effect) -> bool:
     return isinstance(effect, effects.OnAssignment | effects.Compute)
 
 
-class ConsumerWitness:
+class ConsumerContractChecker:
     """Drives a member of the consumer protocol and keeps its contract."""
 
     def __init__(self, member: ConsumerMember) -> None:
@@ -119,25 +119,25 @@ class ConsumerWitness:
         was_in_group = member.epoch > 0
         if isinstance(event, inputs.CallbackFinished) and contract.running is not None:
             if contract.running.act is _CALLBACKS[event.callback]:
-                contract.tell(Act.ABANDONED if event.is_abandoned else Act.DONE)
+                contract.record(Act.ABANDONED if event.is_abandoned else Act.DONE)
         elif isinstance(event, inputs.CloseRequested):
-            contract.tell(Act.CLOSING)
+            contract.record(Act.CLOSING)
         asked = member.step(event, now_ms)
         self._names |= member.names
         if was_in_group and member.epoch == 0:
-            contract.tell(Act.OUT)
+            contract.record(Act.OUT)
         gone = frozenset(held for held in contract.owned if member.topic_ids.get(held.topic) in member.gone)
-        contract.tell(Act.GONE, gone)
+        contract.record(Act.GONE, gone)
         for effect in asked:
             match effect:
                 case effects.RunCallback(callback, partitions):
-                    contract.tell(_CALLBACKS[callback], partitions)
+                    contract.record(_CALLBACKS[callback], partitions)
                 case ConsumerHeartbeat(member_epoch=0):
-                    contract.tell(Act.USER_DATA)
+                    contract.record(Act.USER_DATA)
                 case ConsumerHeartbeat(owned=owned) if owned is not None:
-                    contract.tell(Act.CLAIMED, self._named(owned))
+                    contract.record(Act.CLAIMED, self._named(owned))
                 case effects.Ended():
-                    contract.tell(Act.ENDED)
+                    contract.record(Act.ENDED)
         return asked
 
     def _named(self, owned: IdPartitions) -> Partitions:
@@ -148,4 +148,4 @@ def _wanted(partitions: Partitions, topics: tuple[str, ...]) -> Partitions:
     return frozenset(held for held in partitions if held.topic in topics)
 
 
-__all__ = ["ConsumerWitness", "Witness"]
+__all__ = ["ConsumerContractChecker", "ContractChecker"]

@@ -77,7 +77,7 @@ class Session:
         return self.heartbeat_ms is not None and now_ms >= self.heartbeat_ms
 
     def is_silent(self, now_ms: int) -> bool:
-        """Return whether the coordinator has not been heard for a whole session."""
+        """Return whether the coordinator has not answered for a whole session."""
         return self.session_ms is not None and now_ms >= self.session_ms
 
     def mark_poll_entered(self) -> None:

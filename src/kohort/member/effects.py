@@ -24,7 +24,7 @@ Lags = tuple[tuple[TopicPartition, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class ConsumerHeartbeat:
-    """Send ConsumerGroupHeartbeat; the answer names its `number`. What is None has not changed since it was said.
+    """Send ConsumerGroupHeartbeat; the answer names its `number`. What is None has not changed since it was sent.
 
     `member_epoch` is 0 to join, -1 and -2 to leave. `regex` is empty where the broker is to forget one.
     """
@@ -44,7 +44,7 @@ class ConsumerHeartbeat:
 
     @property
     def is_leave(self) -> bool:
-        """Whether this is the last the coordinator hears of the member for now."""
+        """Whether this is the last the coordinator learns of the member for now."""
         return self.member_epoch < 0
 
 
@@ -55,7 +55,7 @@ class HurryHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class NameTopics:
-    """Find the names of these topics, and of no others that were asked for before: `TopicsSeen` tells them."""
+    """Find the names of these topics, and of no others that were asked for before: `TopicsSeen` brings them."""
 
     topic_ids: frozenset[bytes]
 
@@ -141,7 +141,7 @@ class Rediscover:
 
 
 @dataclass(frozen=True, slots=True)
-class TellUser:
+class RaiseInPoll:
     """Raise this from the user's next poll, unless a round succeeds before that; the member goes on."""
 
     code: ErrorCode
@@ -164,7 +164,7 @@ class PollMissed:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """The member cannot go on: `text` tells its user why and what to do."""
+    """The member cannot go on: `text` is for its user: why and what to do."""
 
     code: ErrorCode
     text: str
@@ -184,7 +184,7 @@ Effect = (
     | RunCallback
     | OnAssignment
     | Rediscover
-    | TellUser
+    | RaiseInPoll
     | PollLate
     | PollMissed
     | Fail

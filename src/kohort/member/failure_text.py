@@ -1,4 +1,4 @@
-"""What a user is told when its member cannot go on: why, and what to do about it."""
+"""What a user reads when its member cannot go on: why, and what to do about it."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def failure_text(code: ErrorCode, config: MemberConfig, protocols: Iterable[str]
             return code.text
 
 
-def consumer_failure_text(code: ErrorCode, config: MemberConfig, told: str | None, regex: str | None) -> str:
-    """Return the sentence for a fatal error code of ConsumerGroupHeartbeat; `told` is the broker's own."""
+def consumer_failure_text(code: ErrorCode, config: MemberConfig, broker_text: str | None, regex: str | None) -> str:
+    """Return the sentence for a fatal error code of ConsumerGroupHeartbeat; `broker_text` is the broker's own."""
     match code:
         case ErrorCode.FENCED_INSTANCE_ID | ErrorCode.GROUP_AUTHORIZATION_FAILED | ErrorCode.INVALID_GROUP_ID:
             return failure_text(code, config, ())
@@ -73,4 +73,4 @@ def consumer_failure_text(code: ErrorCode, config: MemberConfig, told: str | Non
             )
         case _:
             advice = code.text
-    return advice if not told else f"{advice} (the broker says: {told})"
+    return advice if not broker_text else f"{advice} (the broker says: {broker_text})"

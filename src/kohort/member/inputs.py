@@ -146,11 +146,11 @@ class Computed:
 
 @dataclass(frozen=True, slots=True)
 class ComputeFailed:
-    """The leader could not make an assignment. `is_told`: the broker passes the text on to the group."""
+    """The leader could not make an assignment. `is_passed_on`: the broker passes the text on to the group."""
 
     asked_as: Identity
     text: str
-    is_told: bool = False
+    is_passed_on: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ class LagWatch:
         return tuple(sorted(self._lags.items()))
 
     def report(self, lags: Mapping[TopicPartition, int], now_ms: int) -> HeartbeatReason | None:
-        """Take the lags of now, all of them; return why the coordinator should hear them at once, if it should."""
+        """Take the lags of now, all of them; return why the coordinator should receive them at once, if it should."""
         is_caught_up = is_falling_behind = False
         growing_since_ms: dict[TopicPartition, int] = {}
         for partition, lag in lags.items():
@@ -40,7 +40,7 @@ class LagWatch:
                 since_ms = self._growing_since_ms.get(partition, self._reported_ms)
                 if now_ms - since_ms >= self._growth_ms:
                     is_falling_behind = True
-                    since_ms = now_ms  # said once; and again only if it goes on for as long once more
+                    since_ms = now_ms  # reported once; and again only if it goes on for as long once more
                 growing_since_ms[partition] = since_ms
         self._lags = dict(lags)
         self._growing_since_ms = growing_since_ms

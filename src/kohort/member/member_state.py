@@ -29,9 +29,9 @@ class ConsumerState(StrEnum):
     UNSUBSCRIBED = "unsubscribed"  # not in the group, and not on its way there
     JOINING = "joining"
     RECONCILING = "reconciling"  # there is a target, or a part of one, that is not yet what is owned
-    ACKNOWLEDGING = "acknowledging"  # what was reconciled is still to be said
+    ACKNOWLEDGING = "acknowledging"  # what was reconciled is still to be sent
     STABLE = "stable"
-    FENCED = "fenced"  # put out: what was owned is to be reported lost, then it joins again
+    FENCED = "fenced"  # what was owned is to be reported lost, then it joins again
     PREPARE_LEAVING = "prepare_leaving"  # the last callback runs
     LEAVING = "leaving"
     FATAL = "fatal"
@@ -53,7 +53,7 @@ class MemberConfig:
 
     Session timeout and heartbeat interval are the classic protocol's: in the consumer protocol the broker sets them.
     What is below `rack` is the consumer protocol's: the server-side assignor to vote for, and when lags of standby
-    copies are told.
+    copies are sent.
     """
 
     session_timeout_ms: int = 45_000
@@ -67,7 +67,7 @@ class MemberConfig:
     lag_growth_ms: int = 60_000
 
 
-# In these states no join or sync is under way, so a heartbeat says something and is heard.
+# In these states no join or sync is under way, so a heartbeat reaches the coordinator.
 BEATING = frozenset({State.PREPARING, State.ASSIGNING, State.COMPLETING, State.STABLE, State.LEAVING})
 # From these there is no way back into a round.
 ENDING = frozenset({State.LEAVING, State.CLOSED, State.FATAL})

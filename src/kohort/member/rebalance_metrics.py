@@ -210,7 +210,7 @@ class RebalanceMetrics:
             self.rebalanced_ms = now_ms
         is_over = after in (State.LEAVING, State.FATAL, State.CLOSED)
         is_answer = isinstance(event, inputs.JoinAnswered | inputs.SyncAnswered)
-        # Put out in the middle: the time until the member comes back belongs to no rebalance.
+        # Fenced in the middle: the time until the member comes back belongs to no rebalance.
         if is_over or (after is State.UNJOINED and not is_answer):
             self._rebalance_ms = self._round_ms = None
 

@@ -72,7 +72,7 @@ class Cooperative:
         return frozenset(held for held in owned if held.topic not in wanted) or None
 
     def transition(self, owned: Partitions, assigned: Partitions) -> Transition:
-        """Return the differences; whoever gave something up joins again, so that its next owner may have it."""
+        """Return the differences; a member that gave something up joins again, so that its next owner may have it."""
         given_up = revoked(owned, assigned)
         return Transition(given_up, added(owned, assigned), is_rejoin=bool(given_up))
 

@@ -1,1 +1,1 @@
-"""The nouns of a group: frozen values that every layer shares and that know nothing of bytes or time."""
+"""The nouns of a group: frozen values that every layer shares. They know nothing of bytes or time."""

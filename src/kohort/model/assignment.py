@@ -1,4 +1,4 @@
-"""What a member is told to own: a set of partitions and the algebra on such sets."""
+"""What a member is assigned: a set of partitions and the algebra on such sets."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Assignment:
 
 
 class DeferredAssignment(Assignment):
-    """An assignment whose partitions are `read(*arguments)`, called when somebody looks at them.
+    """An assignment whose partitions are `read(*arguments)`, called when a caller looks at them.
 
     A leader computes the assignments of thousands of members and looks at few of them as sets.
     """

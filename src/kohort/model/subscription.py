@@ -1,4 +1,4 @@
-"""What a member tells its group about itself (the embedded `consumer` protocol's subscription)."""
+"""What a member reports about itself (the embedded `consumer` protocol's subscription)."""
 
 from __future__ import annotations
 

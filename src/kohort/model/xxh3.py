@@ -1,4 +1,4 @@
-"""XXH3 of 64 bits, without a seed: the hash by which Kafka's coordinator tells topic metadata apart (KIP-1101).
+"""XXH3 of 64 bits, without a seed: the hash by which Kafka's coordinator distinguishes topic metadata (KIP-1101).
 
 From the algorithm's specification (xxHash, doc/xxhash_spec.md): short inputs are mixed with a fixed secret, those
 above 240 bytes go through eight accumulators, 64 bytes at a time. For a few kilobytes at a time, not for data.

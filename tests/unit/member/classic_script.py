@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from kohort.assign import RangeAssignor, TopicSpec
 from kohort.assign.spec import Assignor, MemberSpec, RebalanceProtocol
 from kohort.member import ClassicMember, Identity, MemberConfig, State, inputs
-from kohort.member.contract_checker import Witness
+from kohort.member.contract_checker import ContractChecker
 from kohort.member.effects import Callback, Effect, Join, RunCallback
 from kohort.model.assignment import Assignment
 from kohort.model.errors import ErrorCode
@@ -34,7 +34,7 @@ class Script:
 
     def __init__(self, config: MemberConfig | None = None, assignors: Sequence[Assignor] = (RangeAssignor(),)) -> None:
         self.member = ClassicMember(config or MemberConfig(), assignors, random=lambda: 0.5)
-        self.witness = Witness(self.member)
+        self.witness = ContractChecker(self.member)
         self.now_ms = 1_000_000
         self.asked: list[Effect] = []
         self.protocol_name = next(iter(assignors)).name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kohort.member import ConsumerMember, ConsumerState, MemberConfig, inputs
-from kohort.member.contract_checker import ConsumerWitness
+from kohort.member.contract_checker import ConsumerContractChecker
 from kohort.member.effects import Callback, ConsumerHeartbeat, Effect, RunCallback
 from kohort.member.inputs import ConsumerHeartbeatAnswered, LagsReported, TopicsSeen
 from kohort.model.errors import ErrorCode
@@ -35,7 +35,7 @@ class Script:
 
     def __init__(self, config: MemberConfig | None = None, names: Mapping[bytes, str] = NAMES) -> None:
         self.member = ConsumerMember(config or MemberConfig(max_poll_interval_ms=300_000), "m", random=lambda: 0.5)
-        self.witness = ConsumerWitness(self.member)
+        self.witness = ConsumerContractChecker(self.member)
         self.now_ms = 1_000_000
         self.asked: list[Effect] = []
         self.take(TopicsSeen(names))

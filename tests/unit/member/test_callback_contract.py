@@ -28,7 +28,7 @@ def told(protocol: RebalanceProtocol, *traces: Trace, sees_facts: bool = True) -
     for trace in traces:
         for act, names in trace:
             if sees_facts or act not in (Act.SYNCED, Act.OUT, Act.GONE, Act.UNWANTED):
-                contract.tell(act, names)
+                contract.record(act, names)
     return contract
 
 
@@ -193,7 +193,7 @@ ILLEGAL: list[tuple[str, RebalanceProtocol, Trace]] = [
 def test_a_departure_is_refused_with_the_rule_it_breaks(rule: str, protocol: RebalanceProtocol, trace: Trace) -> None:
     contract = told(protocol, BEGIN, trace[:-1])
     with pytest.raises(ContractBroken, match=rule):
-        contract.tell(*trace[-1])
+        contract.record(*trace[-1])
 
 
 def test_eager_calls_revoked_even_where_nothing_is_owned() -> None:
@@ -205,24 +205,24 @@ def test_eager_calls_revoked_even_where_nothing_is_owned() -> None:
 def test_a_broken_contract_shows_what_led_to_it() -> None:
     contract = told(COOPERATIVE, BEGIN)
     with pytest.raises(ContractBroken, match=r"assigned\(t-0, t-1\) → done\(\) → lost\(t-2\)"):
-        contract.tell(Act.LOST, T2)
+        contract.record(Act.LOST, T2)
 
 
 def test_what_was_revoked_for_another_member_does_not_come_back_in_the_same_round() -> None:
     contract = told(COOPERATIVE, BEGIN, MOVING, [(Act.REVOKED, T1), (Act.DONE, NOTHING)], sees_facts=False)
-    contract.tell(Act.ON_ASSIGNMENT, TWO)
+    contract.record(Act.ON_ASSIGNMENT, TWO)
     with pytest.raises(ContractBroken, match="comes back in the next round"):
-        contract.tell(Act.ASSIGNED, T1)
+        contract.record(Act.ASSIGNED, T1)
 
 
 def test_a_second_round_is_due_until_the_member_joins() -> None:
     contract = told(COOPERATIVE, BEGIN, MOVING, [(Act.REVOKED, T1), (Act.DONE, NOTHING)])
     assert contract.is_second_round_due
-    contract.tell(Act.ON_ASSIGNMENT, T0 | T2)
-    contract.tell(Act.ASSIGNED, T2)
-    contract.tell(Act.DONE)
+    contract.record(Act.ON_ASSIGNMENT, T0 | T2)
+    contract.record(Act.ASSIGNED, T2)
+    contract.record(Act.DONE)
     assert contract.is_second_round_due
-    contract.tell(Act.USER_DATA, T0 | T2)
+    contract.record(Act.USER_DATA, T0 | T2)
     assert not contract.is_second_round_due
 
 

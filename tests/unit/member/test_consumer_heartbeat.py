@@ -170,7 +170,7 @@ def test_a_topic_that_may_not_be_read_is_told_and_the_member_stays() -> None:
     script = stable()
     script.beat()
     asked = script.refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no")
-    assert asked == [effects.TellUser(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no")]
+    assert asked == [effects.RaiseInPoll(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no")]
     assert script.member.state is ConsumerState.STABLE
     assert one_heartbeat(script.wait(1_000)).topics == ("t",)
 
@@ -179,7 +179,7 @@ def test_an_assignor_that_failed_is_told_and_the_target_in_force_stays() -> None
     script = stable()
     script.beat()
     assert script.answered(1, text="the assignor failed: no") == [
-        effects.TellUser(ErrorCode.UNKNOWN_SERVER_ERROR, "the assignor failed: no")
+        effects.RaiseInPoll(ErrorCode.UNKNOWN_SERVER_ERROR, "the assignor failed: no")
     ]
     assert script.member.owned == TWO
 

@@ -9,7 +9,7 @@ from kohort.assign import TopicSpec
 from kohort.assign.spec import MemberSpec
 from kohort.assign.user_data import MARK, encode_assignment_error
 from kohort.member import Identity, State, inputs
-from kohort.member.effects import Callback, Fail, Join, OnAssignment, RunCallback, Sync, TellUser
+from kohort.member.effects import Callback, Fail, Join, OnAssignment, RaiseInPoll, RunCallback, Sync
 from kohort.model.assignment import Assignment
 from kohort.model.errors import ErrorCode
 from kohort.model.subscription import Subscription
@@ -389,7 +389,7 @@ def test_a_leader_tells_the_group_why_it_cannot_assign_where_the_broker_passes_i
     script = cooperative_leader()
     script.take(inputs.RejoinRequested("try"))
     script.joined(2, leader="m", members={"m": MemberSpec(Subscription(("t",)))})
-    asked = script.take(inputs.ComputeFailed(Identity(2, "m"), "ZeroDivisionError: 1/0", is_told=True))
+    asked = script.take(inputs.ComputeFailed(Identity(2, "m"), "ZeroDivisionError: 1/0", is_passed_on=True))
     assert asked == [Sync(Identity(2, "m"), "cooperative", {}, failure="ZeroDivisionError: 1/0")]
 
 
@@ -401,7 +401,7 @@ def test_a_failed_assignment_is_raised_and_the_next_round_joined_a_little_later(
         answer = inputs.SyncAnswered(
             script.member.identity, ErrorCode.UNKNOWN_SERVER_ERROR, error_message="assignment by leader L failed"
         )
-        assert script.take(answer) == [TellUser(ErrorCode.UNKNOWN_SERVER_ERROR, "assignment by leader L failed")]
+        assert script.take(answer) == [RaiseInPoll(ErrorCode.UNKNOWN_SERVER_ERROR, "assignment by leader L failed")]
         deadline_ms = script.member.next_deadline_ms()
         assert deadline_ms is not None
         waits.append(deadline_ms - script.now_ms)

@@ -215,7 +215,7 @@ def test_members_that_are_told_of_the_leader_s_failure_count_it_once() -> None:
         script.subscribe("t")
         script.joined(1, leader=leader)
         if leader == "m":
-            script.take(inputs.ComputeFailed(script.member.identity, "no idea", is_told=True))
+            script.take(inputs.ComputeFailed(script.member.identity, "no idea", is_passed_on=True))
         failed = inputs.SyncAnswered(script.member.identity, ErrorCode.UNKNOWN_SERVER_ERROR, error_message="no idea")
         script.take(failed)
         assert script.read("assignment-failures-total", "failed-rebalance-total") == [1, 1]

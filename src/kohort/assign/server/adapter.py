@@ -24,7 +24,7 @@ from kohort.model.subscription import Subscription
 
 
 class TargetRefused(ValueError):
-    """A target that breaks a rule; the text names the assignor, and what it gave to whom."""
+    """A target that breaks a rule; the text names the assignor, and what it gave to which member."""
 
 
 class CheckedAssignor:
@@ -173,7 +173,7 @@ def _partitions(given: object, name: str) -> dict[str, frozenset[TopicPartition]
 
 
 def _withheld(spec: GroupSpec, given: Mapping[str, frozenset[TopicPartition]]) -> bool:
-    """Return whether partitions that a member owned, and that exist, went to nobody."""
+    """Return whether partitions that a member owned, and that exist, went to no member."""
     assigned = frozenset[TopicPartition]().union(*given.values())
     owned = {each for member in spec.members.values() for each in member.subscription.owned}
     return any(each.partition < spec.topics[each.topic].partitions for each in owned - assigned)

@@ -1,4 +1,4 @@
-"""The server-side assignors that come with kohort, by name; and anybody's own as one of them.
+"""The server-side assignors that come with kohort, by name; and those of users as some of them.
 
 What is loaded from elsewhere, and how, is not known here.
 """

@@ -162,7 +162,7 @@ def _in_blocks(free: IdPartitions, counts: Sequence[int]) -> list[IdPartitions]:
 
 
 def _in_an_even_circle(free: IdPartitions, width: int) -> list[IdPartitions]:
-    """Deal one by one to takers of whom each gets as many as the last, or one more."""
+    """Deal one by one to takers of which each gets as many as the last, or one more."""
     most = max([len(numbers) for _, numbers in free])
     if most > width:
         return _in_a_wide_circle(free, width)
@@ -191,7 +191,7 @@ def _in_a_wide_circle(free: IdPartitions, width: int) -> list[IdPartitions]:
 
 
 def _in_a_circle(free: IdPartitions, counts: Sequence[int]) -> list[IdPartitions]:
-    """Deal one by one; whoever has enough is passed over from then on."""
+    """Deal one by one; one that has enough is passed over from then on."""
     found: list[list[Pair]] = [[] for _ in counts]
     pairs = list(each(free))
     circle = list(enumerate(counts))

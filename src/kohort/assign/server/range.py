@@ -37,7 +37,7 @@ class ServerRangeAssignor:
             row = rows.get((mask, count))
             if row is None:
                 row = rows[mask, count] = _row(places_of[mask], count, entries)
-            # Topic after topic in order, so that everybody's entries are in order.
+            # Topic after topic in order, so that every member's entries are in order.
             deque(map(list.append, row[0], zip(repeat(topic_id), row[1])), maxlen=0)
         found = dict.fromkeys(order, NOTHING)
         for at, mine in entries.items():

@@ -2,7 +2,7 @@
 
 The law: a partition of which some member says that it holds a copy goes to its previous owner or to a member whose copy
 is at most `acceptable.recovery.lag` records behind, its own bound where it names one. If its owner is gone and no copy
-has caught up, it goes to one of those that are least behind: somebody must have it. All else is shared out as by
+has caught up, it goes to one of those that are least behind: one member must have it. All else is shared out as by
 `uniform`. Under these bounds no chain of moves could make the loads more even, and as few partitions move as can be.
 """
 

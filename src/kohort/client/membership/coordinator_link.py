@@ -1,4 +1,4 @@
-"""A member's own connection to its group's coordinator: nobody else's requests wait behind the member's.
+"""A member's own connection to its group's coordinator: no other requests wait behind the member's.
 
 Whatever goes wrong on the way is an answer too: the error's code. `complaint` is the last error that says more.
 """
@@ -50,7 +50,7 @@ class CoordinatorLink:
             self._connection = None
 
     def code(self, error: KafkaError) -> ErrorCode:
-        """Return what a member is told of an error."""
+        """Return the code of an error, as an input of the member."""
         if error.code is ErrorCode.BROKER_NOT_AVAILABLE:
             return ErrorCode.NETWORK_EXCEPTION
         if not error.code.is_retriable:

@@ -1,7 +1,8 @@
 """What a member does for its whole group while it leads: fresh metadata, the assignor, the two-step rule.
 
 It also follows the metadata of the topics that concern the member, whether it leads or not. An assignor that fails, or
-breaks the rule of cooperative rebalancing, makes no assignment at all: the group is told where the broker can.
+breaks the rule of cooperative rebalancing, makes no assignment at all: the members get the reason where the broker can
+pass it on.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Leader:
         except Exception as error:
             log.exception("group %s: no assignment by %s", self._group_id, effect.protocol_name)
             text = error.text if isinstance(error, KafkaError) else f"{type(error).__name__}: {error}"
-            return inputs.ComputeFailed(effect.identity, text, is_told=self._requests.is_failure_passed_on)
+            return inputs.ComputeFailed(effect.identity, text, is_passed_on=self._requests.is_failure_passed_on)
         return inputs.Computed(effect.identity, assignments, snapshot)
 
     def _warn(self, old: tuple[str, ...]) -> None:

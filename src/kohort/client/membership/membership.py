@@ -377,11 +377,11 @@ class Membership:
             case effects.RunCallback():
                 self._spawn(self._run_callback(effect))
             case effects.OnAssignment():
-                self._callbacks.tell_assignor(effect)
+                self._callbacks.call_on_assignment(effect)
             case effects.Rediscover():
                 self._link.rediscover()
-            case effects.TellUser():
-                self._callbacks.tell_user(effect)
+            case effects.RaiseInPoll():
+                self._callbacks.raise_in_poll(effect)
             case effects.Fail(code, text):
                 self._fail(code, text)
             case effects.PollLate(left_ms):

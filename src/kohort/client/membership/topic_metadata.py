@@ -1,4 +1,4 @@
-"""What a member is told of the cluster's topics, made from a view of them. Pure: the rules of both group protocols."""
+"""The cluster's topics as inputs of a member, made from a view of them. Pure: the rules of both group protocols."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def specs(view: ClusterView, topics: Iterable[str]) -> dict[str, TopicSpec]:
 
 
 def metadata_seen(view: ClusterView, followed: Iterable[str]) -> MetadataChanged:
-    """Return what a classic member is told that follows these topics."""
+    """Return the input of a classic member that follows these topics."""
     topics = sorted(followed)
     return MetadataChanged(specs(view, topics), frozenset(topic for topic in topics if view.is_gone(topic)))
 
 
 def topics_seen(view: ClusterView, known: dict[bytes, str]) -> TopicsSeen:
-    """Return what a member of the consumer protocol is told. `known` has all names it was ever told, and is added to.
+    """Return the input of a member of the consumer protocol. `known` has all names it ever received, and is added to.
 
     A topic is gone where the cluster says so of its name, and where its name is another topic's by now.
     """

@@ -33,12 +33,12 @@ class UserCallbacks:
         self._error: Exception | None = None
         self._failure: AssignmentFailed | None = None
 
-    def tell_user(self, effect: effects.TellUser) -> None:
+    def raise_in_poll(self, effect: effects.RaiseInPoll) -> None:
         """Raise it from the user's next call, unless a round succeeds before that."""
         log.warning("group %s: %s", self._group_id, effect.text)
         self._failure = AssignmentFailed(effect.text)
 
-    def tell_assignor(self, effect: effects.OnAssignment) -> None:
+    def call_on_assignment(self, effect: effects.OnAssignment) -> None:
         """Call the assignor's `on_assignment`, if it has one: assignors of before KIP-429 have none."""
         self._failure = None
         on_assignment = getattr(self._assignors[effect.protocol_name], "on_assignment", None)

@@ -1,1 +1,1 @@
-"""Classic groups: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""
+"""Classic groups: JoinGroup, SyncGroup, Heartbeat and LeaveGroup. The essay is in `machine`."""

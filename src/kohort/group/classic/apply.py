@@ -163,7 +163,7 @@ def _remove(group: ClassicGroup, member_id: str) -> None:
     if member_id in group.failed_leaders:
         group.failed_leaders.remove(member_id)
     if group.leader == member_id:
-        # The next one is elected when its generation forms: until then nobody leads.
+        # The next one is elected when its generation forms: until then no member leads.
         group.leader = None
 
 
@@ -216,7 +216,7 @@ def _fail_gathering(group: ClassicGroup) -> None:
     group.is_initial = False
     group.has_newcomers = False
     for member in group.members.values():
-        # Its id was in the answer, so from now on it must be heard of like any other.
+        # Its id was in the answer, so from now on it must send heartbeats like any other.
         member.is_new = False
 
 
@@ -228,7 +228,7 @@ def _end_syncs(group: ClassicGroup) -> None:
 
 def _store(group: ClassicGroup, event: GroupStored) -> None:
     if group.phase is not Phase.STABLE or group.generation != event.generation:
-        # Else it is a static member's new id, and whoever waits goes on waiting.
+        # Else it is a static member's new id, and waiting members go on waiting.
         _end_syncs(group)
     group.is_stored = True
     group.protocol_type = event.protocol_type

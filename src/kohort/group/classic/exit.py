@@ -1,7 +1,7 @@
 """The three ways out of a classic group: to leave, to be removed by an administrator, to be evicted for silence.
 
-Whoever goes is answered if it was waiting, its timer is disarmed, and what follows for the group is decided on the
-membership without it: a round in a running group, a look at whether a gathering one is complete now.
+A member that goes is answered if it was waiting, its timer is disarmed, and what follows for the group is decided on
+the membership without it: a round in a running group, a look at whether a gathering one is complete now.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _leave_cause(leaving: Leaving, member_id: str, now_ms: int) -> Cause:
 
 
 def expire_session(group: ClassicGroup, member_id: str, now_ms: int) -> Effects:
-    """The session timer fired: a silent member is evicted, an id that nobody took is dropped, who waits is alive."""
+    """The session timer fired: a silent member is evicted, an unused id is dropped, a waiting member stays."""
     if member_id in group.pending:
         cause = Cause(CauseKind.SESSION_TIMEOUT, now_ms, member_id, "the issued member id was never used")
         yield Note(PendingMemberDropped(group.group_id, member_id, cause))

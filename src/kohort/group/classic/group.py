@@ -150,7 +150,7 @@ class ClassicGroup:
         self.pending_sync: set[str] = set()
         """Members of the generation that have not sent SyncGroup yet."""
         self.revoking: set[str] = set()
-        """Members that lost partitions which nobody has got yet: they will join again (KIP-429)."""
+        """Members that lost partitions which no member has got yet: they will join again (KIP-429)."""
         self.is_holding = False
         """Whether answers to SyncGroup wait until one of `revoking` has joined again."""
         self.sync_failure: str | None = None
@@ -174,7 +174,7 @@ class ClassicGroup:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nobody is awaited any more: every member has joined and no issued id is outstanding."""
+        """Whether no member is awaited any more: every member has joined and no issued id is outstanding."""
         return len(self.awaiting_join) == len(self.members) and not self.pending
 
     @property
@@ -185,7 +185,7 @@ class ClassicGroup:
     def is_behind(self, member_id: str, generation: int) -> bool:
         """Whether a member speaks of an older epoch of the consumer group that this group has just been.
 
-        It owns what it owned, and joins the round that gathers like everybody else (see migrate).
+        It owns what it owned, and joins the round that gathers like all others (see migrate).
         """
         cause = self.round_cause
         return (
@@ -197,7 +197,7 @@ class ClassicGroup:
         )
 
     def is_supporting(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member with these protocols could be in the group: one name at least is offered by everybody."""
+        """Whether a member with these protocols could be in the group: one name at least is offered by every member."""
         if self.phase is Phase.EMPTY:
             return bool(protocol_type) and bool(protocols)
         if self.protocol_type != protocol_type:
@@ -218,7 +218,7 @@ class ClassicGroup:
         """Whether there is room for a join.
 
         While members gather, those already waiting count, not those known: so a group that is over its size sheds
-        whoever comes back last.
+        the members that come back last.
         """
         if self.phase is Phase.PREPARING_REBALANCE:
             return member_id in self.awaiting_join or len(self.awaiting_join) < max_size
@@ -305,7 +305,7 @@ def unsynced(group: ClassicGroup, formed: GenerationFormed) -> GroupStored:
 
 
 def emptied(group: ClassicGroup, cause: Cause, now_ms: int) -> GroupStored:
-    """Return that nobody is left after a round."""
+    """Return that no member is left after a round."""
     return GroupStored(
         group_id=group.group_id,
         protocol_type=group.protocol_type,

@@ -56,10 +56,10 @@ def unconverged(group: ClassicGroup) -> Iterator[str]:
 
 
 def leaderless(group: ClassicGroup) -> Iterator[str]:
-    """Yield a sentence if nobody can make the assignment that is awaited (LeaderNeverOrphaned)."""
+    """Yield a sentence if no member can make the assignment that is awaited (LeaderNeverOrphaned)."""
     if group.leader is not None and group.leader not in group.members:
         yield f"leader {group.leader} is no member"
-    # A Stable group that nobody leads was a consumer group until now: a round is due (see migrate).
+    # A Stable group that no member leads was a consumer group until now: a round is due (see migrate).
     if group.leader is None and group.phase is Phase.COMPLETING_REBALANCE:
         yield f"{group.phase} without a leader"
 

@@ -81,7 +81,7 @@ def decide_join(group: ClassicGroup, command: Join, now_ms: int, settings: Group
 
 
 def _shed(group: ClassicGroup, member_id: str, now_ms: int, settings: GroupSettings) -> Effects:
-    """Forget a sender that finds the group full: it comes back, if at all, as somebody new."""
+    """Forget a sender that finds the group full: it comes back, if at all, as a new member."""
     cause = Cause(CauseKind.GROUP_TOO_LARGE, now_ms, member_id, f"{settings.max_size} members are in already")
     if member_id in group.members:
         yield from remove(group, member_id, cause)
@@ -93,10 +93,10 @@ def _shed(group: ClassicGroup, member_id: str, now_ms: int, settings: GroupSetti
 
 
 def _refuse_protocols(group: ClassicGroup, command: Join, now_ms: int) -> Effects:
-    """Refuse what not everybody offers, unless that cannot be known yet.
+    """Refuse what not every member offers, unless that cannot be known yet.
 
     Of a restored member the log holds the chosen protocol alone. A client ends for good on a refusal, so in an upgrade
-    that meets a failover it is told to try again, and a round asks everybody what they offer.
+    that meets a failover it is answered with a retriable error, and a round asks every member what it offers.
     """
     if not group.is_perhaps_supporting(command.protocol_type, command.protocols):
         yield Reply(JoinResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, command.member_id))
@@ -124,7 +124,7 @@ def _join_unknown(group: ClassicGroup, command: Join, now_ms: int, settings: Gro
 
 def _join_pending(group: ClassicGroup, command: Join, now_ms: int) -> Effects:
     if command.instance_id is not None:
-        # A static member is never given an id to come back with, so this is nobody we know.
+        # A static member is never given an id to come back with, so this one is unknown.
         yield Reply(JoinResult(ErrorCode.UNKNOWN_SERVER_ERROR, command.member_id))
     else:
         yield from _admit(group, command, command.member_id, now_ms)
@@ -183,7 +183,7 @@ def _acting_reason(command: Join, settings: GroupSettings) -> JoinReason:
 def _keep_generation(group: ClassicGroup, member: Member, command: Join, now_ms: int) -> Effects:
     """Answer with the current generation: the sender missed the answer to its last join, or asks without need.
 
-    The leader of a Stable group need not assign again, and is told so if its version can be (KIP-814); if not, what
+    The leader of a Stable group need not assign again, and is answered so if its version allows (KIP-814); if not, what
     it assigns is ignored.
     """
     is_leader = group.leader == member.member_id
@@ -311,12 +311,12 @@ def _round_cause(group: ClassicGroup, command: Join, old: Member, now_ms: int, s
     """Return why the replacement needs a round, or None. One that gathers already goes on in any case."""
     member_id = command.new_member_id
     if group.phase is Phase.COMPLETING_REBALANCE:
-        # The leader may have been told the old id, so the new one would get no assignment.
+        # The leader may have received the old id, so the new one would get no assignment.
         return Cause(CauseKind.STATIC_MEMBER_REPLACED, now_ms, member_id, "its old member id is in the round")
     if group.phase is not Phase.STABLE:
         return None
     if old.member_id in group.revoking:
-        # What it had to revoke is free now, and nobody else will ask for the round that gives it away.
+        # What it had to revoke is free now, and no other member will ask for the round that gives it away.
         return Cause(CauseKind.PARTITIONS_TO_REVOKE, now_ms, member_id, "came back instead of revoking")
     choice = vote(group, {old.member_id: command.protocols})
     if choice != group.protocol_name:
@@ -328,7 +328,7 @@ def _round_cause(group: ClassicGroup, command: Join, old: Member, now_ms: int, s
 
 
 def _other_topics(group: ClassicGroup, command: Join, old: Member, settings: GroupSettings) -> str:
-    """Return how an instance's topics have changed: without a round nobody would read the new ones (KAFKA-12759)."""
+    """Return how an instance's topics have changed: without a round no member would read the new ones (KAFKA-12759)."""
     if group.protocol_type != CONSUMER_PROTOCOL_TYPE:
         return ""
     before = settings.topics_of(old.metadata(group.protocol_name))
@@ -367,8 +367,8 @@ def _stored_with(group: ClassicGroup, command: Join, old: Member, now_ms: int) -
 def _current_generation_of(group: ClassicGroup, command: Join, old: Member) -> JoinResult:
     """Return the answer without a round: the leader must not compute, but has to watch its topics again.
 
-    A sender that knows SkipAssignment is told so (KIP-814). Any other is shown the old id as leader, so that it takes
-    itself for a follower.
+    A sender that knows SkipAssignment is answered so (KIP-814). Any other is shown the old id as leader, so that it
+    takes itself for a follower.
     """
     is_leader = group.leader == old.member_id
     result = JoinResult(
@@ -453,7 +453,7 @@ def _own_cause(group: ClassicGroup, member_id: str, reason: str, now_ms: int, se
 def changed_topics(group: ClassicGroup, settings: GroupSettings) -> str:
     """Return how the subscribed topics differ from those that were assigned, or "". Walks all members.
 
-    While members must still revoke, partitions are unassigned for that reason, and nothing can be said.
+    While members must still revoke, partitions are unassigned for that reason, and nothing is known.
     """
     if group.protocol_type != CONSUMER_PROTOCOL_TYPE or group.revoking:
         return ""

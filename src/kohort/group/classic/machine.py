@@ -1,22 +1,22 @@
 """Classic groups: the coordinator's half of JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
-THE MACHINE. A group is Empty; a join makes it PreparingRebalance: it *gathers*. When everybody it awaits has joined,
+THE MACHINE. A group is Empty; a join makes it PreparingRebalance: it *gathers*. When every member it awaits has joined,
 or time is up, those who are here form the next generation and the group is CompletingRebalance: it awaits the
 leader's assignment. When the leader's SyncGroup is stored it is Stable. A change of membership or of what members
-offer sends it back to gathering; with nobody left it is Empty. Dead is a group this coordinator has given up.
+offer sends it back to gathering; with no member left it is Empty. Dead is a group this coordinator has given up.
 
     Empty ──join──▶ PreparingRebalance ──all joined, or time──▶ CompletingRebalance ──leader's sync──▶ Stable
       ▲                │        ▲                                      │                                  │
-      └───nobody left──┘        └──────────── join, leave, eviction ───┴──────────────────────────────────┘
+      └─no member left─┘        └──────────── join, leave, eviction ───┴──────────────────────────────────┘
 
 THE RULES.
  1. What survives is one record: the last generation with its members, and their assignments once it is synced; or
-    the empty group. It is written before any member hears of the generation, so no member ever speaks of one that
+    the empty group. It is written before any member learns of the generation, so no member ever shows one that
     the log does not know, and no number is given out twice. Who gathers, who waits and why is soft state.
  2. A member waits in one place at a time: for the generation (its JoinGroup is parked) or for the assignment (its
-    SyncGroup is). Whoever waits is alive: its session cannot expire. A member new to the group is the exception,
+    SyncGroup is). A member that waits is alive: its session cannot expire. A member new to the group is the exception,
     since it may be long gone: its wait is bounded by five minutes.
- 3. Whoever goes while parked is answered, and every departure from a gathering group asks anew whether it is
+ 3. A member that goes while parked is answered, and every departure from a gathering group asks anew whether it is
     complete: a stuck round is the oldest bug of this protocol (KAFKA-12890 and its many cousins).
  4. An id that was issued and not used yet (KIP-394) holds the round up, for one session timeout at most.
  5. A static member (KIP-345) outlives a round it misses, because it never leaves by itself; it dies by its session or
@@ -27,7 +27,7 @@ THE RULES.
     new keeps it whatever it says. What a member offers outranks every reason.
 
 WHO LEADS. The first member; afterwards the leader stays as long as it rejoins, else the smallest id that did. A leader
-that could not assign is passed over until somebody could. It sets the pace of failing rounds: each waits for it to
+that could not assign is passed over until another could. It sets the pace of failing rounds: each waits for it to
 join again, which it does with its own backoff, while members of other makes wait in JoinGroup.
 
 THE FIRST ROUND of an empty group waits `group.initial.rebalance.delay.ms`, again and again while members arrive, at
@@ -36,8 +36,8 @@ for so long and no issued id is outstanding, if that is earlier.
 
 AFTER A FAILOVER (the four cases of the client-side assignment proposal) nothing is lost but who was waiting:
  1. before a generation is stored, its members find the one before it and join again;
- 2. after that, before all were told: the group is CompletingRebalance. A member that repeats its JoinGroup is told
-    the generation; a changed one, or a new one, makes all join again;
+ 2. after that, before all were answered: the group is CompletingRebalance. A member that repeats its JoinGroup is
+    answered with the generation; a changed one, or a new one, makes all join again;
  3. before the assignments are stored, the leader hands them in again and followers wait as before;
  4. after that, every SyncGroup is answered at once.
 
@@ -50,7 +50,7 @@ DOUBTS.
  - A member that comes back after a failover is compared by the chosen protocol alone, and by its subscription but
    for the generation in it; what else it offers is learnt then, so until then a vote knows one protocol.
  - Kafka does not rebalance when a static member comes back with other topics (KAFKA-12759); we do, since otherwise
-   nobody ever reads them.
+   no member ever reads them.
  - Kafka starts a round when an id that never joined leaves a Stable group. It owned nothing, so we do not.
  - A second JoinGroup or SyncGroup of a member that already waits answers the first with REBALANCE_IN_PROGRESS: Kafka
    forgets it, which is the same to a client that gave up on it, and a leak in us.
@@ -81,7 +81,7 @@ _REBALANCING = HeartbeatResult(ErrorCode.REBALANCE_IN_PROGRESS)
 
 
 def decide_heartbeat(group: ClassicGroup, command: Heartbeat, now_ms: int) -> Effects:
-    """Keep the member alive, and tell it when it must join again. Runs more often than all else: it yields tuples."""
+    """Keep the member alive, and answer whether it must join again. Runs more often than all else: it yields tuples."""
     phase = group.phase
     if phase is Phase.DEAD:
         return (Reply(HeartbeatResult(ErrorCode.COORDINATOR_NOT_AVAILABLE)),)
@@ -118,7 +118,7 @@ def decide_timer(group: ClassicGroup, timer: Timer, now_ms: int) -> Effects:
 
 
 def decide_loaded(group: ClassicGroup, now_ms: int, settings: GroupSettings) -> Effects:
-    """Take up a replayed group: every member has a full session to be heard of; one too many starts a round.
+    """Take up a replayed group: every member has a full session to send a request; one too many starts a round.
 
     A generation that has no assignments yet goes on awaiting its leader's, as long as it would have had from the start.
     """
@@ -137,7 +137,7 @@ def decide_loaded(group: ClassicGroup, now_ms: int, settings: GroupSettings) -> 
 
 
 def decide_unload(group: ClassicGroup, now_ms: int) -> Effects:
-    """Give the group up: whoever waits must look for the coordinator again, and no timer of it may fire."""
+    """Give the group up: every waiting member must look for the coordinator again, and no timer of it may fire."""
     for member_id in sorted(group.awaiting_join):
         yield Reply(JoinResult(ErrorCode.NOT_COORDINATOR, ""), parked_join(group.group_id, member_id))
     for member_id in sorted(group.awaiting_sync):

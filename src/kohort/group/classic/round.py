@@ -1,8 +1,9 @@
 """The round of a classic group: opening it, gathering its members, forming the generation.
 
 Opened by `OpenRound`, whose membership changes have been applied already; looked at again by `CheckJoin` whenever
-somebody joins or goes; ended by `FormGeneration`, early or when a timer fires. A generation is stored before anybody
-hears of it, so that none is ever told twice with other members; if it cannot be, whoever waits is told why.
+a member joins or goes; ended by `FormGeneration`, early or when a timer fires. A generation is stored before any
+member learns of it, so that none is ever announced twice with other members; if it cannot be, every waiting member is
+answered with the error.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def _announce(group: ClassicGroup, latest_ms: int, settings: GroupSettings) -> E
 
 
 def _is_cooperative(group: ClassicGroup, member_id: str, settings: GroupSettings) -> bool:
-    """Whether a member keeps its partitions when it joins again (KIP-429), by all that the wire tells.
+    """Whether a member keeps its partitions when it joins again (KIP-429), as far as the wire shows.
 
     As clients do, it is eager as soon as one of its assignors is; an assignor of a user's own shows by the partitions
     that its members claim, which is from their second round on.
@@ -96,7 +97,7 @@ def _is_cooperative(group: ClassicGroup, member_id: str, settings: GroupSettings
 
 
 def check_join(group: ClassicGroup, now_ms: int, settings: GroupSettings) -> Effects:
-    """Form the generation if nobody is awaited any more. A first round runs its delay, or until joins stop."""
+    """Form the generation if no member is awaited any more. A first round runs its delay, or until joins stop."""
     if not group.is_gathering:
         return
     if group.is_initial:
@@ -107,7 +108,7 @@ def check_join(group: ClassicGroup, now_ms: int, settings: GroupSettings) -> Eff
 
 def _await_quiet(group: ClassicGroup, now_ms: int, settings: GroupSettings) -> Effects:
     if settings.initial_quiet_ms >= 0:
-        # Where joins come slowly, the machine is busy: stragglers would wait for everybody's next heartbeat.
+        # Where joins come slowly, the machine is busy: stragglers would wait for every member's next heartbeat.
         spread_ms = now_ms - group.state_timestamp_ms if group.is_gathering else 0
         quiet_ms = max(settings.initial_quiet_ms, spread_ms // SPREAD_PARTS)
         yield Arm(quiet_timer(group.group_id), now_ms + quiet_ms)
@@ -146,14 +147,14 @@ def end_gathering(group: ClassicGroup, now_ms: int) -> Effects:
 
 
 def form_generation(group: ClassicGroup, command: FormGeneration, now_ms: int, settings: GroupSettings) -> Effects:
-    """Make those who are here the next generation and answer their joins; with nobody left, store the empty group."""
+    """Make those who are here the next generation and answer their joins; with none left, store the empty group."""
     if not group.is_gathering:
         return
     leader = _elect(group, settings)
     if leader is not None:
         yield from _start_generation(group, leader, command.cause, now_ms)
     elif group.members:
-        # Only static members remain and none came back: nobody could lead. Sessions or syncs will tell who is alive.
+        # Only static members remain and none came back: no member could lead. Sessions or syncs will show who is alive.
         yield Arm(join_timer(group.group_id), now_ms + group.max_rebalance_timeout_ms())
     else:
         yield Disarm(join_timer(group.group_id))
@@ -165,7 +166,7 @@ def _elect(group: ClassicGroup, settings: GroupSettings) -> str | None:
     """Return who leads the next generation: the leader if it is here, unless it could not assign, else the first.
 
     If all who are here have failed since the last assignment, it is the turn of the one that failed longest ago. Those
-    who cannot read what others own lead only where nobody here can.
+    who cannot read what others own lead only where no member here can.
     """
     able = _able_to_lead(group, settings)
     if group.leader in able and group.leader not in group.failed_leaders:
@@ -179,7 +180,7 @@ def _able_to_lead(group: ClassicGroup, settings: GroupSettings) -> set[str]:
 
     A leader reads subscriptions as it writes them: version 0 has no owned partitions, version 1 not the generation in
     which they were owned (KIP-792); to assign, 2 and 3 are alike. A leader that does not see them assigns partitions
-    that others still own. Where nobody owns any, as in an eager group, everybody may lead.
+    that others still own. Where no member owns any, as in an eager group, every member may lead.
     """
     here = set(group.awaiting_join)
     if not settings.elects_by_version or group.protocol_type != CONSUMER_PROTOCOL_TYPE:
@@ -220,7 +221,7 @@ def _start_generation(group: ClassicGroup, leader: str, cause: Cause, now_ms: in
 
 
 def fail_generation(group: ClassicGroup, error: ErrorCode, now_ms: int) -> Effects:
-    """The generation could not be stored: whoever waits is told so and joins again; an empty group is tried again."""
+    """The generation could not be stored: waiting members get the error; an empty group is tried again."""
     if not group.members:
         yield Arm(join_timer(group.group_id), now_ms + RETRY_EMPTY_MS)
         return
@@ -235,7 +236,7 @@ def fail_generation(group: ClassicGroup, error: ErrorCode, now_ms: int) -> Effec
 
 
 def expire_syncs(group: ClassicGroup, generation: int, now_ms: int) -> Effects:
-    """The sync timer fired: whoever has not asked for its assignment is out, and a round starts (KAFKA-12890)."""
+    """The sync timer fired: evict each member that has not asked for its assignment, start a round (KAFKA-12890)."""
     if generation != group.generation or group.phase not in (Phase.COMPLETING_REBALANCE, Phase.STABLE):
         return
     if not group.pending_sync:

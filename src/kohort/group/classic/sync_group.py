@@ -1,9 +1,9 @@
 """SyncGroup: the leader hands the assignments in, or says why it cannot; every member takes its own.
 
 A SyncGroup waits for the leader while the group is CompletingRebalance. In a Stable group it may wait once more: when
-a cooperative assignment took partitions away that nobody has yet (KIP-429), their members will revoke them and join
-again, and whoever else must join then learns it at once instead of by its next heartbeat. That hold is short, ends
-with the next round, and is lost with the process: then members find the Stable group that the log holds.
+a cooperative assignment took partitions away that no member has yet (KIP-429), their members will revoke them and join
+again, and each other member that must join then learns it at once instead of by its next heartbeat. That hold is short,
+ends with the next round, and is lost with the process: then members find the Stable group that the log holds.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _receive(group: ClassicGroup, member: Member, now_ms: int, *, is_waiting: bo
 
 
 def _store_assignments(group: ClassicGroup, command: Sync, now_ms: int, settings: GroupSettings) -> Effects:
-    """The leader has spoken: store the generation, then answer everybody who waits and need not be held.
+    """Store the generation with the leader's assignments, then answer every waiting member that need not be held.
 
     A member that the leader forgot gets an empty assignment; an assignment to a stranger is ignored.
     """
@@ -120,9 +120,9 @@ def _store_assignments(group: ClassicGroup, command: Sync, now_ms: int, settings
 
 
 def _revoking(group: ClassicGroup, assignments: dict[str, bytes], settings: GroupSettings) -> list[str]:
-    """Return who owns partitions that this assignment gives to nobody: the signature of a cooperative round.
+    """Return who owns partitions that this assignment gives to no member: the signature of a cooperative round.
 
-    An eager member says that it owns nothing, or the assignment gives what it owned to somebody. Walks all members.
+    An eager member says that it owns nothing, or the assignment gives what it owned to a member. Walks all members.
     """
     if group.protocol_type != CONSUMER_PROTOCOL_TYPE:
         return []
@@ -151,7 +151,7 @@ def _await_revocations(
 
 
 def _fail_assignment(group: ClassicGroup, leader: Member, failure: str, now_ms: int) -> Effects:
-    """The leader could not assign: tell everybody of this generation, and let somebody else lead the next."""
+    """The leader could not assign: answer every member of this generation, and let another member lead the next."""
     text = failure[:LONGEST_FAILURE]
     message = f"assignment by leader {leader.member_id} (client id {leader.client_id}) failed: {text}"
     cause = Cause(CauseKind.ASSIGNMENT_FAILED, now_ms, leader.member_id, text)
@@ -162,7 +162,7 @@ def _fail_assignment(group: ClassicGroup, leader: Member, failure: str, now_ms: 
 
 
 def fail_sync(group: ClassicGroup, error: ErrorCode, now_ms: int) -> Effects:
-    """The assignments could not be stored: everybody who waits is told so, and a round starts."""
+    """The assignments could not be stored: every waiting member is answered so, and a round starts."""
     yield Reply(SyncResult(error))
     cause = Cause(CauseKind.APPEND_FAILED, now_ms, group.leader, f"assignment not stored: {error.name}")
     yield Then(OpenRound(group.group_id, cause, sync_error=error))
@@ -172,7 +172,7 @@ def fail_sync(group: ClassicGroup, error: ErrorCode, now_ms: int) -> Effects:
 
 
 def answer_syncs(group: ClassicGroup, error: ErrorCode, now_ms: int, message: str | None = None) -> Effects:
-    """Send every waiting SyncGroup back with an error; its member must be heard of again from now on."""
+    """Send every waiting SyncGroup back with an error; its member must send heartbeats again from now on."""
     for member_id in sorted(group.awaiting_sync):
         member = group.members[member_id]
         yield Reply(SyncResult(error, error_message=message), parked_sync(group.group_id, member_id))
@@ -180,7 +180,7 @@ def answer_syncs(group: ClassicGroup, error: ErrorCode, now_ms: int, message: st
 
 
 def release_syncs(group: ClassicGroup, generation: int, now_ms: int) -> Effects:
-    """The hold is over and nobody has joined again: give the others what they were assigned."""
+    """The hold is over and no member has joined again: give the others what they were assigned."""
     if not group.is_holding or generation != group.generation:
         return
     cause = Cause(CauseKind.SYNC_HOLD_OVER, now_ms, min(group.revoking, default=None))

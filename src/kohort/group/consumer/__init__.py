@@ -1,1 +1,1 @@
-"""Consumer groups (KIP-848), and the classic members inside them."""
+"""Consumer groups (KIP-848), and the classic members inside them. The essays are in `machine` and `classic_members`."""

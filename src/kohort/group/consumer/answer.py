@@ -1,4 +1,4 @@
-"""The answer of a heartbeat: one step of its sender towards the target, and what it must be told."""
+"""The answer of a heartbeat: one step of its sender towards the target, and what it must be sent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def decide_reconcile(group: ConsumerGroup, command: Reconcile, now_ms: int, sett
         text = f"member {member.member_id} is in a state of a later version: it must give up everything and join again"
         yield Reply(refused(ErrorCode.FENCED_MEMBER_EPOCH, text))
         return
-    # Whoever shows the epoch before its own has missed an answer: it is told what it missed before anything changes.
+    # A member that shows the epoch before its own has missed an answer: it is sent what it missed before anything
+    # changes.
     is_behind = 0 < heartbeat.member_epoch < member.epoch
     step = None
     if not is_behind and (member.member_id in group.unsettled or command.has_subscription_changed):
@@ -78,7 +79,7 @@ def revocation_effects(group: ConsumerGroup, member: ConsumerMember, step: Step,
 
 
 def freed_effects(group: ConsumerGroup, member: ConsumerMember, step: Step, now_ms: int) -> Effects:
-    """Rouse whoever waits for what the member has no more after the step."""
+    """Rouse the members that wait for what the member has no more after the step."""
     if not member.pending and step.assigned == member.assigned:
         return
     freed = epochs_of(member.assigned) | epochs_of(member.pending)

@@ -6,8 +6,8 @@ before, and nothing is expected of other keys:
 
  - What a member owns may be known before what it subscribes to. It is in the group from the first record of it.
  - A partition may be granted to one member before the record by which another gave it up. The later record is the
-   truth, so the partition's owner is whoever was last said to have it, and to give up what another has does nothing
-   (KAFKA-19862, KAFKA-16147).
+   truth, so the partition's owner is the member that had it by the last record, and to give up what another has does
+   nothing (KAFKA-19862, KAFKA-16147).
  - A tombstone of what is not known means nothing.
 """
 

@@ -87,7 +87,7 @@ def _identity_error(group: ConsumerGroup, command: Join, said: Subscription) -> 
         is_native = member is not None and member.instance_id == command.instance_id
         return ErrorCode.NONE if is_native else error
     if member is None:
-        # Whoever was in the group and is no more must give up what it owned; a fresh id has no past (KIP-394).
+        # A member that was in the group and is no more must give up what it owned; a fresh id has no past (KIP-394).
         return ErrorCode.UNKNOWN_MEMBER_ID if said.owned or said.generation >= 0 else ErrorCode.NONE
     return ErrorCode.UNKNOWN_MEMBER_ID if said.generation > member.epoch else ErrorCode.NONE
 
@@ -232,7 +232,7 @@ def decide_reconcile(group: ConsumerGroup, command: ReconcileJoin, now_ms: int, 
 
 
 def fail_reconcile(group: ConsumerGroup, command: ReconcileJoin, error: ErrorCode, now_ms: int) -> Effects:
-    """The step could not be stored: the sender is told so, and must be heard of again."""
+    """The step could not be stored: the sender learns it, and must send heartbeats again."""
     member = group.members.get(command.member_id)
     place = parked_join(group.group_id, command.member_id) if command.is_waiting else None
     yield Reply(JoinResult(error, command.member_id), place)

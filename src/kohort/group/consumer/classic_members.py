@@ -18,8 +18,8 @@ THE RULES.
     it had is free when it waits. The wait is bounded by the member's rebalance timeout; then it gets what there is.
  3. A member whose JoinGroup waits is alive: its session does not run.
  4. A member that is called must join within its rebalance timeout, and sync within it after that, or is evicted. Both
-    bounds are the member's own, and its phase is stored beside what it owns: whoever takes the group over arms them
-    again (Kafka forgets them).
+    bounds are the member's own, and its phase is stored beside what it owns: the coordinator that takes the group over
+    arms them again (Kafka forgets them).
  5. A new target calls every classic member, even one that keeps what it has: its generation is old then. One that
     waits for partitions is called when all of them are free.
  6. What a member says it owns counts only against what it is granted: an old claim can delay, never give.
@@ -29,7 +29,7 @@ DOUBTS.
    leaves a member behind, and Java ends on the error; since an old claim gives nothing, only one from the future is
    refused, as a stranger's.
  - An id that was issued and not used yet (KIP-394) is not remembered: any unknown id without claims is new. One that
-   claims an epoch or partitions was evicted, and is told so.
+   claims an epoch or partitions was evicted, and is answered so.
  - A member in CompletingRebalance that a new target overtakes is sent back to join by SyncGroup, as in Kafka; the
    specification would give it its assignment, and then call it.
 
@@ -220,7 +220,7 @@ def decide_loaded(group: ConsumerGroup, now_ms: int) -> Effects:
 
 
 def decide_unload(group: ConsumerGroup) -> Effects:
-    """Give the classic members up: whoever waits must look for the coordinator again."""
+    """Give the classic members up: every waiting member must look for the coordinator again."""
     if group.natives == len(group.members):
         return
     for member_id, member in sorted(group.members.items()):

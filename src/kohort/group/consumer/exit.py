@@ -1,10 +1,10 @@
 """The ways out of a consumer group: to leave, to be removed, to be evicted for silence or for what was not given back.
 
 Native members leave with a heartbeat, classic ones with LeaveGroup, which may name native members too.
-Whoever goes takes everything of it out of the log, in the order that Kafka replays: what it owns, its target, itself.
-The group's epoch goes on once for all that go together, and what follows is decided on the group without them: a new
-target, or the way back to a classic group. A static member that says it comes back (-2) does not go: it keeps what it
-has and its session runs on.
+A member that goes takes everything of it out of the log, in the order that Kafka replays: what it owns, its target,
+itself. The group's epoch goes on once for all that go together, and what follows is decided on the group without them:
+a new target, or the way back to a classic group. A static member that says it comes back (-2) does not go: it keeps
+what it has and its session runs on.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _leave_for_a_while(group: ConsumerGroup, member: ConsumerMember, now_ms: int
 
 
 def expire_session(group: ConsumerGroup, member_id: str, now_ms: int, settings: GroupSettings) -> Effects:
-    """Evict a member that has not been heard of for its session timeout."""
+    """Evict a member that has sent no request for its session timeout."""
     member = group.members.get(member_id)
     if member is None:
         return
@@ -130,7 +130,7 @@ def session_timeout_ms(member: ConsumerMember, settings: GroupSettings, group_id
 def out_effects(
     group: ConsumerGroup, member_ids: Iterable[str], cause: Cause, _now_ms: int, settings: GroupSettings
 ) -> Iterator[Effect]:
-    """Take members out: what is to be stored, told and disarmed, and what follows. It answers nobody."""
+    """Take members out: what is to be stored, answered and disarmed, and what follows. It answers no request."""
     going = [group.members[member_id] for member_id in sorted(set(member_ids))]
     if not going:
         return
@@ -149,7 +149,7 @@ def out_effects(
         stored_hash = metadata_hash(remaining.union(*left), settings.image)
     yield Append(ConsumerGroupStored(group.group_id, group.epoch + 1, stored_hash, cause))
     if len(going) == len(group.members):
-        # Whoever comes next is assigned at once, however short ago the last target was (Kafka 4.4).
+        # The member that comes next is assigned at once, however short ago the last target was (Kafka 4.4).
         yield Append(TargetStored(group.group_id, group.epoch + 1, 0, cause))
         yield Disarm(target_timer(group.group_id))
         return

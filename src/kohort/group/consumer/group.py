@@ -21,7 +21,7 @@ from kohort.model.id_partitions import NOTHING, IdPartitions
 from kohort.model.xxh3 import xxh3_64
 
 FIRST_EPOCH = 1
-"""The epoch of a group that nobody has joined, and of its target: the first join makes it 2 (Kafka 4.3)."""
+"""The epoch of a group that no member has joined, and of its target: the first join makes it 2 (Kafka 4.3)."""
 
 RETRY_MS, MAX_RETRY_MS = 1_000, 60_000
 """How long after a failed target the next attempt is made, without a new epoch: at first, and at most."""
@@ -46,7 +46,7 @@ class ConsumerMember:
     """One member of a consumer group; `classic` is None for a native one.
 
     `assigned` is what it was granted, `pending` what it was asked to give back and has not yet; `target` is what it
-    should own once it has the group's assignment epoch. A member `is_stored` once it has said what it subscribes to:
+    should own once it has the group's assignment epoch. A member `is_stored` once its subscription is known:
     a replay may know what it owns before that.
     """
 
@@ -164,7 +164,7 @@ class ConsumerGroup:
         """Classic members whose JoinGroup waits for partitions that others still have, or for a target."""
         self.unsettled: set[str] = set()
         self.target_cost_us = 0
-        """What the last target took to compute; 0 when nobody measured."""
+        """What the last target took to compute; 0 when it was not measured."""
         self.target_failure: str | None = None
         """Why the last attempt at a target failed, or None."""
         self.target_failures = 0
@@ -190,7 +190,7 @@ class ConsumerGroup:
         return self.natives > 0
 
     def owner_epoch(self, topic_id: bytes, partition: int) -> int:
-        """Return the epoch of the member that has a partition, -1 when nobody has it."""
+        """Return the epoch of the member that has a partition, -1 when no member has it."""
         holder = self.owners.get(topic_id, _NOBODY).get(partition)
         return -1 if holder is None else max(self.members[holder].epoch, 0)
 
@@ -211,7 +211,7 @@ def regex_topics(group: ConsumerGroup, regex: str) -> tuple[str, ...]:
 
 
 def metadata_hash(names: Iterable[str], image: TopicImage) -> int:
-    """Return a number that tells apart what the cluster has of these topics: their ids, sizes and racks (KIP-1101).
+    """Return a number that distinguishes what the cluster has of these topics: their ids, sizes and racks (KIP-1101).
 
     It is 0 when none of them exists. The numbers are Kafka's, so that a group moves from broker to broker with its log
     and none of its members has to do anything for it.

@@ -1,8 +1,8 @@
 """How members join a consumer group, also under an instance id, and what their heartbeats change of their records.
 
-Everything that a heartbeat says of its sender goes through `subscribe`, whoever sends it. What it leaves out has not
-changed. A new member, another subscription, another assignor of the group, or standby copies that have caught up take
-the group's epoch on, once for a heartbeat; a rack, a timeout or a host do not.
+Everything that a heartbeat says of its sender goes through `subscribe`, whichever member sends it. What it leaves out
+has not changed. A new member, another subscription, another assignor of the group, or standby copies that have caught
+up take the group's epoch on, once for a heartbeat; a rack, a timeout or a host do not.
 
 An instance that announced its return (-2) is replaced (KIP-345 in the terms of KIP-848): the new member takes over what
 the old one subscribed to, owns and is to own, so nothing moves and the epoch stays. One that is alive keeps its place,
@@ -55,7 +55,7 @@ def decide_join(group: ConsumerGroup, command: ConsumerHeartbeat, now_ms: int, s
 
 
 def too_large(settings: GroupSettings) -> ConsumerHeartbeatResult:
-    """Return the answer to a joiner for whom there is no room."""
+    """Return the answer to a joiner that the group has no room for."""
     return refused(ErrorCode.GROUP_MAX_SIZE_REACHED, f"{settings.consumer_max_size} members are in already")
 
 
@@ -187,7 +187,7 @@ def change_of(
 def regex_effects(
     group: ConsumerGroup, before: ConsumerMember, said: ConsumerMemberStored, cause: Cause, settings: GroupSettings
 ) -> Effects:
-    """Resolve an expression that is new to the group, and forget one that nobody uses any more."""
+    """Resolve an expression that is new to the group, and forget one that no member uses any more."""
     regex = said.subscribed_topic_regex
     if regex and regex not in group.regexes:
         topics = tuple(sorted(settings.image.matching(regex)))
@@ -352,7 +352,7 @@ def is_leaving(command: ConsumerHeartbeat) -> bool:
 
 
 def is_full(command: ConsumerHeartbeat) -> bool:
-    """Whether a heartbeat says everything, so that its sender may know nothing: it is told its whole assignment."""
+    """Whether a heartbeat says everything, so that its sender may know nothing: it is sent its whole assignment."""
     if command.member_epoch == 0:
         return True
     has_subscription = command.subscribed_topic_names is not None or command.subscribed_topic_regex is not None
@@ -363,8 +363,8 @@ def epoch_refusal(member: ConsumerMember, command: ConsumerHeartbeat) -> Consume
     """Return the answer to a member that shows an epoch it cannot have, or None.
 
     The epoch before the member's own is good unless the sender owns more than it was granted: then the answer that
-    told it the newer one was lost. Kafka fences who does not say what it owns; but whoever reached the newer epoch had
-    given back what it had to, and is only told again.
+    carried the newer one was lost. Kafka fences who does not say what it owns; but a member that reached the newer
+    epoch had given back what it had to, and is only sent again.
     """
     shown, known = command.member_epoch, member.epoch
     if shown == known:

@@ -16,38 +16,38 @@ THE RULES.
  1. Every record is a fact about one thing, and every prefix of a group's log is a group that can go on. So a heartbeat
     that changes much is decided in parts, each with records of its own: what the sender says of itself and the group's
     epoch; the target (`AssignTarget`); the sender's step (`Reconcile`), which carries the answer. A crash between two
-    leaves a member that has not heard its answer and asks again.
+    leaves a member that has not received its answer and asks again.
  2. A heartbeat may be lost, its answer may, and both may come twice. To join twice is to join once. Who shows the
-    epoch before its own, and does not own more than it was granted, has missed an answer: it is told again what it
+    epoch before its own, and does not own more than it was granted, has missed an answer: it is sent again what it
     missed and nothing changes, so it may say so as often as it likes. To leave twice is to leave once. What a member
     can never do is show an epoch that it has not been given: it is fenced, gives up everything and joins again.
- 3. An assignment is told when it has changed, and whenever the sender shows that it may not know: it joins, it says
+ 3. An assignment is sent when it has changed, and whenever the sender shows that it may not know: it joins, it says
     everything (clients do that after any error), or it shows an old epoch.
- 4. Whoever must act is roused: its kept heartbeat is answered at once, instead of the next one being waited for. Those
-    are the members whose target a computation changed, and the one whose target a freed partition is in.
+ 4. A member that must act is roused: its kept heartbeat is answered at once, instead of the next one being waited for.
+    Those are the members whose target a computation changed, and the one whose target a freed partition is in.
  5. A member's session is counted from its heartbeats. One that must give something back has its rebalance timeout for
     that, counted from the step that asks for it, and is evicted if it does not. One that waits for others has no bound.
  6. A static member (KIP-345) that says it comes back (-2) keeps everything: its place in the target, and partitions
-    that nobody reads meanwhile. Its session runs on. Who comes back first under its instance id takes its place.
+    that no member reads meanwhile. Its session runs on. Who comes back first under its instance id takes its place.
  7. Decisions cost what they change, whatever the size of the group; only a target walks all members.
 
 THE TARGET is spaced out only if it is expensive: an assignor that takes a tenth of a second is asked every two seconds
 at most, and never waits longer than the assignment interval (KIP-1263). Kafka spaces all targets one second apart and
 answers with the old one meanwhile, which costs a second member its first five seconds. An assignor that fails leaves
-the target standing; all members are told why with each answer, and it is asked again at the next epoch or soon.
+the target standing; all members get the reason with each answer, and it is asked again at the next epoch or soon.
 
 TOPICS are known from the image the runtime keeps. `TopicChanged` comes for each topic that the group subscribes to or
 that one of its expressions may match: the expressions are resolved again, and the hash of what the topics are decides
 whether the epoch goes on. Kafka waits for the next heartbeat, and for expressions up to ten seconds more.
 
-AFTER A FAILOVER nothing is lost: every member has a full session to be heard of, whoever owes partitions its full
+AFTER A FAILOVER nothing is lost: every member has a full session to send a request, one that owes partitions its full
 rebalance timeout, a target that was due is computed, and topics that changed meanwhile are noticed.
 
 DOUBTS.
  - A heartbeat that is delayed for so long that its sender has sent another one on another connection may be decided
-   last. Its epoch tells it apart unless the epoch has not changed; then what it owned when it was sent counts for what
-   it owns. The protocol has no number for heartbeats, so neither Kafka nor we can tell. Nothing that clients do leads
-   there: they close the connection before they repeat a request, and a closed connection's requests are not read.
+   last. Its epoch identifies it unless the epoch has not changed; then what it owned when it was sent counts for what
+   it owns. The protocol has no number for heartbeats, so neither Kafka nor kohort can know. Nothing that clients do
+   leads there: they close the connection before they repeat a request, and a closed connection's requests are not read.
  - Kafka fences a lost answer's sender if it does not say what it owns. We do not: it would not have the newer epoch
    if it had not given back what it had to.
  - A member that left for a while makes its group Reconciling until it is back, as in Kafka.
@@ -236,7 +236,7 @@ def _catch_up(group: ConsumerGroup, now_ms: int, settings: GroupSettings) -> Eff
         yield Append(PartitionMetadataDeleted(group.group_id, cause))
     for member_id, member in sorted(group.members.items()):
         if not member.is_stored:
-            # Only a log that others wrote knows what somebody owns who is not there.
+            # Only a log that others wrote knows what a member owns who is not there.
             yield Append(MemberAssignmentDeleted(group.group_id, member_id, cause))
             yield Append(MemberTargetDeleted(group.group_id, member_id, cause))
             yield Append(ConsumerMemberDeleted(group.group_id, member_id, cause))
@@ -272,9 +272,9 @@ def _refresh(group: ConsumerGroup, cause: Cause, settings: GroupSettings) -> Eff
 
 
 def decide_loaded(group: ConsumerGroup, now_ms: int, settings: GroupSettings) -> Effects:
-    """Take up a replayed group: everybody has all the time it had, and what was due is done.
+    """Take up a replayed group: every member has all the time it had, and what was due is done.
 
-    It stores nothing itself, so that a log which cannot be written yet leaves nobody without a bound.
+    It stores nothing itself, so that a log which cannot be written yet leaves no member without a bound.
     """
     group_id = group.group_id
     cause = Cause(CauseKind.COORDINATOR_LOADED, now_ms)
@@ -292,7 +292,7 @@ def decide_loaded(group: ConsumerGroup, now_ms: int, settings: GroupSettings) ->
 
 
 def decide_unload(group: ConsumerGroup, now_ms: int) -> Effects:
-    """Give the group up: whoever waits must look for the coordinator again, and no timer of it may fire."""
+    """Give the group up: every waiting member must look for the coordinator again, and no timer of it may fire."""
     yield from classic_members.decide_unload(group)
     for _, member in sorted(group.members.items()):
         yield from disarm(group, member)

@@ -7,9 +7,9 @@ A is what the member was granted, P what it was asked to give back, T its target
  UNRELEASED_PARTITIONS  has its target's epoch, but waits for partitions that others still have. It steps each time.
 
 A step keeps A∩T. If the member may still own anything beyond, that is P, and all else waits. Otherwise it takes the
-target's epoch and everything of T that nobody has; what somebody has is left for a later step. So no partition is ever
-in A∪P of two members: it leaves one only when that member has said that it does not own it, and enters another only
-when it is in none.
+target's epoch and everything of T that no member has; what another member has is left for a later step. So no partition
+is ever in A∪P of two members: it leaves one only when that member has reported that it does not own it, and enters
+another only when it is in none.
 
 A member whose subscription shrinks before a new target is there gives back at once what it no longer reads.
 """
@@ -49,8 +49,8 @@ def reconcile(
 ) -> Step | None:
     """Return the member's next step, or None when it stays as it is.
 
-    `owner` says in which epoch somebody has a partition, -1 for nobody. `owned` is what the member says it owns, None
-    when it says nothing. A member in the state UNKNOWN must own nothing: see `is_unknown`.
+    `owner` says in which epoch a member has a partition, -1 for no member. `owned` is what the member says it owns,
+    None when it says nothing. A member in the state UNKNOWN must own nothing: see `is_unknown`.
     """
     held = epochs_of(member.assigned)
     match member.state:
@@ -105,7 +105,7 @@ def _step(
 def _free(
     member: ConsumerMember, missing: set[tuple[bytes, int]], owner: Callable[[bytes, int], int]
 ) -> set[tuple[bytes, int]]:
-    """Return what the member may have at once: what nobody has, and what it has just given back (KAFKA-19449)."""
+    """Return what the member may have at once: what no member has, and what it has just given back (KAFKA-19449)."""
     given_back = set(each(ids_of(member.pending)))
     return {partition for partition in missing if partition in given_back or owner(*partition) == -1}
 

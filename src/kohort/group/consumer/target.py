@@ -25,7 +25,7 @@ COST_SHARE = 20
 
 
 class IllegalTarget(Exception):
-    """An assignor said what cannot be."""
+    """An assignor returned an illegal target."""
 
 
 def decide_assign_target(group: ConsumerGroup, command: AssignTarget, now_ms: int, settings: GroupSettings) -> Effects:
@@ -54,7 +54,7 @@ def decide_target(group: ConsumerGroup, settings: GroupSettings, now_ms: int, ca
     name = assignor_of(group, settings)
     try:
         targets = _legal_targets(settings.assignors.get(name), server_group(group, settings, cause))
-    except Exception as error:  # an assignor may be anybody's code
+    except Exception as error:  # an assignor may be a user's code
         message = f"assignor {name or 'none'} failed: {type(error).__name__}: {error}"
         yield Note(TargetFailed(group.group_id, name, message, replace(cause, at_ms=now_ms)))
         yield Arm(target_timer(group.group_id), now_ms + retry_after_ms(group.target_failures))

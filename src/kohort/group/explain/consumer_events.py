@@ -1,8 +1,8 @@
 """Why a consumer group rebalanced (KIP-848), and what conversions did to it: the other half of `explain.py`.
 
 A rebalance begins when the group epoch goes on, or when a member comes, goes, or says that it pauses (-2). It ends when
-every member has reached the newest target and nobody has anything left to give up; so epochs that follow each other
-before that are one rebalance. A conversion is a part of the rebalance that caused it: it takes nothing from anybody.
+every member has reached the newest target and no member has anything left to give up; so epochs that follow each other
+before that are one rebalance. A conversion is a part of the rebalance that caused it: it takes nothing from any member.
 
 Who owns what is the same question as in a classic group. A native member owns what it was granted, from the heartbeat
 that is answered with it, and what it was asked to give up, until a heartbeat no longer names it. A classic member of
@@ -49,7 +49,7 @@ def group_to_convert(course: Course, event: EventFields) -> Rebalance | None:
     to = str(event.get("to"))
     cause = because(event)
     if not course.members:
-        # Nobody was there: a group without a past.
+        # No member was there: a group without a past.
         ended = course.end(Outcome.UNTOLD) if course.running is not None else None
         count = course.count
         course.forget()
@@ -192,7 +192,7 @@ def _forget_member(course: Course, member_id: str) -> None:
 
 
 def _member_out(course: Course, event: EventFields) -> None:
-    """Take why a member is out; the deletion of its records may have been told before, or comes next."""
+    """Take why a member is out; the deletion of its records may have been reported before, or comes next."""
     member_id = member_of(event)
     silent_ms = int(event.get("silent_ms") or -1)
     owned = course.given_up.pop(member_id, {})
@@ -203,7 +203,7 @@ def _member_out(course: Course, event: EventFields) -> None:
         running.departures.append(Departure(member_id, course.now_ms, because(event), silent_ms))
         _forget_member(course, member_id)
     elif running is None and course.rebalances and course.rebalances[-1].ended_ms == course.now_ms:
-        # It was the last one, and the rebalance to nobody is over.
+        # It was the last one, and the rebalance to no members is over.
         running = course.rebalances[-1]
     if running is None:
         return
@@ -237,7 +237,7 @@ def _flows(
 ) -> tuple[tuple[str | None, str | None, int], ...]:
     """Return from whose target to whose partitions go, and how many."""
     givers = {partition: member_id for member_id, held in before.items() for partition in held}
-    # What one has that left is in nobody's target any more, but it is known who owned it last.
+    # What one has that left is in no member's target any more, but it is known who owned it last.
     takers = {partition: member_id for member_id, held in after.items() for partition in held}
     unowned = course.ownership.unowned
     counts: Counter[tuple[str | None, str | None]] = Counter()

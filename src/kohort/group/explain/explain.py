@@ -1,4 +1,4 @@
-"""Why a group rebalanced, who waited for whom, and what it cost: one more function of the group's log.
+"""Why a group rebalanced, which member waited for which, and what it cost: one more function of the group's log.
 
 WHAT IS READ. The events of one group in the order in which its coordinator wrote them, as the JSON of
 `node/groups/event_fields.py` writes them. They are best effort: after a crash some are missing, a clock may step
@@ -8,16 +8,16 @@ backwards.
 WHAT A REBALANCE IS. The whole move from one stable assignment to the next. It begins with the first event that
 disturbs a stable or empty group: a member joins, rejoins, leaves, is evicted, is replaced. It ends when no round
 gathers, every member has been answered with all that it was assigned, and none owns anything else. So one rebalance are
- - both rounds of a cooperative move, and a third one if somebody is evicted in between;
+ - both rounds of a cooperative move, and a third one if a member is evicted in between;
  - a round that is opened while another gathers or awaits its assignment;
  - a round whose leader failed to assign, or whose assignment could not be stored, and the one that succeeds;
  - a member of the new generation that never asks for its assignment, until the sync timer evicts it;
  - a round that a restart of the broker cut off, and the one that follows it, if there is still something to move.
 A static member that comes back to a stable group is a rebalance without a round. A group that ends up empty has
-rebalanced to nobody. A deleted group is forgotten: what bears its name afterwards starts anew.
+rebalanced to no member. A deleted group is forgotten: what bears its name afterwards starts anew.
 
 WHAT IT COSTS. `ownership.py` has the rule: from the JoinGroup in which a member no longer claims a partition (or its
-departure) to the SyncGroup answer that gives it to somebody.
+departure) to the SyncGroup answer that gives it to a member.
 
 DOUBTS. A member stops reading a little before we learn it: its callbacks run before its JoinGroup. Members that cannot
 say what they own (subscriptions of version 0, protocols of others) are taken for eager ones: they claim nothing.
@@ -51,7 +51,7 @@ JOIN_REFUSED = "join_refused"
 
 
 def explain(events: Iterable[EventFields], group_id: str, now_ms: int) -> Told:
-    """Return what the events of a group tell, the running rebalance as it is at `now_ms`."""
+    """Return what the events of a group report, the running rebalance as it is at `now_ms`."""
     explanation = Explanation(group_id)
     for event in events:
         explanation.fold(event)
@@ -270,7 +270,7 @@ def _assignment_stored(course: Course, event: EventFields) -> Rebalance | None:
     targets = targets_of(event)
     generation = int(event.get("generation") or 0)
     if course.running is None and generation == course.generation and targets == course.targets:
-        return None  # told twice
+        return None  # reported twice
     running = course.begin(event)
     running.is_readable &= event.get("assignments") is not None
     is_quiet = because(event).kind == "static_member_replaced"
@@ -301,7 +301,7 @@ def _assignment_stored(course: Course, event: EventFields) -> Rebalance | None:
     course.due, course.due_ms = course.members - course.unanswered, course.now_ms
     if not course.revoking():
         course.answer_due()
-    # Else the next event tells whose answers are held until the revoking members have joined again.
+    # Else the next event shows whose answers are held until the revoking members have joined again.
     return course.settle()
 
 
@@ -339,7 +339,7 @@ def _assignment_failed(course: Course, event: EventFields) -> None:
 
 
 def _gathering_failed(course: Course, event: EventFields) -> None:
-    """Everybody was sent away and must join the same round again."""
+    """Every member was sent away and must join the same round again."""
     running = course.begin(event)
     course.here.clear()
     if running.rounds:
@@ -363,7 +363,7 @@ def _member_recognized(course: Course, event: EventFields) -> Rebalance | None:
 
 
 def _events_lost(course: Course, _: EventFields) -> None:
-    """The coordinator could not write some events: what is told next is doubtful."""
+    """The coordinator could not write some events: what is reported next is doubtful."""
     course.is_known = False
     if course.running is not None:
         course.running.is_partial = True
@@ -455,4 +455,4 @@ _FOLDS: dict[str, Callable[[Course, EventFields], Rebalance | None]] = {
 }
 
 FOLDED = _FOLDS.keys() | CONSUMER_FOLDS.keys() | {JOIN_REFUSED}
-"""Events that are not here change nothing that is told."""
+"""Events that are not here change nothing that is reported."""

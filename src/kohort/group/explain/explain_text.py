@@ -1,6 +1,6 @@
 """The English text of `explain`: one sentence for a rebalance, one line for each link of its chain.
 
-Members are called by their instance or client id, with as much of the rest of their id as it takes to tell them apart.
+Members are called by their instance or client id, with as much of the rest of their id as it takes to distinguish them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NOTED_MS = 10
 
 
 CHANGES = ("subscription_changed", "protocol_changed", "topic_metadata_changed")
-"""Causes of a round that are told whatever set the rebalance off."""
+"""Causes of a round that are named whatever set the rebalance off."""
 
 
 class Names:
@@ -165,7 +165,7 @@ def _why(rebalance: Rebalance, names: Names) -> str:
     said = [cause(root, names)]
     told = {root.member_id}
     joined = set(rebalance.joined)
-    # Who joined after a member was out may be that one again, so it is told after it.
+    # Who joined after a member was out may be that one again, so it is named after it.
     out_ms = min((each.at_ms for each in rebalance.departures), default=None)
     first = [each for each in rebalance.joined if out_ms is None or rebalance.joined_ms.get(each, 0) < out_ms]
     if root.kind == "member_joined" and len(first) > 1:
@@ -332,7 +332,7 @@ def chain(rebalance: Rebalance, names: Names) -> list[Link]:
         parts.reverse()  # the rounds come after what made it a classic group
     for part in parts:
         links += part
-    # Stable: what happened in one millisecond stays in the order told.
+    # Stable: what happened in one millisecond stays in the order of the events.
     links.sort(key=lambda link: link.at_ms)
     if rebalance.ended_ms is not None and rebalance.is_readable:
         links.append(Link(rebalance.ended_ms, _moved(rebalance, names)))
@@ -430,7 +430,7 @@ Listed = Callable[[Iterable[str]], str]
 Duration = Callable[[float], str]
 
 STEPS = 12
-"""How many steps of one epoch are told one by one."""
+"""How many steps of one epoch are named one by one."""
 FLOWS = 6
 
 CAUSES = {

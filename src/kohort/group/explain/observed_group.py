@@ -1,4 +1,4 @@
-"""The course of one group: who is in it, who owns what, and the rebalance that runs, as far as events have told.
+"""The course of one group: who is in it, who owns what, and the rebalance that runs, as far as the events show.
 
 Only `explain.py` writes here. The essay there says what a rebalance is, `ownership.py` what it costs.
 """
@@ -50,10 +50,10 @@ class Course:
         self._lately: OrderedDict[tuple[object, ...], None] = OrderedDict()
         self.forget()
         self.is_known = False
-        """Whether the events reach back to a moment at which everything was told."""
+        """Whether the events reach back to a moment at which everything was reported."""
 
     def forget(self) -> None:
-        """Know of a group that has nothing and nobody."""
+        """Begin with a group that has neither partitions nor members."""
         self.state = "Dead"
         self.generation = 0
         self.running: Rebalance | None = None
@@ -66,7 +66,7 @@ class Course:
         self.unsettled: set[str] = set()
         """Members of a consumer group that have not reached its target."""
         self.claims: dict[str, frozenset[TopicPartition]] = {}
-        """What each classic member of a consumer group said that it owns when it last joined."""
+        """What each classic member of a consumer group claimed to own when it last joined."""
         self.asked: dict[str, frozenset[TopicPartition]] = {}
         """What members of a consumer group were asked to give up."""
         self.phases: dict[str, str] = {}
@@ -191,7 +191,7 @@ class Course:
         return self.running
 
     def settle(self) -> Rebalance | None:
-        """End the rebalance if nothing gathers, everybody owns what it was assigned, and nobody anything else."""
+        """End the rebalance if nothing gathers, every member owns what it was assigned, and no member anything else."""
         if self.running is None or self.is_gathering or self.unanswered or self.due:
             return None
         return None if self.revoking() or self.lacking() else self.end(Outcome.STABLE)
@@ -260,7 +260,7 @@ class Course:
         return None if identity is None else identity.instance_id
 
     def assigned(self) -> set[TopicPartition]:
-        """Return the partitions that the last assignment gave to anybody."""
+        """Return the partitions that the last assignment gave to any member."""
         return {partition for held in self.targets.values() for partition in held}
 
     # -- members
@@ -277,7 +277,7 @@ class Course:
         self.held.difference_update(answered)
 
     def answer_due(self) -> None:
-        """Answer whoever asked before the assignment was stored, as of that time."""
+        """Answer the members that asked before the assignment was stored, as of that time."""
         due, self.due = self.due, set()
         self.answer(due & self.members, self.due_ms)
 

@@ -4,7 +4,7 @@ A partition has one owner or none. It is **owned** from the moment its member's 
 given up when its member joins again without claiming it: an eager member claims nothing, a cooperative one keeps what
 it was not asked for; a member that leaves or is evicted gives up everything. It is **unowned** while the group has a
 member and none of them owns it. The time that an evicted member was silent before its eviction is counted apart:
-whether it still read then, nobody can know.
+whether it still read then is unknown.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from kohort.model.ids import TopicPartition
 
 
 class Gap(NamedTuple):
-    """A partition without an owner, or (`silent`) with one that was not heard of. Times are epoch milliseconds.
+    """A partition without an owner, or (`silent`) with one that was silent. Times are epoch milliseconds.
 
-    `before` is who owned it last, None when nobody did; `after` who owns it next, None when nobody does.
+    `before` is who owned it last, None when no member did; `after` who owns it next, None when no member does.
     """
 
     partition: TopicPartition
@@ -40,7 +40,7 @@ class Ownership:
         self.owners: dict[TopicPartition, tuple[str, int]] = {}
         """Who owns a partition, and since when."""
         self.unowned: dict[TopicPartition, tuple[str | None, int]] = {}
-        """Who owned a partition last, and since when nobody does."""
+        """Who owned a partition last, and since when no member does."""
         self.gaps: list[Gap] = []
         """What ended since it was last taken away with `collect`."""
         self._held: dict[str, set[TopicPartition]] = {}
@@ -50,7 +50,7 @@ class Ownership:
         return frozenset(self._held.get(member_id, ()))
 
     def members(self) -> list[str]:
-        """Return whoever owns something, by id."""
+        """Return the members that own something, by id."""
         return sorted(member_id for member_id, held in self._held.items() if held)
 
     def take(self, member_id: str, partitions: Iterable[TopicPartition], at_ms: int, born_ms: int | None) -> None:
@@ -68,7 +68,7 @@ class Ownership:
             self._held.setdefault(member_id, set()).add(partition)
 
     def claim(self, member_id: str, partitions: Iterable[TopicPartition], at_ms: int) -> None:
-        """Take a member's word that it owns these, except for what somebody else owns."""
+        """Take a member's word that it owns these, except for what another member owns."""
         self.take(member_id, [each for each in partitions if each not in self.owners], at_ms, None)
 
     def give_up(self, member_id: str, partitions: Iterable[TopicPartition], at_ms: int) -> list[TopicPartition]:
@@ -113,6 +113,6 @@ class Ownership:
         return gaps
 
     def forget_unassigned(self, assigned: set[TopicPartition]) -> None:
-        """Forget the gaps of partitions that are no longer the group's: deleted, or of no interest to anybody."""
+        """Forget the gaps of partitions that are no longer the group's: deleted, or of no interest to any member."""
         for partition in self.unowned.keys() - assigned:
             del self.unowned[partition]

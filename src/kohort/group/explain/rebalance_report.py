@@ -1,4 +1,4 @@
-"""What `explain` tells of a group: its rebalances, as values that turn into JSON and into sentences.
+"""What `explain` reports of a group: its rebalances, as values that turn into JSON and into sentences.
 
 Times are milliseconds since the epoch by the coordinator's clock; members are their full ids. The JSON has a stable
 shape, documented in docs/guide/rebalances.md.
@@ -20,7 +20,7 @@ EventFields = Mapping[str, Any]
 
 
 class Because(NamedTuple):
-    """A cause as the event told it: its kind, the member behind it, a detail in words."""
+    """A cause as the event reports it: its kind, the member behind it, a detail in words."""
 
     kind: str
     member_id: str | None = None
@@ -113,7 +113,7 @@ class Outcome(StrEnum):
 
     RUNNING = "running"
     STABLE = "stable"
-    """Every member has its assignment and nobody must give anything up."""
+    """Every member has its assignment and no member must give anything up."""
     EMPTY = "empty"
     """No member is left."""
     DELETED = "deleted"
@@ -130,7 +130,7 @@ class Identity(NamedTuple):
 
 
 class Departure(NamedTuple):
-    """A member that is out; `silent_ms` is how long it had not been heard of, -1 where that is not known."""
+    """A member that is out; `silent_ms` is how long it had sent no request, -1 where that is not known."""
 
     member_id: str
     at_ms: int
@@ -178,7 +178,7 @@ class Refused(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A partition that changed hands; None stands for nobody."""
+    """A partition that changed hands; None stands for no member."""
 
     partition: TopicPartition
     giver: str | None
@@ -186,7 +186,7 @@ class Move(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """What a running rebalance waits for, of whom; `member_ids` is empty when it is only time."""
+    """What a running rebalance waits for, of which members; `member_ids` is empty when it is only time."""
 
     what: str
     member_ids: tuple[str, ...] = ()
@@ -286,9 +286,9 @@ class Rebalance:
     shares: dict[str, int] = field(default_factory=dict)
     """How many partitions each member is assigned after it."""
     gaps: list[Gap] = field(default_factory=list)
-    """Partitions that nobody owned."""
+    """Partitions that no member owned."""
     silences: list[Gap] = field(default_factory=list)
-    """Partitions whose owner was not heard of before it was evicted."""
+    """Partitions whose owner was silent before it was evicted."""
     waits_for: Wait | None = None
     events: list[EventFields] = field(default_factory=list)
     avoided_before: int = 0
@@ -301,7 +301,7 @@ class Rebalance:
 
     @property
     def unowned_partition_s(self) -> float:
-        """The cost: for each partition the seconds that nobody owned it, added up."""
+        """The cost: for each partition the seconds that no member owned it, added up."""
         return sum(gap.duration_ms for gap in self.gaps) / 1000
 
     @property
@@ -311,7 +311,7 @@ class Rebalance:
 
     @property
     def slowest_rejoin(self) -> Slowest | None:
-        """Who of the last generation took longest to join a round, None when nobody had to."""
+        """Who of the last generation took longest to join a round, None when no member had to."""
         return _slowest(each.rejoin_ms for each in self.rounds)
 
     @property
@@ -321,12 +321,12 @@ class Rebalance:
 
     @property
     def slowest_sync(self) -> Slowest | None:
-        """Who took longest to ask for its assignment, None when nobody did."""
+        """Who took longest to ask for its assignment, None when no member did."""
         return _slowest(each.sync_ms for each in self.rounds)
 
     @property
     def slowest_revoke(self) -> Slowest | None:
-        """Who took longest to give up what a new target took away, in a consumer group; None when nobody had to."""
+        """Who took longest to give up what a new target took away, in a consumer group; None when no member had to."""
         return _slowest(each.revoke_ms for each in self.epochs)
 
     @property
@@ -339,7 +339,7 @@ class Rebalance:
         return [move for move in self.moves if move.giver is not None and move.taker is not None]
 
     def stayed(self) -> int:
-        """Return how many of the partitions are owned by whom they were owned before."""
+        """Return how many of the partitions are owned by the member that owned them before."""
         return self.partitions - sum(move.taker is not None for move in self.moves)
 
     def _flows_json(self) -> list[dict[str, Any]]:
@@ -418,11 +418,11 @@ class Told:
     owners: dict[TopicPartition, str]
     """Who owns which partition now."""
     is_seen: bool
-    """Whether any event told of the group."""
+    """Whether any event concerned the group."""
     group_type: str = "classic"
     """Its `generation` is its epoch where that is consumer."""
     protocols: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """The client-side assignors that each classic member offers, as far as it was told."""
+    """The client-side assignors that each classic member offers, as far as it is known."""
     refused: list[Refused] = field(default_factory=list)
     """The last refused joins, the latest last."""
 
@@ -461,7 +461,7 @@ def partitions_of(topics: Any) -> set[TopicPartition]:
 
 
 def targets_of(event: EventFields) -> dict[str, frozenset[TopicPartition]]:
-    """Return what an event says that each member is assigned; nobody anything where it cannot be read."""
+    """Return what each member is assigned by an event; nothing where it cannot be read."""
     return {str(member): frozenset(partitions_of(held)) for member, held in (event.get("assignments") or {}).items()}
 
 

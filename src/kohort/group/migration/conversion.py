@@ -6,19 +6,20 @@ to those of a consumer group whose epoch is the generation, and whose members ow
 A join or a sync that waits is sent back to join.
 
 WHO OWNS WHAT. By its assignment; but while a round runs, or a cooperative one has just taken partitions away, members
-may still own more: what they say in their subscriptions, as long as nobody was assigned it. Nobody else may get that
-before they have given it up, so
+may still own more: what they say in their subscriptions, as long as no member was assigned it. No other member may get
+that before they have given it up, so
  - what was taken from a member in this generation is asked back from it (pending revocation), and
  - in a generation that has no assignments yet, what a member says is what it owns; of two that say the same, the one
    that says it of the later generation, then the smaller id.
-So the conversion takes nothing from anybody, and gives nobody what another still has.
+So the conversion takes nothing from any member, and gives none what another still has.
 
-DOWN. When nobody native is left, the group becomes classic again at its epoch as generation, with what each member was
-granted as its assignment, and a round begins: its members hear of it by their next heartbeat. The record has no leader:
-whoever loads a generation that nobody leads starts the round anew, since no member knows yet that one is due. Members
-may be behind the group's epoch then; classic's heartbeat and sync send those back to join, instead of having them give
-up what they own for a generation that they never saw. There is no round where a static classic member takes the place
-of the last native one and everybody has what it should: it leads from then on, without assigning (KIP-814).
+DOWN. When no native member is left, the group becomes classic again at its epoch as generation, with what each member
+was granted as its assignment, and a round begins: its members learn of it by their next heartbeat. The record has no
+leader: a coordinator that loads a generation without leader starts the round anew, since no member knows yet that one
+is due. Members may be behind the group's epoch then; classic's heartbeat and sync send those back to join, instead of
+having them give up what they own for a generation that they never saw. There is no round where a static classic member
+takes the place of the last native one and every member has what it should: it leads from then on, without assigning
+(KIP-814).
 
 Groups without members change type without any of this, under every policy: the old one's records go, and the join is
 decided on a new group.
@@ -106,7 +107,7 @@ def decide_upgrade(group: ClassicGroup, command: ConsumerHeartbeat, now_ms: int,
 def _upgrade(
     group: ClassicGroup, owned: dict[str, _Owned], now_ms: int, settings: GroupSettings, cause: Cause
 ) -> Effects:
-    """Make a classic group a consumer group in which everybody owns what it owned. Walks all members."""
+    """Make a classic group a consumer group in which every member owns what it owned. Walks all members."""
     yield from _end_rounds(group)
     if group.is_stored or group.members:
         yield Append(GroupDeleted(group.group_id, cause))
@@ -137,7 +138,7 @@ def _topic_names(group: ClassicGroup, settings: GroupSettings) -> set[str]:
 
 
 def _end_rounds(group: ClassicGroup) -> Effects:
-    """Send back whoever waits, and let no timer of the classic group fire."""
+    """Send back every waiting member, and let no timer of the classic group fire."""
     group_id = group.group_id
     for member_id in sorted(group.awaiting_join):
         yield Reply(JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member_id), parked_join(group_id, member_id))
@@ -202,9 +203,9 @@ def _ownership(group: ClassicGroup, settings: GroupSettings) -> dict[str, _Owned
 
 
 def _leaves_out(group: ClassicGroup, owned: dict[str, _Owned], settings: GroupSettings) -> bool:
-    """Whether nobody is to have some partition that members want.
+    """Whether no member is to have some partition that members want.
 
-    It came while their leader was away, or was taken from somebody for the round that would have followed.
+    It came while their leader was away, or was taken from a member for the round that would have followed.
     """
     had = set[tuple[bytes, int]]().union(*(each.assigned for each in owned.values()))
     wanted = [topic for name in _topic_names(group, settings) if (topic := settings.image.topic(name)) is not None]
@@ -270,9 +271,9 @@ def decide_downgrade(group: ConsumerGroup, command: DowngradeIfDue, now_ms: int,
 
 
 def _is_content(group: ConsumerGroup, join: Join) -> bool:
-    """Whether nobody needs a round: all have their target, and the sender has taken the place of one that had it.
+    """Whether no member needs a round: all have their target, and the sender has taken the place of one that had it.
 
-    It must know how to lead without assigning (KIP-814): nobody else would look after the topics.
+    It must know how to lead without assigning (KIP-814): no other member would look after the topics.
     """
     return (
         join.can_skip_assignment
@@ -333,7 +334,7 @@ def _records(group: ConsumerGroup, stored: GroupStored, now_ms: int) -> Effects:
 def _classic_record(
     group: ConsumerGroup, settings: GroupSettings, now_ms: int, cause: Cause, leader: str | None
 ) -> GroupStored:
-    """Return the record of the classic group: everybody has what it was granted. Without a leader, a round is due."""
+    """Return the record of the classic group: members have what they were granted. Without a leader, a round is due."""
     protocols = {member_id: member.classic.protocols for member_id, member in group.members.items() if member.classic}
     name = vote(ClassicGroup(group.group_id), protocols)
     return GroupStored(

@@ -109,7 +109,7 @@ def is_state(
 ) -> bool:
     """Whether the user data of an assignment keeps its group from a conversion: any does, but our leaders' error code.
 
-    With `ignores_echoed` what the member said itself does not, which librdkafka's leaders send back.
+    With `ignores_echoed` what the member sent itself does not, which librdkafka's leaders send back.
     """
     if not user_data or user_data.startswith(MARK):
         return False

@@ -1,6 +1,6 @@
 """How a live group gets from one protocol to another, one restart at a time: what stands against it, and what it costs.
 
-A plan is a pure function of what describing the group and its cluster tells. It changes nothing; it refuses what is
+A plan is a pure function of what describing the group and its cluster shows. It changes nothing; it refuses what is
 not safe, naming the rule that it breaks; where a fact cannot be read it says so as an assumption, and never guesses
 that something is safe.
 
@@ -16,8 +16,8 @@ THE RULES, by their names in JSON:
  - `owned_partitions`: members of a cooperative group can say what they own (version 1 of their metadata).
 
 THE WAYS. To the consumer protocol each classic member is restarted once; the first that comes back converts the group.
-Back, each native member is restarted once, and the last one converts it. To cooperative, everybody is restarted twice:
-first to offer the cooperative assignor beside the eager one, then to offer it alone.
+Back, each native member is restarted once, and the last one converts it. To cooperative, every member is restarted
+twice: first to offer the cooperative assignor beside the eager one, then to offer it alone.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class Goal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LiveMember:
-    """One member as the cluster describes it. None stands for what it does not tell.
+    """One member as the cluster describes it. None stands for what it does not show.
 
     `version` is that of its embedded metadata; `offers` are its client-side assignors, in order of preference.
-    `lags` are those of its standby copies, which only the log of one of our brokers tells.
+    `lags` are those of its standby copies, which only the log of one of our brokers shows.
     """
 
     member_id: str
@@ -81,7 +81,7 @@ class LiveGroup:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the cluster allows. None stands for what it does not tell."""
+    """What the cluster allows. None stands for what it does not show."""
 
     has_consumer_protocol: bool
     server_assignor: ServerAssignor
@@ -95,7 +95,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A rule that the way would break, and by whom."""
+    """A rule that the way would break, and by which members."""
 
     rule: str
     text: str
@@ -324,7 +324,7 @@ def _two_rounds(group: LiveGroup, order: list[LiveMember], target: str) -> Itera
     for at, member in enumerate(order if not is_offered else (), 1):
         number += 1
         effect = f"from here on all offer {target}" if at == len(order) else ""
-        # Whoever offers an eager assignor too behaves as an eager member.
+        # A member that offers an eager assignor too behaves as an eager member.
         yield Restart(number, 1, member.member_id, settings, Kind.EAGER, both, effect)
     settings = f"partition.assignment.strategy={target}"
     for at, member in enumerate(order, 1):

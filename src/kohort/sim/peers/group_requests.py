@@ -247,7 +247,7 @@ class ClassicRequests(GroupRequests):
             made = assign_group(self._assignors, effect.protocol_name, spec, lambda _: None)
         except Exception as error:  # an assignor may be anybody's code
             text = f"{type(error).__name__}: {error}"
-            return inputs.ComputeFailed(effect.identity, text, is_told=self._kind.is_ours)
+            return inputs.ComputeFailed(effect.identity, text, is_passed_on=self._kind.is_ours)
         return inputs.Computed(effect.identity, made, snapshot)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from kohort.member import ClassicMember, ConsumerMember, Identity, effects, inputs
 from kohort.member.callback_contract import ContractBroken
-from kohort.member.contract_checker import ConsumerWitness, Witness
+from kohort.member.contract_checker import ConsumerContractChecker, ContractChecker
 from kohort.member.identity import NOBODY
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
@@ -82,7 +82,9 @@ class PeerMember:
         self._requests: GroupRequests = requests(connections, metadata, kind, config.member_config(kind), self)
         self.machine: ClassicMember | ConsumerMember = self._requests.member
         machine = self.machine
-        self._checked = ConsumerWitness(machine) if isinstance(machine, ConsumerMember) else Witness(machine)
+        self._checked = (
+            ConsumerContractChecker(machine) if isinstance(machine, ConsumerMember) else ContractChecker(machine)
+        )
 
     # -- what others see
 
@@ -158,7 +160,7 @@ class PeerMember:
                 self.user.close(inputs.CloseRequested(CLOSING))
             case effects.Ended():
                 self.end("closed" if self.failure is None else f"failed: {self.failure.code.name}")
-            case effects.TellUser() | effects.PollLate() | effects.PollMissed():
+            case effects.RaiseInPoll() | effects.PollLate() | effects.PollMissed():
                 pass
             case _:
                 self._requests.carry_out(effect)
