@@ -1,4 +1,4 @@
-"""What `Consumer` promises its user, on any broker: Kafka's own PlaintextConsumer suites, told for our API."""
+"""What `Consumer` promises its user, on any broker: Kafka's own PlaintextConsumer suites, written for our API."""
 
 from __future__ import annotations
 
@@ -80,17 +80,17 @@ async def a_callback_may_seek_and_pause_what_it_was_given(bootstrap: str, name: 
 @scenario
 async def three_functions_serve_as_a_listener(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 1)
-    told: list[str] = []
+    calls: list[str] = []
     async with reader(bootstrap, name) as consumer:
         await consumer.subscribe(
             name,
-            on_assigned=lambda partitions: told.append(f"assigned {len(partitions)}"),
-            on_revoked=lambda partitions: told.append(f"revoked {len(partitions)}"),
+            on_assigned=lambda partitions: calls.append(f"assigned {len(partitions)}"),
+            on_revoked=lambda partitions: calls.append(f"revoked {len(partitions)}"),
         )
-        await poll_until(consumer, lambda: bool(told))
+        await poll_until(consumer, lambda: bool(calls))
         with pytest.raises(ValueError, match="not both"):
             await consumer.subscribe(name, Recorder(), on_assigned=lambda _: None)
-    assert told == ["assigned 1", "revoked 1"]
+    assert calls == ["assigned 1", "revoked 1"]
 
 
 @scenario
@@ -127,8 +127,8 @@ async def a_subscription_grows_and_shrinks(bootstrap: str, name: str) -> None:
     other = f"{name}-other"
     for topic in (name, other):
         await create(bootstrap, topic, 2)
-    heard = Recorder()
-    async with reader(bootstrap, name, name, listener=heard) as consumer:
+    recorder = Recorder()
+    async with reader(bootstrap, name, name, listener=recorder) as consumer:
         await poll_until(consumer, lambda: len(consumer.assignment()) == 2)
         await consumer.subscribe([name, other])
         await poll_until(consumer, lambda: len(consumer.assignment()) == 4)
@@ -139,8 +139,8 @@ async def a_subscription_grows_and_shrinks(bootstrap: str, name: str) -> None:
         await consumer.subscribe([])
         assert not consumer.assignment()
         assert not consumer.subscription()
-    assert sum(count for told, count in heard.told if told == "assigned") == sum(
-        count for told, count in heard.told if told == "revoked"
+    assert sum(count for calls, count in recorder.callbacks if calls == "assigned") == sum(
+        count for calls, count in recorder.callbacks if calls == "revoked"
     )
 
 
@@ -248,17 +248,17 @@ async def commits_without_waiting_keep_their_order_and_tell_how_they_went(bootst
     await create(bootstrap, name, 1)
     await produce(bootstrap, name, 10)
     only = TopicPartition(name, 0)
-    told: list[tuple[int, KafkaError | None]] = []
+    calls: list[tuple[int, KafkaError | None]] = []
     async with reader(bootstrap, name, name, enable_auto_commit=False) as consumer:
         assert await consumer.poll(PATIENCE_MS)
         for offset in range(1, 6):
-            consumer.commit_async({only: offset}, lambda offsets, error: told.append((offsets[only].offset, error)))
+            consumer.commit_async({only: offset}, lambda offsets, error: calls.append((offsets[only].offset, error)))
         await consumer.commit({only: OffsetAndMetadata(7, "half way", 0)})
-        assert told == [(offset, None) for offset in range(1, 6)]
+        assert calls == [(offset, None) for offset in range(1, 6)]
         assert (await consumer.committed([only]))[only] == OffsetAndMetadata(7, "half way", 0)
-        consumer.commit_async({TopicPartition("nowhere-at-all", 0): 1}, lambda _, error: told.append((-1, error)))
+        consumer.commit_async({TopicPartition("nowhere-at-all", 0): 1}, lambda _, error: calls.append((-1, error)))
         consumer.commit_async()
-    assert told[5][1] is not None, "the group knows no such topic"
+    assert calls[5][1] is not None, "the group knows no such topic"
     async with Admin(bootstrap) as admin:
         assert (await admin.group_offsets(name))[only].offset == 10, "what was begun is finished before the end"
 
@@ -336,4 +336,6 @@ async def leaving_may_be_demanded_or_put_off(bootstrap: str, name: str) -> None:
         assert await leave("i", None) == ["i"], "a static member stays"
         assert await leave("i", True) == [], "unless it leaves for good"
         assert await leave(None, None) == []
-        assert await leave(None, False) == [None], "a dynamic member stays if told to, until its session ends"
+        assert await leave(None, False) == [None], (
+            "a dynamic member stays where leave_group is False, until its session ends"
+        )

@@ -49,9 +49,9 @@ async def together(*consumers: Consumer, until: object) -> None:
             await asyncio.gather(*(consumer.poll(20) for consumer in consumers))
 
 
-def some(heard: Recorder) -> list[tuple[str, int]]:
-    """What was told but nothing: targets of Apache's are a second apart, so that a member may join before its own."""
-    return [(callback, count) for callback, count in heard.told if count]
+def some(recorder: Recorder) -> list[tuple[str, int]]:
+    """The callbacks with partitions: Apache's targets are a second apart, a member may join before its own."""
+    return [(callback, count) for callback, count in recorder.callbacks if count]
 
 
 def membership_of(consumer: Consumer) -> Membership:
@@ -71,8 +71,8 @@ async def take_out(bootstrap: str, group: str, member_id: str) -> None:
 @scenario
 async def members_share_and_take_over_and_nothing_is_owned_twice(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 6)
-    heard = Recorder()
-    async with reader(bootstrap, name, name, listener=heard, group_remote_assignor="range") as first:
+    recorder = Recorder()
+    async with reader(bootstrap, name, name, listener=recorder, group_remote_assignor="range") as first:
         await together(first, until=lambda: len(first.assignment()) == 6)
         async with reader(bootstrap, name, name) as second:
 
@@ -83,8 +83,10 @@ async def members_share_and_take_over_and_nothing_is_owned_twice(bootstrap: str,
             await together(first, second, until=shared)
             assert first.group_metadata().generation == second.group_metadata().generation
         await together(first, until=lambda: len(first.assignment()) == 6)
-    assert some(heard) == [("assigned", 6), ("revoked", 3), ("assigned", 3), ("revoked", 6)]
-    assert heard.told[heard.told.index(("revoked", 3)) + 1] == ("assigned", 0), "assigned is called even with nothing"
+    assert some(recorder) == [("assigned", 6), ("revoked", 3), ("assigned", 3), ("revoked", 6)]
+    assert recorder.callbacks[recorder.callbacks.index(("revoked", 3)) + 1] == ("assigned", 0), (
+        "assigned is called even with nothing"
+    )
 
 
 @scenario
@@ -149,15 +151,15 @@ async def a_pattern_of_the_clients_own_is_followed_by_names(bootstrap: str, name
 @scenario
 async def a_member_that_was_put_out_loses_all_and_is_back_under_its_id(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 2)
-    heard = Recorder()
-    async with reader(bootstrap, name, name, listener=heard) as consumer:
+    recorder = Recorder()
+    async with reader(bootstrap, name, name, listener=recorder) as consumer:
         await together(consumer, until=lambda: len(consumer.assignment()) == 2)
         before = consumer.group_metadata()
         await take_out(bootstrap, name, before.member_id)
         with pytest.raises(CommitFailed) as refused:
             await consumer.commit({TopicPartition(name, 0): 1})
         assert refused.value.code is ErrorCode.UNKNOWN_MEMBER_ID
-        await together(consumer, until=lambda: some(heard) == [("assigned", 2), ("lost", 2), ("assigned", 2)])
+        await together(consumer, until=lambda: some(recorder) == [("assigned", 2), ("lost", 2), ("assigned", 2)])
         assert consumer.group_metadata().member_id == before.member_id
         await consumer.commit({TopicPartition(name, 0): 0})
 
@@ -174,14 +176,14 @@ async def an_unknown_assignor_ends_the_member_with_advice(bootstrap: str, name: 
 @scenario
 async def a_static_member_comes_back_to_its_partitions_and_nobody_notices(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 4)
-    heard = Recorder()
-    async with reader(bootstrap, name, name, group_instance_id="one", listener=heard) as first:
+    recorder = Recorder()
+    async with reader(bootstrap, name, name, group_instance_id="one", listener=recorder) as first:
         async with reader(bootstrap, name, name, group_instance_id="two") as second:
             await together(first, second, until=lambda: len(first.assignment()) == len(second.assignment()) == 2)
-            held, epoch, told = second.assignment(), first.group_metadata().generation, list(heard.told)
+            held, epoch, before = second.assignment(), first.group_metadata().generation, list(recorder.callbacks)
         async with reader(bootstrap, name, name, group_instance_id="two") as again:
             await together(first, again, until=lambda: again.assignment() == held)
-            assert (heard.told, first.group_metadata().generation) == (told, epoch)
+            assert (recorder.callbacks, first.group_metadata().generation) == (before, epoch)
             async with reader(bootstrap, name, name, group_instance_id="two") as twin:
                 with pytest.raises(KafkaError, match=r"another live member has group\.instance\.id 'two'"):
                     await together(twin, until=lambda: False)
@@ -191,17 +193,17 @@ async def a_static_member_comes_back_to_its_partitions_and_nobody_notices(bootst
 async def a_user_that_stays_away_is_out_and_told_when_it_is_back(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 1)
     await produce(bootstrap, name, 5)
-    heard = Recorder()
-    async with reader(bootstrap, name, name, max_poll_interval_ms=300, listener=heard) as consumer:
+    recorder = Recorder()
+    async with reader(bootstrap, name, name, max_poll_interval_ms=300, listener=recorder) as consumer:
         assert await consumer.poll(LONG_MS)
         member = membership_of(consumer)
         await member.wait_for(lambda: member.state is ConsumerState.STALE, timeout_ms=LONG_MS)
-        assert heard.told == [("assigned", 1)]
+        assert recorder.callbacks == [("assigned", 1)]
         with pytest.raises(CommitFailed):
             await consumer.commit()
         [again] = await consumer.poll(LONG_MS)
         assert again.first_offset == 0
-        assert some(heard) == [("assigned", 1), ("lost", 1), ("assigned", 1)]
+        assert some(recorder) == [("assigned", 1), ("lost", 1), ("assigned", 1)]
 
 
 @scenario
@@ -234,14 +236,14 @@ async def an_auto_member_is_native_where_it_can_be_and_takes_classic_ones_along(
 async def deleted_partitions_go_and_the_topic_made_anew_comes(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 1)
     await create(bootstrap, f"{name}-b", 1)
-    heard = Recorder()
-    async with reader(bootstrap, name, name, f"{name}-b", listener=heard) as consumer:
+    recorder = Recorder()
+    async with reader(bootstrap, name, name, f"{name}-b", listener=recorder) as consumer:
         await together(consumer, until=lambda: len(consumer.assignment()) == 2)
         async with Admin(bootstrap) as admin:
             await admin.delete_topic(f"{name}-b")
             await together(consumer, until=lambda: len(consumer.assignment()) == 1)
-            assert heard.told[0] == ("assigned", 2)
-            assert heard.told[1][1] == 1
+            assert recorder.callbacks[0] == ("assigned", 2)
+            assert recorder.callbacks[1][1] == 1
             await admin.create_topic(f"{name}-b", 2)
         await together(consumer, until=lambda: len(consumer.assignment()) == 3)
 
@@ -270,7 +272,7 @@ async def a_membership_alone_is_stable_and_leaves(bootstrap: str, name: str) -> 
         member = Membership(cluster, name, topics=[name], protocol="consumer")
         await member.start()
         await member.joined(timeout_ms=LONG_MS)
-        # Apache Kafka's coordinator may hear of a new topic a little later than the member does.
+        # Apache Kafka's coordinator may learn of a new topic a little later than the member does.
         await member.wait_for(lambda: len(member.assignment) == 2 and member.is_stable, timeout_ms=LONG_MS)
         assert member.state is ConsumerState.STABLE
         assert member.state is not State.STABLE

@@ -28,25 +28,25 @@ def run(function: Scenario, bootstrap: str, name: str) -> None:
         async with asyncio.timeout(90):
             await function(bootstrap, name)
         left = asyncio.all_tasks() - {asyncio.current_task()}
-        assert not left, f"tasks that nobody ended: {left}"
+        assert not left, f"tasks that are still running: {left}"
 
     asyncio.run(main(), debug=False)
 
 
 class Recorder(RebalanceListener):
-    """Writes down what a listener was told."""
+    """Records the callbacks of a listener."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, int]] = []
+        self.callbacks: list[tuple[str, int]] = []
 
     async def on_partitions_revoked(self, partitions: Partitions) -> None:
-        self.told.append(("revoked", len(partitions)))
+        self.callbacks.append(("revoked", len(partitions)))
 
     async def on_partitions_assigned(self, partitions: Partitions) -> None:
-        self.told.append(("assigned", len(partitions)))
+        self.callbacks.append(("assigned", len(partitions)))
 
     async def on_partitions_lost(self, partitions: Partitions) -> None:
-        self.told.append(("lost", len(partitions)))
+        self.callbacks.append(("lost", len(partitions)))
 
 
 async def create(bootstrap: str, name: str, partitions: int) -> None:

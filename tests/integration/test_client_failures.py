@@ -127,7 +127,7 @@ def test_an_address_that_no_system_takes_is_an_unreachable_broker(host: str, por
     assert lost.value.code is ErrorCode.NETWORK_EXCEPTION
 
 
-def test_what_is_no_broker_is_said_to_be_none() -> None:
+def test_an_address_without_a_broker_is_reported() -> None:
     async def scenario(_: str, __: str) -> None:
         async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.read(10)
@@ -164,7 +164,7 @@ def test_a_full_buffer_makes_send_wait_and_then_fail(broker: EmbeddedBroker) -> 
     run(scenario, broker.bootstrap_servers, "t")
 
 
-def test_an_admin_that_lost_its_broker_says_so(broker: EmbeddedBroker) -> None:
+def test_an_admin_that_lost_its_broker_reports_it(broker: EmbeddedBroker) -> None:
     async def scenario(bootstrap: str, _: str) -> None:
         async with Admin(bootstrap, request_timeout_ms=300) as admin:
             await asyncio.to_thread(broker.kill)

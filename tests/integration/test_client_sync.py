@@ -51,15 +51,15 @@ def test_clients_share_one_thread(bootstrap: str) -> None:
 
 
 def test_a_listener_runs_on_the_program_s_thread_and_may_use_the_consumer(bootstrap: str) -> None:
-    told: list[tuple[str, str, bool]] = []
+    calls: list[tuple[str, str, bool]] = []
 
     class Listener(RebalanceListener):
         def on_partitions_assigned(self, partitions: Partitions) -> None:
-            told.append(("assigned", threading.current_thread().name, consumer.assignment() == partitions))
+            calls.append(("assigned", threading.current_thread().name, consumer.assignment() == partitions))
 
         def on_partitions_revoked(self, partitions: Partitions) -> None:
             consumer.commit(dict.fromkeys(partitions, 7))
-            told.append(("revoked", threading.current_thread().name, True))
+            calls.append(("revoked", threading.current_thread().name, True))
 
     with Admin(bootstrap) as admin:
         admin.create_topic("t", 1)
@@ -70,7 +70,7 @@ def test_a_listener_runs_on_the_program_s_thread_and_may_use_the_consumer(bootst
         ) as consumer:
             assert consumer.poll(timeout_ms=10_000)
         here = threading.current_thread().name
-        assert told == [("assigned", here, True), ("revoked", here, True)]
+        assert calls == [("assigned", here, True), ("revoked", here, True)]
         assert admin.group_offsets("g")[TopicPartition("t", 0)].offset == 7
 
 
@@ -138,7 +138,7 @@ def test_functions_run_on_the_program_s_thread_and_may_move_the_consumer(bootstr
         assert admin.group_offsets("g")[only].offset == 5
 
 
-def test_a_consumer_says_who_it_is_in_its_group_and_stays_if_told_to(bootstrap: str) -> None:
+def test_a_consumer_has_group_metadata_and_stays_where_leave_group_is_false(bootstrap: str) -> None:
     with Admin(bootstrap) as admin:
         admin.create_topic("t", 1)
         consumer = Consumer("t", bootstrap_servers=bootstrap, group_id="g", group_instance_id="i")

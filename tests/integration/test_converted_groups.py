@@ -62,12 +62,12 @@ def test_our_classic_members_share_with_a_native_one_and_take_over_from_it(
     async def scenario(bootstrap: str, name: str) -> None:
         await create(bootstrap, name, 6)
         async with Cluster(bootstrap) as cluster, Cluster(bootstrap) as other:
-            heard = [Recorder(), Recorder()]
+            recorder = [Recorder(), Recorder()]
             members = [
                 Membership(
                     cluster, name, topics=[name], assignors=(assignor(),), listener=each, heartbeat_interval_ms=100
                 )
-                for each in heard
+                for each in recorder
             ]
             for member in members:
                 await member.start()
@@ -85,7 +85,7 @@ def test_our_classic_members_share_with_a_native_one_and_take_over_from_it(
             connection.close()
             for member in members:
                 await member.stop()
-            told = [what for each in heard for what, _ in each.told]
+            told = [what for each in recorder for what, _ in each.told]
             assert "lost" not in told
 
     run(scenario, shared_broker.bootstrap_servers, f"converted-{assignor().name}")

@@ -61,7 +61,7 @@ class Party:
         return member
 
     async def settled(self, *shares: int) -> None:
-        """Wait until the members own as many partitions as that, whoever has how many, and are stable."""
+        """Wait until the members own as many partitions as that in all, and are stable."""
 
         def is_settled() -> bool:
             alive = [member for member in self.members if member.state is not State.CLOSED]
@@ -265,7 +265,7 @@ def test_the_first_exception_of_a_round_is_raised_when_all_its_callbacks_have_ru
     run(scenario, bootstrap, "exceptions")
 
 
-def test_a_static_member_that_restarts_gets_its_partitions_back_and_nobody_else_is_called(bootstrap: str) -> None:
+def test_a_static_member_that_restarts_gets_its_partitions_back_without_other_callbacks(bootstrap: str) -> None:
     async def scenario(bootstrap: str, name: str) -> None:
         await create(bootstrap, name, 4)
         async with Cluster(bootstrap) as cluster:
@@ -290,7 +290,7 @@ def test_a_static_member_that_restarts_gets_its_partitions_back_and_nobody_else_
     run(scenario, bootstrap, "static")
 
 
-def test_a_fenced_static_member_loses_what_it_had_and_says_so(bootstrap: str) -> None:
+def test_a_fenced_static_member_loses_what_it_had_and_raises(bootstrap: str) -> None:
     async def scenario(bootstrap: str, name: str) -> None:
         await create(bootstrap, name, 2)
         async with Cluster(bootstrap) as cluster:

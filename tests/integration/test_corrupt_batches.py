@@ -163,7 +163,7 @@ def test_a_range_is_read_up_to_what_cannot_be_read(broker: EmbeddedBroker, tmp_p
         next(ranges)
 
 
-def test_the_command_line_writes_the_sound_records_and_says_where_it_stopped(kohort: Commands) -> None:
+def test_the_command_line_writes_the_sound_records_and_names_where_it_stopped(kohort: Commands) -> None:
     kohort("topics", "create", "torn", "--partitions", "2")
     bootstrap = kohort.address
     asyncio.run(write(bootstrap, TopicPartition("torn", 0), sound(), rubbish(), sound()))

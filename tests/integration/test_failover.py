@@ -44,7 +44,7 @@ class Stage:
     def __init__(self, broker: EmbeddedBroker, end: str, cluster: Cluster) -> None:
         self.cluster = cluster
         self.leader = self.by_hand()
-        self.heard = [Recorder(), Recorder()]
+        self.recorder = [Recorder(), Recorder()]
         self.followers: list[Membership] = []
         self._broker = broker
         self._end = end
@@ -60,8 +60,8 @@ class Stage:
 
     async def follow(self) -> None:
         """Let the followers ask to join; their answer waits for the leader."""
-        for heard in self.heard:
-            follower = member(self.cluster, TOPIC, heard)
+        for recorder in self.recorder:
+            follower = member(self.cluster, TOPIC, recorder)
             self.followers.append(follower)
             await follower.start()
         await self.gathers(1 + len(self.followers))
@@ -139,7 +139,7 @@ def test_case_1_before_the_generation_is_stored_all_members_join_again(broker: E
         await stage.gathers(3)
         assert (await stage.leader.join()).generation_id == 2
         await stage.hand_out()
-        assert stage.heard[0].told == [("assigned", 2)]
+        assert stage.recorder[0].told == [("assigned", 2)]
 
     play(broker, end, scene)
 
@@ -193,7 +193,7 @@ def test_case_3_before_the_assignments_are_stored_all_members_sync_again(broker:
         await stage.fail_over()
         await stage.hand_out()
         assert stage.leader.generation == 2
-        assert [heard.told for heard in stage.heard] == [[("assigned", 2)]] * 2
+        assert [recorder.callbacks for recorder in stage.recorder] == [[("assigned", 2)]] * 2
 
     play(broker, end, scene)
 
@@ -218,8 +218,8 @@ def test_case_4_after_the_assignments_are_stored_every_sync_is_answered_at_once(
         assert partitions_of(await stage.leader.sync()) == shares[stage.leader.member_id]
         assert await late.beat() is await stage.leader.beat() is ErrorCode.NONE
         await stage.all_have(shares)
-        for heard, follower in zip(stage.heard, stage.followers, strict=True):
-            assert heard.told == [("assigned", len(shares[follower.member_id]))], "nothing was taken from it"
+        for recorder, follower in zip(stage.recorder, stage.followers, strict=True):
+            assert recorder.callbacks == [("assigned", len(shares[follower.member_id]))], "nothing was taken from it"
         await late.leave()
         late.hang_up()
 

@@ -94,7 +94,7 @@ def in_group(
     asyncio.run(main())
 
 
-def test_a_commit_that_crosses_with_a_new_epoch_is_said_again_with_it() -> None:
+def test_a_commit_that_crosses_with_a_new_epoch_is_retried_with_it() -> None:
     async def scenario(group: Group, member: Membership, broker: ScriptedBroker) -> None:
         group.epoch = 2
         await member.commit(FIVE)

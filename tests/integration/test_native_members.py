@@ -41,7 +41,7 @@ def test_auto_falls_back_where_the_broker_does_not_serve_the_protocol() -> None:
 def test_auto_is_classic_beside_an_old_member_and_moves_once_that_is_gone(bootstrap: str) -> None:
     async def scenario(bootstrap: str, name: str) -> None:
         await create(bootstrap, name, 4)
-        heard = Recorder()
+        recorder = Recorder()
         settings = {"group_protocol": "auto", "protocol_check_ms": 20, "heartbeat_interval_ms": 50}
         async with (
             Cluster(bootstrap) as cluster,
@@ -51,13 +51,13 @@ def test_auto_is_classic_beside_an_old_member_and_moves_once_that_is_gone(bootst
             old = OldMember(cluster, name, [name], ["range"])
             old.start()
             await together(leader, until=lambda: len(leader.assignment()) == 2)
-            async with reader(bootstrap, name, name, listener=heard, **settings) as auto:
+            async with reader(bootstrap, name, name, listener=recorder, **settings) as auto:
                 await together(leader, auto, until=lambda: len(auto.assignment()) >= 1)
                 assert membership_of(auto).protocol == "classic"
                 await old.leave()
                 await together(leader, auto, until=lambda: membership_of(auto).protocol == "consumer")
                 await together(leader, auto, until=lambda: len(leader.assignment()) == len(auto.assignment()) == 2)
-                assert "lost" not in dict(heard.told)
+                assert "lost" not in dict(recorder.callbacks)
 
     run(scenario, bootstrap, "moves")
 

@@ -195,7 +195,7 @@ def test_threads_that_wait_are_released_when_another_stops_their_producer(broker
         taken.result()
 
 
-def test_a_client_that_was_inherited_by_fork_says_so_and_a_new_one_works(broker: EmbeddedBroker) -> None:
+def test_a_client_that_was_inherited_by_fork_is_refused_and_a_new_one_works(broker: EmbeddedBroker) -> None:
     program = f"""
         import os, sys
         from kohort.sync import Admin, Producer

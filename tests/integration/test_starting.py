@@ -61,9 +61,7 @@ def test_a_start_that_was_cancelled_may_be_made_again_at_once(port: int) -> None
 
 
 @each_client
-def test_a_client_that_was_stopped_says_that_it_cannot_be_started_again(
-    make: Make, kohort_broker: EmbeddedBroker
-) -> None:
+def test_a_client_that_was_stopped_cannot_be_started_again(make: Make, kohort_broker: EmbeddedBroker) -> None:
     async def scenario() -> None:
         client = make(kohort_broker.bootstrap_servers)
         await client.start()
@@ -103,3 +101,21 @@ def test_a_blocking_client_is_started_again_too(port: int) -> None:
             with pytest.raises(RuntimeError, match="this client was stopped: make a new one"):
                 call()
     assert [thread.name for thread in threading.enumerate() if thread.name == "kohort clients"] == []
+
+
+def test_a_consumer_that_subscribes_by_an_expression_again_waits_for_its_assignment() -> None:
+    async def scenario(bootstrap: str) -> None:
+        async with Admin(bootstrap) as admin:
+            await admin.create_topic("t", 2)
+        async with Consumer(bootstrap_servers=bootstrap, group_id="g") as consumer:
+            await consumer.subscribe("^t")
+            while len(consumer.assignment()) < 2:
+                await consumer.poll(50)
+            await consumer.unsubscribe()
+            await consumer.subscribe("^t")
+            assert consumer.assignment() == frozenset(), "nothing is read before the group has assigned it"
+            while len(consumer.assignment()) < 2:
+                await consumer.poll(50)
+
+    with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as broker:
+        asyncio.run(scenario(broker.bootstrap_servers))

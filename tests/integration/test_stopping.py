@@ -38,7 +38,7 @@ async def reading(bootstrap: str, name: str, **settings: Any) -> Consumer:
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.parametrize("way", ["gone", "frozen"])
-def test_a_consumer_stops_in_the_time_it_is_given_and_says_what_was_not_committed(
+def test_a_consumer_stops_in_the_time_it_is_given_and_logs_what_was_not_committed(
     broker: EmbeddedBroker, way: str, protocol: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario(bootstrap: str, name: str) -> None:

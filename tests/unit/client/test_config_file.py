@@ -48,7 +48,7 @@ def test_a_password_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatc
         read_properties("sasl.password=${env:BROKER_PASSWORD}")
 
 
-def test_tls_checks_authority_and_host_unless_the_file_says_otherwise() -> None:
+def test_tls_checks_authority_and_host_unless_the_file_turns_it_off() -> None:
     strict = reach({"security.protocol": "SSL"})["tls"]
     assert (strict.verify_mode, strict.check_hostname) == (ssl.CERT_REQUIRED, True)
     nameless = reach({"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": ""})["tls"]

@@ -1,4 +1,4 @@
-"""What members say and hear, as messages: pure rules that the asyncio client and the simulator's peers share."""
+"""Requests and responses of members: pure rules that the asyncio client and the simulator's peers share."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_an_old_member_writes_what_its_version_can_say(embedded: int, owned: tup
     assert len(request.reason) == 255
 
 
-def test_an_answer_with_a_blob_that_nobody_can_read_is_malformed() -> None:
+def test_a_response_with_an_unreadable_blob_is_malformed() -> None:
     answer = JoinGroupResponse(members=[JoinGroupResponse.Member(member_id="m", metadata=b"\0")])
     with pytest.raises(MalformedMessage):
         join_answered(effects.Join(Identity(), (), ""), answer)
@@ -66,10 +66,10 @@ def test_lags_go_by_id_and_only_to_brokers_that_understand_them(
 ) -> None:
     effect = ConsumerHeartbeat(1, "m", 3, lags=((T0, 7), (TopicPartition("unseen", 0), 9)))
     request = heartbeat_request("g", CONFIG, effect, is_heard=is_heard, topic_id={"t": T}.get)
-    said = request.standby_lags and [
+    sent = request.standby_lags and [
         (each.topic_id, entry.partition_index, entry.lag) for each in request.standby_lags for entry in each.partitions
     ]
-    assert said == lags
+    assert sent == lags
 
 
 # Offsets
@@ -128,7 +128,7 @@ def test_a_topic_that_was_made_anew_is_gone_under_its_old_id() -> None:
     assert seen.names == {U: "t"}
 
 
-def test_a_topic_is_gone_when_the_cluster_says_so_and_not_when_it_says_nothing() -> None:
+def test_a_topic_is_gone_when_the_metadata_shows_it_and_not_when_it_is_left_out() -> None:
     known: dict[bytes, str] = {}
     topics_seen(view(topic("t", T), topic("u", U)), known)
     missing = topic("t", bytes(16), 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -140,7 +140,7 @@ def test_a_topic_is_gone_when_the_cluster_says_so_and_not_when_it_says_nothing()
 # Leading
 
 
-def test_a_member_that_cannot_say_what_it_owns_is_given_nothing_and_somebody_is_warned() -> None:
+def test_a_member_that_cannot_report_what_it_owns_is_assigned_nothing_with_a_warning() -> None:
     assignor = CooperativeStickyAssignor()
     members = {
         "new": MemberSpec(Subscription(("t",))),

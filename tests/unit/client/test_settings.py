@@ -82,9 +82,9 @@ def test_security_by_kafkas_names_secures_the_connections(client: Client) -> Non
         assert tls.check_hostname
         assert sasl == Sasl("PLAIN", "ann", "pw")
     loose = {"security_protocol": "SSL", "enable_ssl_certificate_verification": False}
-    context, nobody = secured(client(**AT, **loose))
+    context, sasl = secured(client(**AT, **loose))
     assert context is not None
-    assert (context.verify_mode, nobody) == (ssl.CERT_NONE, None)
+    assert (context.verify_mode, sasl) == (ssl.CERT_NONE, None)
     assert secured(client(**AT, security_protocol="PLAINTEXT", sasl_mechanism=None)) == (None, None)
 
 

@@ -1,4 +1,4 @@
-"""Which settings of a consumer go together, and what is said where they do not."""
+"""Which settings of a consumer go together, and the errors where they do not."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def test_a_move_forgets_what_was_fetched_and_what_is_on_its_way() -> None:
     assert entry.moves == moves + 1
 
 
-def test_records_that_nobody_may_see_still_move_the_position() -> None:
+def test_hidden_records_still_move_the_position() -> None:
     entry = at(10)
     entry.fetched(Batch(T0, [], first_offset=10, next_offset=12, high_watermark=12))
     assert entry.take_batch(None) is None

@@ -67,7 +67,7 @@ def test_what_is_no_topic_is_refused() -> None:
 def test_an_expression_for_the_broker_is_its_own_business_and_the_clients_where_that_must() -> None:
     both = TopicSubscription.of(["a", SubscriptionPattern("fl.*"), re.compile("p.*")])
     assert both.regex == "fl.*"
-    assert both.named(cluster("flights", "planes")) == ("a", "planes"), "these are said by name"
+    assert both.named(cluster("flights", "planes")) == ("a", "planes"), "these are subscribed to by name"
     assert both.topics(cluster("flights", "planes")) == ("a", "flights", "planes")
 
 

@@ -1,4 +1,4 @@
-"""Memory that is used again: never while somebody holds what lies in it."""
+"""Memory of columns is reused, never while a reference to it is left."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kohort.wire.record_batches import Record, encode_batch  # noqa: E402
 np = pytest.importorskip("numpy")
 
 
-def test_memory_that_nobody_holds_is_used_again():
+def test_memory_without_references_is_reused():
     memory = Memory()
     first = memory.room(1000)(1000, np.uint8)
     place = first.ctypes.data
@@ -23,7 +23,7 @@ def test_memory_that_nobody_holds_is_used_again():
     assert memory.room(900)(900, np.uint8).ctypes.data == place
 
 
-def test_memory_that_somebody_holds_is_left_alone():
+def test_memory_with_references_is_left_alone():
     memory = Memory()
     held = [memory.room(1000)(1000, np.int64) for _ in range(10)]
     assert len({each.ctypes.data for each in held}) == 10

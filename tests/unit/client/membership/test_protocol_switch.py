@@ -129,7 +129,7 @@ def test_an_unknown_protocol_is_refused() -> None:
 @pytest.mark.parametrize(
     ("version", "user_data", "may"), [(3, None, True), (3, b"", True), (1, None, False), (3, b"x", False)]
 )
-def test_a_group_may_move_where_each_member_says_enough_and_no_assignor_keeps_state(
+def test_a_group_may_move_where_each_member_is_new_enough_and_no_assignor_keeps_state(
     version: int, user_data: bytes | None, may: bool
 ) -> None:
     member = DescribeGroupsResponse.Group.Member(

@@ -48,7 +48,7 @@ def test_a_commit_of_an_older_generation_has_failed_once_the_member_is_stable_ag
 
 
 @pytest.mark.parametrize("error", OUT)
-def test_a_commit_refused_while_the_member_joins_as_somebody_newer_may_be_tried_again(error: ErrorCode) -> None:
+def test_a_commit_refused_while_the_member_joins_with_a_new_identity_may_be_retried(error: ErrorCode) -> None:
     joining = membership(2)
     member = joining._active.member
     member.step(inputs.CommitAnswered(NEW, ErrorCode.REBALANCE_IN_PROGRESS), 0)
@@ -69,7 +69,7 @@ def test_a_commit_that_the_next_generation_overtook_may_be_tried_again(is_told: 
     assert isinstance(refusal(joining, ErrorCode.ILLEGAL_GENERATION, OLD), RebalanceInProgress)
 
 
-def test_a_rebalance_in_progress_is_what_it_says_and_asks_the_member_to_join() -> None:
+def test_a_rebalance_in_progress_makes_the_member_join() -> None:
     found = membership(1)
     assert isinstance(refusal(found, ErrorCode.REBALANCE_IN_PROGRESS, OLD), RebalanceInProgress)
     found._active.member.step(inputs.CommitAnswered(OLD, ErrorCode.REBALANCE_IN_PROGRESS), 0)
