@@ -1,6 +1,6 @@
 """Programs as our users write them, on the real client: every protocol, every way to commit, drawn from a seed.
 
-They are correct: what a program commits has taken effect, and what it was told to give up it touches no more. So
+They are correct: what a program commits has taken effect, and it does not touch what it gave up. So
 whatever breaks their world is the client's fault, or the broker's.
 """
 
@@ -73,7 +73,7 @@ class Habits:
 
 
 def draw_habits(random: Random, family: str, is_static: bool) -> Habits:
-    """Return how somebody might write it."""
+    """Return how a user might write it."""
     return Habits(
         kind=random.choice(FAMILIES[family]),
         commit=random.choice(("auto", "auto", "batch", "async", "record", "revoked")),
@@ -194,7 +194,7 @@ class Program(RebalanceListener):
             self.finished[partition] = offset + 1
 
     async def commit(self, offsets: dict[TopicPartition, int] | None) -> None:
-        """Commit; what the group refuses is read again by whoever has it then."""
+        """Commit; what the group refuses is read again by its next owner."""
         with suppress(KafkaError):
             await self.consumer.commit(offsets)
 

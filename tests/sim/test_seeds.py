@@ -1,4 +1,4 @@
-"""A thousand worlds at each run; KOHORT_SEEDS and KOHORT_SEED_FROM say others, `any` those that nobody has seen.
+"""A thousand worlds at each run; KOHORT_SEEDS and KOHORT_SEED_FROM choose others, `any` new ones.
 
 A change is judged by worlds that hold without it. `make swarm` looks for others: it begins elsewhere each time.
 """
@@ -32,6 +32,6 @@ def test_seeds_break_nothing_and_meet_every_fault() -> None:
     assert not failures, "\n" + "\n".join(failures)
     if count >= 1_000:
         met = {name for name, times in tally.met.items() if times}
-        wanted = {luck.name.removesuffix(" member") for luck in MENU}
+        wanted = {fault.name.removesuffix(" member") for fault in MENU}
         assert wanted <= met, f"nothing came of {sorted(wanted - met)}"
         assert all(tally.coverage.values()), [name for name, times in tally.coverage.items() if not times]

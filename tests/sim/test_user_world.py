@@ -100,7 +100,7 @@ def test_a_test_without_a_world_and_a_fault_that_does_not_exist_are_refused() ->
         kohort.sim.world(faults=["earthquake"])
 
 
-def test_what_the_seed_does_not_decide_is_said_so() -> None:
+def test_what_the_seed_does_not_decide_is_reported() -> None:
     runs: list[int] = []
 
     @kohort.sim.world(seeds=1)
@@ -128,7 +128,7 @@ def broken(app: Callable[[World], Callable[..., Coroutine[Any, Any, None]]], **w
     return failed.value
 
 
-def test_a_record_that_is_committed_and_forgotten_is_missed_and_the_story_says_by_whom() -> None:
+def test_a_record_that_is_committed_and_forgotten_is_missed_and_the_story_names_the_instance() -> None:
     def forgetful(world: World) -> Callable[[], Coroutine[Any, Any, None]]:
         async def app() -> None:
             async with world.consumer("orders") as consumer:
@@ -195,11 +195,11 @@ def test_a_check_of_the_users_own_breaks_a_world() -> None:
         check()
 
 
-# Time, luck and what is not there
+# Time, random numbers and what is not there
 
 
 @kohort.sim.world(faults=None, instances=2)
-def test_the_standard_library_tells_the_worlds_time_and_luck(world: World) -> None:
+def test_the_standard_library_has_the_worlds_time_and_random_numbers(world: World) -> None:
     seen: dict[str, list[Any]] = {}
 
     async def app(instance: kohort.sim.Instance) -> None:

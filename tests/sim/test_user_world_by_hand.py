@@ -19,30 +19,30 @@ SETTINGS: dict[str, Callable[[], dict[str, Any]]] = {
 }
 every_protocol = pytest.mark.parametrize("kind", list(SETTINGS))
 
-Told = list[tuple[str, str, list[int]]]
+Calls = list[tuple[str, str, list[int]]]
 
 
 class Listening(RebalanceListener):
-    """Writes down what it is told."""
+    """Records its callbacks."""
 
-    def __init__(self, name: str, told: Told) -> None:
+    def __init__(self, name: str, calls: Calls) -> None:
         self.name = name
-        self.told = told
+        self.calls = calls
 
     def on_partitions_assigned(self, partitions: Partitions) -> None:
-        self.told.append((self.name, "assigned", [number for _, number in partitions]))
+        self.calls.append((self.name, "assigned", [number for _, number in partitions]))
 
     def on_partitions_revoked(self, partitions: Partitions) -> None:
-        self.told.append((self.name, "revoked", [number for _, number in partitions]))
+        self.calls.append((self.name, "revoked", [number for _, number in partitions]))
 
     def on_partitions_lost(self, partitions: Partitions) -> None:
-        self.told.append((self.name, "lost", [number for _, number in partitions]))
+        self.calls.append((self.name, "lost", [number for _, number in partitions]))
 
 
-def reader(world: World, kind: str, told: Told) -> Callable[[Instance], Coroutine[Any, Any, None]]:
+def reader(world: World, kind: str, calls: Calls) -> Callable[[Instance], Coroutine[Any, Any, None]]:
     async def app(instance: Instance) -> None:
         settings = SETTINGS[kind]()
-        async with world.consumer("orders", listener=Listening(instance.name, told), **settings) as consumer:
+        async with world.consumer("orders", listener=Listening(instance.name, calls), **settings) as consumer:
             async for batch in consumer:
                 world.done(batch)
 
@@ -64,50 +64,51 @@ def test_records_that_are_sent_are_read_and_committed(world: World, kind: str) -
 @every_protocol
 @kohort.sim.world(faults=None, instances=1)
 def test_another_instance_takes_partitions_that_are_revoked_before(world: World, kind: str) -> None:
-    told: Told = []
-    world.start(reader(world, kind, told))
+    calls: Calls = []
+    world.start(reader(world, kind, calls))
     world.wait_stable()
     came = world.revoke()
     assert came.name == "app-2"
-    revoked = [numbers for name, what, numbers in told if (name, what) == ("app-1", "revoked")]
+    revoked = [numbers for name, what, numbers in calls if (name, what) == ("app-1", "revoked")]
     assert len(revoked[-1]) == (4 if kind == "eager" else 2)
-    assert ("app-2", "lost", []) not in told
+    assert ("app-2", "lost", []) not in calls
 
 
 @every_protocol
 @kohort.sim.world(faults=None, instances=2)
 def test_a_rebalance_leaves_the_group_as_it_was(world: World, kind: str) -> None:
-    told: Told = []
-    world.start(reader(world, kind, told))
+    calls: Calls = []
+    world.start(reader(world, kind, calls))
     world.wait_stable()
-    before = len(told)
+    before = len(calls)
     world.rebalance()
-    assert len(told) > before
+    assert len(calls) > before
     assert [each.is_up for each in world.instances] == [True, True, False]
 
 
 @every_protocol
 @kohort.sim.world(faults=None, instances=2)
 def test_an_instance_loses_its_partitions_and_knows_it(world: World, kind: str) -> None:
-    told: Told = []
-    world.start(reader(world, kind, told))
+    calls: Calls = []
+    world.start(reader(world, kind, calls))
     world.wait_stable()
     loser = world.lose()
-    assert any(name == loser.name and what == "lost" for name, what, _ in told)
+    assert any(name == loser.name and what == "lost" for name, what, _ in calls)
     world.settle()
 
 
 @every_protocol
 @kohort.sim.world(faults=None, instances=2)
 def test_a_killed_instance_says_nothing_and_its_partitions_go_to_the_others(world: World, kind: str) -> None:
-    told: Told = []
-    world.start(reader(world, kind, told))
+    calls: Calls = []
+    world.start(reader(world, kind, calls))
     world.wait_stable()
     killed = world.kill()
-    before = [entry for entry in told if entry[0] == killed.name]
+    before = [entry for entry in calls if entry[0] == killed.name]
     world.run(30)
-    assert [entry for entry in told if entry[0] == killed.name] == before
-    owned = {number for name, what, numbers in told for number in numbers if name != killed.name and what == "assigned"}
+    assert [entry for entry in calls if entry[0] == killed.name] == before
+    granted = [numbers for name, what, numbers in calls if name != killed.name and what == "assigned"]
+    owned = {number for numbers in granted for number in numbers}
     assert owned == {0, 1, 2, 3}
     killed.start()
     world.settle()
@@ -131,26 +132,26 @@ def test_a_broker_that_comes_back_finds_its_group(world: World, kind: str) -> No
 @every_protocol
 @kohort.sim.world(faults=None, instances=2)
 def test_an_instance_that_is_frozen_or_cut_off_for_a_moment_loses_nothing(world: World, kind: str) -> None:
-    told: Told = []
-    world.start(reader(world, kind, told))
+    calls: Calls = []
+    world.start(reader(world, kind, calls))
     world.wait_stable()
     world.freeze(2)
     world.run(5)
     world.cut_off(2)
     world.run(5)
     world.settle()
-    assert not any(what == "lost" for _, what, _ in told)
+    assert not any(what == "lost" for _, what, _ in calls)
 
 
 @kohort.sim.world(faults=None, instances=1)
-def test_a_program_that_is_told_to_stop_gives_its_partitions_back(world: World) -> None:
-    told: Told = []
-    world.start(reader(world, "eager", told))
+def test_a_program_that_is_stopped_gives_its_partitions_back(world: World) -> None:
+    calls: Calls = []
+    world.start(reader(world, "eager", calls))
     world.wait_stable()
     instance = world.stop()
     world.run(5)
     assert not instance.is_running
-    assert told[-1] == ("app-1", "revoked", [0, 1, 2, 3])
+    assert calls[-1] == ("app-1", "revoked", [0, 1, 2, 3])
     with pytest.raises(RuntimeError, match="no instance is up"):
         world.kill()
 

@@ -27,8 +27,8 @@ def test_a_correct_program_survives_whatever_its_world_does(world: World, family
 
 
 @kohort.sim.world(seeds=[78])
-def test_a_stale_commit_is_not_said_again_for_partitions_that_were_lost_in_between(world: World) -> None:
-    """The member thaws after it was put out, and joins anew before its commit is refused."""
+def test_a_stale_commit_is_not_sent_again_for_partitions_that_were_lost_in_between(world: World) -> None:
+    """The member thaws after it was evicted, and joins again before its commit is refused."""
 
     async def app() -> None:
         async with world.consumer("orders", group_protocol="consumer") as consumer:

@@ -26,7 +26,7 @@ _QUIET = frozenset({"burst", "drift", "packets", "start"})
 
 
 class Span(NamedTuple):
-    """Somebody had something from one time to another."""
+    """A member owned a partition, or a node ran, from one time to another."""
 
     who: str
     start_us: int
@@ -125,10 +125,10 @@ class _Scale(NamedTuple):
 
     def bar(self, span: Span, y: float, colour: str, height: float = ROW - GAP) -> str:
         width = max(self.x(span.end_us) - self.x(span.start_us), 0.8)
-        said = f"{span.who} from {span.start_us / 1e6:.3f} s to {span.end_us / 1e6:.3f} s"
+        label = f"{span.who} from {span.start_us / 1e6:.3f} s to {span.end_us / 1e6:.3f} s"
         return (
             f'<rect x="{self.x(span.start_us)}" y="{y}" width="{width:.1f}" height="{height}" rx="2" '
-            f'fill="{colour}"><title>{escape(said)}</title></rect>'
+            f'fill="{colour}"><title>{escape(label)}</title></rect>'
         )
 
 

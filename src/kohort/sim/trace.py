@@ -141,7 +141,7 @@ class ShortTrace(Trace):
         if state in SETTLED:
             super().member_moved(member, state, cause)
 
-    # What the long form shows beside these is no transition; as in the base class, nobody looks at it.
+    # What the long form shows beside these is no transition: as in the base class, it is not observed.
     shard_loaded = Observer.shard_loaded
     callback_began = Observer.callback_began
     callback_ended = Observer.callback_ended
@@ -166,7 +166,7 @@ def show_partitions(partitions: Iterable[TopicPartition]) -> str:
 
 
 def show_event(event: Event) -> str:
-    """Return an event of a group in words: its name, what tells it from others of its kind, and its cause."""
+    """Return an event of a group in words: its name, its numbers and ids, and its cause."""
     parts = [re.sub(r"(?<!^)(?=[A-Z])", " ", type(event).__name__).lower(), f"{event.group_id}"]
     for name in (*_NUMBERS, *_WORDS):
         value = getattr(event, name, None)

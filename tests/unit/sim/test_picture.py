@@ -1,4 +1,4 @@
-"""What a picture shows is what members told."""
+"""A picture shows what members reported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-class Somebody(NamedTuple):
+class Participant(NamedTuple):
     name: str
     group_id: str = "g"
     kind: str = "eager"
@@ -41,7 +41,7 @@ class Drawn:
 
 def two_members() -> Drawn:
     drawn = Drawn()
-    one, two = Somebody("m1"), Somebody("m2")
+    one, two = Participant("m1"), Participant("m2")
     drawn.at(0).member_started(one)
     drawn.at(0).member_started(two)
     drawn.at(1).owns(one, frozenset({T0, T1}))

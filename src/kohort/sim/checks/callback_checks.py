@@ -1,4 +1,4 @@
-"""What listeners see (KIP-429, KIP-848): the timelines of `member/contract`, as far as a user can tell them.
+"""Rebalance callbacks (KIP-429, KIP-848): the order of `member/callback_contract`, as far as a listener sees it.
 
 A member's machine is held against its whole contract by a witness that knows its inputs; here any client is, by what
 it shows: which callback runs with which partitions, what it acts on in between, and when it joins again.

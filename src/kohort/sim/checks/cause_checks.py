@@ -90,7 +90,7 @@ class CauseChecker(Checker):
         self._wishes[member.name] += member.instance_id is not None
 
     def shard_loaded(self, node: SeenNode, hosted: OffsetsPartition) -> None:
-        """What had not been stored, members tell again."""
+        """Count the load: members repeat what had not been stored."""
         self._loads += 1
 
     def member_ended(self, member: SeenMember, how: str) -> None:
@@ -127,7 +127,7 @@ class CauseChecker(Checker):
         if request == "JoinGroup" and (member_id := _given(detail)):
             self._by_id[member_id] = self._lives[member.name]
 
-    # -- what is told
+    # -- what explain reports
 
     def ended(self) -> None:
         """Explain each group and compare."""
@@ -140,25 +140,25 @@ class CauseChecker(Checker):
                     explanation.fold(event)
                 self._judge(group_id, explanation.told(max(int(event.get("at_ms", 0)) for event in events)))
 
-    def _judge(self, group_id: str, told: Told) -> None:
+    def _judge(self, group_id: str, report: Told) -> None:
         wishes: Counter[str] = Counter()
-        for rebalance in told.rebalances:
+        for rebalance in report.rebalances:
             for because in _causes_of(rebalance):
                 self.count(CAUSES_ARE_TRUE)
-                name = self._name_of(because.member_id, told)
+                name = self._name_of(because.member_id, report)
                 if because.kind == CauseKind.SUBSCRIPTION_CHANGED:
                     wishes[name] += 1
                 if lie := self._lie(because, name):
                     self._lies(group_id, rebalance, lie)
             self._judge_times(group_id, rebalance)
-        # A static member may come back as another program; after a failover it tells again what was lost.
+        # A static member may come back as another program; after a failover it repeats what was lost.
         for name, times in sorted(wishes.items()):
             named = self._wishes[name] * (1 + self._loads)
             if name and times > named:
                 text = f"{name} may have named other topics {named} times, and explain says it {times} times"
                 self.broken(CAUSES_ARE_TRUE, f"{group_id}: {text}")
-        if not self._faults.is_cluster_disturbed(NEVER + 1) and told.running is None:
-            self._judge_owners(group_id, told)
+        if not self._faults.is_cluster_disturbed(NEVER + 1) and report.running is None:
+            self._judge_owners(group_id, report)
 
     def _lie(self, because: Because, name: str) -> str | None:
         """Return what is untrue about a cause, or None."""
@@ -195,7 +195,7 @@ class CauseChecker(Checker):
         return f"topics changed ({because.detail}), as {life.name} saw, and no operator has changed any"
 
     def _judge_times(self, group_id: str, rebalance: Rebalance) -> None:
-        """A second of a partition is counted once, whether nobody owned it or its owner was silent."""
+        """A second of a partition is counted once, whether it had no owner or its owner was silent."""
         spans: dict[TopicPartition, list[tuple[int, int]]] = {}
         for gap in (*rebalance.gaps, *rebalance.silences):
             spans.setdefault(gap.partition, []).append((gap.from_ms, gap.until_ms))
@@ -206,7 +206,7 @@ class CauseChecker(Checker):
                 if since_ms < before_ms:
                     self._lies(group_id, rebalance, f"{before_ms - since_ms} ms of {partition} are counted twice")
 
-    def _judge_owners(self, group_id: str, told: Told) -> None:
+    def _judge_owners(self, group_id: str, report: Told) -> None:
         """What the last rebalance moved, and what is owned now, are in the hands that it says."""
         ledger = self._ledgers.group(group_id)
         owners = {
@@ -215,7 +215,7 @@ class CauseChecker(Checker):
             if member.group_id == group_id and not ledger.is_out(member.identity.member_id)
             for partition in self._ledgers.owned.get(name, NOTHING)
         }
-        last = told.rebalances[-1] if told.rebalances else None
+        last = report.rebalances[-1] if report.rebalances else None
         if last is None or last.outcome is not Outcome.STABLE or last.is_partial or not owners:
             return
         self.count(CAUSES_ARE_TRUE)
@@ -225,18 +225,18 @@ class CauseChecker(Checker):
                     f"{move.partition} went from {move.giver} to {move.taker}, and {owners.get(move.partition)} has it"
                 )
                 self._lies(group_id, last, text)
-        if told.owners != owners:
+        if report.owners != owners:
             wrong = sorted(
-                each for each in owners.keys() | told.owners.keys() if owners.get(each) != told.owners.get(each)
+                each for each in owners.keys() | report.owners.keys() if owners.get(each) != report.owners.get(each)
             )
-            text = f"{wrong[0]} is owned by {told.owners.get(wrong[0])}, and {owners.get(wrong[0])} acts on it"
+            text = f"{wrong[0]} is owned by {report.owners.get(wrong[0])}, and {owners.get(wrong[0])} acts on it"
             self._lies(group_id, last, text)
 
-    def _name_of(self, member_id: str | None, told: Told) -> str:
+    def _name_of(self, member_id: str | None, report: Told) -> str:
         life = self._by_id.get(member_id or "")
         if life is not None:
             return life.name
-        identity = told.identities.get(member_id or "")
+        identity = report.identities.get(member_id or "")
         return "" if identity is None else identity.client_id
 
     def _lies(self, group_id: str, rebalance: Rebalance, text: str) -> None:
@@ -265,7 +265,7 @@ def _causes_of(rebalance: Rebalance) -> Iterator[Because]:
 
 
 def _given(detail: str) -> str:
-    """Return the member id in what JoinGroup was answered, as the world tells it."""
+    """Return the member id in the detail of a JoinGroup response."""
     return detail.partition(" as ")[2].partition(" in generation ")[0]
 
 

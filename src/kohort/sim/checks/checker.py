@@ -16,7 +16,7 @@ from kohort.sim.kernel.world_observer import Observer
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """What was broken, in a sentence that says by whom and what was expected, and at which time of the world."""
+    """A broken invariant: a sentence with the culprit and the expectation, and the time of the world."""
 
     invariant: Invariant
     sentence: str
@@ -44,7 +44,7 @@ class Checker(Observer):
         self._scheduler: Scheduler | None = None
 
     def began(self, scheduler: Scheduler) -> None:
-        """Learn whose time it is."""
+        """Take the clock of the world."""
         self._scheduler = scheduler
 
     @property

@@ -69,7 +69,7 @@ class CommitChecker(Checker):
         self._highest: dict[tuple[str, str, int], tuple[int, str, bytes]] = {}
         """By group and partition: what was committed by a member, by which, of which topic."""
         self._told: dict[tuple[str, str, int], int] = {}
-        """The highest of these that its member was told is committed."""
+        """The highest of these whose commit was answered without an error."""
         self._shown: Identity | None = None
         self._renewed: dict[str, None] = {}
         ledgers.before(OffsetCommitted, self._committed)
@@ -80,10 +80,10 @@ class CommitChecker(Checker):
         if name == RENEWAL:
             self._renewed[subject] = None
 
-    # -- what members send, and hear
+    # -- commits and their responses
 
     def commit_shows(self, member: SeenMember, number: int, identity: Identity) -> None:
-        """Remember that the next commit shows somebody else than the member is now."""
+        """Remember the identity of the next commit, where it is not the member's of now."""
         self._shown = identity
 
     def commit_sent(self, member: SeenMember, number: int, offsets: Mapping[TopicPartition, int]) -> None:
@@ -103,7 +103,7 @@ class CommitChecker(Checker):
         offsets: Mapping[TopicPartition, int],
         errors: Mapping[TopicPartition, ErrorCode],
     ) -> None:
-        """Compare the answer with what the log said when it was accepted, or could have been."""
+        """Compare the response with the log when the commit was accepted, or could have been."""
         member_id = self._ids.pop((member.name, number), "")
         sent = self._sent.get(member_id, {}).get(number)
         if sent is None:
@@ -160,7 +160,7 @@ class CommitChecker(Checker):
         return (NO_TOPIC_ID if topic is None else topic.topic_id), partition.partition
 
     def shard_loaded(self, node: SeenNode, hosted: OffsetsPartition) -> None:
-        """What was committed and nobody was told may be lost with a node: the log says now what there is."""
+        """A commit without a response may be lost with a node: take what the log has now."""
         for key, (offset, member_id, topic_id) in list(self._highest.items()):
             group_id, topic, number = key
             committed = self._ledgers.group(group_id).committed(topic, number, topic_id)
@@ -178,7 +178,7 @@ class CommitChecker(Checker):
         if not event.member_id:
             self._drop((event.group_id, event.topic, event.partition))
             if (ledger.kind == "consumer" and ledger.natives) or (ledger.kind == "classic" and ledger.members):
-                self.broken(COMMIT_FENCED, f"{event.group_id} has members, and a commit of nobody's is accepted")
+                self.broken(COMMIT_FENCED, f"{event.group_id} has members and accepts a commit without a member id")
             return
         partition = TopicPartition(event.topic, event.partition)
         place = (event.topic_id, event.partition)

@@ -75,7 +75,7 @@ class EndChecker(Checker):
     # -- the end
 
     def ended(self) -> None:
-        """See that everybody is in its group, and that every partition which the group reads has one owner."""
+        """Check that every member is in its group, and that every partition which the group reads has one owner."""
         if self._healed_us is None:
             return
         groups: dict[str, list[SeenMember]] = {}
@@ -104,12 +104,12 @@ class EndChecker(Checker):
             topics = set(group.subscribers).union(*(stored.topics for stored in group.regexes.values()))
         ids = {member.identity.member_id for member in members}
         if strangers := sorted(group.members.keys() - ids):
-            return f"{strangers[0]} is in it, and nobody is {strangers[0]} any more"
+            return f"{strangers[0]} is in it, and no process has that id any more"
         owned: dict[TopicPartition, str] = {}
         ledger = self._ledgers.group(group.group_id)
         for each in members:
             if ledger.is_out(each.identity.member_id):
-                continue  # its user has gone away with what it had, and has not come back to hear of it
+                continue  # it was removed, and has not sent a request since
             for partition in sorted(self._ledgers.owned.get(each.name, ())):
                 if partition in owned:
                     return f"{owned[partition]} and {each.name} both own {partition}"
@@ -118,7 +118,7 @@ class EndChecker(Checker):
             topic = shard.settings.image.topic(name)
             for number in range(0 if topic is None else topic.partitions):
                 if TopicPartition(name, number) not in owned:
-                    return f"nobody owns {name}-{number}"
+                    return f"no member owns {name}-{number}"
         return None
 
 
@@ -178,7 +178,7 @@ class StandstillChecker(Checker):
         self._members.setdefault(member.group_id, set()).add(member.name)
 
     def member_ended(self, member: SeenMember, how: str) -> None:
-        """Count it out; without any member a group owes nobody anything."""
+        """Remove it; without any member a group has no gaps."""
         members = self._members.setdefault(member.group_id, set())
         members.discard(member.name)
         if how != "closed" or member.instance_id is not None:

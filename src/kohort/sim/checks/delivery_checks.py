@@ -1,7 +1,7 @@
-"""What members read: everything, in order, and nothing again that had been committed (at least once).
+"""Delivery of records: all of them, in order, and none again that had been committed (at least once).
 
-For each partition of a group it is known how far records were handed out without a gap. Whoever gets the partition
-begins where the group's commit stood between then and its question; whoever commits has been handed out what it says.
+For each partition of a group it is known how far records were delivered without a gap. A new owner begins where the
+group's commit stood between the assignment and its OffsetFetch; a member commits only what was delivered to it.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ReadingChecker(Checker):
                 reading.low = min(reading.low, event.offset)
                 reading.high = max(reading.high, event.offset)
         if not event.member_id:
-            # Somebody from outside moves the group: what it is moved past need not be read.
+            # A client outside of the group moves it: what it is moved past need not be read.
             key = (event.group_id, partition, event.topic_id)
             self._reached[key] = max(self._reached.get(key, event.offset), event.offset)
 
@@ -150,7 +150,7 @@ class ReadingChecker(Checker):
         return False
 
     def delivered(self, member: SeenMember, partition: TopicPartition, first: int, next_offset: int) -> None:
-        """See that records follow on each other, for somebody who acts on their partition."""
+        """Check that records follow on each other, and that the member acts on their partition."""
         self.count(AT_LEAST_ONCE)
         reading = self._readings.get(member.name, {}).get(partition)
         if reading is None:

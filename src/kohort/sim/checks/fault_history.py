@@ -1,4 +1,4 @@
-"""Which faults a world has had, of whom and until when: what checkers ask before they hold somebody responsible."""
+"""Faults of a world by subject, with their ends: checkers judge only where no fault excuses what they see."""
 
 from __future__ import annotations
 

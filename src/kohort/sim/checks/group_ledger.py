@@ -63,7 +63,7 @@ NEVER = -1
 """The offset of a partition without a commit."""
 
 AWAY = -2
-"""The epoch of a static member that said it would come back."""
+"""The epoch of a static member that left for a while."""
 
 
 @dataclass(slots=True)
@@ -113,7 +113,7 @@ class GroupLedger:
     regexes: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def is_out(self, member_id: str) -> bool:
-        """Whether a member was put out or left behind, or has left for a while: it may not know what holds now."""
+        """Whether a member was removed or left behind, or has left for a while: its knowledge may be outdated."""
         if member_id in self.left_behind:
             return True
         if self.kind == "consumer":
@@ -123,8 +123,8 @@ class GroupLedger:
             return True
         return member_id not in self.members and member_id not in self.joined
 
-    def hear(self, member_id: str, epoch: int) -> None:
-        """Note that a member shows a generation or epoch: if it is the log's, it was told, and is not left behind."""
+    def note_shown(self, member_id: str, epoch: int) -> None:
+        """Note that a member shows a generation or epoch: if it is the log's, the member is not left behind."""
         member = self.natives.get(member_id)
         if epoch == (self.generation if member is None else member.epoch):
             self.left_behind.discard(member_id)
@@ -138,7 +138,7 @@ class GroupLedger:
         if self.kind == "":
             return f"there is no group in which {member_id} could be at {epoch}"
         if member_id in self.out:
-            return f"{member_id} was put out"
+            return f"{member_id} was removed"
         if member_id not in self.members:
             return f"{member_id} is not in generation {self.generation}"
         if epoch != self.generation:
@@ -227,7 +227,7 @@ def _delete_classic(group: GroupLedger, _: GroupDeleted) -> None:
     group.is_gathering = False
 
 
-def _put_out(group: GroupLedger, event: MemberRemoved) -> None:
+def _remove(group: GroupLedger, event: MemberRemoved) -> None:
     group.turns += 1
     group.out.add(event.member_id)
     group.joined.discard(event.member_id)
@@ -383,7 +383,7 @@ _FOLDS: dict[type[Any], Callable[[GroupLedger, Any], None]] = {
     OffsetDeleted: _forget_commit,
     GroupStored: _store_classic,
     GroupDeleted: _delete_classic,
-    MemberRemoved: _put_out,
+    MemberRemoved: _remove,
     MemberAdded: _join,
     MemberRejoined: _join,
     StaticMemberReplaced: _replace_static,
@@ -419,7 +419,7 @@ class Ledgers(Checker):
         self.shards: dict[str, Shard] = {}
         """The shard that each group was last seen in."""
         self.touched: dict[str, Shard] = {}
-        """The groups to which something happened, but for commits, since somebody looked."""
+        """The groups that had events other than commits since a checker looked."""
         self.nodes: list[SeenNode] = []
         """Those that run."""
         self.members: dict[str, SeenMember] = {}
@@ -446,7 +446,7 @@ class Ledgers(Checker):
             ledger = self.groups[group_id] = GroupLedger()
         return ledger
 
-    # -- what is seen
+    # -- hooks of the world
 
     def member_started(self, member: SeenMember) -> None:
         """Note that a member runs."""
@@ -486,7 +486,7 @@ class Ledgers(Checker):
                 self.groups[group_id].resume(before)
 
     def group_event(self, node: SeenNode, shard: Shard, event: Event, now_ms: int) -> None:
-        """Tell those who asked for it, and take it."""
+        """Call the hooks of its type, and fold it."""
         kind = type(event)
         group_id = event.group_id
         ledger = self.groups.get(group_id)
@@ -505,7 +505,7 @@ class Ledgers(Checker):
 
 
 def hosted_by(node: Node) -> Sequence[OffsetsPartition]:
-    """Return the offsets partitions of a node; none where nobody has asked it for a group yet."""
+    """Return the offsets partitions of a node; none before the first request for a group."""
     return node.coordinator.partitions if node.context.has_coordinator else ()
 
 

@@ -48,7 +48,7 @@ class MembershipChecker(Checker):
         self._replaced: dict[tuple[str, str], str] = {}
         """By group and member id that was replaced: the instance it was."""
         self._lost: dict[tuple[str, str], tuple[int, str]] = {}
-        """By member's name and request: after how many loads it was sent by somebody who was out, and as whom."""
+        """By member's name and request, of members that were out: the number of loads before it, and its member id."""
         self._leaving: set[str] = set()
         """Who leaves: to be gone already is as good."""
         ledgers.before(GroupStored, self._generation_stored)
@@ -112,17 +112,17 @@ class MembershipChecker(Checker):
     def _shared(self, group_id: str, instance_id: str, one: str, other: str) -> None:
         self.broken(STATIC_SLOT_UNIQUE, f"{group_id}: instance {instance_id} is both {one} and {other}")
 
-    # -- what outsiders are told
+    # -- responses to removed members
 
     def asked(self, member: SeenMember, request: str, detail: str) -> None:
-        """Note a request of somebody who is out."""
+        """Note a request of a member that is out."""
         if request not in _MEMBERS_ONLY or member.name in self._leaving:
             return
         epoch, member_id = member.identity
         ledger = self._ledgers.groups.get(member.group_id)
         key = member.name, request
         if ledger is not None:
-            ledger.hear(member_id, epoch)
+            ledger.note_shown(member_id, epoch)
         if epoch > 0 and ledger is not None and ledger.kind and ledger.is_out(member_id):
             self._lost[key] = (self._ledgers.loads, member_id)
         else:
@@ -136,7 +136,7 @@ class MembershipChecker(Checker):
         loads, member_id = lost
         ledger = self._ledgers.group(member.group_id)
         if loads != self._ledgers.loads or not ledger.is_out(member_id):
-            return  # a crash has forgotten that it was put out
+            return  # a crash has forgotten its removal
         self.count(FENCED_IS_TOLD)
         if error is ErrorCode.NONE:
             self.broken(

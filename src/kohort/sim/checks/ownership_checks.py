@@ -112,7 +112,7 @@ class OwnershipChecker(Checker):
     def _topic_id(self, group_id: str, member_id: str, partition: TopicPartition) -> bytes:
         """Return of which topic a partition is: of the one that bears the name now, or of the one that did before.
 
-        A member that was granted the partition of a topic that is no more by now may hear of it only now.
+        A member that was granted the partition of a deleted topic may learn of the grant only now.
         """
         shard = self._ledgers.shards.get(group_id)
         found = None if shard is None else shard.settings.image.topic(partition.topic)
@@ -136,7 +136,7 @@ class OwnershipChecker(Checker):
             if holding.is_orphan and holding.member_id == event.member_id and holding.topic_id == event.topic_id:
                 self.broken(
                     NO_DOUBLE_OWNERSHIP,
-                    f"{holding.member.name} ({holding.member_id}) was put out and {partition} is another's, "
+                    f"{holding.member.name} ({holding.member_id}) was removed and {partition} is another's, "
                     f"but its commit of {event.offset} is accepted",
                 )
 
@@ -165,7 +165,7 @@ class OwnershipChecker(Checker):
             self._demand_withheld(ledger, event)
 
     def _demand_withheld(self, ledger: GroupLedger, event: MemberAssignmentStored) -> None:
-        """Who is kept waiting waits for somebody else (KAFKA-19449)."""
+        """Partitions are withheld only while another member has them (KAFKA-19449)."""
         member = ledger.natives.get(event.member_id)
         if member is None:
             return
@@ -175,7 +175,7 @@ class OwnershipChecker(Checker):
         if all(ledger.asker.get(place, event.member_id) == event.member_id for place in missing):
             self.broken(
                 WITHHOLDING,
-                f"{event.group_id}: {event.member_id} is kept waiting in epoch {event.epoch}, and nobody else has any "
+                f"{event.group_id}: {event.member_id} is kept waiting in epoch {event.epoch}, and no other has any "
                 f"of the {len(missing)} partitions that it waits for",
             )
 
@@ -201,7 +201,7 @@ class TargetChecker(Checker):
     def _target_stored(self, ledger: GroupLedger, event: TargetStored, shard: Shard) -> None:
         group_id, image = event.group_id, shard.settings.image
         if event.timestamp_ms == 0:
-            return  # what members had before a conversion, or the target of nobody
+            return  # assignments of before a conversion, or the target of no member
         self.count(TARGET_LEGAL)
         owners: dict[Place, str] = {}
         wanted: dict[str, ImageTopic] = {}

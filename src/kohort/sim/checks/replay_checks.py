@@ -1,4 +1,4 @@
-"""A group is a function of its log: whoever folds it, from whatever a legal cleaning left, finds the state that lives.
+"""A group is a function of its log: folding it, from whatever a legal cleaning left, gives the live state.
 
 The log is read from its bytes. Of each key in a drawn stretch from its start only the last record stays, and of old
 tombstones none: so much a cleaner may have done at this moment. What is soft is not compared; of a classic group that
@@ -148,7 +148,7 @@ def difference(live: Shard, ledgers: Ledger, shard: Shard) -> str | None:
 
 
 def _classic_difference(ledger: GroupLedger | None, other: ClassicGroup | None) -> str | None:
-    """Compare with what was stored last: of a group that gathers, the live state does not tell."""
+    """Compare with what was stored last: of a group that gathers, the live state does not show it."""
     if ledger is None or ledger.kind != "classic":
         return None if other is None or not other.members else f"members {sorted(other.members)} in the log alone"
     if other is None:

@@ -1,4 +1,4 @@
-"""What answers are worth: nobody is refused without a cause, and no answer makes a member start a round without need.
+"""Responses and their consequences: no member is refused without a cause, none starts a round without need.
 
 A member that shows the epoch it was given is in its group until the log says otherwise, and one that joins shows none.
 An answer to who it was says nothing of who it is; a refusal because of a round that it is in calls for no other round.
@@ -20,7 +20,7 @@ from kohort.sim.kernel.world_observer import SeenMember
 
 _OUT = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
 _BY_COMMIT = "offset commit failed"
-"""How a member begins its reason to join when a commit told it of a round."""
+"""The beginning of a member's reason to join when a commit was refused because of a round."""
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class ResponseChecker(Checker):
         self._exchanges: dict[str, Exchange] = {}
 
     def member_started(self, member: SeenMember) -> None:
-        """Begin with a process that has heard nothing."""
+        """Begin with a process without requests."""
         self._exchanges[member.name] = Exchange()
 
     def member_ended(self, member: SeenMember, how: str) -> None:
@@ -79,7 +79,7 @@ class ResponseChecker(Checker):
             exchange.is_misled = False
 
     def answered(self, member: SeenMember, request: str, error: ErrorCode, detail: str) -> None:
-        """Note what it is told, and whether there was a cause."""
+        """Note the response, and check that a refusal has a cause."""
         exchange = self._exchange(member)
         if error is not ErrorCode.NONE:
             exchange.is_misled = False
@@ -93,7 +93,7 @@ class ResponseChecker(Checker):
     # -- its commits
 
     def commit_shows(self, member: SeenMember, number: int, identity: Identity) -> None:
-        """Note a commit that was asked for as somebody whom the member is no more."""
+        """Note the identity of a commit, where it is not the member's of now."""
         self._exchange(member).commits[number] = identity.generation
 
     def commit_sent(self, member: SeenMember, number: int, offsets: Mapping[TopicPartition, int]) -> None:
@@ -107,7 +107,7 @@ class ResponseChecker(Checker):
         offsets: Mapping[TopicPartition, int],
         errors: Mapping[TopicPartition, ErrorCode],
     ) -> None:
-        """Note whom a refusal is meant for, and where it finds the member."""
+        """Note which identity a refusal concerns, and the member's state."""
         exchange = self._exchange(member)
         shown = exchange.commits.pop(number, -1)
         error = next(iter(errors.values()), ErrorCode.NONE)
@@ -119,7 +119,7 @@ class ResponseChecker(Checker):
     # -- what it does
 
     def callback_began(self, member: SeenMember, callback: Callback, partitions: Partitions, cause: str) -> None:
-        """Who loses everything was told so as who it was then."""
+        """Check that the refusal which lost everything concerned the member's identity of then."""
         if callback is Callback.LOST:
             self._judge(member, self._exchange(member), "")
 

@@ -76,7 +76,7 @@ class NodeHost:
         return True
 
     def stop(self) -> None:
-        """Stop in good order: everything is flushed, connections are closed after what is still to be said."""
+        """Stop in good order: everything is flushed, connections are closed after the last responses."""
         if self.node is None:
             return
         node = self.node
@@ -95,7 +95,7 @@ class NodeHost:
         self._end()
 
     def lose_power(self) -> None:
-        """End the machine: nobody is told, and of the disk only what was flushed is certain."""
+        """End the machine: connections are not reset, and of the disk only what was flushed is certain."""
         if self.node is None:
             return
         self._observer.node_stopped(self, "power loss")
@@ -187,5 +187,5 @@ class NodeHost:
         self.disk.fault = fault
 
     def fill_disk(self, spare: int | None) -> None:
-        """Leave only so many bytes of space, or with None as much as anybody wants."""
+        """Leave only so many bytes of space, or with None no limit."""
         self.disk.capacity = None if spare is None else self.disk.used + spare

@@ -120,7 +120,7 @@ class Host:
 
 
 class Alarm:
-    """The one timer of somebody who says anew, whenever it was entered, when it wants to be entered next."""
+    """A timer with the earliest of the deadlines that were set since it last ran."""
 
     __slots__ = ("_action", "_deadline_ms", "_due", "_host")
 

@@ -2,7 +2,7 @@
 
 A lost packet is a delay, since TCP sends it again; a path that is blocked holds bytes back until it is free or the
 sender gives up; a process that is killed resets its connections, a machine without power says nothing and leaves them
-half open. Bytes that were on their way when a connection ended may have arrived or not: nobody is told.
+half open. Bytes that were on their way when a connection ended may have arrived or not: neither end learns which.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class End:
         self.number = number
         """The connection's number; both ends have the same."""
         self.is_open = True
-        self.on_bytes: Callable[[bytes], None] = _nobody
-        self.on_closed: Callable[[str], None] = _nobody
+        self.on_bytes: Callable[[bytes], None] = _ignore
+        self.on_closed: Callable[[str], None] = _ignore
         self.peer: End = self
         self.is_path_lost = False
         """Whether what it sends is lost from here on, without a word."""
@@ -71,7 +71,7 @@ class End:
             self._network.carry(self, chunk)
 
     def close(self) -> None:
-        """End the connection after what was sent; nothing more is heard at this end."""
+        """End the connection after what was sent; nothing more is received at this end."""
         if self.is_open:
             self.is_open = False
             self._network.carry(self, _CLOSE)
@@ -175,7 +175,7 @@ class Network:
         near.peer, far.peer = far, near
         for end in (near, far):
             self._ends[end] = None
-        # The kernel takes a connection even where the process is frozen; the process hears of it later.
+        # The kernel takes a connection even where the process is frozen; the process learns of it later.
         server.at_us(self.scheduler.now_us, accept, far)
         opened(near)
 
@@ -221,7 +221,7 @@ class Network:
         return delay_us
 
     def reset(self, end: End) -> None:
-        """Tell the peer of an end that the connection is over; what is on its way to the peer may not arrive."""
+        """Reset the connection at the peer of an end; what is on its way to the peer may not arrive."""
         peer = end.peer
         end._held.clear()
         if not peer.is_open or end.is_path_lost or self.is_blocked(end.host.name, peer.host.name):
@@ -290,7 +290,7 @@ class Network:
         end.is_path_lost = end.peer.is_path_lost = True
 
     def close_all(self, host: Host, *, silently: bool = False) -> None:
-        """Do what is left of a process that ends: its kernel resets its connections; without power nobody does."""
+        """Do what is left of a process that ends: its kernel resets its connections; without power nothing does."""
         for end in self.open_ends(host.name):
             end.is_open = False
             self.forget(end)
@@ -298,5 +298,5 @@ class Network:
                 self.reset(end)
 
 
-def _nobody(_: object) -> None:
-    """Whoever has not said what to do with bytes does not get any."""
+def _ignore(_: object) -> None:
+    """Drop bytes that have no receiver."""

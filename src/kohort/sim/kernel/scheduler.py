@@ -1,4 +1,4 @@
-"""Virtual time: a heap of what is to happen, in microseconds since the world began.
+"""Virtual time: a heap of scheduled actions, in microseconds since the world began.
 
 The law: an action runs at its time or never, two of the same time in the order in which they were scheduled, and time
 passes only between actions. So a run is a function of what was scheduled, and an hour costs what happens in it.
@@ -17,7 +17,7 @@ _GARBAGE = 1_000
 
 
 class Due(list[Any]):
-    """Something that is to happen: `[when_us, number, action, arguments]`, which a heap can compare."""
+    """A scheduled action: `[when_us, number, action, arguments]`, which a heap can compare."""
 
     __slots__ = ("_scheduler",)
 

@@ -1,7 +1,7 @@
 """What is to be seen of a world while it runs: the hooks that checkers, traces, pictures and counters implement.
 
 An observer changes nothing. The base class sees everything and does nothing; a hook that no observer overrides costs
-nothing. Partitions are sets of `TopicPartition`; `now_us` of the scheduler is the time of whatever is told.
+nothing. Partitions are sets of `TopicPartition`; `now_us` of the scheduler is the time of what a hook reports.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Observer:
         """See that a member's machine asked for what its listener or its assignor may rely on not to happen."""
 
     def owns(self, member: SeenMember, partitions: Partitions) -> None:
-        """See what a member acts on from here: told at each change, and empty when its process ends."""
+        """See what a member acts on from here: called at each change, with nothing when its process ends."""
 
     def delivered(self, member: SeenMember, partition: TopicPartition, first: int, next_offset: int) -> None:
         """See records handed to the application: offsets from `first` up to, without, `next_offset`."""
@@ -136,7 +136,7 @@ class Observer:
         """See from where a member will read a partition: `committed`, `reset`, `seek`."""
 
     def commit_shows(self, member: SeenMember, number: int, identity: Identity) -> None:
-        """See as whom a commit is sent, where that is not who the member is now; told just before it."""
+        """See the identity of a commit, where it is not the member's of now; called just before `commit_sent`."""
 
     def commit_sent(self, member: SeenMember, number: int, offsets: Mapping[TopicPartition, int]) -> None:
         """See a commit leave; its identity is the member's of now. `number` names it among the member's."""
@@ -191,8 +191,8 @@ class Observers(Observer):
         if len(hooks) == 1:
             return hooks[0]  # type: ignore[no-any-return]
 
-        def tell_all(*arguments: Any) -> None:
+        def call_all(*arguments: Any) -> None:
             for hook in hooks:
                 hook(*arguments)
 
-        return tell_all
+        return call_all

@@ -1,6 +1,6 @@
-"""The kinds of members there are: how one speaks and behaves, whatever its user configures. A table to draw from.
+"""Kinds of simulated clients: versions, assignors, connections and pace of each client library. A table to draw from.
 
-`Kind` is what a program is, `PeerConfig` what its user says. `kind_for` makes one that the table does not name.
+`Kind` is a client, `PeerConfig` what its user configures. `kind_for` makes one that the table does not name.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Kind:
     software: str | None = None
     """What it calls itself in ApiVersions; brokers treat some clients with care. None sends no ApiVersions."""
     is_ours: bool = False
-    """Whether it uses what only our brokers offer: told failures of leaders, heartbeats that are asked back."""
+    """Whether it uses what only our brokers offer: reported failures of leaders, released heartbeats."""
     failures: int = 0
     """How often its assignor fails, in each process, before it assigns."""
     connections: Layout = "apart"

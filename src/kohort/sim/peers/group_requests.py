@@ -245,7 +245,7 @@ class ClassicRequests(GroupRequests):
         spec = GroupSpec(effect.members, snapshot)
         try:
             made = assign_group(self._assignors, effect.protocol_name, spec, lambda _: None)
-        except Exception as error:  # an assignor may be anybody's code
+        except Exception as error:  # an assignor may be a user's code
             text = f"{type(error).__name__}: {error}"
             return inputs.ComputeFailed(effect.identity, text, is_passed_on=self._kind.is_ours)
         return inputs.Computed(effect.identity, made, snapshot)

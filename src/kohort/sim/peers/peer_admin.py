@@ -1,6 +1,6 @@
-"""Whoever administers a world: topics come and go, offsets are reset, groups deleted, by the requests of real tools.
+"""The administrator of a world: changes topics, resets offsets, deletes groups, with the requests of real tools.
 
-Each request is sent once, on a connection of its own; where nobody answers, nothing has been asked, or perhaps it has.
+Each request is sent once, on a connection of its own; without a response it may have had its effect or not.
 """
 
 from __future__ import annotations

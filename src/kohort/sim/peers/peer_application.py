@@ -1,4 +1,4 @@
-"""What the user of a peer does: polls, works on what it was handed, commits, and gives up what it is told to.
+"""The application of a simulated client: it polls, works on records, commits, and runs rebalance callbacks.
 
 It is a correct application: it commits only what it is done with, and nothing is handed out while a callback runs or
 after partitions were given up. So whatever is produced reaches some application of the group at least once. Callbacks

@@ -34,7 +34,7 @@ Done = Callable[[Offsets], None]
 """Called with what was committed: nothing, a part or all."""
 
 SYNC_US = 10_000_000
-"""How long a commit is tried that somebody waits for."""
+"""How long a synchronous commit is retried."""
 EPOCH_US = 5_000_000
 """How long a newer member epoch is waited for."""
 
@@ -44,7 +44,7 @@ class _Commit:
     offsets: Offsets
     done: Done
     until_us: int | None
-    """Until when it is tried again; None for a commit that nobody waits for, which is tried once."""
+    """Until when it is retried; None for an asynchronous commit, which is tried once."""
     identity: Identity
     is_void: bool = False
     """Whether some of it was given up since: a commit of before could take another member's back."""

@@ -63,7 +63,7 @@ def reader(api: Api, version: int) -> Read:
 class Connection:
     """A connection to wherever `where` says by then; None where that is not known now, and `retry` comes later.
 
-    `opening` is a request to send first on each connection, whose answer nobody needs. `lost` is told of each end.
+    `opening` is a request to send first on each connection, whose response is ignored. `lost` is called at each end.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Connection:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether somebody waits for a connection."""
+        """Whether a request waits for a connection."""
         return bool(self._waiting)
 
     def send(self, frame: bytes, read: Read, answered: Answered, timeout_ms: int) -> None:
@@ -110,7 +110,7 @@ class Connection:
             self._alarm = self._host.at_us(deadline_us, self._look_at_the_clock)
 
     def connect(self) -> None:
-        """Open the connection, if somebody waits for it and it is known where to."""
+        """Open the connection, if a request waits for it and the address is known."""
         if self._is_connecting or self._end is not None or not self._waiting or self._is_closed:
             return
         address = self._where()
@@ -124,14 +124,14 @@ class Connection:
         self._host.after_us(CONNECT_US, self._failed, attempt)
 
     def drop(self) -> None:
-        """Close the connection; whoever waits for an answer on it gets NETWORK_EXCEPTION."""
+        """Close the connection; requests without a response on it fail with NETWORK_EXCEPTION."""
         end, self._end = self._end, None
         if end is not None:
             end.close()
         self._give_up(ErrorCode.NETWORK_EXCEPTION)
 
     def close(self) -> None:
-        """Close the connection for good; nobody is told anything any more."""
+        """Close the connection for good; no request is answered any more."""
         self._is_closed = True
         self._waiting.clear()
         self._pending.clear()
@@ -150,7 +150,7 @@ class Connection:
         self._splitter = FrameSplitter(MAX_FRAME_BYTES)
         end.on_bytes, end.on_closed = self._take, self._ended
         if self.opening is not None:
-            self._send(_Call(self.opening, bytes, _nobody, self._host.scheduler.now_us + CONNECT_US))
+            self._send(_Call(self.opening, bytes, _ignore, self._host.scheduler.now_us + CONNECT_US))
         waiting, self._waiting = self._waiting, []
         for call in waiting:
             self._send(call)
@@ -223,8 +223,8 @@ class Connection:
             self._alarm = self._host.at_us(next_us, self._look_at_the_clock)
 
 
-def _nobody(_: ErrorCode, __: object) -> None:
-    """Nobody waits for the answer to an opening."""
+def _ignore(_: ErrorCode, __: object) -> None:
+    """Ignore the response to an opening."""
 
 
 class PeerConnections:
@@ -287,7 +287,7 @@ class PeerConnections:
         timeout_ms: int | None = None,
         version: int | None = None,
     ) -> None:
-        """Send a request; `answered` hears what became of it."""
+        """Send a request; `answered` is called with its response or failure."""
         api = Api(request.API_KEY)
         chosen = self.version(api) if version is None else version
         frame = encode_request(request, chosen, 0, self.client_id)
@@ -312,7 +312,7 @@ class PeerConnections:
         self._coordinator = None
 
     def close(self) -> None:
-        """Close every connection; nobody is told anything any more."""
+        """Close every connection; no request is answered any more."""
         for connection in (*self._coordinated, self.records, self.any):
             connection.close()
 

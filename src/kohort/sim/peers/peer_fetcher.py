@@ -62,7 +62,7 @@ class FetchPosition:
 
 
 class PeerFetcher:
-    """The partitions that one peer reads. Whenever something came of it, the peer's application is told to go on."""
+    """The partitions that one peer reads. After each response the member's application goes on."""
 
     def __init__(self, member: PeerMember) -> None:
         self.entries: dict[TopicPartition, FetchPosition] = {}
@@ -105,7 +105,7 @@ class PeerFetcher:
             self.entries.pop(partition, None)
 
     def finished(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
-        """Return what the user is done with and nobody has committed, of these partitions or of all."""
+        """Return the consumed offsets that are not committed, of these partitions or of all."""
         entries = self.entries
         chosen = (
             entries.values()
@@ -127,7 +127,7 @@ class PeerFetcher:
     def topics_changed(self) -> None:
         """See whether a topic is not the one it was: then its old positions mean nothing."""
         if self._is_native:
-            return  # the group tells, by id
+            return  # assignments of the group name topics by id
         for entry in self.entries.values():
             topic_id = self._id_of(entry.partition.topic)
             if topic_id is None or topic_id == entry.topic_id:

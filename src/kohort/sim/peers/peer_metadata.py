@@ -1,6 +1,6 @@
 """What a peer knows of the cluster's topics: looked at now and then, when something looks wrong, and when it leads.
 
-The law: whoever asks for a look is told the newest view after it, or that there was none. Looks never overlap, and
+The law: each request for metadata is answered with the newest view, or with its failure. Requests never overlap, and
 after one that failed or showed something incomplete the next comes soon.
 """
 
@@ -28,10 +28,10 @@ Looked = Callable[[bool], None]
 
 
 class PeerMetadata:
-    """The view of one peer. `changed` is told when a look showed something else than the one before it."""
+    """The view of one peer. `changed` is called when a response differs from the one before it."""
 
     def __init__(self, connections: PeerConnections, look_ms: int) -> None:
-        self.changed: Callable[[], None] = _nobody
+        self.changed: Callable[[], None] = _ignore
         self.view = ClusterView()
         self.followed: dict[str, None] = {}
         self.is_following_all = False
@@ -72,7 +72,7 @@ class PeerMetadata:
             self._look_after(_SHORTEST_WAIT_MS)
 
     def look(self, looked: Looked | None = None) -> None:
-        """Look now; `looked` hears of it."""
+        """Request metadata now; `looked` is called with the result."""
         if looked is not None:
             self._waiting.append(looked)
         if self._is_looking:
@@ -106,7 +106,7 @@ class PeerMetadata:
         if found is None:
             self._end(waiting, is_seen=False)
             return
-        # What does not exist is said again and again: a member may have been given it meanwhile.
+        # A topic that does not exist is reported again and again: a member may have been assigned it meanwhile.
         is_lacking = not self._is_complete or any(map(self.view.is_gone, self.followed))
         is_news = frame != self._asked or found[4:] != self._answer or is_lacking
         self._asked, self._answer = frame, found[4:]
@@ -172,5 +172,5 @@ class PeerMetadata:
         self.look()
 
 
-def _nobody() -> None:
-    """No one waits for changes."""
+def _ignore() -> None:
+    """Ignore changes."""

@@ -1,8 +1,8 @@
-"""Whoever writes the records of a world: numbered, acknowledged by all, each in its log once however often it is sent.
+"""The producer of a world: numbered records, acknowledged by all, each in its log once however often it is sent.
 
 An idempotent producer (KIP-98): one request is on its way, with the oldest batch of each partition, and what failed is
 sent again as it was. Where the broker has lost count the partition begins anew under another producer id; only then may
-a record stand in the log twice. What is acknowledged is told to the observer.
+a record stand in the log twice. Observers see what is acknowledged.
 """
 
 from __future__ import annotations

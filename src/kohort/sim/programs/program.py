@@ -1,6 +1,6 @@
 """One process of a user's program in a simulated world: its main coroutine on a loop of its own, watched from outside.
 
-It ends as a real one does: its main returns or raises, it is told to stop (SIGTERM, else SIGINT, else its main is
+It ends as a real one does: its main returns or raises, it is stopped (SIGTERM, else SIGINT, else its main is
 cancelled) and killed if it takes too long, or it is killed where it stands. What is left of a killed process stays as
 it is, without a word, until the world is over and `close` takes it apart.
 """
@@ -21,10 +21,10 @@ from kohort.sim.programs.observed_members import ObservedClient
 from kohort.sim.programs.virtual_loop import VirtualLoop
 
 GRACE_US = 30_000_000
-"""How long a process that is told to stop may take."""
+"""How long a process may take to stop."""
 
 Ended = Callable[[BaseException | None], None]
-"""Told that the main coroutine is over, and what it raised."""
+"""Called when the main coroutine is over, with what it raised."""
 
 
 CURRENT: ContextVar[Program] = ContextVar("CURRENT")
@@ -66,7 +66,7 @@ class Program:
             self._end("killed")
 
     def stop(self) -> None:
-        """Tell it to stop, as whoever deploys it does."""
+        """Stop it in good order, as a deployment does."""
         if self.is_over or self.is_stopping:
             return
         self.is_stopping = True

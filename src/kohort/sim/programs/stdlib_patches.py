@@ -1,8 +1,8 @@
-"""While worlds run, programs in them get the world's time and luck also from the standard library.
+"""Patches of the standard library: programs in worlds get the world's time and random numbers from it too.
 
-For code that runs on a virtual loop `time` tells its host's time and `time.sleep` lets it pass, `random` and
+For code that runs on a virtual loop `time` returns its host's time and `time.sleep` lets it pass, `random` and
 `os.urandom` are decided by the seed, and starting a thread or process or connecting a real socket raises
-`NotSimulated`. For everybody else, and afterwards, all is as it was.
+`NotSimulated`. Other code, and code that runs afterwards, is not affected.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class _Timer(events.TimerHandle):
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """The event loop of one process on a host. `random` is the process's luck."""
+    """The event loop of one process on a host. `random` has the process's random numbers."""
 
     _is_inside = False
 
@@ -94,7 +94,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.host = host
         self.environment = RandomSource(host, random)
         self.on_error: Callable[[dict[str, Any]], None] | None = None
-        """Told of exceptions that no task took, beside the loop's exception handler."""
+        """Called with exceptions that no task took, beside the loop's exception handler."""
         self._network = network
         self._random = random
         self._ready: deque[events.Handle] = deque()
@@ -256,7 +256,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._stopping = True
 
     def die(self) -> None:
-        """Be killed: nothing runs any more, and nobody is told."""
+        """Be killed: nothing runs any more, and no handler is called."""
         self._is_dead = True
         self._ready.clear()
         self._signals.clear()
@@ -274,7 +274,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         super().close()
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Take an exception that nobody took."""
+        """Take an exception that no task took."""
         if self.on_error is not None:
             self.on_error(context)
         elif not self._is_dead:
@@ -387,7 +387,7 @@ def _nothing(loop: VirtualLoop) -> events.Handle:
 
 
 def _drop(work: Any) -> None:
-    """End a coroutine that nobody runs any more, the innermost of those it waits for first.
+    """End a coroutine that no loop runs any more, the innermost of those it waits for first.
 
     What they say about that, and what they want to wait for yet, is of no interest.
     """

@@ -161,14 +161,14 @@ class VirtualTransport(asyncio.Transport):
         if not self._is_closing:
             self._is_closing = True
             self._end.close()
-            self._loop.call_soon(self._tell_lost, None)
+            self._loop.call_soon(self._report_lost, None)
 
     def abort(self) -> None:
         """Close at once; what was written may be lost."""
         if not self._is_closing:
             self._is_closing = True
             self._end.abort()
-            self._loop.call_soon(self._tell_lost, None)
+            self._loop.call_soon(self._report_lost, None)
 
     def _lose(self, why: str) -> None:
         self._loop.enter(self._learn_of_the_end, why)
@@ -181,15 +181,15 @@ class VirtualTransport(asyncio.Transport):
         if error is None and self._takes_half():
             return
         self._is_closing = True
-        self._tell_lost(error)
+        self._report_lost(error)
 
     def _takes_half(self) -> bool:
-        """Tell the protocol that the peer says nothing more; return whether it wants to go on talking."""
+        """Report to the protocol that the peer has closed; return whether it keeps the connection open."""
         protocol = self._protocol
-        assert isinstance(protocol, asyncio.Protocol | asyncio.BufferedProtocol), "a stream's protocol hears of its end"
+        assert isinstance(protocol, asyncio.Protocol | asyncio.BufferedProtocol), "a stream's protocol sees its end"
         return bool(protocol.eof_received())
 
-    def _tell_lost(self, error: OSError | None) -> None:
+    def _report_lost(self, error: OSError | None) -> None:
         if not self._is_lost:
             self._is_lost = True
             self._backlog.clear()

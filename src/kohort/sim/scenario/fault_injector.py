@@ -88,11 +88,11 @@ class FaultInjector:
     def carry_out(self, step: Step) -> None:
         """Do what a step says."""
         random = self._cluster.rng.stream(f"step {step.number}")
-        self.tell(step.what, step.subject, " ".join(f"{name}={value}" for name, value in step.how))
+        self.show(step.what, step.subject, " ".join(f"{name}={value}" for name, value in step.how))
         if self._kinds[step.what](step, random):
             self.met[step.what] = self.met.get(step.what, 0) + 1
 
-    def tell(self, name: str, subject: str, detail: str) -> None:
+    def show(self, name: str, subject: str, detail: str) -> None:
         """Let observers see what happens to the world."""
         self._cluster.observer.fault(name, subject, detail)
 
@@ -115,7 +115,7 @@ class FaultInjector:
         cluster.count_topics()
         for seat in cluster.seats.values():
             if seat.plan.kind.name == "cooperative-v0":
-                seat.retire()  # the group has told that it gets nothing
+                seat.retire()  # the group refuses its embedded version: it is assigned nothing
             seat.behave()
             if seat.has_started and not seat.is_running and not seat.stays_away:
                 seat.start()
@@ -148,14 +148,14 @@ class FaultInjector:
 
         def close() -> None:
             if self._scheduler.now_us < self._until_us and self._end_and_restart(seat, step, "close"):
-                self.tell("closed within", seat.name, step.text("state"))
+                self.show("closed within", seat.name, step.text("state"))
                 self.met[step.what] = self.met.get(step.what, 0) + 1
 
         seat.peer.when_in(_STATES[step.text("state")], step.get("wait_us"), close)
         others = [each for each in self._cluster.seats.values() if each.group == seat.group and each is not seat]
         other = next((each for each in others if each.is_running and not each.is_closing), None)
         if other is not None:
-            self.tell("close", other.name, "so that there is a round")
+            self.show("close", other.name, "so that there is a round")
             other.close()
             self._later(SECOND_US, self._bring_back, other)
         return False  # it counts when it happens
@@ -195,7 +195,7 @@ class FaultInjector:
             self._scheduler.after(100_000, self._bring_back, seat)
         elif not seat.is_running:
             seat.stays_away = False
-            self.tell("back", seat.name, "")
+            self.show("back", seat.name, "")
             seat.start()
 
     def _freeze(self, step: Step, _: Random) -> bool:
@@ -221,7 +221,7 @@ class FaultInjector:
         return seat.is_running
 
     def _meddle(self, step: Step, _: Random) -> bool:
-        """Somebody removes a member, or joins under its id as an instance that it is not (crabka#534)."""
+        """An operator removes a member, or joins under its id as an instance that it is not (crabka#534)."""
         seat = self._seat(step)
         if seat.peer is None or not (member_id := seat.peer.identity.member_id):
             return False
@@ -257,7 +257,7 @@ class FaultInjector:
         if self._cluster.place != name or node_host.node is not None:
             return
         if not node_host.start():
-            self.tell("boot failed", name, str(node_host.failure))
+            self.show("boot failed", name, str(node_host.failure))
             self._scheduler.after(RETRY_US, self._boot, name)
         self._cluster.count_topics()
 
@@ -347,7 +347,7 @@ class FaultInjector:
         return True
 
     def _repair(self) -> None:
-        """The disk is sound again; a broker whose logs met the faults is restarted by whoever runs it."""
+        """The disk is sound again; a broker whose logs met the faults is restarted, as an operator does it."""
         node_host = self._cluster.node_host
         node_host.fail_disk(None)
         if self._has_given_up():
@@ -369,7 +369,7 @@ class FaultInjector:
             try:
                 log.compact(node_host.host.now_ms(), roll=True, up_to=up_to)
             except StorageError as error:
-                self.tell("compact failed", node_host.name, str(error))
+                self.show("compact failed", node_host.name, str(error))
         return True
 
     # -- topics and what the operator does
@@ -428,7 +428,7 @@ class FaultInjector:
     def _answered(self, step: Step) -> Callable[[str], None]:
         def answered(answer: str) -> None:
             self._cluster.count_topics()
-            self.tell(f"{step.what} answered", step.subject, answer)
+            self.show(f"{step.what} answered", step.subject, answer)
 
         return answered
 

@@ -1,6 +1,6 @@
 """The cluster of a plan: hosts, network, brokers, a seat for each member, the producer and the administrator.
 
-It holds what there is and reports its state; `fault_injector` acts on it, and whoever runs a world passes time.
+It holds what there is and reports its state; `fault_injector` acts on it, and its world passes time.
 """
 
 from __future__ import annotations

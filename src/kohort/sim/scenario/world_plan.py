@@ -1,7 +1,7 @@
-"""What a seed decides before its world runs, as plain values: who is there, how lucky they are, and what happens when.
+"""The plan of a seed, as plain values: settings, topics, members, and the steps that happen to them.
 
 A step stands for itself: a fault says how long it lasts, so that any subset of the steps is a plan again. Steps keep
-their numbers when others are left out, and each draws its luck under its own number.
+their numbers when others are left out, and each has a random stream under its own number.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TopicPlan(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One thing that happens to the world. `at_us` is None for luck that lasts from the beginning to the healing."""
+    """One thing that happens to the world. `at_us` is None for what lasts from the beginning to the healing."""
 
     number: int
     at_us: int | None
@@ -117,7 +117,7 @@ def draw_settings(random: Random) -> tuple[tuple[str, str], ...]:
 
 
 def show(plan: Plan) -> Iterator[str]:
-    """Tell a plan as text: who is there, then each step on a line with its number."""
+    """Yield a plan as text: its members, then each step on a line with its number."""
     yield f"seed {plan.seed}: {len(plan.steps)} steps, healed after {plan.end_us / SECOND_US:.1f} s"
     yield "topics   " + ", ".join(f"{topic.name} ({topic.partitions})" for topic in plan.topics)
     yield "nodes    " + ", ".join(plan.nodes)
@@ -132,7 +132,7 @@ def show(plan: Plan) -> Iterator[str]:
 
 
 def show_member(member: MemberPlan) -> str:
-    """Tell a member's configuration on a line."""
+    """Return a member's configuration on a line."""
     kind, config = member.kind, member.config
     wanted = ",".join((*config.topics, *(() if config.pattern is None else (f"~{config.pattern}",))))
     parts = [
@@ -153,10 +153,10 @@ def show_member(member: MemberPlan) -> str:
 
 
 def show_step(step: Step) -> str:
-    """Tell a step without its number and time."""
+    """Return a step as text, without its number and time."""
     return " ".join((step.what, step.subject, *(f"{name}={value}" for name, value in step.how))).replace("  ", " ")
 
 
 def show_time(at_us: int | None) -> str:
-    """Tell a time of the world in seconds, in ten columns."""
+    """Return a time of the world in seconds, in ten columns."""
     return "   always " if at_us is None else f"{at_us / SECOND_US:>10.6f}"[:10]

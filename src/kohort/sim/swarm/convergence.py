@@ -1,7 +1,7 @@
-"""Whether a healed world has come to rest: what is still missing, in a sentence, or nothing.
+"""Whether a healed world has converged: what is still missing, in a sentence, or None.
 
-It follows what members tell of themselves and asks the coordinator how its groups stand; a group without a live member
-owes nobody anything.
+It uses the census of members and the coordinator's descriptions of its groups. A group without a live member has
+converged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kohort.sim.trace import show_partitions
 
 
 def missing(cluster: SimulatedCluster, census: MemberCensus) -> str | None:
-    """Return what a world that is healed still lacks, or None when it has come to rest."""
+    """Return what a healed world still lacks, or None when it has converged."""
     node = cluster.node_host.node
     if node is None:
         return f"{cluster.place} does not run: {cluster.node_host.failure}"
@@ -54,7 +54,7 @@ def _missing_of_group(cluster: SimulatedCluster, census: MemberCensus, group: st
     present = {seat.peer.identity.member_id: seat.name for seat in live if seat.peer is not None}
     for member in described.members:
         if member.member_id not in present:
-            return f"{member.member_id} is in it, and nobody is {member.member_id} any more"
+            return f"{member.member_id} is in it, and no process has that id any more"
     return _unread(cluster, census, group, live)
 
 
@@ -70,7 +70,7 @@ def _unowned(cluster: SimulatedCluster, census: MemberCensus, live: list[Seat]) 
     wanted = {topic for seat in live for topic in wanted_by(seat, cluster.topics)}
     unowned = [partition for partition in cluster.partitions() if partition.topic in wanted and partition not in owners]
     if unowned:
-        return f"nobody owns {show_partitions(unowned)}"
+        return f"no member owns {show_partitions(unowned)}"
     strange = [partition for partition in owners if partition.partition >= cluster.topics[partition.topic]]
     return f"{owners[strange[0]]} owns {strange[0]}, which does not exist" if strange else None
 

@@ -1,4 +1,4 @@
-"""Runs a plan: faults with checks after every event, then healing, then everything must come to rest in time.
+"""Runs a plan: faults with checks after every event, then healing, then the world must converge in time.
 
 One plan gives one outcome. What production code logs as its own defect, and any exception that leaves it, breaks the
 world as a violated invariant does.
@@ -32,8 +32,8 @@ TOUCH_LOOKS = 5
 users, but the next one includes it."""
 
 MEND_LOOKS = 25
-"""After so many looks without rest, somebody has classic groups with static members rebalance: topics that changed
-while their leader was away are seen by nobody (docs/gaps.md)."""
+"""After so many looks without convergence, classic groups with static members are made to rebalance: no member sees
+topics that changed while the leader was away (docs/gaps.md)."""
 
 PASSING = frozenset({"UNRELEASED_INSTANCE_ID", "FENCED_INSTANCE_ID", "GROUP_MAX_SIZE_REACHED"})
 """Why a member may be refused now and accepted later."""
@@ -190,7 +190,7 @@ class _Listener(logging.Handler):
 
 @contextmanager
 def _defects(world: _World) -> Iterator[None]:
-    """Listen to what production code logs, and to nobody else."""
+    """Take what production code logs, and nothing else."""
     logger = logging.getLogger("kohort")
     level, propagates = logger.level, logger.propagate
     listener = _Listener(world)

@@ -1,8 +1,8 @@
-"""What a program did with its records: that each took effect, and none of a partition that the program had given up.
+"""Effects of a user's program: each record takes effect, and none of a partition that the program had given up.
 
-A program says when a record has taken effect (`World.done`); one that never says so is held to nothing here. A record
+A program reports when a record has taken effect (`World.done`); one that reports nothing is not checked. A record
 may take effect twice. It may not be left out because it was committed before, nor come so late that its partition had
-been given up by a callback: whoever has the partition by then reads it too.
+been given up by a callback: the next owner reads it too.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class EffectChecker(Checker):
         self._floors: dict[TopicPartition, int] = {}
         """The least offset from which any member began."""
         self._held: dict[str, dict[TopicPartition, list[tuple[int, int]]]] = {}
-        """By program, what was handed out to it of partitions that it was not told to give up since."""
+        """By program, the records delivered to it of partitions that it has not given up since."""
         self._given_up: dict[tuple[str, TopicPartition], tuple[int, str]] = {}
         self._names: dict[str, str] = {}
         """Members' names by id."""
@@ -80,7 +80,7 @@ class EffectChecker(Checker):
         self._note(partition, first, next_offset, f"{member.name} was handed it")
 
     def callback_ended(self, member: SeenMember, callback: Callback, partitions: Partitions, error: str | None) -> None:
-        """Note what a program was told to give up, and has."""
+        """Note partitions that a program has given up."""
         if callback is Callback.ASSIGNED:
             return
         raised = "" if error is None else f", which raised {error}"
@@ -88,7 +88,7 @@ class EffectChecker(Checker):
             self._give_up(member, partition, f"its on_partitions_{callback} returned{raised}")
 
     def member_ended(self, member: SeenMember, how: str) -> None:
-        """Whoever has closed its consumer has given everything up; whoever was killed works on nothing."""
+        """A closed consumer has given everything up; a killed process works on nothing."""
         program = program_of(member)
         if how != "closed":
             for partition in sorted(self._held.get(program, ())):
@@ -120,10 +120,10 @@ class EffectChecker(Checker):
         self._names[member.identity.member_id] = member.name
 
     def group_event(self, node: SeenNode, shard: Shard, event: Event, now_ms: int) -> None:
-        """Note what was committed, and by whom."""
+        """Note a commit and its member."""
         del node, shard, now_ms
         if isinstance(event, OffsetCommitted):
-            name = self._names.get(event.member_id, event.member_id or "somebody outside the group")
+            name = self._names.get(event.member_id, event.member_id or "a client outside of the group")
             partition = TopicPartition(event.topic, event.partition)
             self._note(partition, 0, event.offset, f"{name} committed {event.offset}")
 
@@ -140,8 +140,8 @@ class EffectChecker(Checker):
                     return partition, offset
         return None
 
-    def tell_missing(self, partition: TopicPartition, offset: int) -> str:
-        """Return what became of a record that took no effect, in a sentence."""
+    def describe_missing(self, partition: TopicPartition, offset: int) -> str:
+        """Return the course of a record that took no effect, in a sentence."""
         course: list[str] = []
         for moment in self._moments.get(partition, ()):
             if moment.first <= offset < moment.next_offset:
@@ -150,7 +150,7 @@ class EffectChecker(Checker):
                     continue
                 course.append(f"{moment.text} at {moment.at_us / 1_000_000:.3f} s")
         shown = course if len(course) <= _SHOWN else [*course[: _SHOWN - 1], "…", course[-1]]
-        return f"{partition}@{offset} never took effect: " + (", ".join(shown) or "nobody was ever handed it")
+        return f"{partition}@{offset} never took effect: " + (", ".join(shown) or "it was never delivered")
 
     def _note(self, partition: TopicPartition, first: int, next_offset: int, text: str) -> None:
         self._moments.setdefault(partition, []).append(Moment(self.now_us, first, next_offset, text))

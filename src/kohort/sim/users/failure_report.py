@@ -1,6 +1,6 @@
-"""What happened in a world, told to the user whose program broke it: faults, callbacks, records and commits.
+"""The story of a failed world for the user whose program broke it: faults, callbacks, records and commits.
 
-Where one record is in question only what concerns its partition is told. The columns are those of `sim/trace`.
+Where one record is in question only its partition's lines are kept. The columns are those of `sim/trace`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kohort.sim.kernel.world_observer import Observer, SeenMember, SeenNode
 from kohort.sim.trace import show_partitions
 
 SHOWN = 30
-"""How many lines are told at most."""
+"""How many lines are shown at most."""
 
 _RECORD = re.compile(r"(\S+)-(\d+)@(\d+)")
 
@@ -34,17 +34,17 @@ class Line(NamedTuple):
 
 
 class Story(Observer):
-    """Keeps what is worth telling."""
+    """Keeps the lines of a story."""
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
         self.is_over = False
-        """Whether nothing that is seen from here on is worth telling: the world is taken apart."""
+        """Whether the world is taken apart: lines from here on are dropped."""
         self._scheduler: Scheduler | None = None
         self._commits: dict[tuple[str, int], Mapping[TopicPartition, int]] = {}
 
     def began(self, scheduler: Scheduler) -> None:
-        """Learn whose time it is."""
+        """Take the clock of the world."""
         self._scheduler = scheduler
 
     def put(
@@ -63,7 +63,7 @@ class Story(Observer):
         text = f"{at_us / 1_000_000:>11.6f}  {who:<6} {what:<9} {rest}".rstrip()
         self.lines.append(Line(at_us, text, None if partitions is None else frozenset(partitions), first, next_offset))
 
-    def tell(self, sentence: str) -> list[str]:
+    def lines_about(self, sentence: str) -> list[str]:
         """Return the lines that concern what a sentence speaks of, at most so many."""
         found = _RECORD.search(sentence)
         lines = self.lines

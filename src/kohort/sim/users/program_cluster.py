@@ -92,7 +92,7 @@ class ProgramCluster:
             there = [partition for partition in cluster.partitions() if partition.topic in wanted]
             unowned = [partition for partition in there if (group, partition) not in owners]
             if unowned:
-                return f"nobody in {group} owns {show_partitions(unowned)}"
+                return f"no member of {group} owns {show_partitions(unowned)}"
         return self._unread(owners) or self._without_effect(owners)
 
     @property
@@ -118,4 +118,4 @@ class ProgramCluster:
     def _without_effect(self, owners: Owners) -> str | None:
         effects: EffectChecker = self._driver.effects
         missing = effects.missing({partition: self._cluster.log_end(partition) for _, partition in owners})
-        return None if missing is None else effects.tell_missing(*missing)
+        return None if missing is None else effects.describe_missing(*missing)

@@ -1,7 +1,7 @@
-"""Runs a test once for each seed, makes the first failure small, and tells it: what broke, how, how to see it again.
+"""Runs a test once for each seed, shrinks the first failure, and reports it: what broke, how, how to run it again.
 
 A test is a plain or async function that takes a `World`. One seed is one run; a failure that does not come again with
-its seed is told as that, because something in the test is not decided by the seed then.
+its seed is reported as that: something in the test is not decided by the seed then.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OF_THE_USER = ("kohort.client.membership.user_callbacks", "kohort.client.consum
 
 
 class WorldFailed(AssertionError):
-    """A seed failed. `seed` is its number, `invariant` what was broken; the text tells the rest."""
+    """A seed failed. `seed` is its number, `invariant` the broken invariant; the text has the rest."""
 
     def __init__(self, text: str, seed: int, invariant: str) -> None:
         super().__init__(text)
@@ -105,7 +105,7 @@ def report(test: Test, plan: Plan, options: WorldOptions, failure: Failure, reru
         lines += [f"{len(small.steps)} of its {len(plan.steps)} steps are enough ({tries} worlds tried):"]
         lines += [f"  {show_time(step.at_us)}  {show_step(step)}" for step in small.steps]
         lines += [""]
-    lines += ["what happened:", *(f"  {line}" for line in story.tell(last.sentence)), ""]
+    lines += ["what happened:", *(f"  {line}" for line in story.lines_about(last.sentence)), ""]
     lines += [f"run it alone: {rerun}"]
     return WorldFailed("\n".join(lines), plan.seed, broken.invariant)
 

@@ -297,7 +297,7 @@ class World:
     def _in(self, seconds: float) -> int:
         return self._scheduler.now_us + round(seconds * SECOND_US)
 
-    # -- for whoever runs the test
+    # -- for the runner of the test
 
     def conclude(self) -> None:
         """After the test: settle, if it did not itself."""

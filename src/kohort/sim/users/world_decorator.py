@@ -1,6 +1,6 @@
 """`@kohort.sim.world`: a test function that runs once for each seed, in a world of its own each time.
 
-What pytest, or anybody, calls is a plain function without the parameter `world`; its other parameters stay what they
+The decorated test is a plain function without the parameter `world`; its other parameters stay what they
 are, fixtures for example. KOHORT_SEED (pytest's `--kohort-seed`) runs one seed alone, KOHORT_SEEDS (`--kohort-seeds`)
 another number of them.
 """

@@ -1,7 +1,7 @@
 """What the test of a user's own program asks for, and the plan that a seed draws from it.
 
-The faults are the swarm's, but for those in which somebody takes records or offsets away on purpose: no program can be
-held to anything then. How the program is configured is its own business.
+The faults are the swarm's, but for those in which records or offsets are deleted on purpose: no program can be
+checked then. How the program is configured is its own business.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class Broker:
         return self.results[0] if self.results else None
 
     def enter(self, member_id: str) -> None:
-        """Let a native member in, which says that it owns what it was told."""
+        """Let a native member in, that reports its assignment as owned."""
         join = ConsumerHeartbeat("g", member_id, 0, subscribed_topic_names=("t",), rebalance_timeout_ms=9_000, owned=())
         self.submit(join)
 

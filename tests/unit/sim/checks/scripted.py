@@ -78,7 +78,7 @@ class Member:
 
 
 class Script:
-    """Tells checkers what happens; `see` is the observer of the world."""
+    """Reports events to checkers; `see` is the observer of the world."""
 
     def __init__(self, *make: Callable[[Ledgers], Checker]) -> None:
         self.scheduler = Scheduler()
@@ -183,7 +183,7 @@ def replaced(old_id: str, new_id: str, instance_id: str = "i", *, awaits_join: b
 
 
 def classic(*member_ids: str, number: int = 1, **assigned: str) -> list[Event]:
-    """Return how a group comes to a generation: everybody joins, it is stored, its leader assigns."""
+    """Return how a group comes to a generation: all join, it is stored, its leader assigns."""
     everyone = (*member_ids, *assigned)
     shares: dict[str, str | None] = {**dict.fromkeys(member_ids, ""), **assigned}
     return [*(joins(each) for each in everyone), generation(number, everyone), generation(number, shares)]
@@ -226,7 +226,7 @@ def out(member_id: str) -> list[Event]:
 
 
 def consumer(epoch: int = 2, **granted_to: str) -> list[Event]:
-    """Return how a group comes to an epoch in which everybody has its target."""
+    """Return how a group comes to an epoch in which all have their targets."""
     return [
         group_epoch(epoch),
         *(enters(member_id) for member_id in granted_to),

@@ -34,7 +34,7 @@ def test_the_ledgers_see_everything_first() -> None:
     assert isinstance(all_checkers(SimpleNamespace(seed=1))[0], Ledgers)
 
 
-def test_a_load_forgets_who_was_put_out_and_not_who_was_left_behind() -> None:
+def test_a_load_forgets_removed_members_and_not_those_left_behind() -> None:
     script = Script()
     script.happens(*classic("A", "B", "C"), gathers(1), rejoins("B"), rejoins("C"), generation(2, ["B", "A", "C"]))
     script.happens(generation(2, {"B": "t0", "A": "", "C": ""}), goes("C"))
@@ -58,7 +58,7 @@ def test_a_cleaning_does_not_take_what_a_member_had_in_the_consumer_group_that_i
     assert after.why_no_commit("A", 3, (T, 0)) is None
 
 
-def test_whoever_joins_the_round_is_not_out() -> None:
+def test_a_member_that_joins_the_round_is_not_out() -> None:
     script = Script()
     script.happens(*classic("A"), joins("B"))
     assert not script.ledgers.group("g").is_out("B")

@@ -1,4 +1,4 @@
-"""What `explain` says is held against what the world did: real members in a small world, told to the checker."""
+"""The causes of `explain` are checked against the world: real members in a small world, seen by the checker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Story:
 
     def __init__(self, *missed: str) -> None:
         ledgers, faults = Ledgers(), FaultsSeen()
-        self.checker = type("Told", (CauseChecker,), dict.fromkeys(missed, _nothing))(ledgers, faults)
+        self.checker = type("Blind", (CauseChecker,), dict.fromkeys(missed, _nothing))(ledgers, faults)
         self.world = PeerWorld(ledgers, faults, self.checker)
         self.world.node.node.topics.create("u", 2, {}, 0)  # type: ignore[union-attr]
         self.peers = [self.world.peer(f"m{number}", "cooperative") for number in (1, 2, 3)]
@@ -33,7 +33,7 @@ def _nothing(*_: Any) -> None:
     pass
 
 
-def test_a_close_a_kill_and_another_subscription_are_told_as_they_were() -> None:
+def test_a_close_a_kill_and_another_subscription_are_reported_as_they_were() -> None:
     story = Story()
     story.peers[0].close()
     story.world.pass_s(5)
@@ -44,7 +44,7 @@ def test_a_close_a_kill_and_another_subscription_are_told_as_they_were() -> None
     assert story.checker.checked[CAUSES_ARE_TRUE.name] > 10
 
 
-def test_a_member_that_nobody_closed_has_not_left() -> None:
+def test_a_member_that_was_not_closed_has_not_left() -> None:
     story = Story("member_moved")
     story.peers[0].close()
     with breaks(CAUSES_ARE_TRUE, "m1 left (the consumer is being closed), and it was neither closed nor expired"):
@@ -65,7 +65,7 @@ def test_a_member_that_names_the_topics_of_before_has_no_other_subscription() ->
         story.ends()
 
 
-def test_what_a_member_acts_on_is_its_own_in_what_is_told() -> None:
+def test_what_a_member_acts_on_is_its_own_in_the_report() -> None:
     story = Story()
     story.world.observer.owns(story.peers[0], frozenset())
     with breaks(CAUSES_ARE_TRUE, "has it"):

@@ -39,7 +39,7 @@ def sends(script: Script, epoch: int, offset: int = 7, number: int = 1, name: st
     script.see.commit_sent(script.member(name, epoch=epoch), number, {P: offset})
 
 
-def hears(script: Script, error: ErrorCode = ErrorCode.NONE, number: int = 1) -> None:
+def answered(script: Script, error: ErrorCode = ErrorCode.NONE, number: int = 1) -> None:
     errors = {P: error} if error else {}
     script.see.commit_answered(script.member("a"), number, {P: 7}, errors)
 
@@ -47,7 +47,7 @@ def hears(script: Script, error: ErrorCode = ErrorCode.NONE, number: int = 1) ->
 @pytest.mark.parametrize(
     ("events", "epoch", "words"),
     [
-        ([*classic("A", "B"), goes("A")], 1, "A was put out"),
+        ([*classic("A", "B"), goes("A")], 1, "A was removed"),
         ([*classic("A", "B"), gathers(1), rejoins("A"), generation(2, {"A": "t0"})], 1, "shows generation 1"),
         ([*classic("A", "B"), gathers(1), generation(2, ["A"])], 2, "has no assignments yet"),
         ([*classic("B")], 1, "A is not in generation 1"),
@@ -69,7 +69,7 @@ def test_a_commit_of_the_present_generation_is_accepted_also_while_members_gathe
     script.happens(*classic("A", "B"), gathers(1))
     sends(script, 1)
     script.happens(commit("A", 7))
-    hears(script)
+    answered(script)
     assert script.times(COMMIT_FENCED) == 2
 
 
@@ -94,14 +94,14 @@ def test_what_a_member_had_in_the_consumer_group_it_may_commit_until_the_round_e
     script.happens(commit("A", 7))
 
 
-def test_an_answer_tells_which_of_two_commits_was_accepted() -> None:
+def test_a_response_shows_which_of_two_commits_was_accepted() -> None:
     script = Script(CommitChecker)
     script.happens(*classic("A"))
     sends(script, 0, number=1)
     sends(script, 1, number=2)
     script.happens(commit("A", 7))
     with breaks(COMMIT_FENCED, "commit 1 of a (A, epoch 0)", "shows generation 0"):
-        hears(script, number=1)
+        answered(script, number=1)
 
 
 def test_a_commit_that_is_answered_well_is_in_the_log() -> None:
@@ -109,7 +109,7 @@ def test_a_commit_that_is_answered_well_is_in_the_log() -> None:
     script.happens(*classic("A"))
     sends(script, 1)
     with breaks(COMMIT_FENCED, "no such commit is in the log"):
-        hears(script)
+        answered(script)
 
 
 def test_a_commit_that_the_log_allows_is_not_refused_as_stale() -> None:
@@ -117,7 +117,7 @@ def test_a_commit_that_the_log_allows_is_not_refused_as_stale() -> None:
     script.happens(*consumer(A="t0"))
     sends(script, 2)
     with breaks(COMMIT_FENCED, "is refused with STALE_MEMBER_EPOCH"):
-        hears(script, ErrorCode.STALE_MEMBER_EPOCH)
+        answered(script, ErrorCode.STALE_MEMBER_EPOCH)
 
 
 def test_a_commit_is_refused_as_a_whole_where_one_of_its_partitions_is_no_longer_held() -> None:
@@ -135,7 +135,7 @@ def test_a_commit_may_be_refused_for_what_happened_on_its_way() -> None:
     script.happens(*classic("A", "B"))
     sends(script, 1)
     script.happens(goes("A"))
-    hears(script, ErrorCode.UNKNOWN_MEMBER_ID)
+    answered(script, ErrorCode.UNKNOWN_MEMBER_ID)
 
 
 def test_a_commit_shows_who_its_sender_was_when_it_asked() -> None:
@@ -147,14 +147,14 @@ def test_a_commit_shows_who_its_sender_was_when_it_asked() -> None:
     script.happens(commit("A", 7))
 
 
-def test_nobody_commits_from_outside_a_group_with_members() -> None:
+def test_no_client_commits_from_outside_a_group_with_members() -> None:
     script = Script(CommitChecker)
     script.happens(*consumer(A="t0"))
-    with breaks(COMMIT_FENCED, "a commit of nobody's"):
+    with breaks(COMMIT_FENCED, "a commit without a member id"):
         script.happens(commit("", 7))
 
 
-def test_nobody_takes_back_what_another_committed() -> None:
+def test_no_member_takes_back_what_another_committed() -> None:
     script = Script(CommitChecker)
     script.happens(*classic("A", "B"), commit("A", 9))
     with breaks(COMMIT_NEVER_REWINDS, "B commits t-0@8, and A had committed 9"):
@@ -168,23 +168,23 @@ def test_a_members_own_commits_may_overtake_each_other_and_an_operator_may_go_ba
     assert script.times(COMMIT_NEVER_REWINDS) == 4
 
 
-def test_a_commit_of_a_topic_that_is_no_more_binds_nobody() -> None:
+def test_a_commit_of_a_topic_that_is_no_more_binds_no_member() -> None:
     script = Script(CommitChecker)
     script.happens(*classic("A", "B"), commit("A", 9))
     script.see.position(script.member("b"), P, 0, "reset")
     script.happens(commit("B", 4))
 
 
-def test_a_commit_that_nobody_was_told_of_may_be_lost_with_a_node_and_one_that_was_told_may_not() -> None:
-    for is_told in (False, True):
+def test_a_commit_without_a_response_may_be_lost_with_a_node_and_one_with_a_response_may_not() -> None:
+    for is_answered in (False, True):
         script = Script(CommitChecker)
         script.happens(*classic("A", "B"), commit("A", 3))
         sends(script, 1, offset=7)
         script.happens(commit("A", 7))
-        hears(script, ErrorCode.NONE if is_told else ErrorCode.NOT_COORDINATOR)
+        answered(script, ErrorCode.NONE if is_answered else ErrorCode.NOT_COORDINATOR)
         fold(script.ledgers.group("g"), commit("A", 3))  # what is left in the log
         script.checkers[0].shard_loaded(NODE, None)  # type: ignore[arg-type]
-        if is_told:
+        if is_answered:
             with breaks(COMMIT_NEVER_REWINDS, "A had committed 7"):
                 script.happens(commit("B", 5))
         else:

@@ -40,10 +40,10 @@ def test_a_group_in_which_everything_is_owned_has_converged() -> None:
     assert broker.checker.checked[CONVERGES_AFTER_HEALING.name] == 1
 
 
-def test_a_partition_that_nobody_owns_is_missed() -> None:
+def test_a_partition_without_an_owner_is_missed() -> None:
     broker, a = healed()
     broker.observer.owns(a, frozenset(TopicPartition("t", number) for number in range(3)))
-    with breaks(CONVERGES_AFTER_HEALING, "nobody owns t-3"):
+    with breaks(CONVERGES_AFTER_HEALING, "no member owns t-3"):
         broker.observer.ended()
 
 
@@ -154,4 +154,4 @@ def test_the_sum_counts_what_is_taken_again() -> None:
     assert world.checker.unowned_us == 2 * SECOND_US
     world.see.owns(world.b, of(""))
     world.passes(SECOND_US)
-    assert world.checker.unowned_us == 2 * SECOND_US, "nobody has taken it"
+    assert world.checker.unowned_us == 2 * SECOND_US, "no member has taken it"

@@ -1,4 +1,4 @@
-"""Instances, leaders, and what outsiders are told."""
+"""Instances, leaders, and responses to removed members."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_an_instance_comes_back_under_a_new_id() -> None:
 
 
 @pytest.mark.parametrize("leader", ["B", None])
-def test_whoever_leads_a_generation_is_in_it(leader: str | None) -> None:
+def test_the_leader_of_a_generation_is_in_it(leader: str | None) -> None:
     script = Script(MembershipChecker)
     with breaks(LEADER_NEVER_ORPHANED, f"generation 1 is led by {leader}"):
         script.happens(generation(1, ["A"], leader=leader))
@@ -87,7 +87,7 @@ def test_a_heartbeat_after_eviction_does_not_succeed(request_: str) -> None:
         script.see.answered(a, request_, ErrorCode.NONE, "")
 
 
-def test_an_evicted_member_is_told_so() -> None:
+def test_an_evicted_member_is_fenced() -> None:
     script = Script(MembershipChecker)
     script.happens(*consumer(A="t0", B="t1"), *out("A"))
     a = script.member("a", epoch=2)
@@ -175,7 +175,7 @@ def test_a_group_may_empty_end_and_begin_anew_and_go_on_at_its_epoch() -> None:
     assert script.times(GENERATION_DENSE) == 7
 
 
-def test_nobody_shows_a_generation_that_is_not_stored() -> None:
+def test_no_member_shows_a_generation_that_is_not_stored() -> None:
     script = Script(EpochChecker)
     script.happens(*classic("A"))
     a = script.member("a", epoch=1)

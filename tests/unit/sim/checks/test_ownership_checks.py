@@ -1,4 +1,4 @@
-"""Who may act on a partition, and to whom it may be granted."""
+"""Who may act on a partition, and which member it may be granted to."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_partition_that_was_given_up_is_free() -> None:
 
 
 @pytest.mark.parametrize("is_cleared", [False, True], ids=["granted", "taken away since"])
-def test_who_hears_late_of_a_topic_that_was_made_anew_does_not_act_on_the_new_one(is_cleared: bool) -> None:
+def test_a_member_that_learns_late_of_a_topic_that_was_made_anew_does_not_act_on_the_new_one(is_cleared: bool) -> None:
     script = Script(OwnershipChecker)
     script.happens(*consumer(A="t0", B=""))
     script.shard.settings = replace(script.shard.settings, image=FixedTopics([ImageTopic("t", b"n" * 16, 3)]))
@@ -83,7 +83,7 @@ def test_groups_share_partitions() -> None:
     script.see.owns(script.member("b", group_id="h"), of("t0"))
 
 
-def test_who_was_evicted_and_has_not_heard_of_it_may_still_act() -> None:
+def test_a_member_that_does_not_know_of_its_eviction_may_still_act() -> None:
     script = Script(OwnershipChecker)
     script.happens(*classic(A="t0", B="t1"))
     script.see.owns(script.member("a"), of("t0"))
@@ -98,7 +98,7 @@ def test_nothing_that_an_evicted_owner_commits_is_accepted() -> None:
     script.happens(*out("A"), group_epoch(3), granted("B", 3, "t0 t1"))
     script.see.owns(script.member("b"), of("t0 t1"))
     script.happens(commit("B", 7))
-    with breaks(NO_DOUBLE_OWNERSHIP, "a (A) was put out", "t-0"):
+    with breaks(NO_DOUBLE_OWNERSHIP, "a (A) was removed", "t-0"):
         script.happens(commit("A", 5))
 
 
@@ -124,9 +124,9 @@ def test_who_missed_the_round_knows_nothing_of_it_when_the_group_is_converted_ei
     script.see.owns(script.member("b"), of("t0 t1"))
 
 
-def test_who_missed_the_round_and_shows_the_epoch_since_was_told_it() -> None:
+def test_a_member_that_missed_the_round_and_shows_its_epoch_knows_it() -> None:
     script = missed_a_round_and_is_converted()
-    script.ledgers.group("g").hear("A", 2)
+    script.ledgers.group("g").note_shown("A", 2)
     with breaks(NO_DOUBLE_OWNERSHIP):
         script.see.owns(script.member("b"), of("t0 t1"))
 
@@ -172,13 +172,13 @@ def test_a_partition_is_granted_once_it_was_given_back() -> None:
     assert script.times(WITHHOLDING) == 4
 
 
-def test_who_is_kept_waiting_waits_for_somebody() -> None:
-    """KAFKA-19449: what it gave back itself is nobody's."""
+def test_a_member_that_is_kept_waiting_waits_for_another() -> None:
+    """KAFKA-19449: what it gave back itself has no owner."""
     script = Script(OwnershipChecker)
     script.happens(*consumer(A="t0 t1", B=""), group_epoch(3), *target(3, A="t0", B="t1"))
     waits = replace(granted("B", 3, state=MemberState.UNRELEASED_PARTITIONS), cause=RECONCILED)
     script.happens(granted("A", 2, "t0", pending="t1"), waits)
-    with breaks(WITHHOLDING, "A is kept waiting in epoch 4, and nobody else has any of the 1 partitions"):
+    with breaks(WITHHOLDING, "A is kept waiting in epoch 4, and no other has any of the 1 partitions"):
         script.happens(group_epoch(4), *target(4, A="t0 t1", B=""))
         step = granted("A", 4, "t0", state=MemberState.UNRELEASED_PARTITIONS)
         script.happens(replace(step, cause=RECONCILED))
@@ -259,8 +259,8 @@ def test_an_instance_that_came_back_with_other_topics_ends_its_generation() -> N
 
 def wanting(event: GroupStored, *topics: str) -> GroupStored:
     """Have the members of a generation want topics."""
-    said = encode_subscription(Subscription(topics))
-    return replace(event, members=tuple(each._replace(subscription=said) for each in event.members))
+    subscription = encode_subscription(Subscription(topics))
+    return replace(event, members=tuple(each._replace(subscription=subscription) for each in event.members))
 
 
 def script_of_conversions() -> tuple[Script, OwnershipChecker]:

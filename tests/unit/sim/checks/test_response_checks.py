@@ -1,4 +1,4 @@
-"""What answers are worth: joins are not fenced, and no answer starts a round that nobody needs."""
+"""Responses: joins are not fenced, and none starts a round without need."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_commit_that_is_refused_in_a_round_starts_no_other() -> None:
         script.see.asked(a, "JoinGroup", BY_COMMIT)
 
 
-def test_a_commit_may_be_the_first_to_tell_of_a_round() -> None:
+def test_a_commit_may_be_the_first_to_report_a_round() -> None:
     script, a = script_of()
     script.see.commit_sent(a, 1, {T0: 7})
     script.see.commit_answered(a, 1, {T0: 7}, {T0: ErrorCode.REBALANCE_IN_PROGRESS})

@@ -14,13 +14,13 @@ ADDRESS = ("n1", 9092)
 
 
 class Wire:
-    """Two hosts and one connection between them, with what each end heard."""
+    """Two hosts and one connection between them, with what each end received."""
 
     def __init__(self, seed: int = 0) -> None:
         self.scheduler = Scheduler()
         self.network = Network(self.scheduler, Random(seed))
         self.client, self.server = Host("m1", self.scheduler), Host("n1", self.scheduler)
-        self.heard: dict[str, bytes] = {"m1": b"", "n1": b""}
+        self.received: dict[str, bytes] = {"m1": b"", "n1": b""}
         self.closed: dict[str, str] = {}
         self.ends: dict[str, End] = {}
         self.failed: list[str] = []
@@ -32,13 +32,13 @@ class Wire:
         name = end.host.name
         self.ends[name] = end
 
-        def hear(chunk: bytes) -> None:
-            self.heard[name] += chunk
+        def receive(chunk: bytes) -> None:
+            self.received[name] += chunk
 
         def lose(why: str) -> None:
             self.closed[name] = why
 
-        end.on_bytes, end.on_closed = hear, lose
+        end.on_bytes, end.on_closed = receive, lose
 
     def pass_us(self, us: int) -> None:
         self.scheduler.run_until(self.scheduler.now_us + us)
@@ -55,7 +55,7 @@ def test_bytes_arrive_whole_and_in_order_whatever_is_lost_and_cut(seed: int) -> 
     if seed % 2:
         wire.server.freeze(wire.scheduler.now_us + 1_000_000)
     wire.pass_us(60_000_000)
-    assert wire.heard["n1"] == sent
+    assert wire.received["n1"] == sent
 
 
 def test_nothing_reaches_a_frozen_process_until_it_thaws() -> None:
@@ -63,9 +63,9 @@ def test_nothing_reaches_a_frozen_process_until_it_thaws() -> None:
     wire.server.freeze(wire.scheduler.now_us + 5_000_000)
     wire.ends["m1"].send(b"one")
     wire.pass_us(4_000_000)
-    assert wire.heard["n1"] == b""
+    assert wire.received["n1"] == b""
     wire.pass_us(2_000_000)
-    assert wire.heard["n1"] == b"one"
+    assert wire.received["n1"] == b"one"
 
 
 def test_a_blocked_path_holds_bytes_back_and_delivers_them_once_it_is_free() -> None:
@@ -73,10 +73,10 @@ def test_a_blocked_path_holds_bytes_back_and_delivers_them_once_it_is_free() -> 
     wire.network.block("m1", "n1")
     wire.ends["m1"].send(b"held")
     wire.pass_us(5_000_000)
-    assert wire.heard["n1"] == b""
+    assert wire.received["n1"] == b""
     wire.network.unblock("m1", "n1")
     wire.pass_us(10_000)
-    assert wire.heard["n1"] == b"held"
+    assert wire.received["n1"] == b"held"
 
 
 def test_a_sender_gives_up_a_blocked_path_and_its_peer_is_left_half_open() -> None:
@@ -104,7 +104,7 @@ def test_a_killed_process_resets_its_connections_and_one_without_power_does_not(
     assert dark.closed == {}
 
 
-def test_nobody_listens_once_the_process_is_gone() -> None:
+def test_no_process_listens_once_the_process_is_gone() -> None:
     wire = Wire()
     wire.server.kill()
     wire.network.connect(wire.client, ADDRESS, wire.take, wire.failed.append)
@@ -117,7 +117,7 @@ def test_what_was_sent_before_a_close_arrives_before_it() -> None:
     wire.ends["m1"].send(b"last words")
     wire.ends["m1"].close()
     wire.pass_us(10_000)
-    assert (wire.heard["n1"], wire.closed) == (b"last words", {"n1": "closed by the peer"})
+    assert (wire.received["n1"], wire.closed) == (b"last words", {"n1": "closed by the peer"})
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -127,18 +127,18 @@ def test_a_connection_that_is_broken_ends_what_it_carries_and_never_goes_on_afte
     wire.network.break_connection(wire.ends["m1"])
     wire.ends["n1"].send(b"second")
     wire.pass_us(1_000_000)
-    assert wire.heard["m1"] in {b"", b"first"}
+    assert wire.received["m1"] in {b"", b"first"}
     assert wire.closed.keys() == {"m1", "n1"}
 
 
-def test_a_connection_that_vanished_tells_only_the_side_that_sends() -> None:
+def test_a_connection_that_vanished_ends_only_for_the_side_that_sends() -> None:
     wire = Wire()
     wire.network.vanish(wire.ends["n1"])
-    wire.ends["m1"].send(b"anybody there?")
+    wire.ends["m1"].send(b"is anything there?")
     wire.pass_us(GIVE_UP_US - 1_000)
     assert wire.closed == {}
     wire.pass_us(2_000_000)
-    assert (wire.heard["n1"], wire.closed) == (b"", {"m1": "timed out"})
+    assert (wire.received["n1"], wire.closed) == (b"", {"m1": "timed out"})
 
 
 def test_a_storm_breaks_connections_and_loses_what_breaks_them_until_it_is_over() -> None:
@@ -147,10 +147,10 @@ def test_a_storm_breaks_connections_and_loses_what_breaks_them_until_it_is_over(
     wire.ends["m1"].send(b"lost")
     wire.ends["m1"].send(b"with it")
     wire.pass_us(2_000_000)
-    assert wire.heard["n1"] == b""
+    assert wire.received["n1"] == b""
     assert wire.closed == dict.fromkeys(("m1", "n1"), "reset by the network")
     wire.network.connect(wire.client, ADDRESS, wire.take, wire.failed.append)
     wire.pass_us(10_000)
     wire.ends["m1"].send(b"calm")
     wire.pass_us(10_000)
-    assert wire.heard["n1"] == b"calm"
+    assert wire.received["n1"] == b"calm"

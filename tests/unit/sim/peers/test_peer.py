@@ -65,22 +65,22 @@ def test_the_same_seed_gives_the_same_run_to_the_last_line() -> None:
     assert runs[0] == runs[1]
 
 
-def test_a_killed_member_says_nothing_more_and_its_partitions_go_to_the_others_after_its_session() -> None:
+def test_a_killed_member_sends_nothing_more_and_its_partitions_go_to_the_others_after_its_session() -> None:
     world = PeerWorld()
     first, second = world.peer("m1", "cooperative"), world.peer("m2", "cooperative")
     world.pass_s(8)
     first.kill()
-    said = len(world.diary.of("m1", ""))
+    before = len(world.diary.of("m1", ""))
     world.pass_s(3)
     assert len(second.owned) == 2
     world.pass_s(8)
     assert second.owned == frozenset(T)
-    assert len(world.diary.of("m1", "")) == said
+    assert len(world.diary.of("m1", "")) == before
     assert world.diary.of("m1", "ended") == ["m1 ended: killed"]
 
 
 @pytest.mark.parametrize("kind", ["eager-java", "cooperative", "consumer"])
-def test_a_static_member_that_restarts_in_time_gets_its_partitions_back_and_nobody_else_moves(kind: str) -> None:
+def test_a_static_member_that_restarts_in_time_gets_its_partitions_back_and_no_other_moves(kind: str) -> None:
     world = PeerWorld()
     first = world.peer("m1", kind, instance_id="i1")
     second = world.peer("m2", kind, instance_id="i2")

@@ -67,7 +67,7 @@ def test_a_revoked_callback_that_raises_commits_nothing_and_the_next_owner_reads
     assert sum(stop - first for reads in world.diary.read.values() for first, stop in reads) == 80
 
 
-def test_a_leader_whose_assignor_fails_tells_the_group_and_the_round_is_tried_again() -> None:
+def test_a_leader_whose_assignor_fails_reports_it_to_the_group_and_the_round_is_tried_again() -> None:
     world = PeerWorld()
     peers = [world.peer(name, "eager-hesitant") for name in ("m1", "m2")]
     world.pass_s(12)
@@ -106,9 +106,9 @@ def test_a_frozen_member_does_nothing_and_then_finds_that_it_is_out() -> None:
     other = world.peer("m2", "cooperative")
     world.pass_s(8)
     frozen.host.freeze(world.scheduler.now_us + 12 * SECOND_US)
-    said = len(world.diary.of("m1", ""))
+    before = len(world.diary.of("m1", ""))
     world.pass_s(11.5)
-    assert len(world.diary.of("m1", "")) == said
+    assert len(world.diary.of("m1", "")) == before
     assert other.owned == frozenset(T)
     world.pass_s(10)
     assert [line for line in world.diary.of("m1", "lost") if line.endswith("began")]

@@ -1,4 +1,4 @@
-"""A peer's connection: every request is answered once, in order, or told why not."""
+"""A peer's connection: every request is answered once, in order, or fails with a reason."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def request(name: bytes) -> bytes:
 
 
 class Wire:
-    """A connection, and a server that answers each request with its name when it is told to."""
+    """A connection, and a server that answers each request with its name, unless it is silent."""
 
     def __init__(self) -> None:
         self.scheduler = Scheduler()
@@ -92,7 +92,7 @@ def test_a_request_that_is_not_answered_in_time_takes_the_connection_with_it() -
     assert len(wire.ends) == 2
 
 
-def test_nobody_listening_is_a_network_exception() -> None:
+def test_no_listener_is_a_network_exception() -> None:
     wire = Wire()
     wire.server.kill()
     wire.ask("first")
@@ -108,7 +108,7 @@ def test_a_path_that_is_blocked_is_given_up_while_connecting() -> None:
     assert wire.answers == [("first", "NETWORK_EXCEPTION")]
 
 
-def test_who_drops_a_connection_is_told_of_it_later_and_not_from_inside() -> None:
+def test_the_loss_of_a_dropped_connection_is_reported_later_and_not_from_inside() -> None:
     wire = Wire()
     wire.is_silent = True
     wire.ask("first")
@@ -121,7 +121,7 @@ def test_who_drops_a_connection_is_told_of_it_later_and_not_from_inside() -> Non
     assert wire.answers == [("first", "NETWORK_EXCEPTION"), ("second", "second")]
 
 
-def test_a_connection_that_is_closed_tells_nobody_anything() -> None:
+def test_a_connection_that_is_closed_answers_no_request() -> None:
     wire = Wire()
     wire.ask("first")
     wire.connection.close()

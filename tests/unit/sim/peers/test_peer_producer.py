@@ -1,4 +1,4 @@
-"""The producer of a world: what it is told is in the log, and there once."""
+"""The producer of a world: what it was asked to write is in the log, once."""
 
 from __future__ import annotations
 

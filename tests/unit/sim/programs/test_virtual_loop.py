@@ -121,25 +121,25 @@ def test_a_group_cancels_its_tasks_in_the_order_of_their_making(machine: Machine
 
 
 def test_a_killed_process_does_nothing_more_not_even_its_last_words(machine: Machine) -> None:
-    said: list[str] = []
+    lines: list[str] = []
 
     async def live() -> None:
         try:
             while True:
                 await asyncio.sleep(1)
-                said.append("alive")
+                lines.append("alive")
         finally:
-            asyncio.get_running_loop().call_soon(said.append, "scheduled")
-            said.append("dropped")
+            asyncio.get_running_loop().call_soon(lines.append, "scheduled")
+            lines.append("dropped")
 
     machine.loop.create_task(live())
     machine.pass_s(2.5)
     machine.host.kill()
     machine.pass_s(10)
-    assert said == ["alive", "alive"]
+    assert lines == ["alive", "alive"]
     machine.loop.close()
     machine.pass_s(10)
-    assert said == ["alive", "alive", "dropped"]
+    assert lines == ["alive", "alive", "dropped"]
 
 
 def test_a_frozen_process_goes_on_where_it_stood_and_sees_that_time_has_passed(machine: Machine) -> None:
@@ -248,7 +248,7 @@ def test_a_loop_leaves_the_one_around_it_as_it_was(machine: Machine) -> None:
     assert asyncio.run(outer()) == 10
 
 
-def test_luck_and_wall_time_come_from_the_loop(machine: Machine) -> None:
+def test_random_numbers_and_wall_time_come_from_the_loop(machine: Machine) -> None:
     async def look() -> tuple[float, bytes, int]:
         await asyncio.sleep(2)
         return environment.random(), environment.randbytes(4), environment.wall_clock()()

@@ -26,15 +26,15 @@ class Site:
         self.app, self.server = Host("app", self.scheduler), Host("n1", self.scheduler)
         self.loop = VirtualLoop(self.app, self.network, Random(2))
         self.ends: list[End] = []
-        self.heard = b""
+        self.received = b""
         self.network.listen(ADDRESS, self.server, self.accept)
 
     def accept(self, end: End) -> None:
         self.ends.append(end)
-        end.on_bytes = self.hear
+        end.on_bytes = self.receive
 
-    def hear(self, chunk: bytes) -> None:
-        self.heard += chunk
+    def receive(self, chunk: bytes) -> None:
+        self.received += chunk
 
     def connect(self, protocol: asyncio.BaseProtocol) -> asyncio.Transport:
         transport, _ = self.loop.run_until_complete(self.loop.create_connection(lambda: protocol, *ADDRESS))
@@ -53,33 +53,33 @@ def site() -> Iterator[Site]:
 
 
 class Plain(asyncio.Protocol):
-    """Notes what it is told."""
+    """Records the calls of its transport."""
 
     def __init__(self, *, keeps_open: bool = False) -> None:
-        self.told: list[str] = []
+        self.calls: list[str] = []
         self.received = b""
         self.error: Exception | None = None
         self.keeps_open = keeps_open
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.told.append("made")
+        self.calls.append("made")
 
     def data_received(self, data: bytes) -> None:
         self.received += data
 
     def eof_received(self) -> bool:
-        self.told.append("eof")
+        self.calls.append("eof")
         return self.keeps_open
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.told.append("lost")
+        self.calls.append("lost")
         self.error = exc
 
     def pause_writing(self) -> None:
-        self.told.append("pause")
+        self.calls.append("pause")
 
     def resume_writing(self) -> None:
-        self.told.append("resume")
+        self.calls.append("resume")
 
 
 class Small(asyncio.BufferedProtocol):
@@ -101,7 +101,7 @@ def test_what_is_written_arrives_and_what_comes_back_is_received(site: Site) -> 
     transport = site.connect(protocol)
     transport.writelines([b"he", memoryview(b"llo")])
     site.pass_ms(5)
-    assert site.heard == b"hello"
+    assert site.received == b"hello"
     site.ends[0].send(b"and you")
     site.pass_ms(5)
     assert protocol.received == b"and you"
@@ -135,34 +135,34 @@ def test_a_program_that_writes_into_a_blocked_path_is_paused_until_it_is_free(si
     transport.set_write_buffer_limits(high=10)
     site.network.block("app", "n1")
     transport.write(b"0123456789")
-    assert protocol.told == ["made"]
+    assert protocol.calls == ["made"]
     transport.write(b"x")
-    assert protocol.told == ["made", "pause"]
+    assert protocol.calls == ["made", "pause"]
     assert transport.get_write_buffer_size() == 11
     site.network.unblock("app", "n1")
     site.pass_ms(50)
-    assert protocol.told == ["made", "pause", "resume"]
-    assert site.heard == b"0123456789x"
+    assert protocol.calls == ["made", "pause", "resume"]
+    assert site.received == b"0123456789x"
 
 
-def test_the_end_of_the_stream_is_told_before_the_loss_of_the_connection(site: Site) -> None:
+def test_the_end_of_the_stream_is_reported_before_the_loss_of_the_connection(site: Site) -> None:
     protocol = Plain()
     site.connect(protocol)
     site.ends[0].send(b"bye")
     site.ends[0].close()
     site.pass_ms(5)
-    assert (protocol.received, protocol.told, protocol.error) == (b"bye", ["made", "eof", "lost"], None)
+    assert (protocol.received, protocol.calls, protocol.error) == (b"bye", ["made", "eof", "lost"], None)
 
 
-def test_a_protocol_that_keeps_its_side_open_is_not_told_of_a_loss(site: Site) -> None:
+def test_a_protocol_that_keeps_its_side_open_is_not_lost(site: Site) -> None:
     protocol = Plain(keeps_open=True)
     transport = site.connect(protocol)
     site.ends[0].close()
     site.pass_ms(5)
-    assert protocol.told == ["made", "eof"]
+    assert protocol.calls == ["made", "eof"]
     transport.close()
     site.pass_ms(5)
-    assert protocol.told == ["made", "eof", "lost"]
+    assert protocol.calls == ["made", "eof", "lost"]
 
 
 def test_a_server_that_is_killed_resets_its_connections(site: Site) -> None:
@@ -171,7 +171,7 @@ def test_a_server_that_is_killed_resets_its_connections(site: Site) -> None:
     site.network.close_all(site.server)
     site.server.kill()
     site.pass_ms(5)
-    assert protocol.told == ["made", "lost"]
+    assert protocol.calls == ["made", "lost"]
     assert isinstance(protocol.error, ConnectionResetError)
 
 
@@ -182,12 +182,12 @@ def test_a_connection_that_is_closed_takes_nothing_more(site: Site) -> None:
     transport.close()
     transport.write(b"too late")
     site.pass_ms(5)
-    assert site.heard == b"last"
+    assert site.received == b"last"
     assert transport.is_closing()
-    assert protocol.told == ["made", "lost"]
+    assert protocol.calls == ["made", "lost"]
 
 
-def test_nobody_listens_and_a_path_is_blocked_as_the_system_would_say_it(site: Site) -> None:
+def test_no_listener_and_a_blocked_path_raise_the_errors_of_the_system(site: Site) -> None:
     async def connect(port: int) -> None:
         await site.loop.create_connection(asyncio.Protocol, "n1", port)
 
@@ -217,7 +217,7 @@ def test_streams_work_over_it(site: Site) -> None:
         writer.write(b"ping\n")
         await writer.drain()
         await asyncio.sleep(0.01)
-        site.ends[0].send(site.heard.upper())
+        site.ends[0].send(site.received.upper())
         line = await reader.readline()
         writer.close()
         await writer.wait_closed()

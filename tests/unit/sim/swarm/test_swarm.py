@@ -24,7 +24,7 @@ def test_every_broker_setting_that_is_drawn_is_one_that_brokers_take() -> None:
 def test_every_kind_of_step_and_member_is_drawn() -> None:
     plans = [draw_plan(seed) for seed in SEEDS]
     drawn = {step.what for plan in plans for step in plan.steps}
-    carried_out = {"start", "kill", "close", "freeze"} | {luck.name for luck in MENU if " member" not in luck.name}
+    carried_out = {"start", "kill", "close", "freeze"} | {fault.name for fault in MENU if " member" not in fault.name}
     assert drawn == carried_out
     kinds = {member.kind.name for plan in plans for group in (plan.members, *plan.variants) for member in group}
     assert kinds == set(KINDS) - {"cooperative-v0"}, "that one is what a step makes of a member"
@@ -55,7 +55,7 @@ def test_what_is_left_out_of_a_plan_leaves_the_rest_as_it_was() -> None:
     assert kept.members == plan.members
 
 
-def test_a_plan_is_told_line_by_line_with_the_numbers_to_ask_for() -> None:
+def test_a_plan_is_shown_line_by_line_with_the_numbers_to_ask_for() -> None:
     plan = draw_plan(7)
     lines = list(show(plan))
     assert lines[0].startswith(f"seed 7: {len(plan.steps)} steps")
