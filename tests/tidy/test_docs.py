@@ -69,6 +69,18 @@ def test_every_path_in_a_document_exists(tree: Tree) -> None:
     assert not offences, "moved or renamed? name the new place:\n" + "\n".join(offences)
 
 
+def test_the_maps_of_the_code_name_paths_from_the_root(tree: Tree) -> None:
+    directories = {f"{parent}/" for path in tree.files for parent in PurePosixPath(path).parents}
+    offences = [
+        f"{path}: {named}"
+        for path in ("ARCHITECTURE.md", "CONTRIBUTING.md")
+        if path in tree.files
+        for named in re.findall(r"`((?:src|tests|docs|scripts|\.github)/[\w./-]*)`", tree.text(path))
+        if not named.endswith(".py") and named not in tree.files and named not in directories
+    ]
+    assert not offences, "moved or renamed? name the new place:\n" + "\n".join(offences)
+
+
 def test_every_document_is_reachable_from_the_readme(tree: Tree) -> None:
     reached: set[str] = set()
     waiting = list(STARTS)

@@ -53,6 +53,7 @@ OFFENCES: list[tuple[Callable[[Tree], None], str, str]] = [
     (docs.test_every_relative_link_resolves, "README.md", "[gone](docs/gone.md)\n"),
     (docs.test_every_anchor_is_a_heading, "README.md", "# Here\n[there](README.md#there)\n"),
     (docs.test_every_path_in_a_document_exists, "README.md", "see `kohort/gone.py`\n"),
+    (docs.test_the_maps_of_the_code_name_paths_from_the_root, "ARCHITECTURE.md", "see `src/kohort/gone/`\n"),
     (docs.test_every_document_is_reachable_from_the_readme, "docs/lost.md", "# Lost\n"),
     (docs.test_kips_and_tickets_are_spelled_so_that_they_can_be_searched, "README.md", "see KIP" + " 848\n"),
     (docs.test_every_changelog_fragment_is_named_and_says_one_thing, "changes/thing.md", "A thing.\n"),
