@@ -12,8 +12,8 @@ import sys
 from collections.abc import Sequence
 from struct import Struct
 
-from kohort.wire.codec import Buffer, MalformedMessage
-from kohort.wire.frames import FrameTooLarge
+from kohort.wire.codec import Buffer
+from kohort.wire.frames import bad_length
 
 _LENGTH = Struct(">i")
 _STAGING_BYTES = 1 << 16
@@ -67,10 +67,8 @@ class FrameReceiver:
         staging, start, end = self._staging, self._start, self._end
         while end - start >= 4:
             (length,) = _LENGTH.unpack_from(staging, start)
-            if length < 0:
-                raise MalformedMessage(f"a frame's length is {length}")
-            if length > self._limit:
-                raise FrameTooLarge(f"a frame of {length} bytes is over the limit of {self._limit}")
+            if not 0 <= length <= self._limit:
+                raise bad_length(length, self._limit)
             stop = start + 4 + length
             if stop > end:
                 if length + 4 > _STAGING_BYTES:

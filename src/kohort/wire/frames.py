@@ -31,6 +31,13 @@ class FrameTooLarge(MalformedMessage):
     """A frame's length is over the limit."""
 
 
+def bad_length(length: int, limit: int) -> MalformedMessage:
+    """Return the error of a frame whose length is negative or over the limit."""
+    if length < 0:
+        return MalformedMessage(f"a frame's length is {length}")
+    return FrameTooLarge(f"a frame of {length} bytes is over the limit of {limit}")
+
+
 class RequestHeader(NamedTuple):
     """The header of a request. `api_key` and `api_version` are as sent, and may be unknown."""
 
@@ -158,10 +165,8 @@ class FrameSplitter:
         end = len(chunk)
         while end - position >= 4:
             (length,) = _LENGTH.unpack_from(chunk, position)
-            if length < 0:
-                raise MalformedMessage(f"a frame's length is {length}")
-            if length > self._limit:
-                raise FrameTooLarge(f"a frame of {length} bytes is over the limit of {self._limit}")
+            if not 0 <= length <= self._limit:
+                raise bad_length(length, self._limit)
             stop = position + 4 + length
             if stop > end:
                 self._missing = stop - end

@@ -59,7 +59,7 @@ class NativeMember:
         return self.take(self.peer.call(self.request(**fields), 1))
 
     def send(self, **fields: Any) -> None:
-        """Send a heartbeat whose answer may be kept."""
+        """Send a heartbeat that may be parked."""
         self.peer.send(self.request(**fields), 1)
 
     def answers(self) -> list[ConsumerGroupHeartbeatResponse]:

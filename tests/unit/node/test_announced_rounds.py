@@ -19,7 +19,7 @@ UNKNOWN_MEMBER_ID = 25
 
 
 def settled(count: int = 3, **fields: Any) -> tuple[Desk, list[GroupMember]]:
-    """Return a stable group whose heartbeats are all kept, but for the last member's: a commit had it answered."""
+    """Return a stable group whose heartbeats are all parked, but for the last member's: a commit had it answered."""
     desk = group_desk(kohort_group_heartbeat_park=True)
     members = stable_group(desk, count, **fields)
     for _ in range(2):  # the second time the interval is known

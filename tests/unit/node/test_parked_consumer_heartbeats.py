@@ -1,4 +1,4 @@
-"""Heartbeats of the consumer protocol that are kept until their member must act."""
+"""Parking of heartbeats of the consumer protocol, through a node."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def join(newcomer: NativeMember, others: list[NativeMember]) -> None:
     raise AssertionError("the members do not settle")
 
 
-def test_heartbeat_with_nothing_to_say_waits_for_its_time_and_no_longer() -> None:
+def test_heartbeat_without_news_waits_for_its_time_and_no_longer() -> None:
     desk, (first, second) = parked()
     desk.advance(PARK_MS - 1)
     assert first.answers() == second.answers() == []
@@ -82,7 +82,7 @@ def test_member_whose_target_is_what_it_was_hears_of_the_new_epoch_with_its_next
     assert {member.epoch for member in members} == {4}
 
 
-def test_member_that_must_give_up_a_partition_hears_it_the_moment_somebody_joins() -> None:
+def test_member_that_must_give_up_a_partition_hears_it_the_moment_a_member_joins() -> None:
     desk, (first, second) = parked()
     before = first.partitions, second.partitions
     NativeMember(desk, "m3").join()
@@ -164,14 +164,14 @@ def test_next_request_of_the_connection_has_the_heartbeat_answered_first() -> No
     assert second.answers() == []
 
 
-def test_leave_behind_a_kept_heartbeat_is_served_at_once() -> None:
+def test_leave_behind_a_parked_heartbeat_is_served_at_once() -> None:
     _, (first, _) = parked()
     first.peer.send(first.request(member_epoch=-1), 1)
-    kept, left = first.peer.answers()
-    assert (kept.error_code, left.error_code, left.member_epoch) == (0, 0, -1)
+    beat, left = first.peer.answers()
+    assert (beat.error_code, left.error_code, left.member_epoch) == (0, 0, -1)
 
 
-def test_long_stable_member_is_kept_longer() -> None:
+def test_long_stable_member_is_parked_longer() -> None:
     desk, (first, second) = parked()
     desk.advance(PARK_MS)
     for _ in range(STABLE_AFTER_MS // PARK_MS - 1):
@@ -187,7 +187,7 @@ def test_long_stable_member_is_kept_longer() -> None:
     assert len(first.answers()) == 1
 
 
-def test_nothing_is_kept_of_a_member_that_owes_partitions() -> None:
+def test_nothing_is_parked_of_a_member_that_owes_partitions() -> None:
     desk, members = parked(1)
     NativeMember(desk, "m2").join()
     (first,) = members
@@ -205,7 +205,7 @@ def test_nothing_is_kept_of_a_member_that_owes_partitions() -> None:
     assert len(first.answers()) == 1
 
 
-def test_nothing_is_kept_of_a_member_that_owes_an_acknowledgement_until_that_takes_too_long() -> None:
+def test_nothing_is_parked_of_a_member_that_owes_an_acknowledgement_until_that_takes_too_long() -> None:
     desk = parking_desk()
     member = NativeMember(desk, "m1")
     member.join()
@@ -216,7 +216,7 @@ def test_nothing_is_kept_of_a_member_that_owes_an_acknowledgement_until_that_tak
     assert member.answers() == []
 
 
-def test_acknowledgement_itself_is_kept() -> None:
+def test_acknowledgement_itself_is_parked() -> None:
     desk = parking_desk()
     member = NativeMember(desk, "m1")
     member.join()
@@ -267,7 +267,7 @@ def test_member_that_is_out_is_forgotten() -> None:
     assert parking_of(desk)._senders == {}
 
 
-def test_member_removed_by_an_administrator_learns_it_from_its_kept_heartbeat() -> None:
+def test_member_removed_by_an_administrator_learns_it_from_its_parked_heartbeat() -> None:
     desk, (first, second) = parked()
     out = LeaveGroupRequest.Member(member_id=second.member_id)
     desk.connect().call(LeaveGroupRequest(group_id="g", members=[out]), 5)
@@ -290,7 +290,7 @@ def test_session_runs_from_when_a_heartbeat_came_not_from_when_it_was_answered()
     assert [answer.error_code for answer in first.answers()] == [ErrorCode.UNKNOWN_MEMBER_ID]
 
 
-def test_kept_heartbeat_never_endangers_a_short_session() -> None:
+def test_parked_heartbeat_never_endangers_a_short_session() -> None:
     desk, (first,) = parked(
         1,
         group_consumer_session_timeout_ms=1_200,
@@ -302,7 +302,7 @@ def test_kept_heartbeat_never_endangers_a_short_session() -> None:
     assert len(first.answers()) == 1
 
 
-def test_groups_that_are_given_up_answer_their_kept_heartbeats() -> None:
+def test_groups_that_are_given_up_answer_their_parked_heartbeats() -> None:
     desk, members = parked()
     coordinator = desk.node.coordinator
     hosted = coordinator._partitions[coordinator.partition_of("g")]
@@ -374,7 +374,7 @@ def test_client_that_must_be_answered_before_its_next_heartbeat_is_due_is(client
         assert len(member.answers()) == 1
 
 
-def test_interval_of_a_group_bounds_how_long_an_impatient_clients_heartbeat_is_kept() -> None:
+def test_interval_of_a_group_bounds_how_long_an_impatient_clients_heartbeat_is_parked() -> None:
     desk = parking_desk(group_consumer_min_heartbeat_interval_ms=500, group_consumer_heartbeat_interval_ms=900)
     member = NativeMember(desk, "m1")
     member.peer.connection.client_software = ("librdkafka", "2.16.0")

@@ -1,4 +1,4 @@
-"""Heartbeats that are kept until their group has something to say."""
+"""Parking of heartbeats of classic members, through a node."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def codes(member: GroupMember) -> list[int]:
     return [answer.error_code for answer in member.peer.answers()]
 
 
-def test_heartbeat_with_nothing_to_say_waits() -> None:
+def test_heartbeat_without_news_waits() -> None:
     desk, (leader, follower) = settled()
     desk.advance(INTERVAL_MS - 1)
     assert codes(leader) == codes(follower) == []
 
 
-def test_kept_heartbeat_is_answered_the_moment_somebody_joins() -> None:
+def test_parked_heartbeat_is_answered_the_moment_a_member_joins() -> None:
     desk, (leader, follower) = settled()
     GroupMember(desk).enter()
     assert codes(leader) == codes(follower) == [REBALANCE_IN_PROGRESS]
@@ -50,7 +50,7 @@ def test_id_issued_to_a_newcomer_is_no_round_and_answers_nobody() -> None:
     assert codes(leader) == codes(follower) == []
 
 
-def test_kept_heartbeat_is_answered_the_moment_somebody_leaves() -> None:
+def test_parked_heartbeat_is_answered_the_moment_a_member_leaves() -> None:
     _, (leader, follower) = settled()
     member = LeaveGroupRequest.Member(member_id=follower.member_id)
     follower.peer.send(LeaveGroupRequest(group_id="g", members=[member]), 5)
@@ -109,7 +109,7 @@ def test_next_heartbeat_has_the_last_one_answered() -> None:
         assert codes(leader) == [0]
 
 
-def test_kept_heartbeat_is_answered_a_little_after_its_interval() -> None:
+def test_parked_heartbeat_is_answered_a_little_after_its_interval() -> None:
     desk, (leader, _) = settled()
     desk.advance(INTERVAL_MS + 249)
     assert codes(leader) == []
@@ -119,7 +119,7 @@ def test_kept_heartbeat_is_answered_a_little_after_its_interval() -> None:
     assert codes(leader) == []
 
 
-def test_leave_behind_a_kept_heartbeat_is_served_at_once() -> None:
+def test_leave_behind_a_parked_heartbeat_is_served_at_once() -> None:
     _, (_, follower) = settled()
     member = LeaveGroupRequest.Member(member_id=follower.member_id)
     follower.peer.send(LeaveGroupRequest(group_id="g", members=[member]), 5)
@@ -135,7 +135,7 @@ def test_client_that_is_gone_leaves_nothing_behind() -> None:
     desk.advance(2 * INTERVAL_MS)
 
 
-def test_member_removed_by_an_administrator_learns_it_from_its_kept_heartbeat() -> None:
+def test_member_removed_by_an_administrator_learns_it_from_its_parked_heartbeat() -> None:
     desk, (leader, follower) = settled()
     member = LeaveGroupRequest.Member(member_id=follower.member_id)
     desk.connect().send(LeaveGroupRequest(group_id="g", members=[member]), 5)
@@ -143,7 +143,7 @@ def test_member_removed_by_an_administrator_learns_it_from_its_kept_heartbeat() 
     assert codes(leader) == [REBALANCE_IN_PROGRESS]
 
 
-def test_replaced_static_member_is_fenced_by_its_kept_heartbeat() -> None:
+def test_replaced_static_member_is_fenced_by_its_parked_heartbeat() -> None:
     desk, (old,) = settled(1, instance_id="i-1")
     new = GroupMember(desk, instance_id="i-1")
     new.peer.send(new.join_request(), 9)
@@ -151,7 +151,7 @@ def test_replaced_static_member_is_fenced_by_its_kept_heartbeat() -> None:
     assert new.joined().generation_id == old.generation
 
 
-def test_nothing_is_kept_while_a_round_gathers() -> None:
+def test_nothing_is_parked_while_a_round_gathers() -> None:
     desk, (leader, follower) = settled()
     GroupMember(desk).enter()
     assert codes(leader) == codes(follower) == [REBALANCE_IN_PROGRESS]
@@ -160,7 +160,7 @@ def test_nothing_is_kept_while_a_round_gathers() -> None:
     assert codes(leader) == [REBALANCE_IN_PROGRESS]
 
 
-def test_nothing_is_kept_while_the_assignment_is_awaited() -> None:
+def test_nothing_is_parked_while_the_assignment_is_awaited() -> None:
     desk, (leader, follower) = settled()
     GroupMember(desk).enter()
     for member in (leader, follower):
@@ -180,7 +180,7 @@ def test_session_runs_from_when_a_heartbeat_came_not_from_when_it_was_answered()
     assert desk.node.coordinator.describe("g").members == ()  # type: ignore[union-attr]
 
 
-def test_kept_heartbeat_keeps_its_member_alive_as_any_other() -> None:
+def test_parked_heartbeat_keeps_its_member_alive_as_any_other() -> None:
     desk, (leader, follower) = settled()
     for _ in range(20):
         desk.advance(INTERVAL_MS)
@@ -214,7 +214,7 @@ def test_session_runs_from_the_last_heartbeat_whether_its_connection_closes_or_r
     assert not watcher.call(DescribeGroupsRequest(groups=["g"]), 5).groups[0].members
 
 
-def test_commits_of_others_disturb_no_kept_heartbeat() -> None:
+def test_commits_of_others_disturb_no_parked_heartbeat() -> None:
     _, (leader, follower) = settled()
     leader.commit_request()
     leader.peer.send(leader.commit_request(), 9)
@@ -236,7 +236,7 @@ def test_heartbeat_behind_another_request_on_a_shared_connection_is_answered_in_
     ]
 
 
-def test_broker_that_stops_drops_what_it_kept() -> None:
+def test_broker_that_stops_drops_parked_heartbeats() -> None:
     desk, (leader, follower) = settled()
     desk.node.stop(desk.clock.now_ms())
     assert codes(leader) == codes(follower) == []

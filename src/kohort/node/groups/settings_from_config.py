@@ -1,17 +1,17 @@
-"""What the groups of a node are configured with, and how their members' opaque bytes are read for them."""
+"""Settings of the groups of a node, and the functions that read their members' opaque bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from typing import ParamSpec, TypeVar
 
 from kohort.assign.server.spec import ServerAssignor
 from kohort.assign.user_data import MARK, encode_generation, wish
 from kohort.group.coordinator_settings import GroupConfig, GroupSettings, NamedPartitions, Want, no_config
 from kohort.group.image import NoTopics, TopicImage
-from kohort.model.assignment import Assignment
+from kohort.model.assignment import Assignment, Partitions
 from kohort.model.ids import TopicPartition
-from kohort.model.subscription import Subscription
 from kohort.node.configuration.config import Config
 from kohort.wire.codec import MalformedMessage
 from kohort.wire.consumer_protocol import (
@@ -25,6 +25,22 @@ from kohort.wire.consumer_protocol import (
 
 CACHED_BYTES = 4096
 """Metadata of a member up to this size is decoded once and remembered."""
+
+
+ReadP = ParamSpec("ReadP")
+ReadT = TypeVar("ReadT")
+
+
+def _or_none(read: Callable[ReadP, ReadT]) -> Callable[ReadP, ReadT | None]:
+    """Return a function that returns None where bytes cannot be read."""
+
+    def read_or_none(*arguments: ReadP.args, **named: ReadP.kwargs) -> ReadT | None:
+        try:
+            return read(*arguments, **named)
+        except MalformedMessage:
+            return None
+
+    return read_or_none
 
 
 def group_settings(
@@ -48,8 +64,8 @@ def group_settings(
         has_join_reasons=config.kohort_group_join_reasons,
         elects_by_version=config.kohort_group_leader_by_version,
         group_config=group_config,
-        subscription_of=_subscription_of,
-        assignment_of=_assignment_of,
+        subscription_of=_or_none(decode_subscription),
+        assignment_of=_or_none(decode_assignment),
         encode_assignment_of=_encode_assignment_of,
         min_session_timeout_ms=config.group_min_session_timeout_ms,
         max_session_timeout_ms=config.group_max_session_timeout_ms,
@@ -59,20 +75,17 @@ def group_settings(
         offsets_retention_ms=config.offsets_retention_minutes * 60_000,
         sync_hold_ms=config.kohort_group_sync_hold_ms,
         initial_quiet_ms=config.kohort_group_initial_quiet_ms,
-        topics_of=_topics_of,
+        topics_of=_or_none(subscribed_topics),
         version_of=_version_of,
-        owned_of=_owned_of,
-        assigned_of=_assigned_of,
-        offer_of=_offer_of,
+        owned_of=_or_none(owned_partitions),
+        assigned_of=_or_none(_assigned_of),
+        offer_of=_or_none(_offer_of),
         want_of=_want_of,
     )
 
 
-def _topics_of(metadata: bytes) -> frozenset[str] | None:
-    try:
-        return subscribed_topics(metadata)
-    except MalformedMessage:
-        return None
+def _assigned_of(assignment: bytes) -> Partitions:
+    return decode_assignment(assignment).partitions
 
 
 def _version_of(metadata: bytes) -> int:
@@ -80,61 +93,29 @@ def _version_of(metadata: bytes) -> int:
     return int.from_bytes(metadata[:2], "big", signed=True) if len(metadata) >= 2 else -1
 
 
-def _owned_of(metadata: bytes) -> frozenset[tuple[str, int]] | None:
-    try:
-        return owned_partitions(metadata)
-    except MalformedMessage:
-        return None
-
-
-def _assigned_of(assignment: bytes) -> frozenset[tuple[str, int]] | None:
-    try:
-        return decode_assignment(assignment).partitions
-    except MalformedMessage:
-        return None
-
-
-def _subscription_of(metadata: bytes) -> Subscription | None:
-    try:
-        return decode_subscription(metadata)
-    except MalformedMessage:
-        return None
-
-
-def _assignment_of(assignment: bytes) -> Assignment | None:
-    try:
-        return decode_assignment(assignment)
-    except MalformedMessage:
-        return None
-
-
 def _encode_assignment_of(topics: NamedPartitions, version: int) -> bytes:
     partitions = frozenset(TopicPartition(name, number) for name, numbers in topics for number in numbers)
     return encode_assignment(Assignment(partitions), min(max(version, 0), NEWEST))
 
 
-def _offer_of(metadata: bytes) -> object | None:
-    try:
-        said = decode_subscription(metadata)
-    except MalformedMessage:
-        return None
-    user_data = said.user_data
-    if user_data is not None and user_data.removesuffix(MARK) == encode_generation(said.generation):
-        # Cooperative-sticky says the generation once more, as its user data.
+def _offer_of(metadata: bytes) -> object:
+    subscription = decode_subscription(metadata)
+    user_data = subscription.user_data
+    if user_data is not None and user_data.removesuffix(MARK) == encode_generation(subscription.generation):
+        # Cooperative-sticky repeats the generation as its user data.
         user_data = None
-    return (frozenset(said.topics), user_data, frozenset(said.owned), said.rack, said.version)
+    owned = frozenset(subscription.owned)
+    return (frozenset(subscription.topics), user_data, owned, subscription.rack, subscription.version)
 
 
 def _want_of(protocol: str, metadata: bytes) -> Want | None:
     return _cached_want(protocol, metadata) if len(metadata) <= CACHED_BYTES else _read_want(protocol, metadata)
 
 
-def _read_want(protocol: str, metadata: bytes) -> Want | None:
-    try:
-        said = decode_subscription(metadata)
-    except MalformedMessage:
-        return None
-    return Want(frozenset(said.topics), said.rack, wish(protocol, said.user_data))
+@_or_none
+def _read_want(protocol: str, metadata: bytes) -> Want:
+    subscription = decode_subscription(metadata)
+    return Want(frozenset(subscription.topics), subscription.rack, wish(protocol, subscription.user_data))
 
 
 _cached_want = lru_cache(maxsize=1024)(_read_want)
