@@ -26,14 +26,11 @@ CODE = ("src/", "demo/", "tests/", "bench/", "examples/", "interop/", "scripts/"
 NOT_YET_PROSE = (
     "src/kohort/broker/",
     "src/kohort/cli/",
-    "src/kohort/client/",
     "src/kohort/fleet/",
-    "src/kohort/lazy.py",
     "src/kohort/log/",
     "src/kohort/net/",
     "src/kohort/node/",
     "src/kohort/spark/",
-    "src/kohort/sync.py",
     "src/kohort/what_if/",
     "src/kohort/wire/",
     "tests/integration/",
@@ -46,7 +43,6 @@ NOT_YET_PROSE = (
 
 NOT_YET_STRINGS = (
     "src/kohort/cli/",
-    "src/kohort/client/",
     "src/kohort/fleet/",
     "src/kohort/group/",
     "src/kohort/node/",

@@ -1,4 +1,7 @@
-"""Consumer, Producer and Admin for asyncio programs; `kohort.sync` has the same for all others."""
+"""Consumer, Producer and Admin for asyncio programs, and what they share.
+
+`kohort.sync` has the same clients for programs without an event loop.
+"""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class ClientSettings(SecuritySettings, total=False):
     random: Callable[[], float]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
 class ClientConfig:
     """How a client reaches its cluster; the configs of all three clients begin with it."""
 

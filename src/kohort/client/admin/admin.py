@@ -101,7 +101,7 @@ class AdminSettings(ClientSettings, total=False):
     start_timeout_ms: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
 class AdminConfig(ClientConfig):
     """What an admin reads; `start` gives up after `start_timeout_ms`."""
 

@@ -63,7 +63,7 @@ class ConsumerSettings(ClientSettings, total=False):
     protocol: GroupProtocol
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
 class ConsumerConfig(ClientConfig):
     """What every part of a consumer reads; made of `ConsumerSettings`, whose old names and security are resolved.
 

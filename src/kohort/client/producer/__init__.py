@@ -1,1 +1,4 @@
-"""The producer: partitioner, accumulator of batches, and the sender that writes them to leaders in order."""
+"""The producer: partitioner, accumulator of batches, and sender.
+
+Batches leave in the order of their records; with idempotence each record is written once.
+"""

@@ -17,7 +17,7 @@ _ACKS = {"all": -1, -1: -1, "-1": -1, 0: 0, "0": 0, 1: 1, "1": 1}
 _CODECS = {codec.name.lower(): codec for codec in Compression}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
 class ProducerConfig(ClientConfig):
     """What every part of a producer reads. Times are milliseconds, sizes bytes.
 
