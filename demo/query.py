@@ -20,7 +20,7 @@ from kohort.spark.membership.stream_offset import StreamOffset
 from kohort.spark.options.source_options import SourceOptions
 from kohort.spark.rows.rounds import Round
 from kohort.spark.source.data_source import KohortSource
-from kohort.spark.source.stream_reader import GroupReader
+from kohort.spark.source.stream_reader import StreamReader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,11 +34,11 @@ class JournaledSource(KohortSource):
 
     journal: tuple[str, str, int]
 
-    def streamReader(self, schema: StructType) -> GroupReader:  # noqa: ARG002, N802
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: ARG002, N802
         """Return the reader of `KohortSource`, with a listener that writes to the journal."""
         directory, worker, run = self.journal
         notes = Notes(Journal(Path(directory), worker, run))
-        return GroupReader(SourceOptions.parse(self.options, "stream"), self.cores, notes, notes.finished)
+        return StreamReader(SourceOptions.parse(self.options, "stream"), self.cores, notes, notes.finished)
 
 
 def run_query(spark: SparkSession, task: Task, each_round: Callable[[DataFrame, Round], object]) -> None:

@@ -19,7 +19,7 @@ from interop.members.report import Options, Report, options
 from kohort.spark.options.source_options import SourceOptions
 from kohort.spark.rows.rounds import Round
 from kohort.spark.source.data_source import KohortSource
-from kohort.spark.source.stream_reader import GroupReader
+from kohort.spark.source.stream_reader import StreamReader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,7 +45,7 @@ class FileReport(Report):
 class WatchedSource(KohortSource):
     """The source, whose member reports what happens to it."""
 
-    def streamReader(self, schema: StructType) -> GroupReader:  # noqa: ARG002, N802
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: ARG002, N802
         """Return the reader that Spark would get, with an observer."""
         report = FileReport(os.environ[FILE])
 
@@ -55,7 +55,7 @@ class WatchedSource(KohortSource):
             else:
                 report.refused(f"batch of generation {done.generation}")
 
-        return GroupReader(SourceOptions.parse(self.options, "stream"), self.cores, Tenures(report), finished)
+        return StreamReader(SourceOptions.parse(self.options, "stream"), self.cores, Tenures(report), finished)
 
 
 def source_options(chosen: Options) -> dict[str, str]:

@@ -154,7 +154,7 @@ def test_a_table_has_one_row_of_offsets_however_it_is_named(spark: SparkSession,
 
 def test_a_late_owner_waits_for_no_lock_and_is_refused(spark: SparkSession, table: PostgresTable) -> None:
     from kohort.spark.tables import Claim, Fenced, Step
-    from kohort.spark.tables.fencing import Superseded
+    from kohort.spark.tables.table import Superseded
 
     late, owner = Claim(3, "late"), Claim(4, "owner")
     table.claim("g", late, [P])

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import pytest
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.tables import fencing
-from kohort.spark.tables.fencing import Claim, Fenced, Held, Step, Superseded
+from kohort.spark.tables import table
+from kohort.spark.tables.table import Claim, Fenced, Held, Step, Superseded
 
 P = TopicPartition("flights", 0)
 END = 2
@@ -55,7 +55,7 @@ class World:
 class Rules:
     """What the jobs and the table do; a test takes one away."""
 
-    advance: Callable[[TopicPartition, Held, Step], Held] = fencing.advance
+    advance: Callable[[TopicPartition, Held, Step], Held] = table.advance
     table_first: bool = True
     from_table: bool = True
 
@@ -87,7 +87,7 @@ def join(world: World, _: Job, put: Callable[..., World], __: Rules) -> Iterator
 def claim(world: World, job: Job, put: Callable[..., World], rules: Rules) -> Iterator[World]:
     wanted = Claim(job.generation, job.member)
     try:
-        held = fencing.claim(P, world.held, wanted)
+        held = table.claim(P, world.held, wanted)
     except Superseded:
         if world.held.offset is not None and not is_member(world, job):
             yield put(world, job=Job())  # the group does not take its commit: it joins again
@@ -99,7 +99,7 @@ def claim(world: World, job: Job, put: Callable[..., World], rules: Rules) -> It
 
 def claim_anew(world: World, job: Job, put: Callable[..., World], rules: Rules) -> Iterator[World]:
     wanted = Claim(job.generation, job.member)
-    held = fencing.claim(P, world.held, wanted, is_renewed=True)
+    held = table.claim(P, world.held, wanted, is_renewed=True)
     yield put(replace(world, held=held), job=begun(held, job, wanted, world, rules))
 
 
@@ -113,7 +113,7 @@ def begun(held: Held, job: Job, wanted: Claim, world: World, rules: Rules) -> Jo
 def place(world: World, job: Job, put: Callable[..., World], _: Rules) -> Iterator[World]:
     assert job.claim is not None, "a job places what it claimed"
     try:
-        held = fencing.place(P, world.held, job.claim, world.committed or 0)
+        held = table.place(P, world.held, job.claim, world.committed or 0)
     except Fenced:
         yield put(world, job=job._replace(does="claim"))
     else:
@@ -217,7 +217,7 @@ def only_claims(partition: TopicPartition, held: Held, step: Step) -> Held:
 
 
 def only_offsets(partition: TopicPartition, held: Held, step: Step) -> Held:
-    return fencing.advance(partition, held, step._replace(claim=None))
+    return table.advance(partition, held, step._replace(claim=None))
 
 
 def anything(_: TopicPartition, held: Held, step: Step) -> Held:
@@ -276,7 +276,7 @@ def query_moves(world: tuple[int | None, tuple[int, ...], tuple[Query, ...]]) ->
                 yield put(offset, rows, Query())
                 continue
             try:
-                held = fencing.advance(P, Held(offset), Step(query.held, stop))
+                held = table.advance(P, Held(offset), Step(query.held, stop))
             except Fenced:
                 yield put(offset, rows, Query(query.batch))
             else:

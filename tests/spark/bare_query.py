@@ -1,4 +1,4 @@
-"""A streaming query without Spark: a member, asked for batches as Spark asks, whose rows nobody reads."""
+"""A streaming query without Spark: a member that gets requests for batches as by Spark, and reads no rows."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Job:
         if options.get("protocol") == "consumer":
             del given["kafka.heartbeat.interval.ms"]
         self.options = SourceOptions.parse({name: value for name, value in (given | options).items() if value})
-        self.member = StreamMember(self.options, cores=2)
+        self.member: StreamMember
         self.checkpoint = checkpoint or StreamOffset(topic.group_id)
         self.read: list[tuple[int, int, int]] = []
 
     async def __aenter__(self) -> Job:
-        await self.member.start()
+        self.member = await StreamMember.join(self.options, cores=2)
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -59,7 +59,7 @@ class Job:
 
     @property
     def owned(self) -> int:
-        return len(self.member._gate.owned)
+        return len(self.member.gate.owned.partitions)
 
 
 async def committed(topic: Topic) -> dict[int, int]:

@@ -14,7 +14,7 @@ import sys
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from kohort.spark.options.source_options import SourceOptions
-from kohort.spark.source.stream_reader import GroupReader
+from kohort.spark.source.stream_reader import StreamReader
 
 
 def main(options: str, *is_reader: str) -> None:
@@ -22,7 +22,7 @@ def main(options: str, *is_reader: str) -> None:
     if not is_reader:
         subprocess.Popen([sys.executable, "-m", "tests.spark.lone_reader", options, "--reader"])
     else:
-        reader = GroupReader(SourceOptions.parse(json.loads(options)), 2)
+        reader = StreamReader(SourceOptions.parse(json.loads(options)), 2)
         reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
         print("joined", flush=True)
     while True:

@@ -68,7 +68,7 @@ def store_for_ever(table: Table, seed: int) -> None:
                 offset = stop
                 print(stop, flush=True)
         except Fenced:
-            # Whoever claims at once fences the other before that has stored anything, and so does the other.
+            # Two jobs that claim at once fence each other before either has stored anything.
             for _ in range(chance.randrange(20, 200)):
                 table.held(GROUP)
 

@@ -116,7 +116,7 @@ def test_lost_offsets_fail_the_query_unless_they_may_be_left_out(spark: SparkSes
     found = read(spark, topic, failOnDataLoss="false", **options)
     assert offsets(found) == [(0, 7), (0, 8), (0, 9), (2, 7), (2, 8)]
     starts = json.dumps({topic.name: {str(number): 30 for number in range(3)}})
-    with pytest.raises(PySparkException, match=rf"startingOffsets says 30 for {topic.name}-0, which ends at 10"):
+    with pytest.raises(PySparkException, match=rf"startingOffsets is 30 for {topic.name}-0, which ends at 10"):
         read(spark, topic, startingOffsets=starts).collect()
     lost = read(spark, topic, failOnDataLoss="false", startingOffsets=starts, endingOffsets=stops)
     assert lost.collect() == []

@@ -12,7 +12,7 @@ from tests.spark.cluster import Topic
 from kohort.client import Admin
 from kohort.model.errors import KafkaError
 from kohort.spark.membership.stream_offset import StreamOffset
-from kohort.spark.source.stream_reader import GroupReader
+from kohort.spark.source.stream_reader import StreamReader
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
 
@@ -74,7 +74,7 @@ def test_a_batch_that_is_read_from_a_topic_made_anew_meanwhile_has_none_of_its_r
         return job
 
     job = topic.run(plan())
-    reader = GroupReader(job.options, 2)
+    reader = StreamReader(job.options, 2)
     tasks = reader.partitions(StreamOffset(topic.group_id).to_json(), job.checkpoint.to_json())
     rows = (batch.num_rows for task in tasks for batch in reader.read(task))
     if fails == "false":
@@ -103,7 +103,7 @@ def test_available_now_ends_where_a_topic_was_made_anew_with_less_than_there_was
 
     async def scenario() -> None:
         async with Job(topic, maxOffsetsPerTrigger="15", failOnDataLoss="false", protocol="cooperative") as job:
-            await job.member.aim()
+            await job.member.set_targets()
             assert await job.batch() == {0: (0, 5), 1: (0, 5), 2: (0, 5)}
             await delete(topic)
             await topic._create()
@@ -184,14 +184,14 @@ def test_a_query_that_bears_no_losses_ends_with_the_name_of_a_topic_that_was_del
 def test_a_query_that_bears_no_losses_ends_also_where_the_group_hears_first_that_a_topic_was_deleted(
     topic: Topic, doomed: Topic
 ) -> None:
-    """Its partitions are lost to the member before anybody looks at their ends."""
+    """Its partitions are lost to the member before it looks up their ends."""
 
     async def scenario() -> None:
         async with Job(topic, subscribe=f"{topic.name},{doomed.name}", protocol="cooperative") as job:
             assert await job.batch()
             await delete(doomed)
-            job.member._gate._cluster.request_refresh()
-            await job.member._gate._member.wait_for(lambda: job.owned == 3, timeout_ms=30_000)
+            job.member.gate._cluster.request_refresh()
+            await job.member.gate.member.wait_for(lambda: job.owned == 3, timeout_ms=30_000)
             with pytest.raises(KafkaError, match=rf"{doomed.name}-0, .*the topic was deleted.* failOnDataLoss=false"):
                 await job.batch()
 

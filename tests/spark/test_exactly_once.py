@@ -1,4 +1,4 @@
-"""`exactly_once(table)` with a table in files: rows once, whoever is killed, late, or in between."""
+"""`exactly_once(table)` with a table in files: each row once, with members killed, late, or in between."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_rows_and_offsets_are_in_the_table_and_the_group_follows(spark, topic, t
 
 
 def test_a_stream_goes_on_from_the_table_and_not_from_the_group(spark, topic, table):
-    """As after a kill between the table's step and the group's commit: the group is behind, and is told."""
+    """As after a kill between the table's step and the group's commit: the group is behind, and follows."""
     first = topic.fill(30)
     run(spark, topic, table)
     topic.commit({0: 2, 1: 0, 2: 10})
@@ -185,7 +185,7 @@ def test_a_foreach_batch_without_a_group_or_without_offsets_is_refused_in_a_sent
     frame = spark.range(1).selectExpr("'t' topic", "0 partition", "id offset")
     with pytest.raises(ValueError, match='give it group="…"'):
         exactly_once(table)(frame, 0)
-    with pytest.raises(ValueError, match="offset is not there"):
+    with pytest.raises(ValueError, match="offset is missing"):
         exactly_once(table, group="g")(frame.drop("offset"), 0)
 
 

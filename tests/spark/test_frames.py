@@ -82,7 +82,7 @@ def test_no_ranges_are_no_rows(spark, topic):
 
 def test_a_wrong_option_names_itself(spark, topic):
     reader = spark.read.format("kohort").option("kafka.bootstrap.servers", topic.bootstrap_servers)
-    with pytest.raises(Exception, match=r"one option of .* says what is read"):
+    with pytest.raises(Exception, match=r"one option of .* is needed to select topics"):
         reader.load().count()
     with pytest.raises(Exception, match=r"ranges are a JSON list"):
         reader.option("ranges", "everything").load().count()

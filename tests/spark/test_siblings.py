@@ -4,19 +4,35 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.spark.bare_query import Job
 from tests.spark.cluster import Topic
 
 from kohort.model.errors import KafkaError
-from kohort.spark.membership.control_socket import Door, directory, make_private, place, tell_ended
+from kohort.spark.membership.control_socket import ControlSocket, directory, make_private, report_ended, socket_path
 from kohort.spark.membership.reader_calls import Calls
 from kohort.spark.membership.sibling_readers import Siblings
-from kohort.spark.membership.stream_member import StreamMember
+from kohort.spark.membership.stream_offset import StreamOffset
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
+
+
+class Unreachable:
+    """A member that gets no request."""
+
+    async def finish(self, end: StreamOffset) -> None:
+        raise AssertionError(f"{end} is not reported")
+
+    async def leave(self, reason: str) -> None:
+        raise AssertionError(f"{reason}: no end is reported")
+
+    def describe(self) -> Mapping[str, Any]:
+        raise AssertionError("no reader asks")
+
 
 WARNING = "two queries of this application read"
 
@@ -74,7 +90,7 @@ def test_sources_of_one_query_are_known_by_the_order_of_sparks_calls(
     async def scenario() -> None:
         async with Job(topic) as one, Job(topic) as other:
             one.member._calls, other.member._calls = first, second
-            check = Siblings().check(other.member._described(), patience_s=0.0)
+            check = Siblings().check(other.member.reader, patience_s=0.0)
             if is_refused:
                 with pytest.raises(KafkaError, match=f"loads {topic.name} more than once"):
                     await check
@@ -87,7 +103,7 @@ def test_sources_of_one_query_are_known_by_the_order_of_sparks_calls(
 def test_control_sockets_are_in_the_runtime_directory_where_only_this_user_may_enter(topic: Topic, home: Path) -> None:
     async def scenario() -> None:
         async with Job(topic) as job:
-            assert place(job.member._door.name).parent == home / "kohort"
+            assert socket_path(job.member.socket.name).parent == home / "kohort"
             assert stat.S_IMODE((home / "kohort").stat().st_mode) == 0o700
 
     topic.run(scenario())
@@ -104,18 +120,17 @@ def test_a_directory_that_others_control_is_not_used(
     else:
         folder.mkdir()
         folder.chmod(0o777 if kind == "open to others" else 0o700)
-    door, user = Door(), os.getuid()
-    member = StreamMember(Job(topic).options, 1)
+    control, user = ControlSocket(), os.getuid()
 
     async def scenario() -> None:
         if kind == "of another user":
             monkeypatch.setattr(os, "getuid", lambda: user + 1)
             monkeypatch.setattr("tempfile.gettempdir", lambda: str(home))
             folder.rename(home / f"kohort-{user + 1}")
-        await door.open(member)
+        await control.open(Unreachable())
         assert "remove it" in caplog.text
-        assert not list(directory().glob("*.door"))
-        assert not tell_ended(door.name)
+        assert not list(directory().glob("*.socket"))
+        assert not report_ended(control.name)
 
     topic.run(scenario())
 

@@ -16,7 +16,7 @@ from kohort.client.cluster.list_offsets import list_ends
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.spark.membership.commit_mark import CommitMark
-from kohort.spark.membership.control_socket import place, tell_done, tell_ended, wait_until_left
+from kohort.spark.membership.control_socket import report_ended, report_finished, socket_path, wait_until_left
 from kohort.spark.membership.stream_offset import StreamOffset
 from kohort.spark.options.source_options import TriggerLimits
 from kohort.wire.record_batches import Record
@@ -71,7 +71,7 @@ def test_a_batch_that_the_application_says_is_done_is_committed_before_the_next_
         async with Job(topic, protocol=protocol) as first:
             await first.batch()
             end = first.checkpoint.to_json()
-            assert await asyncio.to_thread(tell_done, end["reader"], end)
+            assert await asyncio.to_thread(report_finished, end["reader"], end)
             assert await committed(topic) == {0: 10, 1: 10, 2: 10}
             async with Job(topic, protocol=protocol) as second:
                 await second.until(lambda: second.owned > 0)
@@ -88,14 +88,14 @@ def test_a_commit_that_nobody_answers_leaves_the_batch_open_for_who_says_next_th
     async def scenario() -> None:
         async with Job(topic) as job:
             await job.batch()
-            end, gate = job.checkpoint.to_json(), job.member._gate
+            end, gate = job.checkpoint.to_json(), job.member.gate
 
             async def unreachable(*_: object) -> None:
                 raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
             with monkeypatch.context() as patched:
                 patched.setattr(gate, "commit", unreachable)
-                assert not await asyncio.to_thread(tell_done, end["reader"], end)
+                assert not await asyncio.to_thread(report_finished, end["reader"], end)
                 with pytest.raises(KafkaError, match="coordinator"):
                     await job.look()
             assert not await job.look()
@@ -110,10 +110,10 @@ def test_a_reader_that_the_application_says_has_ended_leaves_without_a_commit(to
     async def scenario() -> None:
         async with Job(topic) as job:
             await job.batch()
-            assert await asyncio.to_thread(tell_ended, job.checkpoint.reader)
+            assert await asyncio.to_thread(report_ended, job.checkpoint.reader)
             assert (await topic._members(), await committed(topic)) == (0, {0: 0, 1: 0, 2: 0})
-            assert not place(job.checkpoint.reader).exists()
-            assert not await asyncio.to_thread(tell_ended, job.checkpoint.reader)
+            assert not socket_path(job.checkpoint.reader).exists()
+            assert not await asyncio.to_thread(report_ended, job.checkpoint.reader)
 
     topic.run(scenario())
 
@@ -146,10 +146,10 @@ def test_who_asks_a_member_to_leave_that_is_leaving_waits_until_it_has_left(topi
     topic.run(scenario())
 
 
-def test_a_reader_that_starts_removes_the_doors_of_those_that_were_killed(topic: Topic) -> None:
+def test_a_reader_that_starts_removes_the_sockets_of_those_that_were_killed(topic: Topic) -> None:
     async def scenario() -> None:
         async with Job(topic) as job:
-            living, dead, young = place(job.member._door.name), place("dead"), place("young")
+            living, dead, young = socket_path(job.member.socket.name), socket_path("dead"), socket_path("young")
             for path in (dead, young):
                 with socket.socket(socket.AF_UNIX) as killed:
                     killed.bind(str(path))
@@ -217,7 +217,7 @@ def test_available_now_ends_where_the_topics_ended_with_all_committed_and_the_me
 
     async def scenario() -> None:
         async with Job(topic, maxOffsetsPerTrigger="20") as job:
-            await job.member.aim()
+            await job.member.set_targets()
             topic.fill(30)
             sizes = []
             while await job.look():
@@ -281,7 +281,7 @@ def test_a_lost_batch_is_not_committed_and_its_rows_are_read_again(topic: Topic)
     async def scenario() -> None:
         async with Job(topic, protocol="cooperative") as job:
             before = await job.batch()
-            topic.remove_member(job.member._gate.member_id)
+            topic.remove_member(job.member.gate.member.member_id)
             assert await job.batch() == before
             await job.look()
             assert await committed(topic) == {0: 10, 1: 10, 2: 10}
@@ -295,7 +295,7 @@ def test_what_stayed_is_committed_where_only_some_of_a_batch_is_lost(topic: Topi
     async def scenario() -> None:
         async with Job(topic) as job:
             await job.batch()
-            await job.member._gate.on_partitions_lost(frozenset({topic.partitions[1]}))
+            await job.member.gate.barrier.on_partitions_lost(frozenset({topic.partitions[1]}))
             await job.look()
             assert await committed(topic) == {0: 10, 1: 0, 2: 10}
 
@@ -418,7 +418,7 @@ def test_a_partition_that_comes_later_is_read_from_its_first_record_on(topic: To
                 await admin.create_partitions(topic.name, 4)
             topic.partitions.append(TopicPartition(topic.name, 3))
             topic.fill(4)
-            job.member._gate._cluster.request_refresh()
+            job.member.gate._cluster.request_refresh()
             read = await job.batch()
             while 3 not in read:
                 read |= await job.batch()
@@ -487,9 +487,7 @@ def test_an_offset_to_start_at_that_is_not_there_is_named_with_its_option(topic:
 
     async def scenario() -> None:
         async with Job(topic, startingOffsets=chosen) as job:
-            with pytest.raises(
-                KafkaError, match=rf"startingOffsets says 500 for {topic.name}-0, the log holds 0 to 10"
-            ):
+            with pytest.raises(KafkaError, match=rf"startingOffsets is 500 for {topic.name}-0, the log holds 0 to 10"):
                 await job.batch()
         async with Job(topic, startingOffsets=chosen, failOnDataLoss="false") as job:
             assert await job.batch() == {0: (0, 10), 1: (0, 10)}
@@ -505,7 +503,7 @@ def test_a_pattern_finds_topics_also_those_that_come_later(topic: Topic) -> None
             assert len(await job.batch()) == 3
             async with Admin(topic.bootstrap_servers) as admin:
                 await admin.create_topic(f"{topic.name}-new", partitions=1)
-            job.member._gate._cluster.request_refresh()
+            job.member.gate._cluster.request_refresh()
             await job.until(lambda: job.owned == 4)
 
     topic.run(scenario())
@@ -514,16 +512,13 @@ def test_a_pattern_finds_topics_also_those_that_come_later(topic: Topic) -> None
 @pytest.mark.parametrize("fails", ["true", "false"])
 def test_a_misspelled_topic_ends_the_query_with_its_name(topic: Topic, fails: str) -> None:
     async def scenario() -> None:
-        job = Job(topic, subscribe=f"{topic.name},no-such-topic", failOnDataLoss=fails)
-
         async def read() -> None:
-            await job.member.start()
-            await job.member.aim()
-            await job.batch()
+            async with Job(topic, subscribe=f"{topic.name},no-such-topic", failOnDataLoss=fails) as job:
+                await job.member.set_targets()
+                await job.batch()
 
         with pytest.raises(UnknownTopic, match="'no-such-topic' does not exist: create it, or check its name"):
             await read()
-        await job.member.leave("the test is over")
 
     topic.run(scenario())
 

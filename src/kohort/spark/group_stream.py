@@ -1,8 +1,8 @@
 """`GroupStream`: a loop of small Spark jobs whose application is a member of a consumer group.
 
-Each round reads the owned partitions from their committed offsets, hands a DataFrame to the user's
-function, and commits once it returns. A row is handed over at least once: after a kill or a lost
-partition the rows of the open round, and no others, are read again by whoever owns them then.
+Each round reads the owned partitions from their committed offsets, passes a DataFrame to the user's function, and
+commits when that has returned. A row is processed at least once: after a kill or a lost partition the next owner reads
+the rows of the open round again, and no others.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ import signal
 import time
 from collections.abc import Callable, Generator
 from contextlib import closing
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kohort.client.decode.arrow_decoder import warm
@@ -23,11 +22,12 @@ from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.spark.loop_thread import LoopThread
-from kohort.spark.membership.offset_store import OffsetKeeper
-from kohort.spark.membership.round_gate import GroupSettings, RoundGate
-from kohort.spark.rows.rounds import Round, StreamMetrics
+from kohort.spark.membership.member_settings import MemberSettings
+from kohort.spark.membership.offset_store import OffsetStore
+from kohort.spark.membership.round_gate import RoundGate
+from kohort.spark.rows.rounds import Round
 from kohort.spark.source.round_frames import frame_on_driver, frame_on_executors
-from kohort.spark.tables.fencing import Fenced
+from kohort.spark.tables.table import Fenced
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,10 +37,49 @@ log = logging.getLogger(__name__)
 RoundFunction = Callable[["DataFrame", Round], object]
 
 ROWS_ON_DRIVER = 50_000
-"""Rounds up to this many rows are decoded by the application itself: below it, that is faster than a job's tasks."""
+"""Rounds up to this many rows are decoded by the application itself, which is faster than the tasks of a job."""
 
 BYTES_ON_DRIVER = 64 << 20
 """Bytes of decoded rows at which a round read by the application ends early."""
+
+
+@dataclass(slots=True)
+class StreamMetrics:
+    """Metrics of a stream: rounds and rows committed, those lost to a rebalance, and how long rounds took."""
+
+    rounds: int = 0
+    rows: int = 0
+    lost_rounds: int = 0
+    lost_rows: int = 0
+    last_round_ms: float = 0.0
+    longest_round_ms: float = 0.0
+    total_round_ms: float = 0.0
+
+    @property
+    def mean_round_ms(self) -> float:
+        """Milliseconds from the beginning of a round's read to its commit, on average."""
+        return self.total_round_ms / self.rounds if self.rounds else 0.0
+
+    def count(self, done: Round, seconds: float) -> None:
+        """Add a committed round."""
+        self.rounds += 1
+        self.rows += done.size
+        self.last_round_ms = seconds * 1000
+        self.longest_round_ms = max(self.longest_round_ms, self.last_round_ms)
+        self.total_round_ms += self.last_round_ms
+
+    def lose(self, lost: Round) -> None:
+        """Add a round whose commit the group refused."""
+        self.lost_rounds += 1
+        self.lost_rows += lost.size
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """The member of a stream that has started, and the thread in which it runs."""
+
+    thread: LoopThread
+    gate: RoundGate
 
 
 class GroupStream:
@@ -48,12 +87,12 @@ class GroupStream:
 
     `max_rows_per_round` bounds a round; `rows_on_driver` is the size up to which the application decodes a round
     itself instead of having the executors read it. `include_headers` adds the column `headers`. `group` are fields of
-    `GroupSettings`: `protocol` ("classic", "consumer", "auto"), `assignors`, `assignor`, `auto_offset_reset`
+    `MemberSettings`: `protocol` ("classic", "consumer", "auto"), `assignors`, `assignor`, `auto_offset_reset`
     ("latest", "earliest", "none"), `isolation_level`, `group_instance_id`, timeouts, `pattern` instead of topics, and
-    `properties`, how to be let into a secured cluster. `listener` hears of rebalances; its callbacks run in
-    another thread, after a running round has been committed. `finished(round, is_committed)` is called after each
-    round; one that is not committed was lost to a rebalance, and its rows are read again by their next owner. Joins
-    the group when entered or first used.
+    `properties`, the security settings in Kafka's names. The callbacks of `listener` run in another thread, after a
+    running round has been committed. `finished(round, is_committed)` is called after each round; one that is not
+    committed was lost to a rebalance, and its next owner reads its rows again. The stream joins the group when it is
+    entered or first used.
     """
 
     def __init__(
@@ -79,12 +118,11 @@ class GroupStream:
         self._most_rows = max_rows_per_round
         self._rows_on_driver = rows_on_driver
         self._bytes_on_driver = bytes_on_driver
-        self._settings = GroupSettings(bootstrap_servers, group_id, topics, **group)
+        self._settings = MemberSettings(bootstrap_servers, group_id, topics, **group)
         self._read_settings = replace(self._settings.read_settings, include_headers=include_headers)
         self._listener = listener
         self._finished = finished
-        self._gate: RoundGate | None = None
-        self._thread: LoopThread | None = None
+        self._running: _Running | None = None
         self._is_stopping = False
         self._refusal: CommitFailed | None = None
         self._former_handlers: dict[int, Any] = {}
@@ -96,48 +134,44 @@ class GroupStream:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    # Life
-
     def start(self) -> None:
-        """Reach the cluster and begin to join the group. Raises KafkaError."""
-        if self._thread is not None:
+        """Connect to the cluster and begin to join the group. Raises KafkaError."""
+        if self._running is not None:
             return
         warm()
-        self._thread = LoopThread(f"kohort member of {self._settings.group_id}")
+        thread = LoopThread(f"kohort member of {self._settings.group_id}")
         try:
-            self._gate = self._thread.call(_gate(self._settings, self._listener))
+            self._running = _Running(thread, thread.call(RoundGate.join(self._settings, self._listener)))
         except BaseException:
+            thread.close()
             self.close()
             raise
 
     def stop(self) -> None:
         """End after the running round, which is still committed. Signal handlers and other threads may call it."""
         self._is_stopping = True
-        if self._thread is not None and self._gate is not None:
-            self._thread.wake(self._gate.interrupt)
+        if (running := self._running) is not None:
+            running.thread.wake(running.gate.interrupt)
 
     def close(self, reason: str = "the stream is being closed") -> None:
-        """Leave the group, close every connection, and put signal handlers back."""
+        """Leave the group, close every connection, and restore signal handlers."""
         self.stop()
         for number, former in self._former_handlers.items():
             signal.signal(number, former)
         self._former_handlers.clear()
-        if self._thread is None:
+        running, self._running = self._running, None
+        if running is None:
             return
         try:
-            if self._gate is not None:
-                self._thread.call(self._gate.stop(reason))
+            running.thread.call(running.gate.stop(reason))
         finally:
-            self._thread.close()
-            self._thread = self._gate = None
+            running.thread.close()
 
     def stop_on(self, *numbers: int) -> GroupStream:
         """Call `stop` when the process receives one of these signals; only in the main thread. Returns the stream."""
         for number in numbers:
             self._former_handlers.setdefault(number, signal.signal(number, lambda *_: self.stop()))
         return self
-
-    # Rounds
 
     def run(
         self,
@@ -146,15 +180,15 @@ class GroupStream:
         until: Callable[[GroupStream], bool] | None = None,
         timeout_s: float | None = None,
     ) -> StreamMetrics:
-        """Hand each round's rows to `function(frame, round)` and commit them when it has returned.
+        """Pass each round's rows to `function(frame, round)` and commit them when it has returned.
 
-        Ends when `until(stream)` holds, looked at between rounds, when `timeout_s` passed, or after `stop`; a stream
-        that was stopped or closed reads no more. What
-        `function` raises ends the run: its round is not committed. Raises KafkaError where the group or a log fails.
-        `exactly_once(table)` as the function keeps the offsets in its table: a round that the table refused is lost.
+        Ends when `until(stream)` holds, which is checked between rounds, when `timeout_s` passed, or after `stop`; a
+        stream that was stopped or closed reads no more. An exception of `function` ends the run: its round is not
+        committed. Raises KafkaError where the group or a log fails. `exactly_once(table)` as the function stores the
+        offsets in its table: a round that the table refused is lost.
         """
-        keeper = function if isinstance(function, OffsetKeeper) else None
-        with closing(self.rounds(until=until, timeout_s=timeout_s, keeper=keeper)) as rounds:
+        store = function if isinstance(function, OffsetStore) else None
+        with closing(self.rounds(until=until, timeout_s=timeout_s, offset_store=store)) as rounds:
             for frame, each in rounds:
                 try:
                     function(frame, each)
@@ -163,7 +197,7 @@ class GroupStream:
                 except Exception as error:
                     if not self._is_overtaken(each):
                         raise
-                    text = f"the cluster removed rows before they were read ({type(error).__name__})"
+                    text = f"the cluster deleted rows before they were read ({type(error).__name__})"
                     self._refusal = CommitFailed(
                         ErrorCode.OFFSET_OUT_OF_RANGE, self.member_id, self.generation, f"{text}: {error}"
                     )
@@ -174,57 +208,55 @@ class GroupStream:
         *,
         until: Callable[[GroupStream], bool] | None = None,
         timeout_s: float | None = None,
-        keeper: OffsetKeeper | None = None,
+        offset_store: OffsetStore | None = None,
     ) -> Generator[tuple[DataFrame, Round]]:
-        """Yield `(frame, round)`; a round is committed when the next one is asked for, and not if none ever is.
+        """Yield `(frame, round)`; a round is committed when the next one is requested, and not before.
 
-        With a `keeper` rounds start where that says, and it has to be given each round before the next is asked for.
+        With an `offset_store` rounds start at its offsets; it has to store each round before the next is requested.
         """
         if self._is_stopping:
-            return  # a member that nobody reads with any more would keep its partitions from the others
+            return  # a member that reads no more would keep its partitions from the others
         self.start()
-        assert self._thread is not None, "a started stream has a thread"
-        assert self._gate is not None, "a started stream has a gate"
-        self._thread.wake(partial(self._gate.keep, keeper))
+        assert self._running is not None, "a started stream is running"
+        thread, gate = self._running.thread, self._running.gate
+        thread.wake(lambda: gate.use_store(offset_store))
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while not self._is_stopping:
             left_s = None if deadline is None else deadline - time.monotonic()
             if left_s is not None and left_s <= 0:
                 return
-            patience_s = left_s if until is None else min(_LOOK_S, _LOOK_S if left_s is None else left_s)
-            begun = self._thread.call(self._gate.begin(self._most_rows, patience_s))
+            patience_s = left_s if until is None else min(_POLL_S, _POLL_S if left_s is None else left_s)
+            begun = thread.call(gate.begin(self._most_rows, patience_s))
             if begun is not None:
-                yield from self._one(self._thread, self._gate, begun)
+                yield from self._one(thread, gate, begun)
             if until is not None and until(self):
                 return
 
     @property
     def is_caught_up(self) -> bool:
-        """Whether partitions are owned and all their records, as of the last look, were read and committed."""
+        """Whether partitions are owned, and all their records as of the last look-up were read and committed."""
         owned, lag = self.owned, self.lag
         return bool(owned) and len(lag) == len(owned) and not any(lag.values())
 
     @property
     def owned(self) -> Partitions:
         """The partitions that this member owns."""
-        return self._gate.owned if self._gate else frozenset()
+        return self._running.gate.owned.partitions if self._running else frozenset()
 
     @property
     def lag(self) -> dict[TopicPartition, int]:
         """Records between the committed position and the end, per owned partition whose position is known."""
-        return self._gate.lag if self._gate else {}
+        return self._running.gate.owned.lag if self._running else {}
 
     @property
     def generation(self) -> int:
         """The group's generation, or -1."""
-        return self._gate.generation if self._gate else -1
+        return self._running.gate.member.generation if self._running else -1
 
     @property
     def member_id(self) -> str:
-        """The id that the coordinator gave, or an empty string."""
-        return self._gate.member_id if self._gate else ""
-
-    # The inside
+        """The member id from the coordinator, or an empty string."""
+        return self._running.gate.member.member_id if self._running else ""
 
     def _one(self, thread: LoopThread, gate: RoundGate, planned: Round) -> Generator[tuple[DataFrame, Round]]:
         began = time.perf_counter()
@@ -238,25 +270,25 @@ class GroupStream:
             is_lost = error.code is ErrorCode.OFFSET_OUT_OF_RANGE and self._settings.auto_offset_reset != "none"
             if not is_lost and error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise
-            # Retention was faster: the next round starts where the policy says, as a consumer would, and without a
-            # topic that was deleted.
+            # The records were deleted: as in a consumer, the next round starts at what auto_offset_reset chooses, and
+            # without a topic that was deleted.
             log.warning("group %s: %s", self._settings.group_id, error.text)
         finally:
-            thread.wake(partial(gate.close, planned, is_committed=is_committed))
+            thread.wake(lambda: gate.close(planned, is_committed=is_committed))
 
     def _commit(self, thread: LoopThread, gate: RoundGate, done: Round, began: float) -> bool:
-        """Commit a round and return whether the group took it. What a table took with its offsets is done anyway."""
-        is_kept = gate.keeper is not None and self._refusal is None
+        """Commit a round and return whether the group accepted it. A round that its table has stored is done anyway."""
+        is_stored = gate.starting.store is not None and self._refusal is None
         try:
             if self._refusal is not None:
                 raise self._refusal
             thread.call(gate.commit(done))
             is_committed = True
         except CommitFailed as refusal:
-            fate = "is in its table all the same" if is_kept else "is lost"
+            fate = "is not committed, and is in its table" if is_stored else "is lost"
             log.warning("group %s: round %d %s: %s", self._settings.group_id, done.number, fate, refusal.text)
             is_committed = False
-        is_done = is_committed or is_kept
+        is_done = is_committed or is_stored
         if is_done:
             self.metrics.count(done, time.perf_counter() - began)
         else:
@@ -266,15 +298,14 @@ class GroupStream:
         return is_committed
 
     def _is_overtaken(self, failed: Round) -> bool:
-        """Return whether a round that executors read had rows that are gone: then another one may do better."""
+        """Return whether executors failed because rows of their round were deleted: then the next round may succeed."""
         if failed.size <= self._rows_on_driver or self._settings.auto_offset_reset == "none":
             return False
-        assert self._thread is not None, "a round has a thread"
-        assert self._gate is not None, "a round has a gate"
+        assert self._running is not None, "a round belongs to a running stream"
         try:
-            return self._thread.call(self._gate.is_overtaken(failed))
+            return self._running.thread.call(self._running.gate.is_overtaken(failed))
         except KafkaError as error:
-            log.warning("group %s: whether rows are gone: %s", self._settings.group_id, error.text)
+            log.warning("group %s: cannot find out whether rows were deleted: %s", self._settings.group_id, error.text)
             return False
 
     def _frame(self, planned: Round) -> tuple[DataFrame, Round]:
@@ -284,11 +315,5 @@ class GroupStream:
         return frame, Round(planned.number, planned.generation, ranges)
 
 
-_LOOK_S = 0.05
-"""Seconds between two looks at `until` while there is nothing to read."""
-
-
-async def _gate(settings: GroupSettings, listener: RebalanceListener | None) -> RoundGate:
-    gate = RoundGate(settings, listener)
-    await gate.start()
-    return gate
+_POLL_S = 0.05
+"""Seconds between two calls of `until` while there is nothing to read."""

@@ -1,8 +1,8 @@
-"""`exactly_once(table)`: what `GroupStream.run` and `foreachBatch` call with rows, so that each is in a table once.
+"""`exactly_once(table)`: a function for `GroupStream.run` and `foreachBatch` that stores each row in a table once.
 
-The table takes rows and offsets in one atomic step, and its offsets are the truth: whoever takes a partition over
-starts there, and the group's commit follows, so that lag tools see it. A kill at any moment leaves the step taken or
-not taken, and no third thing. It knows no table from another.
+The table stores rows and offsets in one atomic step, and its offsets are the truth: the next owner of a partition
+starts there, and the group's commit follows, so that tools show the lag. After a kill the step is in the table as a
+whole or not at all. It works with any table of the protocol `Table`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from kohort.model.ids import TopicPartition
 from kohort.spark.rows.rounds import Round
-from kohort.spark.tables.fencing import Claim, Fenced, Held, Step
-from kohort.spark.tables.table import Table
+from kohort.spark.tables.table import Claim, Fenced, Held, Step, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,23 +24,23 @@ log = logging.getLogger(__name__)
 Rows = Callable[["DataFrame"], "DataFrame"]
 
 PLACE = ("topic", "partition", "offset")
-"""The columns of a topic that say where a row comes from."""
+"""The columns of a topic that identify a row."""
 
 MOST_TRIES = 20
-"""How often a micro-batch is cut to what is not stored yet, because others stored some meanwhile, before it fails."""
+"""How often a micro-batch is reduced to rows that others have not stored meanwhile, before it fails."""
 
 
 def exactly_once(table: Table, rows: Rows | None = None, *, group: str | None = None) -> ExactlyOnce:
     """Return a function for `GroupStream.run`, or for `foreachBatch`, that adds each row to `table` once.
 
-    `rows(frame)` makes the rows to store out of those of the topics; without it they are stored as they come.
+    `rows(frame)` transforms the rows of the topics into those to store; without it they are stored as they are.
     `group` names the offsets in the table for `foreachBatch`; a GroupStream brings its own.
     """
     return ExactlyOnce(table, rows, group)
 
 
 class ExactlyOnce:
-    """Adds rounds of one stream to a table, each in one step with its offsets; it keeps what the stream claimed."""
+    """Adds rounds of one stream to a table, each in one step with its offsets, under the claims of the stream."""
 
     def __init__(self, table: Table, rows: Rows | None = None, group: str | None = None) -> None:
         self.table = table
@@ -50,23 +49,21 @@ class ExactlyOnce:
         self._claims: dict[TopicPartition, Claim] = {}
 
     def __call__(self, frame: DataFrame, batch: Round | int) -> None:
-        """Add a round of a GroupStream, or a micro-batch of `foreachBatch`, unless its rows are there already.
+        """Add a round of a GroupStream, or a micro-batch of `foreachBatch`, unless its rows are stored already.
 
-        Raises Fenced when the round is another member's by now: nothing of it was added.
+        Raises Fenced where another member owns a partition of the round by now: no row of it was added.
         """
         if isinstance(batch, Round):
             self._add_round(frame, batch)
         else:
             self._add_micro_batch(frame)
 
-    # What a GroupStream asks
-
     def claim(
         self, group: str, generation: int, owner: str, partitions: Iterable[TopicPartition], *, is_renewed: bool = False
     ) -> dict[TopicPartition, int | None]:
-        """Take partitions over for a member, and return where to read on (None: the table has nothing of it).
+        """Claim partitions for a member, and return where to read on (None: the table has no rows of it).
 
-        Raises Superseded when the table has seen a newer generation; with `is_renewed` that does not count.
+        Raises Superseded where the table has seen a newer generation, unless `is_renewed`.
         """
         self.group = group
         wanted = Claim(generation, owner)
@@ -82,8 +79,6 @@ class ExactlyOnce:
         for claim, chosen in by_claim.items():
             self.table.place(self._group, claim, chosen)
 
-    # The inside
-
     @property
     def _group(self) -> str:
         if self.group is None:
@@ -98,14 +93,12 @@ class ExactlyOnce:
         self.table.append(self._made(frame), self._group, steps)
 
     def _add_micro_batch(self, frame: DataFrame) -> None:
-        """Store what is not stored yet. A batch may come again after a kill, and others may store parts of it."""
+        """Store the rows that are not stored yet. A batch may be repeated, and others may store parts of it."""
         group = self._group
         missing = [name for name in PLACE if name not in frame.columns]
         if missing:
-            raise ValueError(
-                f"exactly_once needs the columns {', '.join(PLACE)}, and {', '.join(missing)} is not there"
-            )
-        # Who has cached the frame goes on with it: computed again, its rows might be others.
+            raise ValueError(f"exactly_once needs the columns {', '.join(PLACE)}, and {', '.join(missing)} is missing")
+        # A frame that the caller has cached is used as it is: computed again, its rows might differ.
         level = frame.storageLevel
         is_cached = level.useMemory or level.useDisk
         kept = frame if is_cached else frame.persist()
@@ -121,7 +114,11 @@ class ExactlyOnce:
                 except Fenced as refusal:
                     if not left:
                         raise
-                    log.warning("group %s: a micro-batch is cut again: %s", group, refusal.text)
+                    log.warning(
+                        "group %s: rows of a micro-batch were stored meanwhile: %s",
+                        group,
+                        refusal.text,
+                    )
                 else:
                     return
         finally:
@@ -135,8 +132,8 @@ class ExactlyOnce:
 def for_each_batch(function: Callable[[DataFrame, int], object]) -> Callable[[DataFrame, Round], object]:
     """Return a function for `GroupStream.run` out of one that was written for `foreachBatch`.
 
-    Its batch ids only grow, and none ever comes twice, also not for rows that come again after a kill: a table that
-    drops batches by their id would drop new rows otherwise. Rows once, use `exactly_once(table)`.
+    Its batch ids grow, and none is used twice, not even for rows that are read again after a kill: a table that ignores
+    batches by their id would ignore new rows. To store each row once, use `exactly_once(table)`.
     """
 
     last = 0

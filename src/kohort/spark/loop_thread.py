@@ -39,7 +39,7 @@ class LoopThread:
             self._loop.call_soon_threadsafe(action)
 
     def close(self) -> None:
-        """Cancel what still runs in the loop, and end the thread."""
+        """Cancel the tasks of the loop, and end the thread."""
         if self._loop.is_closed():
             return
         self.call(_cancel_others())

@@ -1,6 +1,6 @@
-"""A Spark session that starts anywhere: interpreter, Java, loopback, UTC and quiet logs are set before it does.
+"""Builds a Spark session with defaults for this interpreter, Java, loopback, UTC and quiet logs.
 
-Whatever the caller passes in `conf` wins. It knows nothing of groups or topics.
+The settings in `conf` take precedence. It knows no groups and no topics.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class SparkMissing(ImportError):
-    """PySpark or pyarrow is not installed; the text says the command that installs them."""
+    """PySpark or pyarrow is not installed; the text has the command that installs them."""
 
 
 def build(
@@ -37,14 +37,14 @@ def build(
     """Return the running Spark session, or start one.
 
     `app` is the application's name; `master` is also `sc://host:port`, a server of Spark Connect, and the environment
-    variable SPARK_REMOTE wins over it, as everywhere in Spark. `conf` are Spark settings, which win over ours;
+    variable SPARK_REMOTE takes precedence, as everywhere in Spark. `conf` are Spark settings, which override ours;
     `java_options` are added to those of the driver's Java. Raises SparkMissing when PySpark or pyarrow is not
     installed, JavaMissing when there is no Java 17 or newer.
     """
     require_spark()
     if (remote := os.environ.get("SPARK_REMOTE", master)).startswith("sc://"):
         return _connect(app, remote, conf or {})
-    # Spark starts its Python workers as `python3` from PATH unless told otherwise.
+    # By default Spark starts its Python workers as `python3` from the PATH.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["JAVA_HOME"] = str(java_home())
     from pyspark.sql import SparkSession
@@ -57,7 +57,7 @@ def build(
 
 
 def _connect(app: str, remote: str, conf: Mapping[str, str | int | bool]) -> SparkSession:
-    """Return a session of a Connect server; what runs there, and how, was settled when that was started."""
+    """Return a session of a Connect server, whose settings were made when it was started."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(app).remote(remote)
@@ -87,7 +87,7 @@ def parallelism(session: SparkSession) -> int:
 
 
 def use_this_python(session: SparkSession) -> None:
-    """Let a local session run what is given to it from now on with this interpreter, unless PYSPARK_PYTHON names one.
+    """Make a local session start its Python processes with this interpreter, unless PYSPARK_PYTHON names one.
 
     Spark takes `python3` from the PATH, which is another one where a virtual environment is not activated.
     """

@@ -1,13 +1,15 @@
-"""A restarted query: what its checkpoint says beside what its group says.
+"""A query's checkpoint compared with the commits of its group: where a restarted or a new query reads on.
 
-The law: the group's committed offset is the truth. The checkpoint is ahead of it by the last batch, where Spark was
-killed between finishing that and the commit; the group is ahead where other jobs read on. Every commit of a job of ours
-bears a mark, also the one with which it begins a partition: an offset without it, in a group without other members, was
-reset by somebody, and that is for the user to decide.
+The law: the group's committed offset is the truth. The checkpoint is ahead of it by the last batch where Spark was
+killed between finishing that and the commit; the group is ahead where other jobs have read on. Every commit of a Spark
+job has a mark: an offset without one, in a group without other members, was reset, and the user decides
+(`Checkpoint`). A new checkpoint beside commits of a query that is not running was deleted or belongs to another query:
+the user decides, too (`NewCheckpoint`). No row is skipped without a warning.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -17,8 +19,10 @@ from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.spark.membership.commit_mark import CommitMark
 from kohort.spark.membership.stream_offset import StreamOffset
-from kohort.spark.options.member_options import Mismatch
+from kohort.spark.options.member_options import Mismatch, OnNewCheckpoint
 from kohort.spark.rows.rounds import OffsetRange
+
+log = logging.getLogger(__name__)
 
 
 class OffsetMismatch(KafkaError):
@@ -34,7 +38,7 @@ class OffsetMismatch(KafkaError):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The last batch of a query, all of whose rows Spark has finished with."""
+    """The last batch of a query, which Spark has finished."""
 
     last: StreamOffset
     group: str
@@ -42,15 +46,15 @@ class Checkpoint:
 
     @property
     def is_followed(self) -> bool:
-        """Whether it has a say: one of another group may have none."""
+        """Whether its offsets may be used: those of another group only with `onOffsetMismatch=checkpoint`."""
         return self.last.group == self.group or self.on_mismatch == "checkpoint"
 
     def positions(
         self, partitions: Partitions, committed: Mapping[TopicPartition, OffsetAndMetadata], *, is_shared: bool
     ) -> dict[TopicPartition, int]:
-        """Return where to read on in those of some partitions in which the checkpoint has a say.
+        """Return where to read on in those of some partitions that the last batch has.
 
-        `committed` are the group's offsets; `is_shared` says that it has other members. Raises OffsetMismatch.
+        `committed` are the group's offsets; `is_shared`: the group has other members. Raises OffsetMismatch.
         """
         if self.last.group != self.group and self.last.places:
             return self._of_another_group(partitions)
@@ -65,7 +69,7 @@ class Checkpoint:
         return found
 
     def is_in_doubt(self, partitions: Partitions, committed: Mapping[TopicPartition, OffsetAndMetadata]) -> bool:
-        """Return whether it matters that the group has other members."""
+        """Return whether the positions depend on whether the group has other members."""
         entries = ((place, committed.get(place.partition)) for place in self._among(partitions))
         return any(
             entry and CommitMark.parse(entry.metadata) is None and entry.offset != place.stop
@@ -73,7 +77,7 @@ class Checkpoint:
         )
 
     def without(self, partitions: Partitions) -> Checkpoint:
-        """Return the checkpoint with no say in these partitions."""
+        """Return the checkpoint without these partitions."""
         places = tuple(each for each in self.last.places if each.partition not in partitions)
         return replace(self, last=replace(self.last, places=places))
 
@@ -101,13 +105,104 @@ class Checkpoint:
         return place.stop if self.on_mismatch == "checkpoint" else entry.offset
 
 
+class CheckpointGone(KafkaError):
+    """The query's checkpoint is new, the group's commits are those of a query that is not running."""
+
+    def __init__(self, group: str, option: str, differing: Mapping[TopicPartition, tuple[int | None, int]]) -> None:
+        partition, (start, committed) = min(differing.items())
+        others = f" (and {len(differing) - 1} more partitions)" if len(differing) > 1 else ""
+        at = "" if start is None else f", for {partition} at offset {start}"
+        super().__init__(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"the checkpoint of this query is new, and the group {group!r} is at offset {committed} of"
+            f" {partition}{others}, which another query committed that is not running: was its checkpoint deleted? Set"
+            f" the option onNewCheckpoint to group (read on at the group's offsets) or to startingOffsets (begin at"
+            f" {option}{at}), or reset the group's offsets: kohort groups reset-offsets {group} --topic"
+            f" {partition.topic} --to-earliest --execute",
+        )
+
+
+class NewCheckpoint:
+    """Applies `onNewCheckpoint` to each partition once. `found` are the group's commits when the query began.
+
+    `option` is the option that applies to a query without commits, such as startingOffsets=earliest.
+    """
+
+    def __init__(
+        self, group: str, on_new: OnNewCheckpoint, option: str, found: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> None:
+        self.on_new = on_new
+        self._group = group
+        self._option = option
+        self._found = dict(found)
+
+    def in_question(self, committed: Mapping[TopicPartition, OffsetAndMetadata]) -> frozenset[TopicPartition]:
+        """Return the partitions whose commits have not moved since the query began."""
+        return frozenset(each for each, entry in committed.items() if self._found.get(each) == entry)
+
+    def positions(
+        self,
+        committed: Mapping[TopicPartition, OffsetAndMetadata],
+        starts: Mapping[TopicPartition, int],
+        *,
+        is_shared: bool,
+        is_latest: bool,
+    ) -> dict[TopicPartition, int]:
+        """Return where to begin instead of at the commits. Raises CheckpointGone.
+
+        `starts` are the starting offsets, as far as they are known; `is_latest`: they are the latest ones.
+        `is_shared`: other members read these topics.
+        """
+        asked = {each: committed[each] for each in self.in_question(committed)}
+        for each in asked:
+            del self._found[each]
+        differing = {
+            each: (starts.get(each), entry.offset) for each, entry in asked.items() if starts.get(each) != entry.offset
+        }
+        if self.on_new == "startingOffsets":
+            return {
+                each: start
+                for each, (start, _) in differing.items()
+                if start is not None and not (is_latest and _is_begun(asked[each]))
+            }
+        if self.on_new == "fail" and not is_shared and any(_is_finished(asked[each]) for each in differing):
+            raise CheckpointGone(self._group, self._option, differing)
+        skipped = {each: (start, at) for each, (start, at) in differing.items() if start is not None and start < at}
+        if skipped:
+            partition, (start, at) = min(skipped.items())
+            log.warning(
+                "group %s: the checkpoint of this query is new and the group has commits, at which it reads on: it"
+                " skips %d offsets of %d partitions behind %s (%s: %d to %d); onNewCheckpoint=startingOffsets"
+                " reads them",
+                self._group,
+                sum(at - start for start, at in skipped.values()),
+                len(skipped),
+                self._option,
+                partition,
+                start,
+                at - 1,
+            )
+        return {}
+
+
 def _agreed(last: OffsetRange, entry: OffsetAndMetadata | None, *, is_shared: bool) -> int | None:
-    """Return where both agree to read on, or None where they do not."""
+    """Return where checkpoint and group agree to read on, or None where they do not."""
     if entry is None or entry.offset == last.stop:
         return last.stop
     if CommitMark.parse(entry.metadata) is None:
         return entry.offset if is_shared else None
     if entry.offset < last.start:
-        return None  # a job only commits forward: somebody took it back
-    # At its start the batch was never committed; beyond it, others have read on.
+        return None  # jobs only commit forward: the offset was reset
+    # At its start the batch was never committed; beyond it, other members have read on.
     return last.stop if entry.offset == last.start else entry.offset
+
+
+def _is_finished(entry: OffsetAndMetadata) -> bool:
+    mark = CommitMark.parse(entry.metadata)
+    return mark is not None and mark.is_of_a_finished_batch
+
+
+def _is_begun(entry: OffsetAndMetadata) -> bool:
+    """Return whether a query committed this offset when it began the partition, and finished no batch."""
+    mark = CommitMark.parse(entry.metadata)
+    return mark is not None and bool(mark.query) and mark.batch < 0

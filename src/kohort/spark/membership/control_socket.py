@@ -1,8 +1,8 @@
 """Unix control socket of a streaming query, for this user's processes on this host alone.
 
 Spark calls the reader in one process and the listeners of the session in another. The listeners use the socket to
-report that a batch is done, long before the next one is asked for, and that the query has ended; other readers of the
-application ask what this one reads. The sockets are in a directory that only this user may enter.
+report that a batch is finished, long before Spark requests the next one, and that the query has ended; other readers of
+the application request what this one reads. The sockets are in a directory that only this user may enter.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from kohort.spark.membership.stream_offset import StreamOffset
 
 log = logging.getLogger(__name__)
 
-_LONGEST = 1 << 26
-_PATIENCE_S = 10.0
-_LOOK_S = 0.02
+_LONGEST_LINE = 1 << 26
+_TIMEOUT_S = 10.0
+_POLL_S = 0.02
 _YOUNG_S = 60.0
-"""Seconds in which a door that does not listen may still be about to."""
+"""Age below which a socket that refuses connections may belong to a reader that is starting."""
 
 
-class Visited(Protocol):
-    """The member behind a door."""
+class Controlled(Protocol):
+    """The member that a control socket belongs to."""
 
     async def finish(self, end: StreamOffset) -> None:
         """Commit the batch that ends there, if it is open."""
@@ -45,48 +45,48 @@ class Visited(Protocol):
         ...
 
     def describe(self) -> Mapping[str, Any]:
-        """Return what other readers of the application ask for."""
+        """Return what other readers of the application compare with themselves."""
         ...
 
 
-class Door:
-    """One reader's door; its `name` is in every offset that the reader gives to Spark."""
+class ControlSocket:
+    """The control socket of one reader; its `name` is in every offset that the reader returns to Spark."""
 
     def __init__(self) -> None:
         self.name = secrets.token_hex(8)
         self._server: asyncio.Server | None = None
 
-    async def open(self, member: Visited) -> None:
-        """Let the application in. Where a socket cannot be made, the reader does without."""
+    async def open(self, member: Controlled) -> None:
+        """Listen, and pass requests to `member`. Where no socket can be made, log it and go on without one."""
 
         async def received(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
                 with contextlib.suppress(OSError, ValueError, asyncio.IncompleteReadError):
-                    writer.write(await _obey(member, json.loads(await reader.readline())) + b"\n")
+                    writer.write(await _answer(member, json.loads(await reader.readline())) + b"\n")
             except KafkaError as error:
-                log.warning("the reader %s could not do what it was told: %s", self.name, error.text)
+                log.warning("reader %s: a request on its control socket failed: %s", self.name, error.text)
             finally:
                 writer.close()
 
         try:
-            path = place(self.name)
+            path = socket_path(self.name)
             make_private(path.parent)
-            remove_deserted(path.parent)
-            self._server = await asyncio.start_unix_server(received, path, limit=_LONGEST)
+            remove_stale(path.parent)
+            self._server = await asyncio.start_unix_server(received, path, limit=_LONGEST_LINE)
         except (OSError, NotImplementedError) as error:
-            log.warning("batches are only committed when the next one is asked for: %s", error)
+            log.warning("no control socket, so that a batch is committed when Spark requests the next one: %s", error)
 
     def close(self) -> None:
-        """Let nobody in any more."""
+        """Stop listening and remove the socket."""
         if self._server is not None:
             self._server.close()
             self._server = None
-            place(self.name).unlink(missing_ok=True)
+            socket_path(self.name).unlink(missing_ok=True)
 
 
-def place(name: str) -> Path:
-    """Return where a door is."""
-    return directory() / f"{name}.door"
+def socket_path(name: str) -> Path:
+    """Return the path of a reader's control socket."""
+    return directory() / f"{name}.socket"
 
 
 def directory() -> Path:
@@ -114,58 +114,58 @@ def is_private(folder: Path) -> bool:
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
 
 
-def remove_deserted(folder: Path) -> None:
-    """Remove the doors of readers that were killed: nobody listens behind them."""
-    for path in folder.glob("*.door"):
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as door:
+def remove_stale(folder: Path) -> None:
+    """Remove the sockets of readers that were killed: no process listens on them."""
+    for path in folder.glob("*.socket"):
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
             if time.time() - path.stat().st_mtime < _YOUNG_S:
                 continue
-            door.settimeout(_PATIENCE_S)
+            connection.settimeout(_TIMEOUT_S)
             try:
-                door.connect(str(path))
+                connection.connect(str(path))
             except ConnectionRefusedError:
                 path.unlink(missing_ok=True)
 
 
-def tell_done(name: str, end: Mapping[str, Any]) -> bool:
-    """Say that Spark is done with the batch that ends at `end`; return whether the reader heard it."""
-    return _say(name, {"done": dict(end)})
+def report_finished(name: str, end: Mapping[str, Any]) -> bool:
+    """Report that Spark has finished the batch that ends at `end`; return whether the reader confirmed it."""
+    return _send(name, {"done": dict(end)})
 
 
-def tell_ended(name: str) -> bool:
-    """Say that the query has ended; return whether the reader was still there."""
-    return _say(name, {"ended": True})
+def report_ended(name: str) -> bool:
+    """Report that the query has ended; return whether the reader was still a member and confirmed it."""
+    return _send(name, {"ended": True})
 
 
-def wait_until_left(name: str, patience_s: float = _PATIENCE_S) -> bool:
+def wait_until_left(name: str, patience_s: float = _TIMEOUT_S) -> bool:
     """Wait until a reader whose query was stopped has left its group: Spark does not. Return whether it has."""
     deadline_s = time.monotonic() + patience_s
-    while place(name).exists():
+    while socket_path(name).exists():
         if time.monotonic() > deadline_s:
             return False
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
     return True
 
 
-async def _obey(member: Visited, said: Mapping[str, Any]) -> bytes:
-    if "done" in said:
-        await member.finish(StreamOffset.from_json(said["done"]))
-    elif "ended" in said:
+async def _answer(member: Controlled, request: Mapping[str, Any]) -> bytes:
+    if "done" in request:
+        await member.finish(StreamOffset.from_json(request["done"]))
+    elif "ended" in request:
         await member.leave("the query has ended")
-    elif "describe" in said:
+    elif "describe" in request:
         return json.dumps(member.describe()).encode()
     return b""
 
 
-def _say(name: str, what: Mapping[str, Any]) -> bool:
-    if not name or not is_private(directory()) or not place(name).exists():
+def _send(name: str, request: Mapping[str, Any]) -> bool:
+    if not name or not is_private(directory()) or not socket_path(name).exists():
         return False
-    with socket.socket(socket.AF_UNIX) as door:
-        door.settimeout(_PATIENCE_S)
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(_TIMEOUT_S)
         try:
-            door.connect(str(place(name)))
-            door.sendall(json.dumps(what).encode() + b"\n")
-            return door.recv(1) == b"\n"
+            connection.connect(str(socket_path(name)))
+            connection.sendall(json.dumps(request).encode() + b"\n")
+            return connection.recv(1) == b"\n"
         except OSError as error:
-            log.info("the reader %s does not listen: %s", name, error)
+            log.info("reader %s does not answer on its control socket: %s", name, error)
             return False

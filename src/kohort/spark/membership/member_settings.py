@@ -1,17 +1,15 @@
-"""How a Spark job takes part in its group, and where it begins to read; names and defaults are the consumer's."""
+"""Settings of a Spark job as a member of its group, and its cluster and membership; names are the consumer's."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
 
 from kohort.assign.spec import Assignor
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.metadata import ClusterView
-from kohort.client.config_file import reach
 from kohort.client.consumer.consumer_settings import (
     DEFAULT_ASSIGNORS,
     DEFAULT_HEARTBEAT_INTERVAL_MS,
@@ -24,18 +22,21 @@ from kohort.client.consumer.topic_subscription import TopicSubscription
 from kohort.client.membership.membership import Membership
 from kohort.client.membership.protocol_switch import GroupProtocol
 from kohort.client.rebalance_listener import RebalanceListener
-from kohort.spark.rows.read_settings import Isolation, ReadSettings
+from kohort.spark.rows.read_settings import Isolation, ReadSettings, security
+
+if TYPE_CHECKING:
+    from kohort.spark.options.source_options import SourceOptions
 
 Reset = Literal["earliest", "latest", "none"]
 
 
 @dataclass(frozen=True, slots=True)
-class GroupSettings:
-    """What `Consumer` calls these. `pattern` stands for topics whose whole name it matches, instead of `topics`.
+class MemberSettings:
+    """Settings of a member, named as those of `Consumer`; a `pattern` of whole topic names replaces `topics`.
 
     `topics_must_exist` refuses to join where one does not; `allow_auto_create_topics` lets the broker create it.
-    `properties` are how to be let into the cluster, in Kafka's names (`security.protocol`, `sasl.…`, `ssl.…`): they
-    travel to the executors. Raises ValueError for settings that do not go together.
+    `properties` are the security settings in Kafka's names (`security.protocol`, `sasl.…`, `ssl.…`), which executors
+    get, too. Raises ValueError for settings that do not go together.
     """
 
     bootstrap_servers: str
@@ -67,7 +68,7 @@ class GroupSettings:
 
     @property
     def read_settings(self) -> ReadSettings:
-        """How executors read ranges; where the log has moved on, the member decides."""
+        """How executors read ranges; they fail where records are gone, and the member decides what follows."""
         return ReadSettings(
             self.bootstrap_servers,
             isolation=self.isolation_level,
@@ -83,17 +84,15 @@ class GroupSettings:
 
     def cluster(self) -> Cluster:
         """Return the cluster, not started."""
-        secured = reach(self.properties)
         return Cluster(
             self.bootstrap_servers,
             client_id=self.client_id,
             allow_auto_create_topics=self.allow_auto_create_topics,
-            tls=secured.get("tls"),
-            sasl=secured.get("sasl"),
+            **security(self.properties),
         )
 
     def membership(self, cluster: Cluster, listener: RebalanceListener) -> Membership:
-        """Return the member, not started: it wants `topics`, or what `follow` tells it."""
+        """Return the member, not started; with a `pattern` its topics are those that the cluster's metadata has now."""
         wanted = self._wanted
         return Membership(
             cluster,
@@ -113,21 +112,52 @@ class GroupSettings:
         )
 
     async def follow(self, cluster: Cluster) -> None:
-        """Learn the topics that `pattern` matches, now and from now on."""
+        """Fetch the metadata of all topics, now and from now on, where a `pattern` needs it."""
         if self.pattern is not None:
             cluster.track_all()
             await cluster.refresh()
 
-    def seen(self, membership: Membership) -> Callable[[ClusterView], None]:
-        """Return what tells a membership of topics that `pattern` matches, as they come and go."""
-        return partial(_tell, self._wanted, membership)
+    def subscriber(self, membership: Membership) -> Callable[[ClusterView], None]:
+        """Return a function of new metadata that subscribes a membership to the topics that `pattern` matches."""
+        wanted = self._wanted
+
+        def subscribe(view: ClusterView) -> None:
+            topics = wanted.topics(view)
+            if topics != membership.topics:
+                membership.subscribe(topics, wanted.pattern, names=wanted.named(view))
+
+        return subscribe
 
     @property
     def _wanted(self) -> TopicSubscription:
         return TopicSubscription(self.topics, (re.compile(self.pattern),) if self.pattern is not None else ())
 
 
-def _tell(wanted: TopicSubscription, membership: Membership, view: ClusterView) -> None:
-    topics = wanted.topics(view)
-    if topics != membership.topics:
-        membership.subscribe(topics, wanted.pattern, names=wanted.named(view))
+def settings_from_options(options: SourceOptions, cores: float) -> MemberSettings:
+    """Return a stream's options as the settings of its member; `cores` is its weight where the options have none."""
+    member = options.member
+    assert member is not None, "a stream is a member of a group"
+    settings = MemberSettings(
+        options.bootstrap_servers,
+        member.group_id,
+        options.topics,
+        client_id=options.client_id,
+        group_instance_id=member.instance_id,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        client_rack=options.client_rack or None,
+        protocol=member.group_protocol,
+        assignor=member.remote_assignor,
+        pattern=options.pattern,
+        topics_must_exist=options.fail_on_data_loss and not options.allow_auto_create_topics,
+        allow_auto_create_topics=options.allow_auto_create_topics,
+        isolation_level=options.isolation,
+        properties=options.properties,
+    )
+    if member.protocol == "consumer":  # the broker has the other settings
+        return settings
+    return replace(
+        settings,
+        session_timeout_ms=member.session_timeout_ms,
+        heartbeat_interval_ms=member.heartbeat_interval_ms,
+        assignors=member.assignors(cores),
+    )

@@ -1,8 +1,8 @@
-"""What Spark tells the application about its queries, passed on to the readers that are members.
+"""Listener of a session that reports finished batches and ended queries to the readers that are members.
 
-A reader by itself hears that a batch is done when it is asked for the next one, which may be a trigger interval later:
-until then a rebalance would wait, and a stopped query would leave the batch uncommitted. It is also the second net
-below a reader that nobody has told to leave.
+Without it a reader learns that a batch is finished when Spark requests the next one, which may be a trigger interval
+later: until then a rebalance waits, and a stopped query leaves the batch uncommitted. It also makes readers leave that
+Spark did not stop.
 """
 
 from __future__ import annotations
@@ -14,21 +14,23 @@ from weakref import WeakSet
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from kohort.spark.membership.control_socket import tell_done, tell_ended
+from kohort.spark.membership.control_socket import report_ended, report_finished
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_listened_to: WeakSet[SparkSession] = WeakSet()
+_with_listener: WeakSet[SparkSession] = WeakSet()
 
 
 class MemberListener(StreamingQueryListener):  # type: ignore[misc]
-    """Passes on that batches are done and that queries have ended, for sources of ours alone."""
+    """Reports finished batches and ended queries to readers of `format("kohort")`."""
 
     def __init__(
-        self, done: Callable[[str, dict[str, Any]], bool] = tell_done, ended: Callable[[str], bool] = tell_ended
+        self,
+        finished: Callable[[str, dict[str, Any]], bool] = report_finished,
+        ended: Callable[[str], bool] = report_ended,
     ) -> None:
-        self._done = done
+        self._finished = finished
         self._ended = ended
         self._readers: dict[str, set[str]] = {}
 
@@ -36,30 +38,30 @@ class MemberListener(StreamingQueryListener):  # type: ignore[misc]
         """Do nothing: no reader is a member yet."""
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        """Tell readers that the batches of this trigger are done: Spark says so after it has logged that."""
+        """Report the batches of this trigger: Spark calls this after it has logged them as finished."""
         progress = event.progress
         for end in _ends(source.endOffset for source in progress.sources):
             self._readers.setdefault(str(progress.runId), set()).add(end["reader"])
-            self._done(end["reader"], end)
+            self._finished(end["reader"], end)
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """Do nothing: nothing is done."""
+        """Do nothing: no batch was finished."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """Let the readers of the query leave, if any is still there."""
+        """Make the readers of the query leave, unless they have left."""
         for reader in self._readers.pop(str(event.runId), ()):
             self._ended(reader)
 
 
 def listen(spark: SparkSession) -> None:
     """Listen to a session's queries; a second time does nothing."""
-    if spark not in _listened_to:
+    if spark not in _with_listener:
         spark.streams.addListener(MemberListener())
-        _listened_to.add(spark)
+        _with_listener.add(spark)
 
 
 def _ends(offsets: Iterable[str | None]) -> Iterable[dict[str, Any]]:
-    """Return the offsets that name a reader of ours."""
+    """Return the offsets that readers of `format("kohort")` returned."""
     for text in offsets:
         try:
             found = json.loads(text or "null")

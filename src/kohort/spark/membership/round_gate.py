@@ -1,39 +1,39 @@
-"""Rounds against rebalances: a round runs only on partitions that the member owns, and holds their revocation up.
+"""Rounds of reading against rebalances: a revocation waits while a round reads what is revoked.
 
-The law: a round's offsets are committed for partitions that stayed the member's from its beginning, or not at all. A
-revocation waits for a round that reads what is revoked, bounded by the rebalance timeout; what was lost, or outlived
-that bound, is refused at `commit`. Rounds on what stays are never interrupted. It runs in one event loop, so nothing
-here needs a lock; it knows no Spark.
+The law: the offsets of a round are committed for the partitions that the member owned from its beginning on, and for
+no others. A revocation waits for an open round that reads a revoked partition, for 0.9 of the rebalance timeout at
+most; the commit of a partition that was lost, or whose round took longer, is refused. Rounds on other partitions are
+not interrupted. Everything runs in one event loop, so nothing here needs a lock; it knows no Spark.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
+from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata
-from kohort.client.cluster.list_offsets import EARLIEST, LATEST, READ_UNCOMMITTED, list_ends
 from kohort.client.errors import CommitFailed, PartitionErrors, RebalanceInProgress, UnknownTopic
 from kohort.client.membership.member_commits import Hold
-from kohort.client.membership.membership import Membership
 from kohort.client.rebalance_listener import RebalanceListener, finished
 from kohort.model.assignment import Partitions
-from kohort.model.errors import ErrorCode, KafkaError
-from kohort.model.ids import NO_TOPIC_ID, TopicPartition
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import TopicPartition
 from kohort.spark.membership.commit_mark import JOB, CommitMark
-from kohort.spark.membership.member_settings import GroupSettings
-from kohort.spark.membership.offset_store import OffsetKeeper
-from kohort.spark.membership.starting_offsets import Policy, ResetPolicy, StartingPoints
+from kohort.spark.membership.member_settings import MemberSettings
+from kohort.spark.membership.offset_store import OffsetStore
+from kohort.spark.membership.owned_partitions import Available, OwnedPartitions
+from kohort.spark.membership.start_policy import ResetPolicy, StartPolicy
+from kohort.spark.membership.starting_offsets import StartingOffsets
 from kohort.spark.rows.rounds import OffsetRange, Round, plan
 
 log = logging.getLogger(__name__)
 
-Available = Mapping[TopicPartition, tuple[int, int]]
 Planner = Callable[[Available], tuple[OffsetRange, ...]]
-"""What a round reads, out of position and end of each partition that may be read; nothing lets the gate wait."""
+"""Returns what a round reads; nothing to wait for more records."""
 
 _DELETED = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
 _FIRST_WAIT_S = 0.01
@@ -41,154 +41,157 @@ _LONGEST_WAIT_S = 0.1
 
 
 @dataclass(slots=True)
-class _Open:
-    """The round that is open, what of it the member still holds, and whether a revocation gave up on it."""
+class OpenRound:
+    """The round that is open, and which of its partitions can no longer be committed."""
 
     round: Round
     partitions: Partitions
     hold: Hold
-    outlived: Partitions = frozenset()
+    lost: Partitions = frozenset()
     deleted: Partitions = frozenset()
 
 
-class RoundGate(RebalanceListener):
-    """One membership whose rebalances and rounds never overlap. `listener` hears of rebalances after the gate did.
+class RevocationBarrier(RebalanceListener):
+    """Delays the revocation of partitions that an open round reads; `listener` is called after it."""
 
-    With a `policy` of its own, where it starts is committed at once.
+    def __init__(self, owned: OwnedPartitions, settings: MemberSettings, listener: RebalanceListener) -> None:
+        self.open: OpenRound | None = None
+        self.revoking: Partitions = frozenset()
+        """Partitions whose revocation waits: no new round reads them."""
+        self.changed = asyncio.Event()
+        self._owned = owned
+        self._settings = settings
+        self._listener = listener
+        self._closed = asyncio.Event()
+
+    def close(self) -> None:
+        """Close the open round, so that a revocation can proceed."""
+        self.open = None
+        self._closed.set()
+
+    async def on_partitions_revoked(self, partitions: Partitions) -> None:
+        """Wait until the open round reads none of them, which commits it; then give them up."""
+        self.revoking |= partitions
+        try:
+            async with asyncio.timeout(self._settings.rebalance_timeout_ms / 1000 * 0.9):
+                while self.open is not None and self.open.partitions & partitions:
+                    self._closed.clear()
+                    await self._closed.wait()
+        except TimeoutError:
+            log.warning("group %s: a round outlasts the rebalance timeout and is lost", self._settings.group_id)
+        finally:
+            self.revoking -= partitions
+            self._remove(partitions)
+        await finished(self._listener.on_partitions_revoked(partitions))
+
+    async def on_partitions_assigned(self, partitions: Partitions) -> None:
+        """Own them; positions are looked up when the next round begins."""
+        self._owned.add(partitions)
+        await finished(self._listener.on_partitions_assigned(partitions))
+        self.changed.set()
+
+    async def on_partitions_lost(self, partitions: Partitions) -> None:
+        """Give them up at once: others own them, or their topic is deleted. The open round's commit is refused."""
+        self._remove(partitions)
+        await finished(self._listener.on_partitions_lost(partitions))
+
+    def _remove(self, partitions: Partitions) -> None:
+        self._owned.remove(partitions)
+        if self.open is not None:
+            self.open.lost |= partitions
+
+
+class RoundGate:
+    """One membership in a group, and the rounds that it reads. `join` makes one; `cluster` is started.
+
+    `listener` is called for rebalances, after the gate. With a `policy`, the offsets that it chooses are committed at
+    once.
     """
 
     def __init__(
-        self, settings: GroupSettings, listener: RebalanceListener | None = None, policy: Policy | None = None
+        self,
+        settings: MemberSettings,
+        cluster: Cluster,
+        listener: RebalanceListener | None = None,
+        policy: StartPolicy | None = None,
     ) -> None:
         self.settings = settings
-        self.owned: Partitions = frozenset()
-        self.targets: Mapping[TopicPartition, int] | None = None
-        """Ends that no round goes beyond; what is not named is not read."""
         self.missing: frozenset[str] = frozenset()
-        """Topics that are named and did not exist when this was looked up last."""
-        self._listener = listener or RebalanceListener()
-        self._cluster = settings.cluster()
-        self.starting = StartingPoints(
-            self._cluster,
+        """Topics that are subscribed by name and did not exist at the last look-up."""
+        self.starting = StartingOffsets(
+            cluster,
             settings.group_id,
             policy or ResetPolicy(settings.auto_offset_reset, settings.isolation),
-            settings.isolation,
             is_marking=policy is not None,
         )
-        self._membership: Membership | None = None
-        self._positions: dict[TopicPartition, int] = {}
-        self._ends: dict[TopicPartition, int] = {}
-        self._topic_ids: dict[str, bytes] = {}
-        self._leaving: Partitions = frozenset()
-        self._deleted: Partitions = frozenset()
-        self._taken: Partitions = frozenset()
-        self._open: _Open | None = None
-        self._tenure = 0
+        self.owned = OwnedPartitions(cluster, self.starting, settings.isolation)
+        self.barrier = RevocationBarrier(self.owned, settings, listener or RebalanceListener())
+        self.member = settings.membership(cluster, self.barrier)
+        self._cluster = cluster
         self._rounds = 0
         self._wait_s = _FIRST_WAIT_S
         self._is_stopping = False
-        self._closed = asyncio.Event()
-        self._stirred = asyncio.Event()
 
-    async def start(self) -> None:
-        """Reach the cluster and begin to join. Raises KafkaError."""
+    @classmethod
+    async def join(
+        cls, settings: MemberSettings, listener: RebalanceListener | None = None, policy: StartPolicy | None = None
+    ) -> RoundGate:
+        """Connect to the cluster and begin to join the group. Raises KafkaError."""
+        cluster = settings.cluster()
         try:
-            await self._cluster.start()
-            await self.settings.follow(self._cluster)
-            self._membership = self.settings.membership(self._cluster, self)
-            self._cluster.watch(self.settings.seen(self._membership))
-            self.starting.see(await self._existing())
-            if self.missing:
-                self._report_missing()
-            await self._membership.start()
+            await cluster.start()
+            await settings.follow(cluster)
+            gate = cls(settings, cluster, listener, policy)
+            cluster.watch(settings.subscriber(gate.member))
+            gate.starting.see(await gate.existing())
+            if gate.missing:
+                gate._report_missing()
+            await gate.member.start()
         except BaseException:
-            await self._cluster.close()
+            await cluster.close()
             raise
+        return gate
 
     async def stop(self, reason: str) -> None:
-        """Leave the group and close every connection. A round that is open is not committed."""
+        """Leave the group and close every connection. An open round is not committed."""
         self.interrupt()
-        if self._open is not None:
-            self.close(self._open.round, is_committed=False)
+        if self.barrier.open is not None:
+            self.close(self.barrier.open.round, is_committed=False)
         try:
-            if self._membership is not None:
-                await self._membership.stop(reason)
+            await self.member.stop(reason)
         finally:
             await self._cluster.close()
 
     def interrupt(self) -> None:
-        """Let no further round begin; one that waits in `begin` returns None."""
+        """Open no further round; `begin` returns None."""
         self._is_stopping = True
-        self._stirred.set()
+        self.barrier.changed.set()
 
-    def keep(self, keeper: OffsetKeeper | None) -> None:
-        """Believe `keeper` from the next round on; None: the group."""
-        if keeper is not self.keeper:
-            self.starting.keeper = keeper
-            self._positions.clear()
-
-    @property
-    def keeper(self) -> OffsetKeeper | None:
-        """Who keeps the offsets beside the rows, where it is not the group."""
-        return self.starting.keeper
-
-    @property
-    def member_id(self) -> str:
-        """The id that the coordinator gave, or an empty string."""
-        return self._membership.member_id if self._membership else ""
-
-    @property
-    def generation(self) -> int:
-        """The group's generation, in the consumer protocol the member's epoch, or -1."""
-        return self._membership.generation if self._membership else -1
-
-    @property
-    def positions(self) -> dict[TopicPartition, int]:
-        """Where the next round begins, per owned partition that was looked up."""
-        return dict(self._positions)
-
-    @property
-    def topics(self) -> frozenset[str]:
-        """The topics that the member wants."""
-        return frozenset(self._membership.topics if self._membership else ())
+    def use_store(self, store: OffsetStore | None) -> None:
+        """Take offsets from `store` from the next round on; None: from the group."""
+        if store is not self.starting.store:
+            self.starting.store = store
+            self.owned.forget()
 
     @property
     def cluster_id(self) -> str:
-        """The id of the cluster, as far as it gives one."""
+        """The id of the cluster, or an empty string where it has none."""
         return self._cluster.view.cluster_id or ""
 
     @property
-    def topic_ids(self) -> dict[str, bytes]:
-        """The ids of the topics that the positions are of, as far as the cluster gives them."""
-        return dict(self._topic_ids)
-
-    @property
-    def ends(self) -> dict[TopicPartition, int]:
-        """The ends of owned partitions, as of the last look."""
-        return dict(self._ends)
-
-    @property
-    def lag(self) -> dict[TopicPartition, int]:
-        """Records from the position to the end of each owned partition, as of the last look, where both are known."""
-        positions, ends = self.positions, self.ends  # as they are now: other threads look, too
-        return {each: max(0, ends[each] - at) for each, at in positions.items() if each in ends}
-
-    @property
     def is_caught_up(self) -> bool:
-        """Whether no rebalance is under way, and everything owned is read as far as the targets, as of the last look.
+        """Whether no rebalance is in progress, and everything owned is read to its end, as of the last look-up.
 
         A member without partitions is caught up.
         """
-        member = self._membership
-        if member is None or not member.is_stable or self._leaving or member.assignment != self.owned:
+        if not self.member.is_stable or self.barrier.revoking or self.member.assignment != self.owned.partitions:
             return False
-        there = self.owned - self._deleted
-        return all(each in self._positions and self._positions[each] >= self._goal(each) for each in there)
+        return self.owned.is_read_to_the_end
 
     # Rounds
 
     async def begin(self, most: int | Planner, timeout_s: float | None = None) -> Round | None:
-        """Wait until owned partitions hold new records, and open a round over `most` offsets or fewer, or as planned.
+        """Wait until owned partitions have new records, and open a round over `most` offsets or fewer, or as planned.
 
         Returns None when `timeout_s` passed or the gate is interrupted. Raises KafkaError where the membership or a
         listener failed. Every round must be closed by `close`.
@@ -197,51 +200,55 @@ class RoundGate(RebalanceListener):
         loop = asyncio.get_running_loop()
         deadline = None if timeout_s is None else loop.time() + timeout_s
         while not self._is_stopping:
-            self._member.check()
-            if self._taken:
-                await self._see_taken()
-            tenure = self._tenure
-            if self.owned - self._leaving:
+            self.member.check()
+            await self.owned.report_deleted()
+            changes = self.owned.changes
+            if self.owned.partitions - self.barrier.revoking:
                 available = await self._available()
-                if tenure != self._tenure:
+                if changes != self.owned.changes:
                     continue
-                staying = {each: places for each, places in available.items() if each not in self._leaving}
+                staying = {each: places for each, places in available.items() if each not in self.barrier.revoking}
                 if ranges := planner(staying):
-                    await self._look_for_topics_made_anew()
-                    if tenure != self._tenure or any(each.partition in self._made_anew for each in ranges):
+                    await self.owned.refresh_topic_ids()
+                    recreated = self.owned.recreated
+                    if changes != self.owned.changes or any(each.partition in recreated for each in ranges):
                         continue
-                    # From the look at the tenure to here nothing was awaited: no rebalance can have come between.
+                    # Nothing was awaited since the last comparison: no rebalance can have come between.
                     return self._opened(ranges)
             left_s = self._wait_s if deadline is None else min(self._wait_s, deadline - loop.time())
             if left_s <= 0:
                 return None
-            # It goes on growing through calls: Spark asks again at once, and an idle topic need not be looked at more.
+            # It grows from call to call: Spark calls again at once, and an idle topic need not be polled more often.
             self._wait_s = min(2 * self._wait_s, _LONGEST_WAIT_S)
-            await self._stir(left_s)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left_s):
+                    await self.barrier.changed.wait()
+            self.barrier.changed.clear()
         return None
 
     async def commit(self, done: Round, mark: CommitMark = JOB) -> None:
-        """Commit what an open round read of partitions that stayed this member's since it began.
+        """Commit what an open round read of the partitions that the member owned from its beginning on.
 
-        Raises CommitFailed when some did not, after the others' commit; the next owner reads their rows again.
+        Raises CommitFailed when it lost some, after the commit of the others; the next owner reads their rows again.
         """
-        opened, member = self._open, self._member
+        opened, member = self.barrier.open, self.member
         if opened is None or opened.round.number != done.number:
-            text = "the member has left the group: the rows of its last round are read again by whoever owns them now"
+            text = "the member has left the group: the rows of its last round are read again by their next owner"
             raise CommitFailed(ErrorCode.UNKNOWN_MEMBER_ID, member.member_id, member.generation, text)
         deadline_s = asyncio.get_running_loop().time() + self.settings.rebalance_timeout_ms / 1000
         while True:
-            # Whoever joined again may own the same partitions: what it read before is another tenure's.
-            kept = (opened.partitions & opened.hold.kept & self.owned) - opened.outlived - opened.deleted
+            # A member that joined again may own the same partitions: they had another owner in between.
+            kept = (opened.partitions & opened.hold.kept & self.owned.partitions) - opened.lost - opened.deleted
             offsets = {each: offset for each, offset in done.next_offsets.items() if each in kept}
             try:
                 await member.commit({each: OffsetAndMetadata(offset, mark.text) for each, offset in offsets.items()})
             except RebalanceInProgress:
-                # Nobody else owns them yet. While a callback waits for this round there is nothing to wait for here.
+                # The partitions have no other owner yet. If a revocation waits for this round, the commit is not tried
+                # again.
                 left_s = deadline_s - asyncio.get_running_loop().time()
-                if left_s <= 0 or opened.partitions & self._leaving:
+                if left_s <= 0 or opened.partitions & self.barrier.revoking:
                     raise
-                await self._settle(left_s)
+                await self._wait_until_stable(left_s)
                 continue
             except PartitionErrors as error:
                 if not set(error.codes.values()) <= _DELETED:
@@ -249,106 +256,35 @@ class RoundGate(RebalanceListener):
                 opened.deleted |= error.codes.keys()
                 continue
             break
-        self._positions.update(offsets)
+        self.owned.advance(offsets)
         if lost := done.next_offsets.keys() - kept - opened.deleted:
             names = ", ".join(map(str, sorted(lost)))
             text = (
-                f"the group took {names} from this member while it read them: their rows are read again from the last"
-                " commit by whoever owns them now"
+                f"the group took {names} from this member while it read them: their next owner reads their rows again"
+                " from the last commit on"
             )
             raise CommitFailed(ErrorCode.ILLEGAL_GENERATION, member.member_id, member.generation, text)
 
     async def is_overtaken(self, failed: Round) -> bool:
-        """Return whether records that a round reads are gone by now, or their topics. Raises KafkaError."""
-        first = await list_ends(self._cluster, failed.next_offsets, EARLIEST, gone=set())
+        """Return whether records that a round reads, or their topics, were deleted. Raises KafkaError."""
+        first = await self.owned.first_offsets(failed.next_offsets)
         return any(first.get(partition, stop) > start for partition, start, stop in failed.ranges)
 
     def close(self, done: Round, *, is_committed: bool) -> None:
-        """Close a round, so that a revocation may go on. What was not committed will be read again."""
-        if self._open is None or self._open.round.number != done.number:
+        """Close a round, so that a revocation may proceed. If it is not committed, its rows are read again."""
+        opened = self.barrier.open
+        if opened is None or opened.round.number != done.number:
             return
         if not is_committed:
-            self._forget(each.partition for each in done.ranges)
-        self._member.release(self._open.hold)
-        self._open = None
-        self._closed.set()
+            self.owned.forget(each.partition for each in done.ranges)
+        self.member.release(opened.hold)
+        self.barrier.close()
 
-    async def aim(self) -> None:
-        """Let rounds go to where the topics end now, and no further. Raises KafkaError."""
-        partitions = await self._existing()
-        self.targets = await list_ends(self._cluster, partitions, LATEST, self.settings.isolation, gone=set())
-
-    # Callbacks of the membership
-
-    async def on_partitions_revoked(self, partitions: Partitions) -> None:
-        """Wait for the running round if it reads any of them, which commits; then let go."""
-        self._leaving |= partitions
-        try:
-            async with asyncio.timeout(self.settings.rebalance_timeout_ms / 1000 * 0.9):
-                while self._open is not None and self._open.partitions & partitions:
-                    self._closed.clear()
-                    await self._closed.wait()
-        except TimeoutError:
-            log.warning("group %s: a round outlasts the rebalance timeout and is lost", self.settings.group_id)
-        finally:
-            self._leaving -= partitions
-            self._taken |= partitions - self._deleted
-            self._let_go(partitions)
-        await finished(self._listener.on_partitions_revoked(partitions))
-
-    async def on_partitions_assigned(self, partitions: Partitions) -> None:
-        """Own them from now on; positions are looked up when the next round begins."""
-        self.owned |= partitions
-        self._tenure += 1
-        await finished(self._listener.on_partitions_assigned(partitions))
-        self._stirred.set()
-
-    async def on_partitions_lost(self, partitions: Partitions) -> None:
-        """Let go at once: others own them, or their topic is deleted, and the running round's commit is refused."""
-        self._taken |= partitions - self._deleted
-        self._let_go(partitions)
-        await finished(self._listener.on_partitions_lost(partitions))
-
-    # The inside
-
-    @property
-    def _member(self) -> Membership:
-        assert self._membership is not None, "a round begins after the start"
-        return self._membership
-
-    def _report_missing(self) -> None:
-        if self.settings.topics_must_exist:
-            raise UnknownTopic(min(self.missing))
-        names = ", ".join(sorted(self.missing))
-        log.warning("group %s: %s: no such topic; it is read once it is created", self.settings.group_id, names)
-
-    def _opened(self, ranges: tuple[OffsetRange, ...]) -> Round:
-        begun = Round(self._rounds, self.generation, ranges)
-        partitions = frozenset(each.partition for each in ranges)
-        self._open = _Open(begun, partitions, self._member.hold(partitions))
-        self._rounds += 1
-        self._wait_s = _FIRST_WAIT_S
-        return begun
-
-    def _let_go(self, partitions: Partitions) -> None:
-        self.owned -= partitions
-        self._deleted -= partitions
-        self._tenure += 1
-        self._forget(partitions)
-        if self._open is not None:
-            self._open.outlived |= partitions
-        for partition in partitions:
-            self._ends.pop(partition, None)
-
-    def _forget(self, partitions: Iterable[TopicPartition]) -> None:
-        for partition in partitions:
-            self._positions.pop(partition, None)
-
-    async def _existing(self) -> list[TopicPartition]:
-        """Return the partitions of the topics that are wanted, as far as there are any."""
+    async def existing(self) -> list[TopicPartition]:
+        """Return the partitions of the subscribed topics that exist. Raises KafkaError."""
         found: list[TopicPartition] = []
         missing = set()
-        for name in self._member.topics:
+        for name in self.member.topics:
             try:
                 topic = await self._cluster.topic(name)
                 found += [TopicPartition(name, number) for number in topic.partitions]
@@ -357,96 +293,30 @@ class RoundGate(RebalanceListener):
         self.missing = frozenset(missing)
         return found
 
-    def _goal(self, partition: TopicPartition) -> int:
-        """Where reading ends: at the target, if there is as much as that, or at the end as of the last look."""
-        if self.targets is not None:
-            target = self.targets.get(partition, 0)
-            return min(target, self._ends.get(partition, target))
-        return self._ends.get(partition, self._positions[partition] + 1)
+    def _report_missing(self) -> None:
+        if self.settings.topics_must_exist:
+            raise UnknownTopic(min(self.missing))
+        names = ", ".join(sorted(self.missing))
+        log.warning("group %s: %s: no such topic; it is read once it is created", self.settings.group_id, names)
 
     async def _available(self) -> Available:
-        """Return position and end of every owned partition that there is; nothing when a rebalance came meanwhile."""
-        tenure = self._tenure
-        gone = {each for each in self._deleted if self._cluster.view.is_gone(each.topic)}
-        ends = await list_ends(self._cluster, self.owned - gone, LATEST, self.settings.isolation, gone=gone)
-        if tenure != self._tenure:
-            return {}
-        self._see_deleted(frozenset(gone))
-        short = await self._cut_short(ends)
-        if tenure != self._tenure:
-            return {}
-        made_anew = self._made_anew
-        if made_anew:
-            self.starting.policy.made_anew(made_anew)
-        if missing := (ends.keys() - self._positions.keys()) | short.keys() | made_anew:
-            ids = {each.topic: self._topic_id(each.topic) for each in missing}
-            try:
-                found = await self.starting.find(self._member, frozenset(missing), short, made_anew)
-            except CommitFailed as refusal:  # of the keeper, or of the group that is asked who is right
-                log.warning("group %s: %s", self.settings.group_id, refusal.text)
-                return {}
-            if tenure != self._tenure:
-                return {}
-            self._positions |= found
-            self._topic_ids |= {topic: found_id for topic, found_id in ids.items() if found_id != NO_TOPIC_ID}
-        self._ends = ends
-        if self.targets is not None:
-            ends = {partition: min(end, self.targets.get(partition, 0)) for partition, end in ends.items()}
-        return {each: (self._positions[each], end) for each, end in ends.items() if each in self._positions}
-
-    @property
-    def _made_anew(self) -> Partitions:
-        """The partitions with a position in a topic that is another one by now, under the same name."""
-        others = {name for name, known in self._topic_ids.items() if self._topic_id(name) not in (known, NO_TOPIC_ID)}
-        return frozenset(each for each in self._positions if each.topic in others)
-
-    def _topic_id(self, name: str) -> bytes:
-        topic = self._cluster.view.topics.get(name)
-        return NO_TOPIC_ID if topic is None else topic.topic_id
-
-    async def _look_for_topics_made_anew(self) -> None:
-        """Ask for the topics' ids: offsets alone do not show that a topic is another one."""
-        with suppress(KafkaError):  # what is read carries the ids, too
-            await self._cluster.refresh()
-
-    async def _cut_short(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Return the positions in partitions that end before them: made anew, or cut by a new leader."""
-        short = {each: at for each, at in self._positions.items() if at > ends.get(each, at)}
-        if short and self.settings.isolation != READ_UNCOMMITTED:  # an open transaction is no loss
-            ends = await list_ends(self._cluster, short, LATEST, gone=set())
-        return {each: at for each, at in short.items() if at > ends.get(each, at)}
-
-    async def _see_taken(self) -> None:
-        """Look whether what the group took away is gone: that may be sooner than a look at its end."""
         try:
-            await self._cluster.refresh()
-        except KafkaError:
-            return  # the next turn looks again
-        taken, self._taken = self._taken, frozenset()
-        if gone := {each for each in taken if self._cluster.view.is_gone(each.topic)}:
-            self.starting.policy.deleted(gone)
+            return await self.owned.available(self.member)
+        except CommitFailed as refusal:  # by the offset store, or by the group when it is asked which one is right
+            log.warning("group %s: %s", self.settings.group_id, refusal.text)
+            return {}
 
-    def _see_deleted(self, partitions: Partitions) -> None:
-        """Leave out what is gone until the group takes it away, or until there is a topic of that name again."""
-        new, self._deleted = partitions - self._deleted, partitions
-        self._forget(partitions)
-        if new:
-            self.starting.policy.deleted(new)
+    def _opened(self, ranges: tuple[OffsetRange, ...]) -> Round:
+        begun = Round(self._rounds, self.member.generation, ranges)
+        partitions = frozenset(each.partition for each in ranges)
+        self.barrier.open = OpenRound(begun, partitions, self.member.hold(partitions))
+        self._rounds += 1
+        self._wait_s = _FIRST_WAIT_S
+        return begun
 
-    async def _settle(self, timeout_s: float) -> None:
-        """Wait until no rebalance is under way for the member; it may not have heard of one yet."""
-        member = self._member
+    async def _wait_until_stable(self, timeout_s: float) -> None:
+        """Wait until no rebalance is in progress for the member; it may not know of it yet."""
+        member = self.member
         await asyncio.sleep(_FIRST_WAIT_S)
         with suppress(TimeoutError):
             await member.wait_for(lambda: member.is_stable, timeout_ms=int(timeout_s * 1000) + 1)
-
-    async def _stir(self, timeout_s: float) -> None:
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._stirred.wait()
-        except TimeoutError:
-            pass
-        self._stirred.clear()
-
-
-__all__ = ["GroupSettings", "RoundGate"]

@@ -1,8 +1,8 @@
 """Readers of one application that are members of the same group and read the same topics.
 
-Spark makes a process for each source of each query, and tells it nothing of its query. Two queries that share a group
-may be meant: each reads a part of the rows, which is a warning. Two sources of one query never are: a union or a
-self-join would miss rows without a word, so the query is refused. Sources of one query are known by Spark's order of
+Spark makes a process for each source of each query, which does not know its query. Two queries that share a group may
+be intended: each reads a part of the rows, which is logged as a warning. Two sources of one query never are: each side
+of a union or self-join would miss rows, so the query is refused. Sources of one query are known by Spark's order of
 calls: it makes all of them before it calls the first, and reads a planned batch only when the last has planned.
 """
 
@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.spark.membership.control_socket import directory, is_private, place
+from kohort.spark.membership.control_socket import directory, is_private, socket_path
 from kohort.spark.membership.reader_calls import Calls
 
 log = logging.getLogger(__name__)
 
-_LOOK_S = 0.05
+_POLL_S = 0.05
 _ANSWER_S = 2.0
 PATIENCE_S = 5.0
 """How long a planned batch of another query may wait to be read: Spark writes its end to the checkpoint meanwhile."""
@@ -41,7 +41,7 @@ class Reader:
     calls: Calls
 
     def to_json(self) -> dict[str, Any]:
-        """Return what goes through the control socket."""
+        """Return the answer of the control socket."""
         return {
             "name": self.name,
             "application": self.application,
@@ -54,15 +54,15 @@ class Reader:
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Reader:
         """Return the reader that `to_json` described. Raises KeyError, TypeError."""
-        place = (found["application"], found["cluster"], found["group"])
-        return cls(found["name"], *place, frozenset(found["topics"]), Calls(*found["calls"]))
+        where = (found["application"], found["cluster"], found["group"])
+        return cls(found["name"], *where, frozenset(found["topics"]), Calls(*found["calls"]))
 
     def shares_with(self, other: Reader) -> frozenset[str]:
-        """Return the topics whose rows two readers of one application share out between them."""
+        """Return the topics whose rows are divided between two readers of one application."""
         mine, theirs = ((each.application, each.cluster, each.group) for each in (self, other))
         return self.topics & other.topics if mine == theirs and self.name != other.name else frozenset()
 
-    def may_be_of_the_query_of(self, other: Reader) -> bool:
+    def may_be_of_query_of(self, other: Reader) -> bool:
         """Return whether both were made before Spark called either."""
         made_ns = max(self.calls.made_ns, other.calls.made_ns)
         return all(made_ns < (each.calls.called_ns or math.inf) for each in (self, other))
@@ -80,13 +80,13 @@ class Siblings:
             self._known = {}
             for other in await _readers():
                 if shared := me.shares_with(other):
-                    self._known[other.name] = me.may_be_of_the_query_of(other)
+                    self._known[other.name] = me.may_be_of_query_of(other)
                     _warn(me.group, shared)
         for name in [name for name, is_suspect in self._known.items() if is_suspect]:
             await self._refuse(me, name, patience_s)
 
     async def _refuse(self, me: Reader, name: str, patience_s: float) -> None:
-        """Wait until Spark has come back for what a reader planned: a query waits for this reader's answer first."""
+        """Raise unless Spark reads the batch that the other reader planned: one query waits for this reader first."""
         assert self._known is not None, "a reader is known"
         deadline_s = time.monotonic() + patience_s
         while (other := await _ask(name)) is not None and other.calls.is_planned:
@@ -97,7 +97,7 @@ class Siblings:
                     f"this query loads {topics} more than once as the group {me.group!r}: each of its sources would get"
                     " only a part of the rows; load the topic once, or give each source a group.id of its own",
                 )
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_POLL_S)
         if other is None:
             del self._known[name]
 
@@ -112,9 +112,9 @@ def _warn(group: str, shared: frozenset[str]) -> None:
 
 
 async def _readers() -> list[Reader]:
-    """Return the readers of this user on this host that answer."""
+    """Return this user's readers on this host that answer."""
     folder = directory()
-    names = [path.stem for path in folder.glob("*.door")] if is_private(folder) else []
+    names = [path.stem for path in folder.glob("*.socket")] if is_private(folder) else []
     found = await asyncio.gather(*map(_ask, names))
     return [each for each in found if each is not None]
 
@@ -123,7 +123,7 @@ async def _ask(name: str) -> Reader | None:
     """Return how a reader describes itself, or None where it does not answer."""
     try:
         async with asyncio.timeout(_ANSWER_S):
-            reader, writer = await asyncio.open_unix_connection(place(name))
+            reader, writer = await asyncio.open_unix_connection(socket_path(name))
             try:
                 writer.write(b'{"describe": true}\n')
                 return Reader.from_json(json.loads(await reader.readline()))

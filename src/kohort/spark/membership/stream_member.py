@@ -1,22 +1,19 @@
-"""A streaming query as a member of its group: which batch comes next, and what is committed when one is done.
+"""A streaming query as a member of its group: which batch comes next, and what is committed when one is finished.
 
-The law: a batch opens a round and stays open until Spark comes back with its end as the start of the next one, because
-only then is it done. Until then its partitions are not given up; then they are committed, or, where the group took them
-away meanwhile, not, and their next owner reads them again. A batch that is asked for twice is the same batch. What is
-read ends where `aim` found the topics' ends, if it was called; then the member leaves by itself.
+The law: a batch stays open until Spark passes its end as the start of the next one, or a listener reports it, because
+only then is it finished. Until then its partitions are not given up. Then they are committed, except those that the
+group took away meanwhile: their next owner reads them again. A batch that is requested twice is the same batch. After
+`set_targets` the query ends at the present ends of the topics, and the member leaves.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import os
 import secrets
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 from kohort.client.consumer.consumer_settings import ISOLATION
@@ -24,28 +21,30 @@ from kohort.client.errors import CommitFailed, UnknownTopic
 from kohort.client.rebalance_listener import RebalanceListener
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import topic_id_text
+from kohort.spark.membership.batch_planner import BatchPlanner
 from kohort.spark.membership.checkpoint import Checkpoint
 from kohort.spark.membership.commit_mark import CommitMark
-from kohort.spark.membership.control_socket import Door
-from kohort.spark.membership.member_settings import GroupSettings
+from kohort.spark.membership.control_socket import ControlSocket
+from kohort.spark.membership.member_settings import settings_from_options
+from kohort.spark.membership.owned_partitions import Available
 from kohort.spark.membership.reader_calls import Calls
-from kohort.spark.membership.round_gate import Available, RoundGate
+from kohort.spark.membership.round_gate import RoundGate
 from kohort.spark.membership.sibling_readers import Reader, Siblings
-from kohort.spark.membership.starting_offsets import ChoicePolicy
+from kohort.spark.membership.start_policy import ChoicePolicy
 from kohort.spark.membership.stream_offset import StreamOffset
 from kohort.spark.options.member_options import MemberOptions
 from kohort.spark.options.source_options import NO_LIMITS, SourceOptions, TriggerLimits
-from kohort.spark.rows.rounds import OffsetRange, Round, plan
+from kohort.spark.rows.rounds import OffsetRange, Round
 
 log = logging.getLogger(__name__)
 
 Finished = Callable[[Round, bool], object]
 
-_LOOK_S = 0.1
-"""How long Spark is held up where there is nothing new: it asks again a moment later."""
+_WAIT_S = 0.1
+"""How long a call of Spark waits for new records: Spark calls again at once."""
 
-_FIRST_LOOK_S = 10.0
-"""How long the first call waits for partitions: the next one may be a trigger interval away."""
+_FIRST_WAIT_S = 10.0
+"""How long the first call waits for an assignment: the next one may be a trigger interval later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,55 +54,57 @@ class _Batch:
 
 
 class StreamMember:
-    """One query's membership; every method runs in the same event loop. `cores` are the query's, for `capacity`.
+    """One query's membership; every method runs in the same event loop. `join` makes one.
 
-    `listener` hears of rebalances, `finished(round, is_committed)` of each batch that Spark is done with.
+    `calls` are Spark's calls of the reader, for other readers of the application. `finished(round, is_committed)` is
+    called for each batch that Spark has finished.
     """
 
     def __init__(
-        self,
+        self, options: SourceOptions, gate: RoundGate, finished: Finished | None = None, calls: Calls | None = None
+    ) -> None:
+        assert options.member is not None, "a stream is a member of a group"
+        self.gate = gate
+        self.socket = ControlSocket()
+        self._options = options
+        self._member: MemberOptions = options.member
+        self._planner = BatchPlanner(options.read_settings)
+        self._finished = finished
+        self._calls = calls or Calls()
+        self._siblings = Siblings()
+        self._query = secrets.token_hex(8)
+        self._batch: _Batch | None = None
+        self._has_targets = False
+        self._is_first = True
+        self.is_over = False
+        """Whether the member has left, or is about to."""
+        self._leaving: asyncio.Task[None] | None = None
+        self._finishing = asyncio.Lock()
+
+    @classmethod
+    async def join(
+        cls,
         options: SourceOptions,
         cores: float,
         listener: RebalanceListener | None = None,
         finished: Finished | None = None,
         calls: Calls | None = None,
-    ) -> None:
-        assert options.member is not None, "a stream is a member of a group"
-        self._options = options
-        self._member: MemberOptions = options.member
-        self._gate = RoundGate(
-            group_settings(options, self._member, cores),
-            listener,
-            policy=ChoicePolicy(
-                options.starting, ISOLATION[options.isolation], fails_on_data_loss=options.fail_on_data_loss
-            ),
-        )
-        self._finished = finished
-        self._calls = calls or Calls()
-        self._siblings = Siblings()
-        self._door = Door()
-        self._query = secrets.token_hex(8)
-        self._batch: _Batch | None = None
-        self._last_batch_s = -math.inf
-        self._is_aiming = False
-        self._is_first = True
-        self.is_over = False
-        """Whether the member has left, or is about to."""
-        self._leaving: asyncio.Task[None] | None = None
-        self._settling = asyncio.Lock()
+    ) -> StreamMember:
+        """Connect to the cluster and begin to join; `cores` are the query's, for `capacity`. Raises KafkaError."""
+        isolation, fails = ISOLATION[options.isolation], options.fail_on_data_loss
+        policy = ChoicePolicy(options.starting, isolation, fails_on_data_loss=fails)
+        gate = await RoundGate.join(settings_from_options(options, cores), listener, policy)
+        member = cls(options, gate, finished, calls)
+        await member.socket.open(member)
+        return member
 
-    async def start(self) -> None:
-        """Reach the cluster and begin to join. Raises KafkaError."""
-        await self._gate.start()
-        await self._door.open(self)
-
-    async def aim(self) -> None:
+    async def set_targets(self) -> None:
         """Read as far as the topics reach now, and then leave. Raises KafkaError."""
-        await self._gate.aim()
-        self._is_aiming = True
+        await self.gate.owned.set_targets(await self.gate.existing())
+        self._has_targets = True
 
     async def next(self, start: StreamOffset, limits: TriggerLimits = NO_LIMITS) -> StreamOffset:
-        """Finish with the batch that ended at `start`, and return the end of the next one, or `start` itself.
+        """Finish the batch that ended at `start`, and return the end of the next one, or `start` itself.
 
         Raises KafkaError: OffsetMismatch, NoOffset, what ended the membership, or a cluster that does not answer.
         """
@@ -111,64 +112,66 @@ class StreamMember:
             return start
         if self._is_first:
             self._query = start.query or self._query
-            self._gate.starting.mark = CommitMark(self._query, start.batch)
+            self.gate.starting.mark = CommitMark(self._query, start.batch)
             self._refuse_misspelled(start)
             checkpoint = Checkpoint(start, self._member.group_id, self._member.on_offset_mismatch)
-            await self._gate.starting.restart_from(checkpoint, self._member.on_new_checkpoint, self._options.starting)
+            await self.gate.starting.restart_from(checkpoint, self._member.on_new_checkpoint, self._options.starting)
         if self._batch is not None and self._batch.end != start:
             return self._batch.end
         await self.finish(start)
         begun = await self._begin(limits)
         self._is_first = False
         if begun is None:
-            if self._is_aiming and not self.is_over:
-                await self.leave("all that was there has been read")
+            if self._has_targets and not self.is_over:
+                await self.leave("everything up to the ends of the topics was read")
             return start
         return self._opened(begun, start)
 
     async def finish(self, end: StreamOffset) -> None:
-        """Commit the batch that ends at `end`, if that is the open one: Spark is done with it.
+        """Commit the batch that ends at `end`, if that is the open one.
 
-        Raises KafkaError where nobody answers: then it is still open, and committed by who says next that it is done.
+        Raises KafkaError where the cluster does not answer: then it stays open, and the next call commits it.
         """
-        async with self._settling:
+        async with self._finishing:
             batch = self._batch
             if batch is None or batch.end != end:
                 return
             try:
-                await self._gate.commit(batch.round, CommitMark(self._query, end.batch))
+                await self.gate.commit(batch.round, CommitMark(self._query, end.batch))
                 is_committed = True
             except CommitFailed as refusal:
                 is_committed = False
                 log.warning("group %s: batch %d is not committed: %s", end.group, end.batch, refusal.text)
             self._batch = None
-            self._gate.close(batch.round, is_committed=is_committed)
+            self.gate.close(batch.round, is_committed=is_committed)
             if self._finished is not None:
                 self._finished(batch.round, is_committed)
 
     async def check_siblings(self) -> None:
-        """Look for readers of this application that share topics and group. Raises KafkaError for one of this query."""
-        await self._siblings.check(self._described())
+        """Log readers of this application that share topics and group. Raises KafkaError for one of the same query."""
+        await self._siblings.check(self.reader)
 
     def describe(self) -> Mapping[str, Any]:
-        """Return what other readers of the application ask for."""
-        return self._described().to_json()
+        """Return this reader as other readers of the application need it."""
+        return self.reader.to_json()
 
-    def _described(self) -> Reader:
-        topics, cluster = self._gate.topics, self._gate.cluster_id
-        return Reader(self._door.name, os.getppid(), cluster, self._member.group_id, topics, self._calls)
+    @property
+    def reader(self) -> Reader:
+        """This reader, as others of the application compare it with themselves."""
+        topics, cluster = frozenset(self.gate.member.topics), self.gate.cluster_id
+        return Reader(self.socket.name, os.getppid(), cluster, self._member.group_id, topics, self._calls)
 
     def latest(self) -> dict[str, Any] | None:
-        """Return what a query's progress shows as the latest offset of the source, or None before the first look.
+        """Return what a query's progress shows as the latest offset of the source, None before ends are known.
 
-        It is the ends of the partitions that this member owns, and how far behind them the last planned batch ends,
-        under the names that the metrics of Spark's own source have.
+        These are the ends of the partitions that this member owns, and how far the last planned batch is behind them,
+        under the names of the metrics of Spark's own source.
         """
-        if not (ends := self._gate.ends):
+        if not (ends := self.gate.owned.ends):
             return None
         places = tuple(OffsetRange(partition, end, end) for partition, end in sorted(ends.items()))
-        found = StreamOffset(self._member.group_id, -1, self._gate.generation, places, self._door.name).to_json()
-        read_to = self._gate.positions
+        found = StreamOffset(self._member.group_id, -1, self.gate.member.generation, places, self.socket.name).to_json()
+        read_to = self.gate.owned.positions
         if self._batch is not None:
             read_to |= {each.partition: each.stop for each in self._batch.end.places}
         behind = [max(0, end - read_to[each]) for each, end in ends.items() if each in read_to]
@@ -178,10 +181,10 @@ class StreamMember:
                 "maxOffsetsBehindLatest": max(behind),
                 "avgOffsetsBehindLatest": sum(behind) / len(behind),
             }
-        return found | {"memberId": self._gate.member_id, "partitions": len(ends)}
+        return found | {"memberId": self.gate.member.member_id, "partitions": len(ends)}
 
     async def leave(self, reason: str) -> None:
-        """Leave the group; a batch that is open was not finished, and is not committed. Returns when it has left."""
+        """Leave the group and return when it has left. An open batch was not finished, and is not committed."""
         if self._leaving is None:
             self.is_over = True
             self._batch = None
@@ -190,114 +193,70 @@ class StreamMember:
 
     async def _leave(self, reason: str) -> None:
         try:
-            await self._gate.stop(reason)
+            await self.gate.stop(reason)
         finally:
-            self._door.close()
-
-    # The inside
+            self.socket.close()
 
     async def _begin(self, limits: TriggerLimits) -> Round | None:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        patience_s = _FIRST_LOOK_S if self._is_first else _LOOK_S
-        look_s = 0.0 if self._is_aiming else _LOOK_S  # what is read to its end is not waited for
+        patience_s = _FIRST_WAIT_S if self._is_first else _WAIT_S
+        wait_s = 0.0 if self._has_targets else _WAIT_S  # nothing new is waited for
         while True:
-            weighed = await self._weighed(limits)
-            if (begun := await self._gate.begin(partial(self._plan, weighed), timeout_s=look_s)) is not None:
+            in_offsets = await self._planner.in_offsets(limits, await self._available(limits))
+
+            def planned(available: Available, limits: TriggerLimits | None = in_offsets) -> tuple[OffsetRange, ...]:
+                return self._planner.ranges(limits, available, is_last=self._has_targets) if limits else ()
+
+            if (begun := await self.gate.begin(planned, timeout_s=wait_s)) is not None:
                 return begun
-            look_s = _LOOK_S
+            wait_s = _WAIT_S
             if self.is_over:
                 return None
             waited_s = loop.time() - began
-            is_given = bool(self._gate.owned)
-            if self._is_aiming:
-                if self._gate.is_caught_up and (is_given or waited_s >= _FIRST_LOOK_S):
+            is_assigned = bool(self.gate.owned.partitions)
+            if self._has_targets:
+                if self.gate.is_caught_up and (is_assigned or waited_s >= _FIRST_WAIT_S):
                     return None
                 self._check_patience(waited_s)
-            elif waited_s >= patience_s or (is_given and self._gate.is_caught_up):
+            elif waited_s >= patience_s or (is_assigned and self.gate.is_caught_up):
                 return None
 
-    async def _weighed(self, limits: TriggerLimits) -> TriggerLimits | None:
-        """Return limits in offsets alone, or None while there is nothing to weigh.
-
-        A batch is taken to be as heavy as where its fullest partition begins.
-        """
-        if limits.max_bytes is None:
-            return limits
-        seen: list[OffsetRange] = []
+    async def _available(self, limits: TriggerLimits) -> Available:
+        """Return what a batch may read now, where its limits need that."""
+        found: Available = {}
 
         def look(available: Available) -> tuple[OffsetRange, ...]:
-            seen[:] = [OffsetRange(each, *place) for each, place in available.items()]
+            nonlocal found
+            found = available
             return ()
 
-        await self._gate.begin(look, timeout_s=0)
-        fullest = max(seen, key=lambda each: each.size, default=None)
-        if fullest is None or fullest.size <= 0:
-            return None
-        from kohort.spark.rows.weight import bytes_per_offset
-
-        weight = await asyncio.to_thread(bytes_per_offset, self._options.read_settings, fullest)
-        most = max(1, int(limits.max_bytes / weight)) if weight else fullest.size
-        return replace(limits, max_offsets=min(most, limits.max_offsets or most))
+        if limits.max_bytes is not None:
+            await self.gate.begin(look, timeout_s=0)
+        return found
 
     def _refuse_misspelled(self, last: StreamOffset) -> None:
-        """Raise UnknownTopic for a topic that does not exist and was not read before."""
+        """Raise UnknownTopic for a topic that does not exist and that the last batch did not read."""
         known = {each.partition.topic for each in last.places}
-        unknown = self._gate.missing - known
+        unknown = self.gate.missing - known
         if unknown and not self._options.allow_auto_create_topics:
             raise UnknownTopic(min(unknown))
 
     def _check_patience(self, waited_s: float) -> None:
-        settings = self._gate.settings
+        settings = self.gate.settings
         if waited_s * 1000 > settings.rebalance_timeout_ms + settings.session_timeout_ms:
             text = f"the group {settings.group_id!r} gave this member no assignment in {waited_s:.0f} s"
-            raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, f"{text}: see with kohort groups who holds it up")
-
-    def _plan(self, limits: TriggerLimits | None, available: Available) -> tuple[OffsetRange, ...]:
-        if limits is None:
-            return ()
-        total = sum(max(0, end - position) for position, end in available.values())
-        is_waiting_for_more = total < (limits.min_offsets or 0) and not self._is_aiming
-        if is_waiting_for_more and (time.monotonic() - self._last_batch_s) * 1000 < limits.max_delay_ms:
-            return ()
-        return plan(available, limits.max_offsets or total)
+            advice = f"kohort groups describe {settings.group_id} shows its members"
+            raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, f"{text}: {advice}")
 
     def _opened(self, begun: Round, start: StreamOffset) -> StreamOffset:
-        self._last_batch_s = time.monotonic()
+        self._planner.start_batch()
         read = {each.partition: each for each in begun.ranges}
-        idle = {each: OffsetRange(each, at, at) for each, at in self._gate.positions.items() if each not in read}
+        idle = {each: OffsetRange(each, at, at) for each, at in self.gate.owned.positions.items() if each not in read}
         places = tuple(each for _, each in sorted((read | idle).items()))
         number, group_id = start.batch + 1, self._member.group_id
         topics = {each.partition.topic for each in places}
-        ids = {name: topic_id_text(each) for name, each in self._gate.topic_ids.items() if name in topics}
-        end = StreamOffset(group_id, number, begun.generation, places, self._door.name, self._query, ids)
+        ids = {name: topic_id_text(each) for name, each in self.gate.owned.topic_ids.items() if name in topics}
+        end = StreamOffset(group_id, number, begun.generation, places, self.socket.name, self._query, ids)
         self._batch = _Batch(begun, end)
         return self._batch.end
-
-
-def group_settings(options: SourceOptions, member: MemberOptions, cores: float) -> GroupSettings:
-    """Return options as the settings of a member."""
-    settings = GroupSettings(
-        options.bootstrap_servers,
-        member.group_id,
-        options.topics,
-        client_id=options.client_id,
-        group_instance_id=member.instance_id,
-        rebalance_timeout_ms=member.rebalance_timeout_ms,
-        client_rack=options.client_rack or None,
-        protocol=member.group_protocol,
-        assignor=member.remote_assignor,
-        pattern=options.pattern,
-        topics_must_exist=options.fail_on_data_loss and not options.allow_auto_create_topics,
-        allow_auto_create_topics=options.allow_auto_create_topics,
-        isolation_level=options.isolation,
-        properties=options.properties,
-    )
-    if member.protocol == "consumer":  # the broker sets the rest
-        return settings
-    return replace(
-        settings,
-        session_timeout_ms=member.session_timeout_ms,
-        heartbeat_interval_ms=member.heartbeat_interval_ms,
-        assignors=member.assignors(cores),
-    )

@@ -1,7 +1,8 @@
-"""What Spark writes to a query's checkpoint for a micro-batch: every range that the batch reads, and in whose name.
+"""The offset of a micro-batch in a query's checkpoint: every range that the batch reads, its group and its reader.
 
 The law: the end of a batch describes it wholly. Its start is not needed, so that a replayed batch is the same batch
-whoever owns the partitions by then. `batch` counts on through restarts: no two batches of a query have equal ends.
+whichever member owns the partitions by then. `batch` counts on after restarts: no two batches of a query have equal
+ends.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ VERSION = 1
 class StreamOffset:
     """One batch of a query in a group; `batch` is -1 before the first.
 
-    `places` has a range for every partition that the job owned; those without new records are empty. `reader` is the
-    door of the process that planned it, `query` a name that the query has from its first batch on, through restarts.
-    `topic_ids` are those of the topics, in Kafka's text: a topic made anew under its name has another one.
+    `places` has a range for every partition that the job owned; those without new records are empty. `reader` names the
+    control socket of the process that planned it, `query` is the name of the query, the
+    same after restarts. `topic_ids` are those of the topics, in Kafka's text: a recreated topic has another one.
     """
 
     group: str
@@ -53,7 +54,7 @@ class StreamOffset:
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> StreamOffset:
-        """Return the batch that `to_json` wrote. Raises ValueError, saying what is wrong, for anything else."""
+        """Return the batch that `to_json` wrote. Raises ValueError with the reason for anything else."""
         version = found.get("version")
         if type(version) is int and version > VERSION:
             raise ValueError(
@@ -78,7 +79,7 @@ class StreamOffset:
         except (AttributeError, KeyError, TypeError, ValueError):
             raise ValueError(
                 f"this checkpoint was not written by format('kohort'), its offset is {dict(found)}: a query that moves"
-                " here from another source needs a checkpointLocation of its own"
+                " here from another source needs a new checkpointLocation"
             ) from None
 
 

@@ -1,1 +1,4 @@
-"""The options of `format("kohort")` and of `GroupStream`, read and checked before Spark starts a job."""
+"""The options of `format("kohort")`: parsed and checked before Spark starts a job.
+
+A wrong option is a ValueError that names the option and the values that it takes. No cluster is asked.
+"""

@@ -1,6 +1,6 @@
-"""How a Spark job takes part in its group: protocol, assignor, name and timeouts, read from options.
+"""The options of a stream as a member of its group: protocol, assignor, instance id and timeouts.
 
-The law: a protocol and an assignor that do not go together are refused here, in one sentence, before anything joins.
+The law: a protocol and an assignor that do not go together are refused here, before the member joins.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ ASSIGNORS: dict[Protocol, tuple[str, ...]] = {
     "consumer": tuple(BUILT_IN),
     "auto": tuple(BUILT_IN),
 }
-"""By protocol, the assignors that go with it; the first is the default. `consumer`'s run in the broker.
+"""The assignors of each protocol; the first is the default. Those of `consumer` run in the broker.
 
-A broker may have others, which its users wrote: where the options say such a protocol, any name is passed on."""
+A broker may have others: with an explicit protocol `consumer` or `auto`, any other name is sent to the broker."""
 
 _ELSEWHERE = {
     "group.protocol": "protocol",
@@ -48,9 +48,9 @@ _ELSEWHERE = {
 
 @dataclass(frozen=True, slots=True)
 class MemberOptions:
-    """A job's part in a group. `assignor` is None where the protocol's default is meant.
+    """The options of a member. `assignor` None stands for the protocol's default.
 
-    `weight` is what `capacity` weighs this job by: None stands for the cores of its Spark.
+    `weight` is the weight of this job for the assignor `capacity`; None stands for the cores of its Spark.
     """
 
     group_id: str
@@ -66,18 +66,18 @@ class MemberOptions:
 
     @property
     def group_protocol(self) -> GroupProtocol:
-        """The protocol in the membership's words, for which eager and cooperative are one."""
+        """The protocol as `Membership` names it: eager and cooperative are both classic."""
         if self.protocol == "eager" or self.protocol == "cooperative":
             return "classic"
         return self.protocol
 
     @property
     def remote_assignor(self) -> str | None:
-        """The assignor that the broker is asked to use, or None."""
+        """The assignor to request from the broker, or None."""
         return None if self.group_protocol == "classic" else self.assignor
 
     def assignors(self, cores: float) -> tuple[Assignor, ...]:
-        """Return this member's own assignors, for the classic protocol; a job of `cores` cores."""
+        """Return the member's own assignors for the classic protocol; the job has `cores` cores."""
         if self.protocol == "consumer":
             return ()
         if self.protocol == "auto":
@@ -86,10 +86,10 @@ class MemberOptions:
 
 
 def member_options(given: Given) -> MemberOptions:
-    """Return how the options say to take part in a group. Raises ValueError."""
+    """Parse the options of a member. Raises ValueError."""
     for name, meant in _ELSEWHERE.items():
         if f"kafka.{name}" in given:
-            raise ValueError(f"kafka.{name} is said by the option {meant} here, which takes {_words(meant)}")
+            raise ValueError(f"kafka.{name} cannot be set: use the option {meant}, which takes {_words(meant)}")
     group_id = given.required("group.id", "the name of the group to be a member of", "kafka.group.id")
     protocol, assignor = _protocol_and_assignor(given)
     defaults = MemberOptions(group_id)
@@ -125,14 +125,14 @@ def _protocol_and_assignor(given: Given) -> tuple[Protocol, str | None]:
     clients_own = {*ASSIGNORS["eager"], *ASSIGNORS["cooperative"]}
     if protocol in ("consumer", "auto"):
         if given.text("protocol") is not None and assignor.lower() not in clients_own:
-            return protocol, assignor  # one of the broker's users; a broker that has it not says which it has
-        own = "; for one of the broker's own, say the protocol too" if assignor.lower() not in clients_own else ""
+            return protocol, assignor  # a custom one; a broker without it lists those that it has
+        own = "; for a custom one of the broker, set protocol, too" if assignor.lower() not in clients_own else ""
         raise ValueError(f"assignor is {assignor!r}: with protocol={protocol} it takes {listed(BUILT_IN)}{own}")
     raise ValueError(f"assignor is {assignor!r}: with protocol={protocol} it takes {listed(ASSIGNORS[protocol])}")
 
 
 def _protocol_of(assignor: str | None) -> Protocol:
-    """Return the protocol that is meant by naming only an assignor."""
+    """Return the default protocol of an assignor."""
     order: tuple[Protocol, ...] = ("auto", "cooperative", "eager")
     return next((each for each in order if (assignor or "").lower() in ASSIGNORS[each]), "auto")
 
@@ -142,7 +142,7 @@ def _weight(given: Given, assignor: str | None) -> float | None:
     if text is None:
         return None
     if assignor != "capacity":
-        raise ValueError(f"assignor.weight is {text!r}: it goes with assignor=capacity alone")
+        raise ValueError(f"assignor.weight is {text!r}: only assignor=capacity uses it")
     try:
         return CapacityAssignor(float(text)).weight
     except ValueError:

@@ -1,7 +1,7 @@
-"""`startingOffsets` and its kin: the grammar of Spark's own source, and the offsets that it stands for in a cluster.
+"""`startingOffsets`, `endingOffsets` and the options by timestamp, parsed as in Spark's own source, and resolved.
 
-A choice is parsed without a cluster, so that a wrong option is told before any job runs; `resolve` asks the
-cluster afterwards. -2 stands for the earliest offset and -1 for the latest, as in Spark.
+A choice is parsed without a cluster, so that a wrong option is reported before any job runs; `resolve` requests the
+offsets. -2 stands for the earliest offset and -1 for the latest, as in Spark.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class OffsetChoice:
     """Where reading begins or ends.
 
     `offsets` per partition may be EARLIEST or LATEST; `times_ms` per partition, or `time_ms` for all, stand for the
-    first offset at or after that time; `end` for EARLIEST or LATEST of all. `option` is the option that said so.
+    first offset at or after that time; `end` for EARLIEST or LATEST of all. `option` is the option that set it.
     `is_strict`: a time after the last record is an error rather than the latest offset.
     """
 
@@ -59,7 +59,7 @@ class OffsetChoice:
 
 
 def choice_from(options: Mapping[str, str], side: Side, *, default: Literal["earliest", "latest"]) -> OffsetChoice:
-    """Return what options say of a side: a timestamp wins over timestamps by partition, those over offsets.
+    """Parse the options of a side: a timestamp takes precedence over timestamps by partition, those over offsets.
 
     Options' names may be in any case. Raises ValueError that names the option and what it takes.
     """
@@ -90,7 +90,7 @@ def choice_from(options: Mapping[str, str], side: Side, *, default: Literal["ear
 async def resolve(
     cluster: Cluster, choice: OffsetChoice, partitions: Iterable[TopicPartition], *, isolation: int = 0
 ) -> dict[TopicPartition, int]:
-    """Return the offset of each partition that a choice stands for. Raises KafkaError, and ValueError as told below.
+    """Return the offset of each partition that a choice stands for. Raises KafkaError, ValueError.
 
     A choice that names partitions has to name all of these and no other; a strict choice of a time needs a record at
     or after it.

@@ -1,6 +1,6 @@
-"""Options as Spark hands them over, texts under names in any case, read as numbers, truths and choices.
+"""Options as Spark passes them, texts under names in any case, parsed as numbers, booleans and choices.
 
-The law: what cannot be read is one sentence that names the option, shows what was given and says what it takes.
+The law: a value that cannot be parsed is an error of one sentence with the option, its value and what it takes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Given:
         return name.lower() in self._options
 
     def text(self, *names: str) -> str | None:
-        """Return what was given under the first of these names that was used, without blanks around it, or None."""
+        """Return the value of the first of these names that is given, without blanks around it, or None."""
         for name in names:
             if name.lower() in self._options:
                 return self._options[name.lower()][1].strip()
@@ -89,7 +89,7 @@ class Given:
                 continue
             near = difflib.get_close_matches(lower, names, n=1, cutoff=0.75)
             if near:
-                meant = f"{names[near[0]]} is meant"
+                meant = f"did you mean {names[near[0]]}?"
             elif lower.startswith(prefix):
                 meant = f"Kafka's clients have no setting {name[len(prefix) :]}"
             else:

@@ -1,8 +1,8 @@
-"""The options of `format("kohort")`: those of Spark's own Kafka source and sink where they mean the same, and ours.
+"""The options of `format("kohort")`: those of Spark's own Kafka source and sink, with the same meaning, and ours.
 
-The law: a wrong option is one sentence that names it and says what it takes, before any cluster is asked and before
-Spark starts a job. A name that is not known is refused: a typing error must not change what is read. Settings of
-Kafka's clients (`kafka.…`) that mean nothing here are let pass, so that a query moves by the format's name.
+The law: a wrong option is an error of one sentence with its name and the values that it takes, before a cluster is
+asked and before Spark starts a job. An unknown name is refused: a typing error must not change what is read. Settings
+of Kafka's clients (`kafka.…`) that have no effect here are accepted, so that a query changes only its format.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from kohort.client.cluster.bootstrap_addresses import parse_addresses
 from kohort.client.cluster.offset_specs import EARLIEST, LATEST
 from kohort.client.config_file import reach
 from kohort.model.ids import TopicPartition
-from kohort.spark.options.kafka_names import KAFKA_NAMES
 from kohort.spark.options.member_options import MemberOptions, member_options
 from kohort.spark.options.offset_choice import OffsetChoice, choice_from
 from kohort.spark.options.option_values import Given, listed
@@ -32,7 +31,7 @@ _READ = (
     *("subscribe", "subscribePattern", "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp"),
     *("startingOffsetsByTimestampStrategy", "failOnDataLoss", "minPartitions", "maxRecordsPerPartition"),
     *("isolationLevel", "fetchBytes"),
-    # Of Spark's source, without effect here: how long and how often its executors' consumers and its driver try.
+    # Of Spark's source, without effect here: timeouts and retries of its executors' consumers and its driver.
     *("kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs"),
 )
 _LIMITS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxBytesPerTrigger", "maxTriggerDelay")
@@ -53,8 +52,8 @@ KNOWN: dict[Kind, tuple[str, ...]] = {
 """The options of each kind of use, beside `kafka.*`."""
 
 _REFUSED = {
-    "auto.offset.reset": "startingOffsets says where a partition without a committed offset begins",
-    "enable.auto.commit": "offsets are committed when a batch is done",
+    "auto.offset.reset": "startingOffsets sets where a partition without a committed offset begins",
+    "enable.auto.commit": "offsets are committed when a batch is finished",
     "key.deserializer": "keys are binary; cast them in the query",
     "value.deserializer": "values are binary; cast them in the query",
     "key.serializer": "keys are written as they are",
@@ -62,11 +61,11 @@ _REFUSED = {
     "interceptor.classes": "there are no interceptors",
 }
 _NOT_FOR_TASKS = {
-    "transactional.id": "each task has an idempotent producer, and no transaction spans them",
-    "partitioner.class": "a row goes where its column partition says, else where its key leads, as by Kafka's own",
+    "transactional.id": "each task has an idempotent producer, and no transaction spans the tasks",
+    "partitioner.class": "a row goes to the partition of its column partition, else to that of its key by Kafka's hash",
 }
 _SECURES = ("security.", "ssl.", "sasl.", "enable.ssl.")
-_SAYS_STREAM = (
+_ONLY_STREAM = (
     "group.id",
     "kafka.group.id",
     "protocol",
@@ -76,13 +75,37 @@ _SAYS_STREAM = (
     "onNewCheckpoint",
 )
 _NOT_FOR_MEMBERS = {
-    "assign": "partitions are shared out by the group: name topics by subscribe or subscribePattern",
+    "assign": "the group assigns partitions: name topics by subscribe or subscribePattern",
     "groupIdPrefix": "the group is named by group.id",
     "endingOffsets": "a stream has no end; trigger(availableNow=True) stops at the latest offsets",
     "endingTimestamp": "a stream has no end; trigger(availableNow=True) stops at the latest offsets",
     "endingOffsetsByTimestamp": "a stream has no end; trigger(availableNow=True) stops at the latest offsets",
 }
 
+
+_NAMES = """
+    acks allow.auto.create.topics auto.commit.interval.ms auto.offset.reset batch.size bootstrap.controllers
+    bootstrap.servers buffer.memory check.crcs client.dns.lookup client.id client.rack
+    compression.gzip.level compression.lz4.level compression.type compression.zstd.level config.providers
+    connections.max.idle.ms default.api.timeout.ms delivery.timeout.ms enable.auto.commit enable.idempotence
+    enable.metrics.push exclude.internal.topics fetch.max.bytes fetch.max.wait.ms fetch.min.bytes group.id
+    group.instance.id group.protocol group.remote.assignor heartbeat.interval.ms interceptor.classes
+    internal.throw.on.fetch.stable.offset.unsupported isolation.level key.deserializer key.serializer
+    linger.ms max.block.ms max.in.flight.requests.per.connection max.partition.fetch.bytes
+    max.poll.interval.ms max.poll.records max.request.size metadata.max.age.ms metadata.max.idle.ms
+    metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy metric.reporters metrics.num.samples
+    metrics.recording.level metrics.sample.window.ms partition.assignment.strategy
+    partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms partitioner.class
+    partitioner.ignore.keys receive.buffer.bytes reconnect.backoff.max.ms reconnect.backoff.ms
+    request.timeout.ms retries retry.backoff.max.ms retry.backoff.ms send.buffer.bytes session.timeout.ms
+    share.acknowledgement.mode share.acquire.mode socket.connection.setup.timeout.max.ms
+    socket.connection.setup.timeout.ms transaction.timeout.ms transaction.two.phase.commit.enable
+    transactional.id value.deserializer value.serializer
+"""
+_KAFKA_NAMES = frozenset(_NAMES.split())
+"""Settings of `ConsumerConfig`, `ProducerConfig` and `AdminClientConfig` of Kafka 4.3, but those of security.
+
+An option `kafka.…` that is none of them is a typing error."""
 
 _LATEST_START = OffsetChoice("startingOffsets", end=LATEST)
 _LATEST_END = OffsetChoice("endingOffsets", end=LATEST)
@@ -106,10 +129,10 @@ NO_LIMITS = TriggerLimits()
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What the options say, as plain values. Of `topics`, `pattern` and `assigned` one is given.
+    """The options as values. Of `topics`, `pattern` and `assigned` one is given.
 
-    `member` is a stream's part in its group. `ranges` are a batch's exact offsets, in place of everything else that
-    says what is read. `topic` is a sink's. `properties` are how to be let into the cluster, in Kafka's names.
+    `member` are the options of a stream as a member. `ranges` are a batch's exact offsets, instead of all others that
+    state what is read. `topic` is a sink's. `properties` are the security settings in Kafka's names.
     """
 
     kind: Kind
@@ -136,7 +159,7 @@ class SourceOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str], kind: Kind = "stream") -> SourceOptions:
-        """Return what options mean for this kind of use. Raises ValueError."""
+        """Parse the options for this kind of use. Raises ValueError."""
         given = Given(options)
         _refuse(given, kind)
         servers = given.required("kafka.bootstrap.servers", "host:port, or several with commas between them")
@@ -212,7 +235,7 @@ class SourceOptions:
 
 
 def check(options: Mapping[str, str]) -> None:
-    """Refuse what is wrong where a query is written, when Spark has not said what it is. Raises ValueError."""
+    """Refuse wrong options in `load()`, when it is not known whether it is a batch or a stream. Raises ValueError."""
     given = Given(options)
     limits = [name for name in _LIMITS if name in given]
     if limits and not any(name in given for name in ("group.id", "kafka.group.id")):
@@ -221,12 +244,12 @@ def check(options: Mapping[str, str]) -> None:
             f" does without {limits[0]}"
         )
     is_batch = any(name in given for name in set(KNOWN["batch"]) - set(KNOWN["stream"]) - {"groupIdPrefix"})
-    is_stream = any(name in given for name in _SAYS_STREAM)
+    is_stream = any(name in given for name in _ONLY_STREAM)
     SourceOptions.parse(options, "stream" if is_stream and not is_batch else "batch")
 
 
 def _refuse(given: Given, kind: Kind) -> None:
-    """Refuse what has no meaning here. Raises ValueError."""
+    """Refuse options that have no meaning for this kind of use. Raises ValueError."""
     for name, why in _REFUSED.items():
         if f"kafka.{name}" in given:
             raise ValueError(f"the option kafka.{name} cannot be set: {why}")
@@ -238,11 +261,11 @@ def _refuse(given: Given, kind: Kind) -> None:
         for name, why in _NOT_FOR_MEMBERS.items():
             if name in given:
                 raise ValueError(f"a stream has no option {name}: {why}")
-    # A batch and a sink are in no group: what says how a stream is takes no effect there, and does no harm.
+    # A batch and a sink are in no group: a stream's options are accepted there without effect.
     known = KNOWN["stream"] + (KNOWN[kind] if kind != "stream" else ())
-    # `_security` says what is wrong with a setting that secures a connection.
+    # `_security` checks the settings that secure a connection.
     secured = [name for name in given.under("kafka.") if name.startswith(_SECURES)]
-    given.refuse_unknown(known, "kafka.", (*KAFKA_NAMES, *secured))
+    given.refuse_unknown(known, "kafka.", (*_KAFKA_NAMES, *secured))
 
 
 def _check_addresses(servers: str) -> None:
@@ -269,7 +292,7 @@ def _what(
     used = [name for name in ways if name in given]
     if len(used) != 1:
         what = f"there are {listed(used)}" if used else "there is none"
-        raise ValueError(f"one option of {listed(ways[:3])} says what is read: {what}")
+        raise ValueError(f"one option of {listed(ways[:3])} is needed to select topics: {what}")
     text = given.required(used[0], "topics, such as flights,weather")
     match used[0]:
         case "subscribe":

@@ -1,1 +1,4 @@
-"""Rows of topics: their columns, the ranges that a round reads, and how tasks read them."""
+"""Rows of topics: their columns, the offset ranges of a round, and how a task reads them.
+
+Executors import these modules; they know no group.
+"""

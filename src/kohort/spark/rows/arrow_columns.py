@@ -1,4 +1,4 @@
-"""The columns of a topic in Arrow, as executors hand them to Spark."""
+"""The columns of a topic as Arrow types, which executors return to Spark."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def arrow_schema(include_headers: bool = False) -> pa.Schema:
 
 
 def with_place(records: pa.RecordBatch, partition: TopicPartition) -> pa.RecordBatch:
-    """Return decoded records (with their timestamp type, maybe headers) as a batch of `arrow_schema`."""
+    """Return decoded records, which have a timestamp type and may have headers, as a batch of `arrow_schema`."""
     rows = records.num_rows
     topic = pa.repeat(pa.scalar(partition.topic, pa.string()), rows)
     number = pa.repeat(pa.scalar(partition.partition, pa.int32()), rows)

@@ -1,8 +1,7 @@
-"""The rows of offset ranges, read where Spark's tasks run: fetched, decoded and handed over in Arrow, piece by piece.
+"""The rows of offset ranges, fetched and decoded to Arrow batches in the processes of Spark's tasks.
 
-The law: the same ranges give the same rows, as often as they are read. What is held at any moment is one
-answer that is being decoded and one that is on its way. It knows nothing of groups: who owns a range, and who
-commits it, is the caller's matter.
+The law: the same ranges give the same rows, however often they are read. At most two Fetch responses are in memory: one
+that is being decoded and the next one. It knows nothing of groups.
 """
 
 from __future__ import annotations
@@ -15,19 +14,19 @@ from contextlib import closing
 import pyarrow as pa
 
 from kohort.client.cluster.list_offsets import READ_COMMITTED, READ_UNCOMMITTED
-from kohort.client.config_file import reach
 from kohort.client.consumer.range_reader import read_ranges
 from kohort.client.decode.arrow_decoder import Decoder, default_decoder, iter_arrow
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.spark.rows.arrow_columns import with_place
-from kohort.spark.rows.read_settings import ReadSettings
+from kohort.spark.rows.read_settings import ReadSettings, security
 from kohort.spark.rows.rounds import OffsetRange
 
 log = logging.getLogger(__name__)
 
+_SAMPLE_BYTES = 64 << 10
 _UNPACKED_BYTES = 4 << 20
-"""Bytes of unpacked records after which a batch of rows ends: what was fetched may unpack to many times its size."""
+"""Bytes of decompressed records after which a batch of rows ends: they may be many times what was fetched."""
 
 
 _PLAIN_ROWS = 20_000
@@ -35,13 +34,13 @@ _PLAIN_ROWS = 20_000
 
 
 class Decoders:
-    """Which decoder a process takes. Spark starts new ones for the first tasks of an application."""
+    """Chooses the decoder of a process: Spark starts new processes for the first tasks of an application."""
 
     def __init__(self) -> None:
         self._rows = 0
 
     def for_rows(self, rows: int) -> Decoder:
-        """Return the decoder of so many rows more."""
+        """Return the decoder for another `rows` rows."""
         self._rows += rows
         if self._rows > _PLAIN_ROWS or "kohort.client.decode.numba_decoder" in sys.modules:
             return default_decoder()
@@ -59,7 +58,7 @@ def read_rows(
     """Yield the rows of ranges, one range after the other; each batch has rows of one partition, in order of offsets.
 
     The columns are `columns.arrow_schema(settings.include_headers)`, exactly. Raises CorruptBatch, and KafkaError
-    where a range is no longer there to be read, or, by `topic_ids`, its topic is another one.
+    where records of a range were deleted, or where `topic_ids` show that its topic was recreated.
     """
     with closing(read_rows_by_range(settings, ranges, topic_ids)) as found:
         for _, rows in found:
@@ -74,15 +73,13 @@ def read_rows_by_range(
     wanted = {each.partition: each for each in ranges}
     assert len(wanted) == len(ranges), "a partition is in one range"
     decoder = _decoders.for_rows(sum(each.size for each in ranges))
-    secured = reach(settings.properties)
     fetched = read_ranges(
         settings.bootstrap_servers,
         [(each.partition, each.start, each.stop) for each in ranges],
         settings.fetch_bytes,
         client_id=settings.client_id,
         timeout_ms=settings.timeout_ms,
-        tls=secured.get("tls"),
-        sasl=secured.get("sasl"),
+        **security(settings.properties),
         isolation=READ_COMMITTED if settings.isolation == "read_committed" else READ_UNCOMMITTED,
         rack=settings.client_rack,
         topic_ids=topic_ids,
@@ -106,10 +103,35 @@ def read_rows_by_range(
     except KafkaError as error:
         if error.code not in (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_ID):
             raise
-        raise KafkaError(error.code, f"{error.text}; failOnDataLoss=false goes on with what is left") from None
+        raise KafkaError(error.code, f"{error.text}; failOnDataLoss=false skips what is lost") from None
     finally:
         fetched.close()
 
 
+def bytes_per_offset(settings: ReadSettings, sample: OffsetRange) -> float:
+    """Return the bytes per offset at the beginning of a range, as fetched: compressed where batches are.
+
+    It reads one small Fetch. Raises KafkaError where the range cannot be read.
+    """
+    from kohort.wire.record_batches import iter_batches  # executors need it not
+
+    fetched = read_ranges(
+        settings.bootstrap_servers,
+        [(sample.partition, sample.start, sample.stop)],
+        _SAMPLE_BYTES,
+        client_id=settings.client_id,
+        **security(settings.properties),
+        rack=settings.client_rack,
+        lost=lambda *_: None,
+    )
+    with closing(fetched):
+        for _, buffer, _ in fetched:
+            headers = [header for header, _ in iter_batches(buffer)]
+            if headers:
+                offsets = headers[-1].base_offset + headers[-1].last_offset_delta + 1 - headers[0].base_offset
+                return len(buffer) / max(offsets, 1)
+    return 0.0
+
+
 def _warn(partition: TopicPartition, first: int, stop: int, why: str) -> None:
-    log.warning("offsets %d to %d of %s are lost, and are left out: %s", first, stop - 1, partition, why)
+    log.warning("%s: offsets %d to %d are lost and are skipped: %s", partition, first, stop - 1, why)

@@ -1,10 +1,16 @@
-"""How ranges are read, as plain values that travel from the driver to the executors."""
+"""How ranges are read: values that are pickled and sent from the driver to the executors."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypedDict
+
+from kohort.client.config_file import reach
+from kohort.net.sasl import Sasl
+
+if TYPE_CHECKING:
+    import ssl
 
 Isolation = Literal["read_uncommitted", "read_committed"]
 
@@ -14,7 +20,7 @@ FETCH_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class ReadSettings:
-    """How ranges are read, as plain values, so that they travel to executors.
+    """How ranges are read.
 
     `properties` are the security settings in Kafka's names (`security.protocol`, `sasl.…`, `ssl.…`). Without
     `fail_on_data_loss`, offsets that are gone are skipped with a warning, as Spark's own source does.
@@ -29,3 +35,16 @@ class ReadSettings:
     client_rack: str = ""
     timeout_ms: int = 60_000
     properties: Mapping[str, str] = field(default_factory=dict)
+
+
+class Security(TypedDict):
+    """The arguments of clients that secure a connection."""
+
+    tls: ssl.SSLContext | None
+    sasl: Sasl | None
+
+
+def security(properties: Mapping[str, str]) -> Security:
+    """Return security settings in Kafka's names as arguments of clients. Raises ValueError, OSError."""
+    found = reach(properties)
+    return {"tls": found.get("tls"), "sasl": found.get("sasl")}

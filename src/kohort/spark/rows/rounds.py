@@ -1,4 +1,4 @@
-"""What one round reads: offset ranges of owned partitions, planned from what is there and a limit.
+"""Offset ranges: what a round reads of the owned partitions within a limit, and how it is cut into Spark tasks.
 
 Pure values and arithmetic; it knows neither Spark nor the group.
 """
@@ -37,7 +37,7 @@ class Round:
 
     @property
     def size(self) -> int:
-        """How many offsets the round spans: its rows, where no compaction removed any."""
+        """How many offsets the round spans; compaction may have left fewer records."""
         return sum(each.size for each in self.ranges)
 
     @property
@@ -49,8 +49,8 @@ class Round:
 def plan(available: Mapping[TopicPartition, tuple[int, int]], most: int) -> tuple[OffsetRange, ...]:
     """Return the ranges of a round of at most `most` offsets out of `available` `(position, end)` per partition.
 
-    Each partition gets its share in proportion to its lag, so that all of them are done at the same time, and one
-    offset at least where `most` is enough for that: few rows do not wait for another partition's many.
+    Each partition gets a share in proportion to its lag, so that all of them catch up at the same time, and at least
+    one offset where `most` suffices: a partition with few records does not wait for one with many.
     """
     lags = {partition: end - position for partition, (position, end) in sorted(available.items()) if end > position}
     shares = _shares(lags, most)
@@ -69,7 +69,7 @@ def _shares(lags: Mapping[TopicPartition, int], most: int) -> dict[TopicPartitio
     most, total = most - least * len(lags), total - least * len(lags)
     shares = {partition: (lag - least) * most // total for partition, lag in lags.items()}
     left = most - sum(shares.values())
-    # What rounding down left over goes to the largest remainders; ties follow the order of partitions.
+    # What rounding down leaves goes to the largest remainders; ties follow the order of partitions.
     for partition in sorted(lags, key=lambda each: -((lags[each] - least) * most % total))[:left]:
         shares[partition] += 1
     return {partition: least + share for partition, share in shares.items()}
@@ -95,7 +95,7 @@ def parted(ranges: Iterable[OffsetRange], most: int | None) -> list[OffsetRange]
 def tasks(cut: Sequence[OffsetRange], least: int, smallest: int = 10_000) -> list[tuple[OffsetRange, ...]]:
     """Return pieces put together into tasks: `least` of them or more, and one for each `smallest` offsets.
 
-    A task costs more than the few rows of a partition without much news. A task reads a partition once.
+    A task costs more than reading the few new rows of a partition. A task reads a partition once.
     """
     wanted = max(least, -(-sum(each.size for each in cut) // smallest))
     found: list[list[OffsetRange]] = [[] for _ in range(min(wanted, len(cut)))]
@@ -120,7 +120,7 @@ def ranges_to_json(ranges: Iterable[OffsetRange]) -> str:
 
 
 def ranges_from_json(text: str) -> list[OffsetRange]:
-    """Return the ranges of `ranges_to_json`. Raises ValueError, saying what is expected, for any other text."""
+    """Return the ranges of `ranges_to_json`. Raises ValueError, with an example, for any other text."""
     try:
         found = [
             OffsetRange(TopicPartition(topic, partition), start, stop)
@@ -141,34 +141,3 @@ def _sound(each: OffsetRange) -> bool:
         and each.partition.partition >= 0
         and 0 <= each.start <= each.stop
     )
-
-
-@dataclass(slots=True)
-class StreamMetrics:
-    """What a stream has done: rounds and rows committed, those lost to a rebalance, and how long rounds took."""
-
-    rounds: int = 0
-    rows: int = 0
-    lost_rounds: int = 0
-    lost_rows: int = 0
-    last_round_ms: float = 0.0
-    longest_round_ms: float = 0.0
-    total_round_ms: float = 0.0
-
-    @property
-    def mean_round_ms(self) -> float:
-        """Milliseconds from the beginning of a round's read to its commit, on average."""
-        return self.total_round_ms / self.rounds if self.rounds else 0.0
-
-    def count(self, done: Round, seconds: float) -> None:
-        """Add a committed round."""
-        self.rounds += 1
-        self.rows += done.size
-        self.last_round_ms = seconds * 1000
-        self.longest_round_ms = max(self.longest_round_ms, self.last_round_ms)
-        self.total_round_ms += self.last_round_ms
-
-    def lose(self, lost: Round) -> None:
-        """Add a round whose commit the group refused."""
-        self.lost_rounds += 1
-        self.lost_rows += lost.size

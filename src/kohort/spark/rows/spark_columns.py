@@ -1,4 +1,4 @@
-"""The columns of a topic as Spark names them: those of its own Kafka source, so that only the format's name changes."""
+"""The columns of a topic as Spark's own Kafka source names them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`spark.read.format("kohort")`: topics from one offset to another, read by the executors in parallel, in Arrow.
 
-Where to begin and to end is decided once, when Spark plans the query; from then on the ranges are exact, and the same
-ranges give the same rows. No group is joined and nothing is committed.
+The offsets are resolved once, when Spark plans the query; from then on the ranges are exact, and the same ranges give
+the same rows. No group is joined and nothing is committed.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.list_offsets import LATEST, READ_COMMITTED, READ_UNCOMMITTED, list_ends
 from kohort.client.cluster.metadata import ClusterView
-from kohort.client.config_file import reach
 from kohort.client.errors import UnknownPartition
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.spark.options.offset_choice import OffsetChoice, resolve
 from kohort.spark.options.source_options import SourceOptions
 from kohort.spark.rows.read_rows import read_rows
+from kohort.spark.rows.read_settings import security
 from kohort.spark.rows.rounds import OffsetRange, parted, pieces, tasks
 from kohort.wire.messages import MetadataRequest
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _SMALLEST_PIECE = 10_000
-"""Offsets below which a range is not split for the sake of parallelism that nobody asked for."""
+"""Offsets below which a range is not split unless `minPartitions` requires it."""
 
 
 class RangePiece(InputPartition):  # type: ignore[misc]
@@ -48,7 +48,7 @@ class RangeReader(DataSourceReader):  # type: ignore[misc]
         self.options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the pieces, one for each partition of a topic unless the options ask for more. Raises KafkaError."""
+        """Return the pieces, one for each partition of a topic unless the options require more. Raises KafkaError."""
         options = self.options
         ranges = options.ranges if options.ranges is not None else asyncio.run(find_ranges(options))
         smallest = _SMALLEST_PIECE if options.ranges is not None else 1
@@ -59,20 +59,18 @@ class RangeReader(DataSourceReader):  # type: ignore[misc]
         return [RangePiece((each,)) for each in cut]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield one piece's rows. Raises KafkaError where they are no longer there to be read."""
-        if isinstance(partition, RangePiece):  # Spark plans one nameless partition where there is nothing to read
+        """Yield one piece's rows. Raises KafkaError where records were deleted."""
+        if isinstance(partition, RangePiece):  # Spark plans one of its own class where there is nothing to read
             yield from read_rows(self.options.read_settings, partition.ranges)
 
 
 async def find_ranges(options: SourceOptions) -> list[OffsetRange]:
     """Return the ranges that a batch's options stand for in the cluster as it is now. Raises KafkaError, ValueError."""
-    secured = reach(options.properties)
     cluster = Cluster(
         options.bootstrap_servers,
         client_id=options.client_id,
         allow_auto_create_topics=False,
-        tls=secured.get("tls"),
-        sasl=secured.get("sasl"),
+        **security(options.properties),
     )
     isolation = READ_COMMITTED if options.isolation == "read_committed" else READ_UNCOMMITTED
     async with cluster:
@@ -85,15 +83,15 @@ async def find_ranges(options: SourceOptions) -> list[OffsetRange]:
 
 
 async def _require_starts(cluster: Cluster, starting: OffsetChoice, stops: Mapping[TopicPartition, int]) -> None:
-    """Refuse offsets to begin at that are beyond the end: the topic is not what it was. Raises KafkaError."""
+    """Refuse starting offsets beyond the end: the topic was recreated or truncated. Raises KafkaError."""
     named = {each: place for each in stops if (place := starting.place(each)) is not None and place > stops[each]}
-    ends = await list_ends(cluster, named, LATEST)  # an open transaction, or an end that is chosen, is no loss
+    ends = await list_ends(cluster, named, LATEST)  # an open transaction, or a chosen end, is no loss
     for partition, place in sorted(named.items()):
         if place > ends[partition]:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{starting.option} says {place} for {partition}, which ends at {ends[partition]}: records are gone, or"
-                " the topic was made anew; failOnDataLoss=false reads nothing there",
+                f"{starting.option} is {place} for {partition}, which ends at {ends[partition]}: records were lost, or"
+                " the topic was recreated; failOnDataLoss=false reads nothing there",
             )
 
 

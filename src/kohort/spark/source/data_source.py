@@ -1,4 +1,4 @@
-"""`format("kohort")`: what Spark asks for when it reads, writes or streams topics, and the parts that answer.
+"""`format("kohort")`: the data source that Spark calls to read, write or stream topics.
 
 It parses options and hands them on: `batch_source`, `group_reader` and `writer` do the work. Spark starts a process for
 each question to a source written in Python, so that each imports only what it answers with.
@@ -6,7 +6,6 @@ each question to a source written in Python, so that each imports only what it a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -15,14 +14,12 @@ from pyspark.sql.datasource import DataSource
 from kohort.spark.spark_session import is_remote, parallelism, use_this_python
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-    from kohort.spark.rows.read_settings import ReadSettings
-    from kohort.spark.rows.rounds import OffsetRange
     from kohort.spark.source.batch_reader import RangeReader
     from kohort.spark.source.sink import StreamWriter, Writer
-    from kohort.spark.source.stream_reader import GroupReader
+    from kohort.spark.source.stream_reader import StreamReader
 
 _registered: WeakSet[SparkSession] = WeakSet()
 
@@ -67,12 +64,12 @@ class KohortSource(DataSource):  # type: ignore[misc]
 
         return StreamWriter(SinkSettings.parse(self.options, schema))
 
-    def streamReader(self, schema: StructType) -> GroupReader:  # noqa: ARG002, N802
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: ARG002, N802
         """Return the stream reader, which becomes a member of the group when Spark asks it for a batch."""
         from kohort.spark.options.source_options import SourceOptions
-        from kohort.spark.source.stream_reader import GroupReader
+        from kohort.spark.source.stream_reader import StreamReader
 
-        return GroupReader(SourceOptions.parse(self.options, "stream"), self.cores)
+        return StreamReader(SourceOptions.parse(self.options, "stream"), self.cores)
 
 
 def register(spark: SparkSession) -> None:
@@ -96,25 +93,3 @@ def make_known(spark: SparkSession) -> None:
     known = type("KohortSource", (KohortSource,), {"cores": parallelism(spark)})
     spark.dataSource.register(known)
     _registered.add(spark)
-
-
-def read_ranges_as_frame(
-    spark: SparkSession, settings: ReadSettings, ranges: Sequence[OffsetRange], least_pieces: int
-) -> DataFrame:
-    """Return the rows of `ranges` as a DataFrame that executors read in `least_pieces` tasks or more."""
-    from kohort.spark.rows.rounds import ranges_to_json
-
-    make_known(spark)
-    options: dict[str, str | int | bool] = {
-        "kafka.bootstrap.servers": settings.bootstrap_servers,
-        "kafka.client.id": settings.client_id,
-        "kafka.client.rack": settings.client_rack,
-        "ranges": ranges_to_json(ranges),
-        "minPartitions": least_pieces,
-        "fetchBytes": settings.fetch_bytes,
-        "isolationLevel": settings.isolation,
-        "includeHeaders": settings.include_headers,
-        "failOnDataLoss": settings.fail_on_data_loss,
-    }
-    secured = {f"kafka.{name}": value for name, value in settings.properties.items()}
-    return spark.read.format("kohort").options(**options, **secured).load()

@@ -1,4 +1,4 @@
-"""A round's rows as a DataFrame: decoded here and handed to Spark when few, read by the executors when many.
+"""A round's rows as a DataFrame: decoded in the driver where they are few, read by the executors where they are many.
 
 Both ways give the same rows, columns and types.
 """
@@ -13,9 +13,9 @@ import pyarrow as pa
 from kohort.spark.rows.arrow_columns import arrow_schema
 from kohort.spark.rows.read_rows import read_rows_by_range
 from kohort.spark.rows.read_settings import ReadSettings
-from kohort.spark.rows.rounds import OffsetRange
+from kohort.spark.rows.rounds import OffsetRange, ranges_to_json
 from kohort.spark.rows.spark_columns import spark_schema
-from kohort.spark.source.data_source import read_ranges_as_frame
+from kohort.spark.source.data_source import make_known
 from kohort.spark.spark_session import parallelism
 
 if TYPE_CHECKING:
@@ -46,4 +46,17 @@ def frame_on_driver(
 
 def frame_on_executors(spark: SparkSession, settings: ReadSettings, ranges: Sequence[OffsetRange]) -> DataFrame:
     """Return the rows of ranges, read by Spark's tasks when an action runs, in parallel."""
-    return read_ranges_as_frame(spark, settings, ranges, parallelism(spark))
+    make_known(spark)
+    options: dict[str, str | int | bool] = {
+        "kafka.bootstrap.servers": settings.bootstrap_servers,
+        "kafka.client.id": settings.client_id,
+        "kafka.client.rack": settings.client_rack,
+        "ranges": ranges_to_json(ranges),
+        "minPartitions": parallelism(spark),
+        "fetchBytes": settings.fetch_bytes,
+        "isolationLevel": settings.isolation,
+        "includeHeaders": settings.include_headers,
+        "failOnDataLoss": settings.fail_on_data_loss,
+    }
+    secured = {f"kafka.{name}": value for name, value in settings.properties.items()}
+    return spark.read.format("kohort").options(**options, **secured).load()

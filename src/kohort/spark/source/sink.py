@@ -1,7 +1,7 @@
 """`df.write.format("kohort")` and `writeStream`: rows as records of topics, with the columns of Spark's own sink.
 
 Each task has a producer of its own, which is idempotent: no record is written twice or out of order by a retry of the
-producer. A task that Spark runs again, or a micro-batch that it repeats, writes its records again, as Spark's own does.
+producer. A task or micro-batch that Spark runs again writes its records again, as Spark's own sink does.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from kohort.client.config_file import reach
 from kohort.client.errors import UnknownTopic
 from kohort.client.producer.producer import Producer
 from kohort.model.errors import KafkaError
 from kohort.spark.loop_thread import LoopThread
 from kohort.spark.options.option_values import Given, listed
 from kohort.spark.options.source_options import SourceOptions
+from kohort.spark.rows.read_settings import security
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,7 +47,7 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class SinkSettings:
-    """How a task writes, as plain values: the columns there are, a topic that wins over a column, the producer's."""
+    """How a task writes: `columns` are those of the sink that the rows have; `producer` are the producer's settings."""
 
     options: SourceOptions
     columns: tuple[str, ...]
@@ -55,7 +55,7 @@ class SinkSettings:
 
     @classmethod
     def parse(cls, options: Mapping[str, str], schema: StructType) -> SinkSettings:
-        """Return what options and columns mean. Raises ValueError."""
+        """Parse options and check the columns. Raises ValueError."""
         parsed = SourceOptions.parse(options, "write")
         given = Given(options)
         found = {field.name: field.dataType.simpleString() for field in schema.fields}
@@ -81,14 +81,12 @@ class SinkSettings:
         return cls(parsed, tuple(name for name in _TYPES if name in found), producer)
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write a task's rows, and return when all of them are written. Raises KafkaError, ValueError."""
-        secured = reach(self.options.properties)
+        """Write a task's rows, and return when all of them are acknowledged. Raises KafkaError, ValueError."""
         producer = Producer(
             self.options.bootstrap_servers,
             client_id=self.options.client_id,
-            tls=secured.get("tls"),
-            sasl=secured.get("sasl"),
             allow_auto_create_topics=self.options.allow_auto_create_topics,
+            **security(self.options.properties),
             **self.producer,
         )
         thread = LoopThread("kohort producer")
@@ -108,7 +106,7 @@ class SinkSettings:
         return WriterCommitMessage()
 
     async def _send(self, producer: Producer, batch: pa.RecordBatch) -> None:
-        """Send a batch's rows, and wait until they are written: no more than these is ever held."""
+        """Send a batch's rows, and wait until they are acknowledged: no more rows than these are in memory."""
         rows = batch.num_rows
         of = {name: batch[name].to_pylist() if name in self.columns else [None] * rows for name in _TYPES}
         topics = [self.options.topic] * rows if self.options.topic is not None else of["topic"]
@@ -117,7 +115,7 @@ class SinkSettings:
             topics, of["key"], of["value"], of["headers"], of["partition"], strict=True
         ):
             if topic is None:
-                raise ValueError("a row has null for its topic, and there is no option topic")
+                raise ValueError("a row has null as its topic, and the option topic is not set")
             pairs = [(header["key"], header["value"]) for header in headers or ()]
             deliveries.append(await producer.send(topic, _bytes(value), _bytes(key), partition, headers=pairs))
         await producer.flush()

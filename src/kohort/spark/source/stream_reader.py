@@ -1,9 +1,9 @@
-"""The stream reader behind `spark.readStream.format("kohort")`: Spark's calls, in the process that it keeps for them.
+"""The stream reader of `spark.readStream.format("kohort")`, in the Python process that Spark calls for batches.
 
-Spark makes readers in several processes, and asks one of them for batches as long as the query runs; only that one may
-be a member. So the group is joined by the first call for a batch, never when a reader is made, and left by whatever
-ends the process: `stop`, the end of `availableNow`, a signal, or the end of the application that it reads from. What a
-member needs is imported there alone: executors import this module too.
+Spark makes readers in several processes, and requests batches from one of them as long as the query runs; only that one
+may be a member. So the first request for a batch joins the group, not the constructor. The member leaves with `stop`,
+at the end of `availableNow`, on SIGTERM, and when its application has ended. What a member needs is imported there
+alone: executors import this module, too.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
-_PARENT_LOOK_S = 0.5
+_PARENT_POLL_S = 0.5
 
 
 class StreamPiece(InputPartition):  # type: ignore[misc]
@@ -53,10 +53,10 @@ class StreamPiece(InputPartition):  # type: ignore[misc]
         self.topic_ids = topic_ids
 
 
-class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """Reads topics as a member of a group. `cores` are the query's: they weigh it, and split what it reads.
 
-    `listener` and `finished` are told what `StreamMember` tells them, in the process that is the member.
+    `listener` and `finished` are those of `StreamMember`; they run in the process that is the member.
     """
 
     def __init__(
@@ -79,10 +79,10 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         self._watch: asyncio.Task[None] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the membership out: a reader also travels to the executors, which read and join nothing."""
+        """Leave the membership out: a reader is also sent to the executors, which read and do not join."""
         return self.__dict__ | {"listener": None, "finished": None, "_thread": None, "_member": None, "_watch": None}
 
-    # What Spark asks in the driver
+    # Calls in the driver
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Return the offset before the first batch: always the same, as a batch is described by its end."""
@@ -90,7 +90,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         return StreamOffset(self.group_id).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Return the limit that the options set, or one of them: Spark hands it back with each call for a batch."""
+        """Return the limit of the options, or one of them: Spark passes it with each request for a batch."""
         limits = self.options.limits
         if limits.max_offsets is not None:
             return ReadMaxRows(limits.max_offsets)
@@ -99,9 +99,9 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         return ReadAllAvailable() if limits.min_offsets is None else ReadMinRows(limits.min_offsets)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Fix where this run ends."""
+        """End this run at the present ends of the topics."""
         self._calls.called()
-        self._call(self._joined().aim())
+        self._call(self._joined().set_targets())
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Commit the batch that ended at `start`, and return the end of the next one, or `start` where none is due."""
@@ -128,7 +128,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         asked = self.options.min_partitions
         least = asked or self.cores
         most = self.options.max_records_per_partition
-        # Who asks for tasks gets them, however few rows there are; for the cores' sake alone no small range is cut.
+        # minPartitions applies however few rows there are; without it no small range is cut to occupy the cores.
         batch = StreamOffset.from_json(end)
         ranges = batch.ranges
         cut = parted(pieces(ranges, least, smallest=1) if asked else pieces(ranges, least), most)
@@ -136,22 +136,20 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         return [StreamPiece(each, batch.topic_ids) for each in found]
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Do nothing: Spark says this a batch late, and `latestOffset` has committed by then."""
+        """Do nothing: Spark calls this a batch late, when `latestOffset` has committed."""
 
     def stop(self) -> None:
         """Leave the group."""
         self._leave("the query was stopped")
 
-    # What Spark asks in the executors
+    # Calls in the executors
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield one piece's rows. Raises KafkaError where they are no longer there to be read."""
+        """Yield one piece's rows. Raises KafkaError where records were deleted."""
         from kohort.spark.rows.read_rows import read_rows
 
         if isinstance(partition, StreamPiece):
             yield from read_rows(self.options.read_settings, partition.ranges, partition.topic_ids)
-
-    # The inside
 
     def _joined(self) -> StreamMember:
         from kohort.spark.loop_thread import LoopThread
@@ -173,8 +171,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
 
         from kohort.spark.membership.stream_member import StreamMember
 
-        member = StreamMember(self.options, self.cores, self.listener, self.finished, self._calls)
-        await member.start()
+        member = await StreamMember.join(self.options, self.cores, self.listener, self.finished, self._calls)
         self._watch = asyncio.create_task(_end_with_parent(member), name="kohort query watches its application")
         return member
 
@@ -188,14 +185,14 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         if thread is None:
             return
         try:
-            if member is not None:  # a signal may come in the middle of this: it waits for the same end
+            if member is not None:  # a signal may arrive meanwhile: it waits for the same end
                 thread.call(member.leave(reason))
         finally:
             self._thread = self._member = None
             thread.close()
 
     def _terminated(self, number: int, frame: object) -> None:
-        """Leave and end as the signal asks for: Spark sends it where a query ends by itself or fails."""
+        """Leave, then end by the signal: Spark sends it where a query ends by itself or fails."""
         del frame
         with suppress(Exception):
             self._leave("the query has ended")
@@ -204,12 +201,12 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
 
 
 async def _end_with_parent(member: StreamMember) -> None:
-    """Leave the group and end this process once the application that began it was killed: nobody else would."""
+    """Leave the group and end this process once its application was killed."""
     import asyncio
 
     parent = os.getppid()
     while os.getppid() == parent:
-        await asyncio.sleep(_PARENT_LOOK_S)
+        await asyncio.sleep(_PARENT_POLL_S)
     with suppress(Exception):
-        await member.leave("the application is gone")
-    os._exit(1)  # the main thread may wait for that application for ever
+        await member.leave("the application has ended")
+    os._exit(1)  # the main thread may wait for the application forever

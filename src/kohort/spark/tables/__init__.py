@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 from kohort.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from kohort.spark.tables.fencing import Claim, Fenced, Held, Step
     from kohort.spark.tables.manifest import ManifestTable
     from kohort.spark.tables.postgres import PostgresTable
-    from kohort.spark.tables.table import SchemaMismatch, Table, TableBroken
+    from kohort.spark.tables.table import Claim, Fenced, Held, SchemaMismatch, Step, Table, TableBroken
 
 __all__ = [
     "Claim",
@@ -28,10 +27,9 @@ __all__ = [
 ]
 
 _NAMES_IN = {
-    "kohort.spark.tables.fencing": "Claim Fenced Held Step",
     "kohort.spark.tables.manifest": "ManifestTable",
     "kohort.spark.tables.postgres": "PostgresTable",
-    "kohort.spark.tables.table": "SchemaMismatch Table TableBroken",
+    "kohort.spark.tables.table": "Claim Fenced Held SchemaMismatch Step Table TableBroken",
 }
 
 __getattr__ = lazy_exports(__name__, _NAMES_IN)

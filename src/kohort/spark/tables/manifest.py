@@ -1,7 +1,7 @@
 """`ManifestTable`: Parquet files in a directory, and a log that says which of them are the table.
 
-Spark's tasks write a round's rows into a new directory that nobody reads; one entry of the log then makes them rows of
-the table and moves the offsets. Whoever dies before the entry leaves files that are no rows, and `vacuum` removes.
+Spark's tasks write a round's rows into a new directory; one entry of the log then makes them rows of the table and
+moves the offsets. A writer that dies before the entry leaves files that are no rows; `vacuum` removes them.
 Driver and executors share the file system. Layout: `rows/<id>/*.parquet`, `manifest/entries`, `manifest/checkpoints`.
 """
 
@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow.parquet as pq
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.tables import fencing
-from kohort.spark.tables.fencing import Claim, Held, Step
+from kohort.spark.tables import table
 from kohort.spark.tables.manifest_log import ManifestLog, new_entry_id, now_ms, sync_directory
 from kohort.spark.tables.manifest_state import Entry, Holdings, RowsFile, TableState
-from kohort.spark.tables.table import TableBroken
+from kohort.spark.tables.table import Claim, Held, Step, TableBroken
 from kohort.spark.tables.table_schema import require_same_columns, schema_from_json, schema_to_json
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ class ManifestTable:
         asked = tuple(partitions)
 
         def decide(partition: TopicPartition, held: Held) -> Held:
-            return fencing.claim(partition, held, wanted, is_renewed=is_renewed)
+            return table.claim(partition, held, wanted, is_renewed=is_renewed)
 
         self._change("claim", group, dict.fromkeys(asked, decide))
         now = self._log.state.groups.get(group, {})
@@ -90,7 +89,7 @@ class ManifestTable:
         """Move claimed partitions to offsets without adding rows, all or none. Raises Fenced."""
 
         def decide(partition: TopicPartition, held: Held) -> Held:
-            return fencing.place(partition, held, owner, offsets[partition])
+            return table.place(partition, held, owner, offsets[partition])
 
         self._change("place", group, dict.fromkeys(offsets, decide))
 
@@ -193,7 +192,7 @@ class ManifestTable:
 
         Files that are in no entry are removed again.
         """
-        # First: rows alone would be taken for other people's files by whoever comes after a kill.
+        # First: after a kill, rows without a manifest would be taken for files of another program.
         self._log.make()
         for _ in range(_TRIES):
             name = f"rows/{new_entry_id()}"
@@ -218,7 +217,7 @@ class ManifestTable:
                 if added is None:
                     raise TableBroken(
                         f"{self!r}: the files of a round are not in {self.path / name}: driver and executors have to"
-                        " share the directory, and nobody but vacuum may remove files from it"
+                        " share the directory, and only vacuum may remove files from it"
                     )
                 return decide(state, added)
 
@@ -249,7 +248,7 @@ class ManifestTable:
             sync_directory(staged)
             sync_directory(staged.parent)
         except FileNotFoundError:
-            return None  # a vacuum is at it, and has said so in the log
+            return None  # a vacuum removes it, and has recorded that in the log
         return tuple(files)
 
 
@@ -260,7 +259,7 @@ def _in_spark(path: Path) -> str:
 
 def _advanced(state: TableState, group: str, steps: Mapping[TopicPartition, Step]) -> Holdings:
     held = state.groups.get(group, {})
-    return {each: fencing.advance(each, held.get(each, Held()), step) for each, step in steps.items()}
+    return {each: table.advance(each, held.get(each, Held()), step) for each, step in steps.items()}
 
 
 def _ages_ms(folder: Path) -> Iterator[tuple[str, int]]:

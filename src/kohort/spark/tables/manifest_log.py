@@ -1,8 +1,9 @@
 """The log of a manifest table: numbered entries, each written whole and never over another.
 
 An entry becomes one by a hard link from a finished file to its number, which fails where the number is taken: a
-compare-and-swap that local file systems and NFS have. Whoever loses reads what came, decides anew and takes the next
-number. A number is never used twice: entries that a checkpoint made superfluous are emptied, not removed.
+compare-and-swap that local file systems and NFS have. A writer that loses reads the new
+entries, decides again and takes the next number. A number is never used twice: entries that a checkpoint made
+superfluous are emptied, not removed.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ class ManifestLog:
                 self.state = TableState.from_json(text, str(self._checkpoint(versions[-1])))
                 break
         if before >= 0 and self.state.version <= before:
-            raise TableBroken(f"{self._entry(before + 1)} is empty, and no checkpoint holds what it said")
+            raise TableBroken(f"{self._entry(before + 1)} is empty, and no checkpoint has its content")
 
 
 def new_entry_id() -> str:

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.tables.fencing import Claim, Held
-from kohort.spark.tables.table import TableBroken
+from kohort.spark.tables.table import Claim, Held, TableBroken
 
 FORMAT = 1
 """The format of entries and checkpoints; one of another number is refused."""
@@ -50,7 +49,7 @@ class Entry:
 
     def to_json(self) -> bytes:
         """Return the entry as a line of JSON; fields that say nothing are left out."""
-        said = {
+        found = {
             "format": FORMAT,
             "id": self.id,
             "kind": self.kind,
@@ -62,23 +61,23 @@ class Entry:
             "group": self.group,
             "held": holdings_to_json(self.held),
         }
-        return json.dumps({name: value for name, value in said.items() if value}).encode() + b"\n"
+        return json.dumps({name: value for name, value in found.items() if value}).encode() + b"\n"
 
     @classmethod
     def from_json(cls, text: bytes, where: str) -> Entry:
         """Return the entry of `to_json`. Raises TableBroken, naming `where`, for anything else."""
-        said = _parsed(text, where)
+        found = _parsed(text, where)
         try:
             return cls(
-                said["id"],
-                said["kind"],
-                said["at_ms"],
-                said.get("schema"),
-                tuple(RowsFile(*each) for each in said.get("added", ())),
-                tuple(said.get("removed", ())),
-                tuple(said.get("condemned", ())),
-                said.get("group", ""),
-                holdings_from_json(said.get("held", {})),
+                found["id"],
+                found["kind"],
+                found["at_ms"],
+                found.get("schema"),
+                tuple(RowsFile(*each) for each in found.get("added", ())),
+                tuple(found.get("removed", ())),
+                tuple(found.get("condemned", ())),
+                found.get("group", ""),
+                holdings_from_json(found.get("held", {})),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise TableBroken(f"{where} is not an entry of a manifest table: {error!r}") from error
@@ -114,7 +113,7 @@ class TableState:
 
     def to_json(self) -> bytes:
         """Return the whole state as JSON: what a checkpoint holds."""
-        said = {
+        found = {
             "format": FORMAT,
             "version": self.version,
             "schema": self.schema,
@@ -123,20 +122,20 @@ class TableState:
             "retired": self.retired,
             "condemned": sorted(self.condemned),
         }
-        return json.dumps(said).encode() + b"\n"
+        return json.dumps(found).encode() + b"\n"
 
     @classmethod
     def from_json(cls, text: bytes, where: str) -> TableState:
         """Return the state of `to_json`. Raises TableBroken, naming `where`, for anything else."""
-        said = _parsed(text, where)
+        found = _parsed(text, where)
         try:
             return cls(
-                said["version"],
-                said["schema"],
-                {each[0]: RowsFile(*each) for each in said["files"]},
-                {group: holdings_from_json(held) for group, held in said["groups"].items()},
-                said["retired"],
-                set(said["condemned"]),
+                found["version"],
+                found["schema"],
+                {each[0]: RowsFile(*each) for each in found["files"]},
+                {group: holdings_from_json(held) for group, held in found["groups"].items()},
+                found["retired"],
+                set(found["condemned"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise TableBroken(f"{where} is not a checkpoint of a manifest table: {error!r}") from error
@@ -161,10 +160,10 @@ def holdings_from_json(topics: Mapping[str, Mapping[str, list[Any]]]) -> Holding
 
 def _parsed(text: bytes, where: str) -> dict[str, Any]:
     try:
-        said = json.loads(text)
+        found = json.loads(text)
     except ValueError as error:
         raise TableBroken(f"{where} is not JSON: {error}") from error
-    if not isinstance(said, dict) or said.get("format") != FORMAT:
-        found = said.get("format") if isinstance(said, dict) else None
-        raise TableBroken(f"{where} has the format {found}, and this kohort reads format {FORMAT}")
-    return said
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        version = found.get("format") if isinstance(found, dict) else None
+        raise TableBroken(f"{where} has the format {version}, and this kohort reads format {FORMAT}")
+    return found

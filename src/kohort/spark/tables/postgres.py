@@ -2,7 +2,7 @@
 
 Rows come into a staging table first, from the driver for a small round and from Spark's tasks for a large one; then
 one short transaction locks the offsets, compares them, moves the rows and the offsets, and commits. Offsets are in
-`kohort_offsets` beside the table. Whoever dies before that transaction leaves a staging table that `vacuum` drops.
+`kohort_offsets` beside the table. `vacuum` drops the staging tables of writers that died.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.tables import fencing
-from kohort.spark.tables.fencing import Claim, Held, Step
+from kohort.spark.tables import table
 from kohort.spark.tables.manifest_state import Holdings
 from kohort.spark.tables.postgres_columns import Column, columns_of, ddl_of, require_room, to_csv
 from kohort.spark.tables.postgres_connection import (
@@ -33,7 +32,7 @@ from kohort.spark.tables.postgres_connection import (
     require_psycopg,
 )
 from kohort.spark.tables.postgres_staging import ATTEMPT, REPORT, Attempts, reader, writer
-from kohort.spark.tables.table import TableBroken
+from kohort.spark.tables.table import Claim, Held, Step, TableBroken
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -89,8 +88,6 @@ class PostgresTable:
                 self._connection.close()
                 self._connection = None
 
-    # What `exactly_once` needs
-
     def held(self, group: str) -> Holdings:
         """Return what the table holds of a group's partitions, as it is now."""
         with self._connected() as connection:
@@ -102,7 +99,7 @@ class PostgresTable:
         """Take partitions over, all or none, and return them as they are from now on. Raises Superseded."""
 
         def decide(partition: TopicPartition, held: Held) -> Held:
-            return fencing.claim(partition, held, wanted, is_renewed=is_renewed)
+            return table.claim(partition, held, wanted, is_renewed=is_renewed)
 
         return self._change(group, dict.fromkeys(partitions, decide))
 
@@ -110,7 +107,7 @@ class PostgresTable:
         """Move claimed partitions to offsets without adding rows, all or none. Raises Fenced."""
 
         def decide(partition: TopicPartition, held: Held) -> Held:
-            return fencing.place(partition, held, owner, offsets[partition])
+            return table.place(partition, held, owner, offsets[partition])
 
         self._change(group, dict.fromkeys(offsets, decide))
 
@@ -143,7 +140,7 @@ class PostgresTable:
         tasks = size // 8192 // BLOCKS_PER_TASK + 1
         frame = spark.range(0, tasks, 1, tasks).selectExpr(
             f"id * {BLOCKS_PER_TASK} AS first",
-            # What is added from now on is behind the last block.
+            # Rows that are added from now on are behind the last block.
             f"if(id = {tasks - 1}, {LAST_BLOCK}, (id + 1) * {BLOCKS_PER_TASK}) AS last",
         )
         schema = to_arrow_schema(StructType.fromDDL(ddl), timezone="UTC")
@@ -162,8 +159,6 @@ class PostgresTable:
             for name in old:
                 connection.execute(f"DROP TABLE IF EXISTS {self._beside(name)}")
         return len(old)
-
-    # The two ways in
 
     def _append_from_driver(
         self,
@@ -213,15 +208,19 @@ class PostgresTable:
                     self._step(connection, group, steps)
                     self._move(connection, staging, names, attempts)
             except gone:
-                log.warning("group %s: rows in %s are gone before they were stored: written again", group, staging)
+                log.warning(
+                    "group %s: %s was dropped before its rows were stored: they are written again",
+                    group,
+                    staging,
+                )
                 continue
             finally:
                 if is_open(connection):
                     connection.execute(f"DROP TABLE IF EXISTS {staging}")
             return
         raise TableBroken(
-            f"{self!r}: the staging table of a round was lost {_TRIES} times: let vacuums wait longer than the longest"
-            " round (older_than_s), and see whether the server restarts"
+            f"{self!r}: the staging table of a round was lost {_TRIES} times: set older_than_s of vacuum to more than"
+            " the longest round, and check whether the server restarts"
         )
 
     def _move(self, connection: Connection, staging: str, names: Sequence[str], attempts: Attempts) -> None:
@@ -232,8 +231,6 @@ class PostgresTable:
         ).rowcount
         if moved != attempts.rows:
             raise _StagingLost
-
-    # The inside
 
     @property
     def _table(self) -> str:
@@ -271,13 +268,13 @@ class PostgresTable:
         self._is_prepared = True
 
     def _alone(self, connection: Connection, statement: str) -> None:
-        """Create something where it is missing; at once with others, PostgreSQL would refuse one of them."""
+        """Run CREATE … IF NOT EXISTS under a lock: PostgreSQL refuses one of two that run at the same time."""
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(hashtext('kohort'))")
             connection.execute(statement)
 
     def _make(self, connection: Connection, wanted: Sequence[Column]) -> None:
-        """See that the table has a place for the columns; make it where it does not exist."""
+        """Check that the table has the columns; create it where it does not exist."""
         if not (columns := self._columns(connection)):
             declared = ", ".join(f"{quoted(each.name)} {each.declaration}" for each in wanted)
             self._alone(connection, f"CREATE TABLE IF NOT EXISTS {self._table} ({declared})")
@@ -294,12 +291,12 @@ class PostgresTable:
         return tuple(Column(*row) for row in found)
 
     def _holdings(self, connection: Connection, group: str, locked: Iterable[TopicPartition] | None = None) -> Holdings:
-        """Return what is held of a group; with `locked`, of these alone, and nobody else changes them until the end."""
+        """Return the partitions of a group; with `locked` these alone, under row locks until the transaction ends."""
         query = f"SELECT topic, partition, next_offset, generation, owner FROM {self._offsets}"
         query += " WHERE table_name = %s AND group_id = %s"
         values: list[object] = [self._plain, group]
         if locked is not None:
-            # In one order, so that two who need the same wait for each other, and not each for the other.
+            # In one order, so that two transactions on the same rows do not deadlock.
             query += " AND (topic, partition) IN (SELECT * FROM unnest(%s::text[], %s::int[]))"
             query += " ORDER BY topic, partition FOR UPDATE"
             asked = sorted(locked)
@@ -320,7 +317,7 @@ class PostgresTable:
         order = sorted(changes)
         places = [(self._plain, group, *each) for each in order]
         with connection.cursor() as cursor:
-            # Rows that are not there cannot be locked: they are made first, as nobody's.
+            # Rows that do not exist cannot be locked: they are inserted first, unclaimed.
             cursor.executemany(
                 f"INSERT INTO {self._offsets} VALUES (%s, %s, %s, %s, NULL, -1, '') ON CONFLICT DO NOTHING", places
             )
@@ -335,13 +332,13 @@ class PostgresTable:
 
     def _step(self, connection: Connection, group: str, steps: Mapping[TopicPartition, Step]) -> None:
         def decide(partition: TopicPartition, held: Held) -> Held:
-            return fencing.advance(partition, held, steps[partition])
+            return table.advance(partition, held, steps[partition])
 
         self._changed(connection, group, dict.fromkeys(steps, decide))
 
     @contextmanager
     def _transaction(self, connection: Connection, group: str, steps: Mapping[TopicPartition, Step]) -> Iterator[None]:
-        """A transaction in which the steps are taken; where its end is not heard of, the table is asked for it."""
+        """Take the steps in a transaction; if the connection is lost at its end, look whether the table has them."""
         try:
             with connection.transaction():
                 yield
@@ -351,10 +348,10 @@ class PostgresTable:
             log.warning("group %s: the connection was lost, and the table has the round", group)
 
     def _was_taken(self, group: str, steps: Mapping[TopicPartition, Step]) -> bool:
-        """Return whether the table is where the steps lead to, or beyond; waits for a transaction that is not over."""
+        """Return whether the table has taken the steps, or steps beyond; waits for an unfinished transaction."""
         with self._connected() as connection, connection.transaction():
             held = self._holdings(connection, group, steps)
-        # Whoever took a step beyond has stored its rows, and only one has.
+        # A step beyond was taken by a writer that has stored these rows, and only one writer has.
         return all(each in held and (held[each].offset or 0) >= step.stop for each, step in steps.items())
 
 
@@ -369,7 +366,7 @@ class _StagingLost(Exception):
 
 
 def _advanced(held: Holdings, steps: Mapping[TopicPartition, Step]) -> Holdings:
-    return {each: fencing.advance(each, held.get(each, Held()), step) for each, step in steps.items()}
+    return {each: table.advance(each, held.get(each, Held()), step) for each, step in steps.items()}
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -135,15 +135,15 @@ def _kind(name: str, kind: DataType) -> tuple[str, int | None, int | None]:
 
     if isinstance(kind, DecimalType):
         return "numeric", kind.precision, kind.scale
-    said = kind.simpleString().partition("(")[0]
-    if said in ("char", "varchar"):
+    name_of_kind = kind.simpleString().partition("(")[0]
+    if name_of_kind in ("char", "varchar"):
         return "text", None, None
-    if said not in _TYPES:
+    if name_of_kind not in _TYPES:
         raise SchemaMismatch(
-            f"column {name} is {kind.simpleString()}, for which a table in PostgreSQL has no place:"
+            f"column {name} is {kind.simpleString()}, for which PostgreSQL has no type:"
             f" store it as text, with to_json({name}) for example"
         )
-    return _TYPES[said], None, None
+    return _TYPES[name_of_kind], None, None
 
 
 def _spark(column: Column) -> str:

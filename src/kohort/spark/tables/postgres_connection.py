@@ -24,7 +24,7 @@ STALLED_S = 60
 
 
 class PsycopgMissing(ImportError):
-    """psycopg is not installed; the text says the command that installs it."""
+    """psycopg is not installed; the text has the command that installs it."""
 
 
 def require_psycopg() -> None:
@@ -37,7 +37,7 @@ def connect(conninfo: str) -> Connection:
     """Return a new connection in autocommit mode. Raises psycopg's error where there is none."""
     require_psycopg()
     connection = psycopg.connect(conninfo, autocommit=True, application_name="kohort")
-    # A client that is stopped, or whose machine is gone, would hold its offsets' locks against whoever takes over.
+    # A client that is paused, or whose machine has failed, must not keep the locks on its offsets.
     connection.execute(f"SET idle_in_transaction_session_timeout = '{STALLED_S}s'")
     return connection
 
@@ -48,7 +48,7 @@ def is_open(connection: Connection | None) -> bool:
 
 
 def lost_connection() -> tuple[type[Exception], ...]:
-    """Return the errors after which nobody knows whether the server did what it was told."""
+    """Return the errors after which it is unknown whether the server has committed."""
     return (psycopg.OperationalError,)
 
 

@@ -15,15 +15,15 @@ def schema_to_json(schema: StructType) -> Any:
     """Return a schema as plain values; every column may be null, as Parquet reads it."""
     from pyspark.sql.types import StructType
 
-    said: Any = json.loads(StructType(schema.fields).json())
-    return _nullable(said)
+    plain: Any = json.loads(StructType(schema.fields).json())
+    return _nullable(plain)
 
 
-def schema_from_json(said: Any) -> StructType:
+def schema_from_json(plain: Any) -> StructType:
     """Return the schema of `schema_to_json`."""
     from pyspark.sql.types import StructType
 
-    return StructType.fromJson(said)
+    return StructType.fromJson(plain)
 
 
 def require_same_columns(table: Any, schema: StructType, name: str) -> None:
@@ -50,13 +50,13 @@ def require_same_columns(table: Any, schema: StructType, name: str) -> None:
     raise SchemaMismatch(f"{name} does not take these rows: {'; '.join(faults)}")
 
 
-def _nullable(said: Any) -> Any:
+def _nullable(plain: Any) -> Any:
     """Return the schema's plain values with everything nullable, and without metadata."""
-    if isinstance(said, list):
-        return [_nullable(each) for each in said]
-    if not isinstance(said, dict):
-        return said
-    changed = {name: _nullable(value) for name, value in said.items()}
+    if isinstance(plain, list):
+        return [_nullable(each) for each in plain]
+    if not isinstance(plain, dict):
+        return plain
+    changed = {name: _nullable(value) for name, value in plain.items()}
     for name in ("nullable", "containsNull", "valueContainsNull"):
         if name in changed:
             changed[name] = True

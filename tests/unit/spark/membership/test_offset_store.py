@@ -11,7 +11,7 @@ from kohort.client.membership.membership import Membership
 from kohort.model.ids import TopicPartition
 from kohort.spark.membership.commit_mark import JOB
 from kohort.spark.membership.offset_store import settle, take_over
-from kohort.spark.tables.fencing import Claim, Held, Superseded
+from kohort.spark.tables.table import Claim, Held, Superseded
 
 A, B = TopicPartition("flights", 0), TopicPartition("flights", 1)
 

@@ -11,26 +11,32 @@ from kohort.client.cluster.cluster import Cluster
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
-from kohort.spark.membership.round_gate import GroupSettings, RoundGate
+from kohort.spark.membership.member_settings import MemberSettings
+from kohort.spark.membership.round_gate import RoundGate
 from kohort.spark.rows.read_settings import Isolation
 
 HERS, LOST = TopicPartition("flights", 0), TopicPartition("flights", 9)
+LIST_ENDS = "kohort.spark.membership.owned_partitions.list_ends"
 
 
-def test_a_partition_lost_while_the_ends_are_asked_for_opens_no_round(monkeypatch: pytest.MonkeyPatch) -> None:
+def gate_of(settings: MemberSettings) -> RoundGate:
+    return RoundGate(settings, settings.cluster())
+
+
+def test_a_partition_lost_while_the_ends_are_requested_opens_no_round(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
-        gate = RoundGate(GroupSettings(bootstrap_servers="127.0.0.1:1", group_id="g", topics=("flights",)))
-        await gate.on_partitions_assigned(frozenset({HERS, LOST}))
-        gate._positions.update({HERS: 0, LOST: 0})
+        gate = gate_of(MemberSettings(bootstrap_servers="127.0.0.1:1", group_id="g", topics=("flights",)))
+        await gate.barrier.on_partitions_assigned(frozenset({HERS, LOST}))
+        gate.owned.advance({HERS: 0, LOST: 0})
 
         async def ends(
             _: Cluster, partitions: Iterable[TopicPartition], *__: int, **___: object
         ) -> dict[TopicPartition, int]:
-            await gate.on_partitions_lost(frozenset({LOST}))
+            await gate.barrier.on_partitions_lost(frozenset({LOST}))
             return dict.fromkeys(partitions, 500)
 
-        monkeypatch.setattr("kohort.spark.membership.round_gate.list_ends", ends)
-        assert await gate._available() == {}
+        monkeypatch.setattr(LIST_ENDS, ends)
+        assert await gate.owned.available(gate.member) == {}
 
     asyncio.run(scenario())
 
@@ -39,14 +45,12 @@ def test_a_partition_lost_while_the_ends_are_asked_for_opens_no_round(monkeypatc
 def test_a_partition_that_ends_before_what_was_read_of_it_is_looked_up_again(
     isolation: Isolation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its topic was made anew: nobody would see its rows until there are as many as before, and then not the first."""
+    """Its topic was recreated: its first records would be skipped, and the others wait until there are as many."""
 
     async def scenario() -> None:
-        settings = GroupSettings("127.0.0.1:1", "g", ("flights",), isolation_level=isolation)
-        gate = RoundGate(settings)
-        gate._membership = settings.membership(settings.cluster(), gate)
-        await gate.on_partitions_assigned(frozenset({HERS, LOST}))
-        gate._positions.update({HERS: 100, LOST: 100})
+        gate = gate_of(MemberSettings("127.0.0.1:1", "g", ("flights",), isolation_level=isolation))
+        await gate.barrier.on_partitions_assigned(frozenset({HERS, LOST}))
+        gate.owned.advance({HERS: 100, LOST: 100})
 
         async def ends(
             _: Cluster, partitions: Iterable[TopicPartition], __: int, isolation: int = 0, **___: object
@@ -55,36 +59,40 @@ def test_a_partition_that_ends_before_what_was_read_of_it_is_looked_up_again(
             return {each: there[each] for each in partitions}
 
         async def find(
-            _: object, partitions: Partitions, read_to: dict[TopicPartition, int], made_anew: Partitions
+            _: object, partitions: Partitions, read_to: dict[TopicPartition, int], recreated: Partitions
         ) -> dict[TopicPartition, int]:
-            assert (partitions, read_to, made_anew) == ({LOST}, {LOST: 100}, frozenset())
+            assert (partitions, read_to, recreated) == ({LOST}, {LOST: 100}, frozenset())
             return {LOST: 0}
 
-        monkeypatch.setattr("kohort.spark.membership.round_gate.list_ends", ends)
+        monkeypatch.setattr(LIST_ENDS, ends)
         monkeypatch.setattr(gate.starting, "find", find)
-        assert (await gate._available())[LOST] == (0, 10)
+        assert (await gate.owned.available(gate.member))[LOST] == (0, 10)
 
     asyncio.run(scenario())
 
 
-def test_a_rebalance_while_another_thread_looks_at_the_lag_does_not_disturb_it() -> None:
+def test_a_rebalance_while_another_thread_reads_the_lag_does_not_disturb_it() -> None:
     class Moving(dict[TopicPartition, int]):
-        """Is gone once it is looked at."""
+        """Is removed once it is read."""
 
         def __getitem__(self, partition: TopicPartition) -> int:
-            gate._let_go(frozenset({HERS, LOST}))
+            gate.owned.remove(frozenset({HERS, LOST}))
             return 0
 
-    gate = RoundGate(GroupSettings("127.0.0.1:1", "g", ("flights",)))
-    gate._positions, gate._ends = Moving({HERS: 1, LOST: 2}), Moving({HERS: 5, LOST: 5})
-    assert gate.lag == {HERS: 4, LOST: 3}
+    async def scenario() -> RoundGate:
+        return gate_of(MemberSettings("127.0.0.1:1", "g", ("flights",)))
+
+    gate = asyncio.run(scenario())
+    gate.owned._positions, gate.owned._ends = Moving({HERS: 1, LOST: 2}), Moving({HERS: 5, LOST: 5})
+    assert gate.owned.lag == {HERS: 4, LOST: 3}
 
 
 def test_a_gate_that_cannot_start_keeps_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Cluster] = []
     closed: list[Cluster] = []
 
-    async def nothing(_: Cluster) -> None:
-        pass
+    async def start(cluster: Cluster) -> None:
+        started.append(cluster)
 
     async def close(cluster: Cluster) -> None:
         closed.append(cluster)
@@ -93,12 +101,11 @@ def test_a_gate_that_cannot_start_keeps_no_connection(monkeypatch: pytest.Monkey
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
     async def scenario() -> None:
-        monkeypatch.setattr(Cluster, "start", nothing)
+        monkeypatch.setattr(Cluster, "start", start)
         monkeypatch.setattr(Cluster, "close", close)
-        monkeypatch.setattr(GroupSettings, "follow", refuse)
-        gate = RoundGate(GroupSettings("127.0.0.1:1", "g", ("flights",)))
+        monkeypatch.setattr(MemberSettings, "follow", refuse)
         with pytest.raises(KafkaError):
-            await gate.start()
-        assert closed == [gate._cluster]
+            await RoundGate.join(MemberSettings("127.0.0.1:1", "g", ("flights",)))
+        assert closed == started != []
 
     asyncio.run(scenario())

@@ -49,7 +49,7 @@ def test_a_batch_reads_what_is_new_and_no_idle_partition() -> None:
     ],
 )
 def test_a_checkpoint_of_another_source_is_refused_with_what_to_do(foreign: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"was not written by format\('kohort'\).*checkpointLocation of its own"):
+    with pytest.raises(ValueError, match=r"was not written by format\('kohort'\).*new checkpointLocation"):
         StreamOffset.from_json(foreign)
 
 

@@ -83,16 +83,16 @@ def test_security_is_said_in_kafkas_names_and_travels_as_plain_values() -> None:
     [
         ({}, "stream", "the option kafka.bootstrap.servers is missing: it takes host:port"),
         (STREAM | {"kafka.bootstrap.servers": "here"}, "stream", "kafka.bootstrap.servers is 'here': bootstrap server"),
-        (SERVERS | {"group.id": "g"}, "stream", "one option of subscribe or subscribePattern says what is read"),
+        (SERVERS | {"group.id": "g"}, "stream", "one option of subscribe or subscribePattern is needed"),
         (STREAM | {"subscribePattern": "f.*"}, "stream", "there are subscribe or subscribePattern"),
         (SERVERS | {"subscribe": "f"}, "stream", "the option group.id is missing: it takes the name of the group"),
-        (STREAM | {"assign": "{}"}, "stream", "a stream has no option assign: partitions are shared out by the group"),
+        (STREAM | {"assign": "{}"}, "stream", "a stream has no option assign: the group assigns partitions"),
         (STREAM | {"endingOffsets": "latest"}, "stream", "a stream has no option endingOffsets"),
-        (STREAM | {"startingOffset": "earliest"}, "stream", "no option startingOffset here: startingOffsets is meant"),
+        (STREAM | {"startingOffset": "earliest"}, "stream", "no option startingOffset here: did you mean"),
         (
             STREAM | {"kafka.sesion.timeout.ms": "9000"},
             "stream",
-            "there is no option kafka.sesion.timeout.ms here: kafka.session.timeout.ms is meant",
+            "there is no option kafka.sesion.timeout.ms here: did you mean kafka.session.timeout.ms",
         ),
         (SERVERS | {"kafka.my.own": "1"}, "write", "Kafka's clients have no setting my.own"),
         (STREAM | {"kafka.ssl.truststor.location": "f"}, "stream", "ssl.truststor.location is not supported"),
@@ -121,7 +121,7 @@ def test_security_is_said_in_kafkas_names_and_travels_as_plain_values() -> None:
             "stream",
             "assignor is 'capacity': with protocol=consumer it takes uniform, range or standby",
         ),
-        (STREAM | {"assignor": "by_hand"}, "stream", "for one of the broker's own, say the protocol too"),
+        (STREAM | {"assignor": "by_hand"}, "stream", "for a custom one of the broker, set protocol, too"),
         (STREAM | {"onOffsetMismatch": "ignore"}, "stream", "it takes fail, group or checkpoint"),
         (
             STREAM | {"maxOffsetsPerTrigger": "0"},
@@ -135,11 +135,11 @@ def test_security_is_said_in_kafkas_names_and_travels_as_plain_values() -> None:
         ),
         (STREAM | {"maxTriggerDelay": "soon"}, "stream", "maxTriggerDelay is 'soon': it takes a time such as 500ms"),
         (STREAM | {"failOnDataLoss": "no"}, "stream", "failOnDataLoss is 'no': it takes true or false"),
-        (STREAM | {"kafka.auto.offset.reset": "latest"}, "stream", "startingOffsets says where"),
-        (STREAM | {"kafka.enable.auto.commit": "true"}, "stream", "offsets are committed when a batch is done"),
-        (STREAM | {"kafka.group.protocol": "consumer"}, "stream", "is said by the option protocol"),
+        (STREAM | {"kafka.auto.offset.reset": "latest"}, "stream", "startingOffsets sets where"),
+        (STREAM | {"kafka.enable.auto.commit": "true"}, "stream", "offsets are committed when a batch is finished"),
+        (STREAM | {"kafka.group.protocol": "consumer"}, "stream", "use the option protocol"),
         (STREAM | {"kafka.sasl.kerberos.service.name": "k"}, "stream", "sasl.kerberos.service.name is not supported"),
-        (STREAM | {"assignor.weight": "4"}, "stream", "it goes with assignor=capacity alone"),
+        (STREAM | {"assignor.weight": "4"}, "stream", "only assignor=capacity uses it"),
         (STREAM | {"assignor": "capacity", "assignor.weight": "-1"}, "stream", "it takes a number above 0"),
         (STREAM | {"kafka.heartbeat.interval.ms": "45000"}, "stream", "it takes less than kafka.session.timeout.ms"),
         (SERVERS | {"subscribe": "f", "startingOffsets": "latest"}, "batch", "startingOffsets is latest: in a batch"),
@@ -150,7 +150,7 @@ def test_security_is_said_in_kafkas_names_and_travels_as_plain_values() -> None:
             'assign is \'{"f": 0}\': it takes JSON such as {"flights": [0, 1]}',
         ),
         (SERVERS | {"kafka.transactional.id": "t"}, "write", "no option kafka.transactional.id: each task has an"),
-        (SERVERS | {"kafka.partitioner.class": "P"}, "write", "no option kafka.partitioner.class: a row goes where"),
+        (SERVERS | {"kafka.partitioner.class": "P"}, "write", "no option kafka.partitioner.class: a row goes to"),
         (SERVERS | {"subscribePattern": "("}, "batch", "subscribePattern is '(': it takes a regular expression"),
     ],
 )
@@ -213,5 +213,5 @@ def test_where_a_query_is_written_its_options_say_whether_it_is_a_stream() -> No
         check(STREAM | {"groupIdPrefix": "query"})
     with pytest.raises(ValueError, match="protocol is 'x'"):
         check(STREAM | {"protocol": "x"})
-    with pytest.raises(ValueError, match="startingOffsets is meant"):
+    with pytest.raises(ValueError, match="did you mean startingOffsets"):
         check(SERVERS | {"subscribe": "flights", "startingOffset": "earliest"})

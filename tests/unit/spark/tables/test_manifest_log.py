@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.tables.fencing import Claim, Held
 from kohort.spark.tables.manifest_log import ENTRIES_PER_CHECKPOINT, ManifestLog, new_entry_id, now_ms
 from kohort.spark.tables.manifest_state import Entry, RowsFile, TableState
-from kohort.spark.tables.table import TableBroken
+from kohort.spark.tables.table import Claim, Held, TableBroken
 
 P = TopicPartition("flights", 0)
 FUTURE_MS = 1 << 50
@@ -182,5 +181,5 @@ def test_an_emptied_entry_without_its_checkpoint_is_damage_and_not_the_end(tmp_p
     log.append(count_up)
     other.append(count_up)
     (tmp_path / "entries" / f"{1:020d}.json").write_bytes(b"")
-    with pytest.raises(TableBroken, match="no checkpoint holds what it said"):
+    with pytest.raises(TableBroken, match="no checkpoint has its content"):
         log.append(count_up)

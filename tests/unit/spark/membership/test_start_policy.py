@@ -1,4 +1,4 @@
-"""What a policy says for partitions of which the group has committed nothing."""
+"""What a policy chooses for partitions without a committed offset."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.list_offsets import LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from kohort.model.ids import TopicPartition
-from kohort.spark.membership.starting_offsets import Log, ResetPolicy
+from kohort.spark.membership.start_policy import Log, ResetPolicy
 
 P = TopicPartition("flights", 0)
 
@@ -28,6 +28,6 @@ def test_the_latest_offset_is_before_what_an_open_transaction_has_written(
         assert (which, isolation) == (LATEST, READ_COMMITTED)
         return dict.fromkeys(partitions, 90)
 
-    monkeypatch.setattr("kohort.spark.membership.starting_offsets.list_ends", stable)
+    monkeypatch.setattr("kohort.spark.membership.start_policy.list_ends", stable)
     begin = ResetPolicy("latest", isolation).begin(cast(Cluster, None), {P: Log(0, 100)})
     assert asyncio.run(begin) == {P: start}

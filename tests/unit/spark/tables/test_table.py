@@ -6,7 +6,7 @@ import pytest
 
 from kohort.client.errors import CommitFailed
 from kohort.model.ids import TopicPartition
-from kohort.spark.tables.fencing import NOBODY, Claim, Fenced, Held, Step, Superseded, advance, claim, place
+from kohort.spark.tables.table import UNCLAIMED, Claim, Fenced, Held, Step, Superseded, advance, claim, place
 
 P = TopicPartition("flights", 3)
 FIRST, LATER = Claim(5, "a"), Claim(6, "b")
@@ -30,7 +30,7 @@ def test_a_claim_of_an_older_generation_is_refused_unless_the_group_counts_anew(
 def test_a_step_moves_the_offset_from_its_start_to_its_stop() -> None:
     assert advance(P, Held(10, FIRST), Step(10, 25, FIRST)) == Held(25, FIRST)
     assert advance(P, Held(10, FIRST), Step(10, 25)) == Held(25, FIRST)
-    assert advance(P, Held(), Step(None, 25)) == Held(25, NOBODY)
+    assert advance(P, Held(), Step(None, 25)) == Held(25, UNCLAIMED)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,205 @@
+"""What the options choose for a partition without a committed offset, or with one that its log does not hold.
+
+`ResetPolicy` is the consumer's `auto.offset.reset`; `ChoicePolicy` is `startingOffsets` with `failOnDataLoss`, as in
+Spark's own source. It also decides whether a topic that was deleted or recreated ends the query.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from kohort.client.cluster.cluster import Cluster
+from kohort.client.cluster.list_offsets import LATEST, READ_UNCOMMITTED, list_ends
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.ids import TopicPartition
+from kohort.spark.membership.member_settings import Reset
+from kohort.spark.options.offset_choice import OffsetChoice, resolve
+
+log = logging.getLogger(__name__)
+
+_DELETED = "the topic was deleted"
+_RECREATED = "the topic was deleted and created again"
+
+
+class NoOffset(KafkaError):
+    """A partition has no committed offset that can be read, and no option states where to read instead."""
+
+    def __init__(self, partition: TopicPartition, committed: int | None, found: Log, advice: str) -> None:
+        held = "has no committed offset" if committed is None else f"has the committed offset {committed}"
+        super().__init__(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"{partition} {held}, the log holds {found.first} to {found.last}, and {advice}",
+        )
+
+
+class NotThere(KafkaError):
+    """An option names an offset that a partition does not hold, and `failOnDataLoss` is true."""
+
+    def __init__(self, option: str, partition: TopicPartition, offset: int, found: Log) -> None:
+        super().__init__(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"{option} is {offset} for {partition}, the log holds {found.first} to {found.last}, and failOnDataLoss"
+            " is true: name an offset that the log holds, or set failOnDataLoss=false to begin at its first one",
+        )
+
+
+class TopicDeleted(KafkaError):
+    """A topic was deleted while a query read it, and `failOnDataLoss` is true."""
+
+    def __init__(self, partitions: Iterable[TopicPartition]) -> None:
+        super().__init__(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            f"{_names(partitions)}: {_DELETED}, and failOnDataLoss is true: rows may be lost that were never read; set"
+            " failOnDataLoss=false to read the other topics on",
+        )
+
+
+class TopicRecreated(KafkaError):
+    """A topic was deleted and created again while a query read it or was down, and `failOnDataLoss` is true."""
+
+    def __init__(self, partitions: Iterable[TopicPartition]) -> None:
+        super().__init__(
+            ErrorCode.UNKNOWN_TOPIC_ID,
+            f"{_names(partitions)}: {_RECREATED}, and failOnDataLoss is true: rows of the old topic may be lost that"
+            " were never read; set failOnDataLoss=false to read the new one from its first record on",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """What a partition's log holds: offsets from `first` up to, and without, `last`."""
+
+    first: int
+    last: int
+
+
+class StartPolicy(Protocol):
+    """Chooses offsets for partitions without a committed offset, or with one that the log does not hold."""
+
+    def see(self, partitions: Iterable[TopicPartition]) -> None:
+        """Learn which partitions exist when the job starts."""
+        ...
+
+    async def begin(self, cluster: Cluster, logs: Mapping[TopicPartition, Log]) -> dict[TopicPartition, int]:
+        """Return where to begin in partitions that have no committed offset. Raises NoOffset."""
+        ...
+
+    def instead(self, partition: TopicPartition, offset: int, found: Log) -> int:
+        """Return where to go on when the log no longer, or not yet, holds `offset`. Raises NoOffset."""
+        ...
+
+    def deleted(self, partitions: Iterable[TopicPartition]) -> None:
+        """Report owned partitions whose topics were deleted. Raises TopicDeleted."""
+        ...
+
+    def recreated(self, partitions: Iterable[TopicPartition]) -> None:
+        """Report partitions whose topics were deleted and created again. Raises TopicRecreated."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ResetPolicy:
+    """The consumer's `auto_offset_reset`; the latest offset is what `isolation` lets be read."""
+
+    reset: Reset
+    isolation: int = READ_UNCOMMITTED
+
+    def see(self, partitions: Iterable[TopicPartition]) -> None:
+        """Do nothing: partitions that are created later are treated alike."""
+
+    async def begin(self, cluster: Cluster, logs: Mapping[TopicPartition, Log]) -> dict[TopicPartition, int]:
+        """Return the first or last offsets."""
+        chosen = {partition: self._reset(partition, None, found) for partition, found in logs.items()}
+        if self.reset == "latest" and self.isolation != READ_UNCOMMITTED:
+            # The records of an open transaction are read when it is committed.
+            chosen |= await list_ends(cluster, logs, LATEST, self.isolation, gone=set())
+        return chosen
+
+    def instead(self, partition: TopicPartition, offset: int, found: Log) -> int:
+        """Return the first or last offset."""
+        return self._reset(partition, offset, found)
+
+    def deleted(self, partitions: Iterable[TopicPartition]) -> None:
+        """Log it and read the other partitions on, as a consumer does."""
+        log.warning("%s: %s", _names(partitions), _DELETED)
+
+    def recreated(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read the new topics from their first records on."""
+        log.warning("%s: %s", _names(partitions), _RECREATED)
+
+    def _reset(self, partition: TopicPartition, offset: int | None, found: Log) -> int:
+        if self.reset == "none":
+            advice = 'auto_offset_reset is "none": reset the group\'s offsets, or choose earliest or latest'
+            raise NoOffset(partition, offset, found, advice)
+        return found.first if self.reset == "earliest" else found.last
+
+
+class ChoicePolicy:
+    """A stream's `startingOffsets` and `failOnDataLoss`, with the meaning that they have in Spark's own source."""
+
+    def __init__(self, choice: OffsetChoice, isolation: int, *, fails_on_data_loss: bool) -> None:
+        self._choice = choice
+        self._isolation = isolation
+        self._fails_on_data_loss = fails_on_data_loss
+        self._old: frozenset[TopicPartition] = frozenset()
+
+    def see(self, partitions: Iterable[TopicPartition]) -> None:
+        """Apply the choice to these alone; a partition that is created later begins at its first record."""
+        self._old = frozenset(partitions)
+
+    async def begin(self, cluster: Cluster, logs: Mapping[TopicPartition, Log]) -> dict[TopicPartition, int]:
+        """Return what the options chose; the first offset for partitions that came later or are not named."""
+        named = self._choice.named()
+        chosen = {each for each in logs if each in self._old and (named is None or each in named)}
+        choice = self._choice if named is None else _only(self._choice, chosen)
+        found = await resolve(cluster, choice, chosen, isolation=self._isolation) if chosen else {}
+        for each in [each for each in found if self._is_beyond(each, logs[each])]:
+            if self._fails_on_data_loss:
+                raise NotThere(choice.option, each, found[each], logs[each])
+            found[each] = self.instead(each, found[each], logs[each])
+        return {each: entry.first for each, entry in logs.items()} | found
+
+    def _is_beyond(self, partition: TopicPartition, found: Log) -> bool:
+        """Return whether the log does not hold the named offset; the latest may have moved since it was looked up."""
+        named = self._choice.place(partition)
+        return named is not None and named >= 0 and not found.first <= named <= found.last
+
+    def instead(self, partition: TopicPartition, offset: int, found: Log) -> int:
+        """Return the first offset, or raise NoOffset where rows may not be lost."""
+        if self._fails_on_data_loss:
+            raise NoOffset(
+                partition,
+                offset,
+                found,
+                "failOnDataLoss is true: rows are lost; reset the group's offsets, or set failOnDataLoss=false to read"
+                " on at the first offset of the log",
+            )
+        log.warning("%s: the log no longer holds offset %d: it is read from %d on", partition, offset, found.first)
+        return found.first
+
+    def deleted(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read the other partitions on, or raise TopicDeleted where rows may not be lost."""
+        if self._fails_on_data_loss:
+            raise TopicDeleted(partitions)
+        log.warning("%s: %s", _names(partitions), _DELETED)
+
+    def recreated(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read the new topics from their first records on, or raise TopicRecreated where rows may not be lost."""
+        if self._fails_on_data_loss:
+            raise TopicRecreated(partitions)
+        log.warning("%s: %s", _names(partitions), _RECREATED)
+
+
+def _names(partitions: Iterable[TopicPartition]) -> str:
+    return ", ".join(map(str, sorted(partitions)))
+
+
+def _only(choice: OffsetChoice, partitions: set[TopicPartition]) -> OffsetChoice:
+    return replace(
+        choice,
+        offsets={each: offset for each, offset in choice.offsets.items() if each in partitions},
+        times_ms={each: time_ms for each, time_ms in choice.times_ms.items() if each in partitions},
+    )
