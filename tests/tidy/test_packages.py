@@ -54,8 +54,7 @@ NOT_YET_DOCUMENTED = {
     "src/kohort/node/__init__.py", "src/kohort/node/configuration/__init__.py", "src/kohort/node/fetch/__init__.py",
     "src/kohort/node/topics/__init__.py", "src/kohort/sim/checks/__init__.py", "src/kohort/sim/peers/__init__.py",
     "src/kohort/sim/programs/__init__.py", "src/kohort/sim/swarm/__init__.py", "src/kohort/sim/users/__init__.py",
-        "src/kohort/testing/__init__.py",
-    "src/kohort/wire/__init__.py",
+    "src/kohort/testing/__init__.py", "src/kohort/wire/__init__.py",
 }  # fmt: skip
 """Packages whose docstring has less than two sentences. Take one out when it has, and add none."""
 

@@ -248,7 +248,7 @@ class RoundGate:
                 left_s = deadline_s - asyncio.get_running_loop().time()
                 if left_s <= 0 or opened.partitions & self.barrier.revoking:
                     raise
-                await self._wait_until_stable(left_s)
+                await self._wait_until_stable(opened.partitions, left_s)
                 continue
             except PartitionErrors as error:
                 if not set(error.codes.values()) <= _DELETED:
@@ -314,9 +314,15 @@ class RoundGate:
         self._wait_s = _FIRST_WAIT_S
         return begun
 
-    async def _wait_until_stable(self, timeout_s: float) -> None:
-        """Wait until no rebalance is in progress for the member; it may not know of it yet."""
+    async def _wait_until_stable(self, partitions: Partitions, timeout_s: float) -> None:
+        """Wait until no rebalance is in progress, or one revokes these partitions, which waits for their round.
+
+        The member may not know of the rebalance yet.
+        """
         member = self.member
         await asyncio.sleep(_FIRST_WAIT_S)
         with suppress(TimeoutError):
-            await member.wait_for(lambda: member.is_stable, timeout_ms=int(timeout_s * 1000) + 1)
+            async with asyncio.timeout(timeout_s):
+                while not member.is_stable and not partitions & self.barrier.revoking:
+                    with suppress(TimeoutError):
+                        await member.wait_for(lambda: member.is_stable, timeout_ms=int(_LONGEST_WAIT_S * 1000))

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import pytest
 
 from kohort.client.cluster.cluster import Cluster
+from kohort.client.cluster.committed_offsets import OffsetAndMetadata
+from kohort.client.errors import RebalanceInProgress
+from kohort.client.membership.member_commits import Hold
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.spark.membership.member_settings import MemberSettings
-from kohort.spark.membership.round_gate import RoundGate
+from kohort.spark.membership.round_gate import OpenRound, RoundGate
 from kohort.spark.rows.read_settings import Isolation
+from kohort.spark.rows.rounds import OffsetRange, Round
 
 HERS, LOST = TopicPartition("flights", 0), TopicPartition("flights", 9)
 LIST_ENDS = "kohort.spark.membership.owned_partitions.list_ends"
@@ -67,6 +71,36 @@ def test_a_partition_that_ends_before_what_was_read_of_it_is_looked_up_again(
         monkeypatch.setattr(LIST_ENDS, ends)
         monkeypatch.setattr(gate.starting, "find", find)
         assert (await gate.owned.available(gate.member))[LOST] == (0, 10)
+
+    asyncio.run(scenario())
+
+
+def test_a_commit_that_waits_for_a_rebalance_is_retried_when_the_revocation_waits_for_its_round(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else each waits for the other, until the rebalance timeout ends."""
+
+    async def scenario() -> None:
+        gate = gate_of(MemberSettings("127.0.0.1:1", "g", ("flights",)))
+        await gate.barrier.on_partitions_assigned(frozenset({HERS}))
+        begun = Round(0, 1, (OffsetRange(HERS, 0, 5),))
+        gate.barrier.open = OpenRound(begun, frozenset({HERS}), Hold(frozenset({HERS})))
+        revocations: list[asyncio.Task[None]] = []
+        commits = []
+
+        async def commit(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+            commits.append(offsets)
+            if len(commits) == 1:
+                revocations.append(asyncio.create_task(gate.barrier.on_partitions_revoked(frozenset({HERS}))))
+                raise RebalanceInProgress("m", 1)
+
+        monkeypatch.setattr(gate.member, "commit", commit)
+        async with asyncio.timeout(10):
+            await gate.commit(begun)
+            gate.close(begun, is_committed=True)
+            await revocations[0]
+        assert len(commits) == 2
+        assert not gate.owned.partitions
 
     asyncio.run(scenario())
 
