@@ -60,7 +60,7 @@ def test_a_column_names_the_topic_of_each_row(spark: SparkSession, topic: Topic)
     frame.write.format("kohort").option("kafka.bootstrap.servers", topic.bootstrap_servers).mode("append").save()
     assert read(spark, topic).count() == 1
     nameless = spark.createDataFrame([(None, "v")], "topic string, value string")
-    with pytest.raises(PySparkException, match="null for its topic"):
+    with pytest.raises(PySparkException, match="null as its topic"):
         nameless.write.format("kohort").option("kafka.bootstrap.servers", topic.bootstrap_servers).mode("append").save()
 
 
