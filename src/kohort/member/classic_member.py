@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from kohort.assign.spec import Assignor, TopicSpec
 from kohort.assign.user_data import assignment_error, without_error
 from kohort.member import effects, inputs
-from kohort.member.effects import Callback, Effect
+from kohort.member.effects import Callback
 from kohort.member.failure_text import failure_text
 from kohort.member.identity import NO_GENERATION, NOBODY, Identity
 from kohort.member.member_base import MemberBase
@@ -67,14 +67,6 @@ class ClassicMember(MemberBase):
         self.snapshot: Mapping[str, TopicSpec] | None = None
         self.beat_as: Identity | None = None
 
-    def step(self, event: inputs.Input, now_ms: int) -> tuple[Effect, ...]:
-        """Take one input at `now_ms` (any monotonic clock) and return what must be done, in order."""
-        if self.state is State.CLOSED:
-            return ()
-        self._take(event, now_ms)
-        self._advance(now_ms)
-        return self.drain()
-
     def next_deadline_ms(self) -> int | None:
         """Return when a Tick is due at the latest, or None where only an input can change anything."""
         session = self.session
@@ -94,11 +86,6 @@ class ClassicMember(MemberBase):
                 pass
             case inputs.Subscribed():
                 self._take_subscription(event)
-            case inputs.PollEntered():
-                self.is_away = False
-                self.session.mark_poll_entered()
-            case inputs.PollReturned():
-                self.session.mark_poll_returned(now_ms)
             case inputs.RejoinRequested(reason):
                 self._take_rejoin_request(reason)
             case inputs.MetadataChanged():
@@ -131,12 +118,7 @@ class ClassicMember(MemberBase):
         return asked_as == self.identity
 
     def _advance(self, now_ms: int) -> None:
-        """Do what follows from where the member is now."""
         session = self.session
-        if session.poll_ms is not None and now_ms >= session.poll_ms:
-            self._expire_poll()
-        elif session.is_poll_late(now_ms):
-            self.do(effects.PollLate(session.mark_poll_late(now_ms)))
         if self._is_beating:
             self._beat(now_ms)
         if self.running is not None:
@@ -182,11 +164,6 @@ class ClassicMember(MemberBase):
     def is_between(self) -> bool:
         """Whether calls into the user's code of the present round are still to come."""
         return self.state in (State.PREPARING, State.COMPLETING)
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether nothing follows."""
-        return self.state is State.CLOSED
 
     @property
     def is_known(self) -> bool:
@@ -631,6 +608,7 @@ class ClassicMember(MemberBase):
     def _end(self) -> None:
         """Be gone: nothing follows."""
         self.state = State.CLOSED
+        self.is_closed = True
         self.identity = NOBODY
         self.session.end()
         self.session.mark_poll_entered()

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from kohort.member import effects, inputs
-from kohort.member.effects import Callback, ConsumerHeartbeat, Effect, HurryHeartbeat, NameTopics
+from kohort.member.effects import Callback, ConsumerHeartbeat, HurryHeartbeat, NameTopics
 from kohort.member.failure_text import consumer_failure_text
 from kohort.member.identity import NO_GENERATION, Identity
 from kohort.member.inputs import ConsumerHeartbeatAnswered, LagsReported, TopicsSeen
@@ -70,7 +70,6 @@ class ConsumerMember(MemberBase):
         self.member_id = member_id
         self.epoch = 0
         self.regex: str | None = None
-        self.is_closed = False
         # What should be owned, what was reconciled last, and what is still to be done on the way from one to the other.
         self.target: Numbered | None = None
         self.current: Numbered | None = None
@@ -97,14 +96,6 @@ class ConsumerMember(MemberBase):
         self.reason_number = 0
         self.fenced_by: ErrorCode = ErrorCode.NONE
 
-    def step(self, event: inputs.Input, now_ms: int) -> tuple[Effect, ...]:
-        """Take one input at `now_ms` (any monotonic clock) and return what must be done, in order."""
-        if self.is_closed:
-            return ()
-        self._take(event, now_ms)
-        self._advance(now_ms)
-        return self.drain()
-
     def next_deadline_ms(self) -> int | None:
         """Return when a Tick is due at the latest, or None where only an input can change anything."""
         session = self.session
@@ -117,11 +108,6 @@ class ConsumerMember(MemberBase):
         match event:
             case inputs.Subscribed():
                 self._subscribe(event)
-            case inputs.PollEntered():
-                self.is_away = False
-                self.session.mark_poll_entered()
-            case inputs.PollReturned():
-                self.session.mark_poll_returned(now_ms)
             case inputs.CloseRequested():
                 self.closing = self.closing or event
                 self.discard()
@@ -153,12 +139,6 @@ class ConsumerMember(MemberBase):
             self.speak()
 
     def _advance(self, now_ms: int) -> None:
-        """Do what follows from where the member is now."""
-        session = self.session
-        if session.poll_ms is not None and now_ms >= session.poll_ms:
-            self._expire_poll()
-        elif session.is_poll_late(now_ms):
-            self.do(effects.PollLate(session.mark_poll_late(now_ms)))
         if self.running is None:
             if self.closing is not None:
                 self._close(self.closing)

@@ -5,6 +5,7 @@ Plain state and the few steps that are the same for both. It decides nothing abo
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from kohort.member import effects, inputs
@@ -14,7 +15,7 @@ from kohort.member.member_state import MemberConfig, PollState
 from kohort.model.assignment import Partitions
 
 
-class MemberBase:
+class MemberBase(ABC):
     """One member's place, whichever protocol it speaks there."""
 
     def __init__(self, config: MemberConfig, random: Callable[[], float]) -> None:
@@ -34,6 +35,40 @@ class MemberBase:
         self.is_away = False
         self.closing: inputs.CloseRequested | None = None
         self.is_leave_sent = False
+        self.is_closed = False
+        """Whether the member has ended: nothing follows."""
+
+    def step(self, event: inputs.Input, now_ms: int) -> tuple[Effect, ...]:
+        """Take one input at `now_ms` (any monotonic clock) and return what must be done, in order."""
+        if self.is_closed:
+            return ()
+        session = self.session
+        match event:
+            case inputs.PollEntered():
+                self.is_away = False
+                session.mark_poll_entered()
+            case inputs.PollReturned():
+                session.mark_poll_returned(now_ms)
+            case _:
+                self._take(event, now_ms)
+        if session.poll_ms is not None and now_ms >= session.poll_ms:
+            self._expire_poll()
+        elif session.is_poll_late(now_ms):
+            self.do(effects.PollLate(session.mark_poll_late(now_ms)))
+        self._advance(now_ms)
+        return self.drain()
+
+    @abstractmethod
+    def _take(self, event: inputs.Input, now_ms: int) -> None:
+        """Take an input that is not about the poll deadline."""
+
+    @abstractmethod
+    def _expire_poll(self) -> None:
+        """Leave the group: the user did not return to `poll` in time."""
+
+    @abstractmethod
+    def _advance(self, now_ms: int) -> None:
+        """Do what follows from where the member is now."""
 
     @property
     def poll_deadline_ms(self) -> int | None:

@@ -49,7 +49,6 @@ class CauseKind(StrEnum):
     REGEX_RESOLVED = "regex_resolved"
     ASSIGNOR_CHANGED = "assignor_changed"
     STANDBY_LAG = "standby_lag"
-    MEMBER_FENCED = "member_fenced"
     TARGET_MEASURED = "target_measured"
     GROUP_CONVERTED = "group_converted"
     CLASSIC_MEMBERS_CALLED = "classic_members_called"

@@ -47,8 +47,6 @@ from kohort.group.events import (
 from kohort.model.cause import CauseKind
 from kohort.model.id_partitions import NOTHING, IdPartitions
 
-ConsumerSoft = ConsumerSoftEvent | GroupLoaded | GroupUnloaded
-
 
 def apply(group: ConsumerGroup, event: ConsumerHardEvent | ConsumerSoftEvent | GroupLoaded | GroupUnloaded) -> None:
     """Change `group` by what happened. Raises AssertionError when the event cannot follow on the group's state."""

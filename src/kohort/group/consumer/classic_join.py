@@ -11,21 +11,26 @@ from dataclasses import replace
 from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE
 from kohort.group.commands import AssignTarget, DowngradeIfDue, Join, ReconcileJoin
 from kohort.group.consumer.answer import freed_effects
-from kohort.group.consumer.classic_members import await_join, await_sync, identity_error, in_phase, release, send_back
+from kohort.group.consumer.classic_members import (
+    await_join,
+    await_sync,
+    classic_record,
+    identity_error,
+    in_phase,
+    release,
+    send_back,
+)
 from kohort.group.consumer.exit import disarm, rouse_waiting
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember, topic_ids_of
-from kohort.group.consumer.join import change_of, hash_after, regex_effects
+from kohort.group.consumer.join import store_member
 from kohort.group.consumer.reconcile import Step, reconcile
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Park, Reply, Then, parked_join
 from kohort.group.events import (
     ClassicJoinAnswered,
     ClassicJoinParked,
-    ClassicMemberMetadata,
     ClassicPhase,
-    ConsumerGroupStored,
     ConsumerMemberDeleted,
-    ConsumerMemberStored,
     MemberAssignmentDeleted,
     MemberAssignmentStored,
     MemberState,
@@ -117,7 +122,8 @@ def _enter(
     was_native = member.is_stored and member.classic is None
     if was_native:
         yield from disarm(group, member)
-    yield from _store(group, member, command, said, member_id, cause, settings)
+    record = classic_record(group.group_id, member_id, command, said, cause)
+    yield from store_member(group, member, record, cause, settings)
     yield Arm(session_timer(group.group_id, member_id), now_ms + command.session_timeout_ms)
     if was_native and group.natives == 1:
         again = replace(command, member_id=member_id)
@@ -125,54 +131,6 @@ def _enter(
         return
     yield Then(AssignTarget(group.group_id, cause))
     yield Then(ReconcileJoin(group.group_id, member_id, cause))
-
-
-def _store(
-    group: ConsumerGroup,
-    before: ConsumerMember,
-    command: Join,
-    said: Subscription,
-    member_id: str,
-    cause: Cause,
-    settings: GroupSettings,
-) -> Effects:
-    """Store what a join says of its sender, and take the epoch on if the group must be assigned anew."""
-    stored = ConsumerMemberStored(
-        group_id=group.group_id,
-        member_id=member_id,
-        instance_id=command.instance_id,
-        rack_id=said.rack,
-        client_id=command.client_id,
-        client_host=command.client_host,
-        subscribed_topic_names=tuple(sorted(set(said.topics))),
-        subscribed_topic_regex="",
-        rebalance_timeout_ms=command.rebalance_timeout_ms,
-        server_assignor=None,
-        classic=ClassicMemberMetadata(command.session_timeout_ms, command.protocols),
-        cause=cause,
-    )
-    change = change_of(group, before, stored, settings, cause)
-    if before.member_id != member_id or not before.is_stored or not _is_known(before, stored):
-        yield Append(replace(stored, cause=change or cause))
-    if before.subscribed_topic_regex:
-        yield from regex_effects(group, before, stored, cause, settings)
-    if change is not None:
-        stored_hash = hash_after(group, before, stored, settings)
-        yield Append(ConsumerGroupStored(group.group_id, group.epoch + 1, stored_hash, change))
-
-
-def _is_known(member: ConsumerMember, said: ConsumerMemberStored) -> bool:
-    return (
-        member.classic == said.classic
-        and member.instance_id == said.instance_id
-        and member.rack_id == said.rack_id
-        and member.client_id == said.client_id
-        and member.client_host == said.client_host
-        and member.rebalance_timeout_ms == said.rebalance_timeout_ms
-        and member.subscribed_topic_names == said.subscribed_topic_names
-        and not member.subscribed_topic_regex
-        and member.server_assignor is None
-    )
 
 
 def _replace(
@@ -197,7 +155,8 @@ def _replace(
     yield from disarm(group, old)
     if old.classic is not None:
         yield from release(group, old.member_id, ErrorCode.FENCED_INSTANCE_ID)
-    yield from _store(group, old, command, said, member_id, cause, settings)
+    record = classic_record(group.group_id, member_id, command, said, cause)
+    yield from store_member(group, old, record, cause, settings)
     yield Append(MemberTargetStored(group_id, member_id, old.target, cause))
     yield Append(MemberAssignmentStored(group_id, member_id, 0, 0, MemberState.STABLE, old.assigned, (), cause))
     yield from rouse_waiting(group, old.pending, {old.member_id}, cause)

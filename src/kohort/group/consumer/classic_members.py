@@ -41,18 +41,26 @@ keep: what it was granted and is still to own.
 
 from __future__ import annotations
 
-from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE
-from kohort.group.commands import DowngradeIfDue, Heartbeat, PrepareClassic, ReconcileJoin, Sync
+from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, Member
+from kohort.group.commands import DowngradeIfDue, Heartbeat, Join, PrepareClassic, ReconcileJoin, Sync
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.consumer.reconcile import ids_of
 from kohort.group.coordinator_settings import GroupSettings, NamedPartitions
 from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Reply, Rouse, Then, parked_join
-from kohort.group.events import ClassicJoinAnswered, ClassicPhase, MemberAssignmentStored, MemberState
+from kohort.group.events import (
+    ClassicJoinAnswered,
+    ClassicMemberMetadata,
+    ClassicPhase,
+    ConsumerMemberStored,
+    MemberAssignmentStored,
+    MemberState,
+)
 from kohort.group.group_timers import member_join_timer, member_sync_timer
 from kohort.group.results import HeartbeatResult, JoinResult, SyncResult
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.model.id_partitions import IdPartitions, each, id_partitions
+from kohort.model.subscription import Subscription
 
 CALLED_AT_ONCE = 1_000
 """How many members one decision calls at most: their records are one batch."""
@@ -60,6 +68,26 @@ CALLED_AT_ONCE = 1_000
 _ALIVE = HeartbeatResult(ErrorCode.NONE)
 _QUIET = HeartbeatResult(ErrorCode.NONE, is_quiet=True)
 _REBALANCING = HeartbeatResult(ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+def classic_record(
+    group_id: str, member_id: str, sender: Join | Member, subscription: Subscription, cause: Cause
+) -> ConsumerMemberStored:
+    """Return the record of a classic member: of one that joins, or of one whose group is converted."""
+    return ConsumerMemberStored(
+        group_id=group_id,
+        member_id=member_id,
+        instance_id=sender.instance_id,
+        rack_id=subscription.rack,
+        client_id=sender.client_id,
+        client_host=sender.client_host,
+        subscribed_topic_names=tuple(sorted(set(subscription.topics))),
+        subscribed_topic_regex="",
+        rebalance_timeout_ms=sender.rebalance_timeout_ms,
+        server_assignor=None,
+        classic=ClassicMemberMetadata(sender.session_timeout_ms, sender.protocols),
+        cause=cause,
+    )
 
 
 def decide_heartbeat(group: ConsumerGroup, command: Heartbeat, now_ms: int) -> Effects:

@@ -12,6 +12,7 @@ is let in again (kafka#23542), and a native member takes the place of the classi
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import replace
 
 from kohort.group.commands import LEAVE_EPOCH, LEAVE_STATIC_EPOCH, AssignTarget, ConsumerHeartbeat, Reconcile
@@ -21,7 +22,7 @@ from kohort.group.consumer.group import ConsumerGroup, ConsumerMember, metadata_
 from kohort.group.consumer.reconcile import is_within
 from kohort.group.consumer.target import assignor_of
 from kohort.group.coordinator_settings import GroupSettings
-from kohort.group.effects import Append, Arm, Effects, Reply, Then
+from kohort.group.effects import Append, Arm, Effect, Effects, Reply, Then
 from kohort.group.events import (
     ConsumerGroupStored,
     ConsumerMemberDeleted,
@@ -88,16 +89,8 @@ def subscribe(
     before = replaces or member
     if member.classic is not None:
         yield from release(group, member_id, ErrorCode.FENCED_INSTANCE_ID)
-    said = _said(group, before, member_id, command, cause)
-    is_new = not before.is_stored
-    change = change_of(group, before, said, settings, cause)
-    if is_new or replaces is not None or not _is_known(member, said):
-        yield Append(replace(said, cause=change or cause))
-    if said.subscribed_topic_regex != before.subscribed_topic_regex:
-        yield from regex_effects(group, before, said, cause, settings)
-    if change is not None:
-        stored_hash = hash_after(group, before, said, settings)
-        yield Append(ConsumerGroupStored(group_id, group.epoch + 1, stored_hash, change))
+    record = _record(group, before, member_id, command, cause)
+    change = yield from store_member(group, before, record, cause, settings)
     if not command.is_counted:
         timeout_ms = settings.config_of(group_id).session_timeout_ms
         yield Arm(session_timer(group_id, member_id), cause.at_ms + timeout_ms)
@@ -107,7 +100,25 @@ def subscribe(
     yield Then(Reconcile(group_id, member_id, command, is_full(command), has_changed))
 
 
-def _said(
+def store_member(
+    group: ConsumerGroup, before: ConsumerMember, record: ConsumerMemberStored, cause: Cause, settings: GroupSettings
+) -> Generator[Effect, None, Cause | None]:
+    """Store a member's record if it differs, and take the epoch on if that matters to the group; return why it does.
+
+    `before` is the member as the group knows it, or the one whose place it takes.
+    """
+    change = change_of(group, before, record, settings, cause)
+    if before.member_id != record.member_id or not before.is_stored or not _is_known(before, record):
+        yield Append(replace(record, cause=change or cause))
+    if record.subscribed_topic_regex != before.subscribed_topic_regex:
+        yield from regex_effects(group, before, record, cause, settings)
+    if change is not None:
+        stored_hash = hash_after(group, before, record, settings)
+        yield Append(ConsumerGroupStored(group.group_id, group.epoch + 1, stored_hash, change))
+    return change
+
+
+def _record(
     group: ConsumerGroup, before: ConsumerMember, member_id: str, command: ConsumerHeartbeat, cause: Cause
 ) -> ConsumerMemberStored:
     """Return the member's record after a heartbeat: what it leaves out is as it was, or is not there if it joins.
@@ -144,20 +155,23 @@ def _said(
     )
 
 
-def _is_known(member: ConsumerMember, said: ConsumerMemberStored) -> bool:
-    return (
-        member.instance_id == said.instance_id
-        and member.rack_id == said.rack_id
-        and member.client_id == said.client_id
-        and member.client_host == said.client_host
-        and member.subscribed_topic_names == said.subscribed_topic_names
-        and member.subscribed_topic_regex == said.subscribed_topic_regex
-        and member.rebalance_timeout_ms == said.rebalance_timeout_ms
-        and member.server_assignor == said.server_assignor
-        and member.classic is None
-        and member.lags == said.lags
-        and member.acceptable_recovery_lag == said.acceptable_recovery_lag
-    )
+_STORED = (
+    "instance_id",
+    "rack_id",
+    "client_id",
+    "client_host",
+    "subscribed_topic_names",
+    "subscribed_topic_regex",
+    "rebalance_timeout_ms",
+    "server_assignor",
+    "classic",
+    "lags",
+    "acceptable_recovery_lag",
+)
+
+
+def _is_known(member: ConsumerMember, record: ConsumerMemberStored) -> bool:
+    return all(getattr(member, name) == getattr(record, name) for name in _STORED)
 
 
 def change_of(

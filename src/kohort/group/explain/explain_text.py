@@ -436,7 +436,6 @@ FLOWS = 6
 CAUSES = {
     "regex_resolved": "{who}'s expression matches other topics now",
     "assignor_changed": "another assignor was voted for by {who}",
-    "member_fenced": "{who} was fenced",
     "revocation_timeout": "{who} evicted, it did not give up in time what it was asked for",
     "static_member_left": "static member {who} left for a while",
     "member_changed": "{who} sent other settings of its own",

@@ -31,14 +31,13 @@ from typing import NamedTuple
 
 from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Member, Phase, vote
 from kohort.group.commands import AssignTarget, ConsumerHeartbeat, DowngradeIfDue, Join, OpenRound
-from kohort.group.consumer.classic_members import assignment_bytes, release, send_back
+from kohort.group.consumer.classic_members import assignment_bytes, classic_record, release, send_back
 from kohort.group.consumer.exit import disarm
 from kohort.group.consumer.group import FIRST_EPOCH, ConsumerGroup, ConsumerMember, metadata_hash
 from kohort.group.consumer.reconcile import held_of, ids_of
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Reply, Then, parked_join, parked_sync
 from kohort.group.events import (
-    ClassicMemberMetadata,
     ClassicPhase,
     ConsumerGroupDeleted,
     ConsumerGroupStored,
@@ -153,22 +152,9 @@ def _end_rounds(group: ClassicGroup) -> Effects:
 
 
 def _classic_member(group: ClassicGroup, member: Member, settings: GroupSettings, cause: Cause) -> ConsumerMemberStored:
-    said = said_of(member, settings)
-    assert said is not None, "a group is converted only if every subscription can be read"
-    return ConsumerMemberStored(
-        group_id=group.group_id,
-        member_id=member.member_id,
-        instance_id=member.instance_id,
-        rack_id=said.rack,
-        client_id=member.client_id,
-        client_host=member.client_host,
-        subscribed_topic_names=tuple(sorted(set(said.topics))),
-        subscribed_topic_regex="",
-        rebalance_timeout_ms=member.rebalance_timeout_ms,
-        server_assignor=None,
-        classic=ClassicMemberMetadata(member.session_timeout_ms, member.protocols),
-        cause=cause,
-    )
+    subscription = said_of(member, settings)
+    assert subscription is not None, "a group is converted only if every subscription can be read"
+    return classic_record(group.group_id, member.member_id, member, subscription, cause)
 
 
 class _Owned(NamedTuple):
