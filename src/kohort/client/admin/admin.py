@@ -141,15 +141,15 @@ class Admin:
 
     async def list_topics(self) -> list[TopicView]:
         """Return every topic, internal ones too, by name."""
-        answer = await self._retry(MetadataRequest(topics=None, allow_auto_topic_creation=False))
-        return sorted(ClusterView.read(answer).topics.values(), key=lambda topic: topic.name)
+        response = await self._retry(MetadataRequest(topics=None, allow_auto_topic_creation=False))
+        return sorted(ClusterView.read(response).topics.values(), key=lambda topic: topic.name)
 
     async def describe_topics(self, names: Iterable[str]) -> dict[str, TopicView]:
         """Return these topics by name. Raises `UnknownTopic`."""
         wanted = texts("names", names)
         topics = [MetadataRequest.Topic(name=name) for name in wanted]
-        answer = await self._retry(MetadataRequest(topics=topics, allow_auto_topic_creation=False))
-        found = ClusterView.read(answer).topics
+        response = await self._retry(MetadataRequest(topics=topics, allow_auto_topic_creation=False))
+        found = ClusterView.read(response).topics
         for name in wanted:
             topic = found.get(name)
             if topic is None or topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -181,8 +181,8 @@ class Admin:
                 for key, value in _settings("configs", {} if configs is None else configs).items()
             ],
         )
-        answer = await self._controller(CreateTopicsRequest(topics=[topic], timeout_ms=self._timeout_ms))
-        for result in answer.topics:
+        response = await self._controller(CreateTopicsRequest(topics=[topic], timeout_ms=self._timeout_ms))
+        for result in response.topics:
             raise_refusal(result.error_code, f"topic {name!r} was not created", result.error_message)
         await self._settled(name, lambda found: bool(found.partitions) and _has_leaders(found))
 
@@ -254,12 +254,12 @@ class Admin:
         kind = _kind(kind, name)
         resource = DescribeConfigsRequest.Resource(resource_type=kind, resource_name=name, configuration_keys=None)
         request = DescribeConfigsRequest(resources=[resource])
-        answer: DescribeConfigsResponse
+        response: DescribeConfigsResponse
         if kind is ResourceType.BROKER and (broker := self._cluster.view.brokers.get(int(name))) is not None:
-            answer = await self._cluster.call(broker, request)
+            response = await self._cluster.call(broker, request)
         else:
-            answer = await self._retry(request)
-        result = answer.results[0]
+            response = await self._retry(request)
+        result = response.results[0]
         raise_refusal(result.error_code, f"{kind.name.lower()} {name!r}", result.error_message)
         return {
             entry.name: ConfigEntry(
@@ -281,8 +281,8 @@ class Admin:
                 for key, value in _settings("changes", changes).items()
             ],
         )
-        answer = await self._controller(IncrementalAlterConfigsRequest(resources=[resource]))
-        for result in answer.responses:
+        response = await self._controller(IncrementalAlterConfigsRequest(resources=[resource]))
+        for result in response.responses:
             raise_refusal(result.error_code, f"{kind.name.lower()} {name!r} was not changed", result.error_message)
 
     # Groups
@@ -299,8 +299,8 @@ class Admin:
         # All are requested: older brokers know no filters.
         found = {
             listing.group_id: listing
-            for answer in answers
-            for listing in answer
+            for response in answers
+            for listing in response
             if (not kinds or listing.group_type.lower() in kinds) and (not wanted or listing.state.lower() in wanted)
         }
         return [found[group_id] for group_id in sorted(found)]
@@ -335,10 +335,10 @@ class Admin:
     async def delete_group(self, group_id: str) -> None:
         """Delete a group without members, and its offsets. Raises NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND."""
         check_text("group_id", group_id)
-        answer = await self._cluster.call_coordinator(
+        response = await self._cluster.call_coordinator(
             group_id, DeleteGroupsRequest(groups_names=[group_id]), lambda found: found.results[0].error_code
         )
-        [result] = answer.results
+        [result] = response.results
         _raise_group_refusal(result.error_code, f"group {group_id!r} cannot be deleted", result.error_message)
 
     async def group_offsets(
@@ -374,11 +374,11 @@ class Admin:
                 for topic, numbers in by_topic(topic_partitions("partitions", partitions)).items()
             ],
         )
-        answer = await self._cluster.call_coordinator(group_id, request, lambda found: found.error_code)
-        _raise_group_refusal(answer.error_code, f"offsets of group {group_id!r} cannot be deleted")
+        response = await self._cluster.call_coordinator(group_id, request, lambda found: found.error_code)
+        _raise_group_refusal(response.error_code, f"offsets of group {group_id!r} cannot be deleted")
         failed = {
             TopicPartition(topic.name, entry.partition_index): error_for(entry.error_code)
-            for topic in answer.topics
+            for topic in response.topics
             for entry in topic.partitions
             if entry.error_code
         }
@@ -398,11 +398,11 @@ class Admin:
 
     async def _list_at(self, broker: Broker) -> list[GroupListing]:
         async def attempt() -> list[GroupListing]:
-            answer = await self._cluster.call(broker, ListGroupsRequest())
-            raise_refusal(answer.error_code, f"{broker.address} cannot list its groups")
+            response = await self._cluster.call(broker, ListGroupsRequest())
+            raise_refusal(response.error_code, f"{broker.address} cannot list its groups")
             return [
                 GroupListing(group.group_id, group.protocol_type, group.group_state, group.group_type)
-                for group in answer.groups
+                for group in response.groups
             ]
 
         return await retry(attempt, waits=self._cluster.waits(), timeout_ms=self._timeout_ms)
@@ -414,8 +414,8 @@ class Admin:
         gone = TopicView(name, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         while asyncio.get_running_loop().time() < deadline_s:
             topics = [MetadataRequest.Topic(name=name)]
-            answer = await self._retry(MetadataRequest(topics=topics, allow_auto_topic_creation=False))
-            if is_settled(ClusterView.read(answer).topics.get(name, gone)):
+            response = await self._retry(MetadataRequest(topics=topics, allow_auto_topic_creation=False))
+            if is_settled(ClusterView.read(response).topics.get(name, gone)):
                 return
             await asyncio.sleep(waits.next_s())
 

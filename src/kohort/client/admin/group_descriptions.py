@@ -84,10 +84,10 @@ class GroupDescription:
 
 async def describe_group(cluster: Cluster, group_id: str) -> GroupDescription:
     """Return the description of a group of either protocol. Raises GROUP_ID_NOT_FOUND, `KafkaError`."""
-    answer = await cluster.call_coordinator(
+    response = await cluster.call_coordinator(
         group_id, DescribeGroupsRequest(groups=[group_id]), lambda found: found.groups[0].error_code
     )
-    group = answer.groups[0]
+    group = response.groups[0]
     if group.error_code == ErrorCode.NONE and group.group_state != "Dead":
         return read_classic(group)
     if group.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
@@ -103,10 +103,10 @@ async def describe_group(cluster: Cluster, group_id: str) -> GroupDescription:
 
 async def describe_consumer_group(cluster: Cluster, group_id: str) -> GroupDescription:
     """Return the description of a group of the consumer protocol. Raises GROUP_ID_NOT_FOUND, UNSUPPORTED_VERSION."""
-    answer = await cluster.call_coordinator(
+    response = await cluster.call_coordinator(
         group_id, ConsumerGroupDescribeRequest(group_ids=[group_id]), lambda found: found.groups[0].error_code
     )
-    group = answer.groups[0]
+    group = response.groups[0]
     raise_refusal(group.error_code, f"{group_id!r} cannot be described as a consumer group", group.error_message)
     return read_consumer(group)
 

@@ -235,7 +235,7 @@ class Cluster:
         timeout_ms: int | None = None,
         lane: str = "",
     ) -> ResponseT:
-        """Send a request to a broker and return its answer. Raises `KafkaError` where none came.
+        """Send a request to a broker and return its response. Raises `KafkaError` where none came.
 
         A request that the broker may hold back, such as Fetch, goes by a `lane` of its own.
         """
@@ -261,8 +261,8 @@ class Cluster:
 
         async def look() -> Broker:
             request = FindCoordinatorRequest(key=group_id, key_type=0, coordinator_keys=[group_id])
-            answer = await self.call_any(request)
-            found: Any = answer.coordinators[0] if answer.coordinators else answer
+            response = await self.call_any(request)
+            found: Any = response.coordinators[0] if response.coordinators else response
             code = error_for(found.error_code)
             if code is not ErrorCode.NONE:
                 raise KafkaError(code, f"the coordinator of group {group_id!r}: {found.error_message or code.text}")
@@ -285,7 +285,7 @@ class Cluster:
         highest: int | None = None,
         timeout_ms: int | None = None,
     ) -> ResponseT:
-        """Send a request to a group's coordinator, wherever it moves, and return its answer.
+        """Send a request to a group's coordinator, wherever it moves, and return its response.
 
         `code_of` reads the response's error code: where the coordinator moved or still loads there is a retry, any
         other code is the caller's. Raises `KafkaError` when time is up.
@@ -294,15 +294,15 @@ class Cluster:
         async def attempt() -> ResponseT:
             try:
                 coordinator = await self.coordinator(group_id)
-                answer = await self.call(coordinator, request, highest=highest)
-                code = error_for(code_of(answer))
+                response = await self.call(coordinator, request, highest=highest)
+                code = error_for(code_of(response))
                 if code in _ELSEWHERE or code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                     raise KafkaError(code, f"the coordinator of group {group_id!r}: {code.text}")
             except KafkaError as error:
                 if error.code in _ELSEWHERE:
                     self.forget_coordinator(group_id)
                 raise
-            return answer
+            return response
 
         return await retry(attempt, waits=self.waits(), timeout_ms=timeout_ms or 2 * self.request_timeout_ms)
 
@@ -327,8 +327,8 @@ class Cluster:
         names = None if self._is_tracking_all else sorted(self._tracked)
         topics = None if names is None else [MetadataRequest.Topic(name=name) for name in names]
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=self._is_auto_creating)
-        answer = await self.call_any(request)
-        self.view = (read_whole if names is None else read_view)(answer, self.view)
+        response = await self.call_any(request)
+        self.view = (read_whole if names is None else read_view)(response, self.view)
         await self._find_names()
         for seen in tuple(self._watchers):
             seen(self.view)

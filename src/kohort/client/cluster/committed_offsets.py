@@ -96,14 +96,14 @@ def commit_request(
     )
 
 
-def commit_errors(answer: OffsetCommitResponse, topic_ids: Mapping[str, bytes]) -> dict[TopicPartition, ErrorCode]:
+def commit_errors(response: OffsetCommitResponse, topic_ids: Mapping[str, bytes]) -> dict[TopicPartition, ErrorCode]:
     """Return the partitions that were not committed, and why."""
     names = {topic_id: topic for topic, topic_id in topic_ids.items()}
     return {
         TopicPartition(topic.name or names.get(topic.topic_id, ""), partition.partition_index): error_for(
             partition.error_code
         )
-        for topic in answer.topics
+        for topic in response.topics
         for partition in topic.partitions
         if partition.error_code
     }
@@ -144,17 +144,17 @@ def fetch_request(
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What a group has committed. `error` is the whole answer's, `failed` are single partitions'."""
+    """What a group has committed. `error` is the whole response's, `failed` are single partitions'."""
 
     error: ErrorCode
     found: dict[TopicPartition, OffsetAndMetadata]
     failed: dict[TopicPartition, ErrorCode]
 
 
-def fetched(answer: OffsetFetchResponse, topic_ids: Mapping[str, bytes]) -> Fetched:
+def fetched(response: OffsetFetchResponse, topic_ids: Mapping[str, bytes]) -> Fetched:
     """Return the offsets in the response for one group; what was never committed is left out."""
     names = {topic_id: topic for topic, topic_id in topic_ids.items()}
-    group = answer.groups[0] if answer.groups else answer
+    group = response.groups[0] if response.groups else response
     result = Fetched(error_for(group.error_code), {}, {})
     for topic in group.topics:
         name = topic.name
@@ -190,10 +190,10 @@ async def commit_offsets(
         return
     ids = topic_ids or {}
     request = commit_request(group_id, offsets, identity=identity, instance_id=instance_id, topic_ids=ids)
-    answer = await cluster.call_coordinator(
+    response = await cluster.call_coordinator(
         group_id, request, _first_code, highest=NEWEST_BY_ID if ids else NEWEST_BY_NAME, timeout_ms=timeout_ms
     )
-    failed = commit_errors(answer, ids)
+    failed = commit_errors(response, ids)
     for code in failed.values():
         if code in REFUSALS:
             raise KafkaError(code, f"group {group_id!r} refused the commit: {code.text}")
@@ -222,10 +222,10 @@ async def fetch_committed(
         return {}
     ids = topic_ids or {}
     request = fetch_request(group_id, wanted, is_stable=is_stable, identity=identity, topic_ids=ids)
-    answer = await cluster.call_coordinator(
+    response = await cluster.call_coordinator(
         group_id, request, _fetch_code, highest=NEWEST_BY_ID if ids else NEWEST_BY_NAME, timeout_ms=timeout_ms
     )
-    result = fetched(answer, ids)
+    result = fetched(response, ids)
     if result.error is not ErrorCode.NONE:
         raise KafkaError(result.error, f"the offsets of group {group_id!r} could not be read: {result.error.text}")
     if result.failed:
@@ -233,13 +233,13 @@ async def fetch_committed(
     return result.found
 
 
-def _first_code(answer: OffsetCommitResponse) -> int:
-    codes = (partition.error_code for topic in answer.topics for partition in topic.partitions)
+def _first_code(response: OffsetCommitResponse) -> int:
+    codes = (partition.error_code for topic in response.topics for partition in topic.partitions)
     return next((code for code in codes if code), 0)
 
 
-def _fetch_code(answer: OffsetFetchResponse) -> int:
-    group = answer.groups[0] if answer.groups else answer
+def _fetch_code(response: OffsetFetchResponse) -> int:
+    group = response.groups[0] if response.groups else response
     if group.error_code:
         return group.error_code
     codes = [partition.error_code for topic in group.topics for partition in topic.partitions]

@@ -74,9 +74,9 @@ async def list_offsets(
                 failed[partition] = error.code
             else:
                 by_leader.setdefault(leader, {})[partition] = timestamp
-        asked = [_ask(cluster, leader, part, isolation, deadline_s) for leader, part in by_leader.items()]
-        for answer in await asyncio.gather(*asked):
-            for partition, outcome in answer.items():
+        requests = [_request(cluster, leader, part, isolation, deadline_s) for leader, part in by_leader.items()]
+        for response in await asyncio.gather(*requests):
+            for partition, outcome in response.items():
                 if isinstance(outcome, ErrorCode):
                     failed[partition] = outcome
                 else:
@@ -113,7 +113,7 @@ def _may_pass(code: ErrorCode, deadline_s: float) -> bool:
     return is_worth_a_retry(KafkaError(code)) and asyncio.get_running_loop().time() < deadline_s
 
 
-async def _ask(
+async def _request(
     cluster: Cluster, leader: Broker, wanted: Mapping[TopicPartition, int], isolation: int, deadline_s: float
 ) -> dict[TopicPartition, OffsetAndTimestamp | ErrorCode | None]:
     topics: dict[str, ListOffsetsRequest.Topic] = {}
@@ -127,13 +127,13 @@ async def _ask(
         replica_id=-1, isolation_level=isolation, topics=list(topics.values()), timeout_ms=timeout_ms
     )
     try:
-        answer = await cluster.call(leader, request)
+        response = await cluster.call(leader, request)
     except KafkaError as error:
         if not is_worth_a_retry(error):
             raise
         return dict.fromkeys(wanted, error.code)
     outcomes: dict[TopicPartition, OffsetAndTimestamp | ErrorCode | None] = {}
-    for found in answer.topics:
+    for found in response.topics:
         for entry in found.partitions:
             partition = TopicPartition(found.name, entry.partition_index)
             if entry.error_code:

@@ -49,7 +49,7 @@ class TopicView:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """The cluster as the last metadata answer showed it; topics are those that were requested since the start."""
+    """The cluster as the last metadata response showed it; topics are those that were requested since the start."""
 
     cluster_id: str | None = None
     controller_id: int = -1
@@ -59,9 +59,9 @@ class ClusterView:
     """Whether all topics of the cluster were requested, so that one that is missing does not exist."""
 
     @staticmethod
-    def read(answer: MetadataResponse) -> ClusterView:
-        """Return what one metadata answer shows."""
-        return read_view(answer, ClusterView())
+    def read(response: MetadataResponse) -> ClusterView:
+        """Return what one metadata response shows."""
+        return read_view(response, ClusterView())
 
     def leader(self, partition: TopicPartition) -> Broker | None:
         """Return the partition's leader, or None where there is none or it is not known."""
@@ -98,13 +98,13 @@ class ClusterView:
         )
 
 
-def read_view(answer: MetadataResponse, before: ClusterView) -> ClusterView:
-    """Return the view after a metadata answer. A topic it does not mention stays; an older leader epoch is ignored.
+def read_view(response: MetadataResponse, before: ClusterView) -> ClusterView:
+    """Return the view after a metadata response. A topic it does not mention stays; an older leader epoch is ignored.
 
     A broker that lags behind answers with leaders from the past (KIP-320), so what is newer wins.
     """
     topics = dict(before.topics)
-    for topic in answer.topics:
+    for topic in response.topics:
         if topic.name is None:
             continue
         known = before.topics.get(topic.name)
@@ -125,20 +125,20 @@ def read_view(answer: MetadataResponse, before: ClusterView) -> ClusterView:
             topic.name, topic.topic_id, topic.is_internal, error_for(topic.error_code), partitions
         )
     return ClusterView(
-        answer.cluster_id,
-        answer.controller_id,
-        {broker.node_id: Broker(broker.node_id, broker.host, broker.port, broker.rack) for broker in answer.brokers},
+        response.cluster_id,
+        response.controller_id,
+        {broker.node_id: Broker(broker.node_id, broker.host, broker.port, broker.rack) for broker in response.brokers},
         topics,
     )
 
 
-def read_whole(answer: MetadataResponse, before: ClusterView) -> ClusterView:
-    """Return the view after an answer about all topics: what it does not mention is gone."""
-    named = {topic.name for topic in answer.topics}
+def read_whole(response: MetadataResponse, before: ClusterView) -> ClusterView:
+    """Return the view after a response about all topics: what it does not mention is gone."""
+    named = {topic.name for topic in response.topics}
     kept = ClusterView(topics={name: topic for name, topic in before.topics.items() if name in named})
-    return replace(read_view(answer, kept), is_whole=True)
+    return replace(read_view(response, kept), is_whole=True)
 
 
-def read_names(answer: MetadataResponse, before: ClusterView) -> ClusterView:
+def read_names(response: MetadataResponse, before: ClusterView) -> ClusterView:
     """Return the view after a response about a few topics by id; the others stay as they are."""
-    return replace(read_view(answer, before), is_whole=before.is_whole)
+    return replace(read_view(response, before), is_whole=before.is_whole)

@@ -33,7 +33,7 @@ Unreadable = CorruptBatch | CompressionUnavailable | DeserializationFailed
 """Why a record batch, or a record of it, cannot be read."""
 
 CORRUPT_RESPONSES = 5
-"""How many answers of a broker without a readable batch a reader takes before it raises."""
+"""How many responses of a broker without a readable batch a reader takes before it raises."""
 
 _OFFSET = itemgetter(0)
 

@@ -1,7 +1,7 @@
-"""Fetches ahead of the user: one request on its way to each leader, for every partition with room to keep what comes.
+"""Fetcher of a consumer: one request in flight to each leader, for every partition with room in its buffer.
 
-The law: what reaches a partition's queue continues exactly where the queue ends. A partition that was moved, paused or
-taken away while its answer was on the way loses nothing but that answer. All tasks end with `stop`.
+The law: what reaches a partition's buffer continues exactly where the buffer ends. A partition that was moved, paused
+or revoked while its response was on the way loses nothing but that response. All tasks end with `stop`.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Fetcher:
 
     async def _fetch(self, broker: Broker, ready: list[PartitionState], *, is_full: bool) -> None:
         config = self._config
-        asked: dict[TopicPartition, tuple[PartitionState, int, int]] = {}
+        requested: dict[TopicPartition, tuple[PartitionState, int, int]] = {}
         topics: dict[str, FetchRequest.Topic] = {}
         names: dict[bytes, str] = {}
         view = self._cluster.view
@@ -121,7 +121,7 @@ class Fetcher:
             found = view.topics[name].partitions.get(number) if name in view.topics else None
             offset = state.fetch_offset
             assert offset is not None, "only partitions with a position are fetched"
-            asked[state.partition] = (state, state.moves, offset)
+            requested[state.partition] = (state, state.moves, offset)
             topic.partitions.append(
                 FetchRequest.Topic.Partition(
                     partition=number,
@@ -140,13 +140,13 @@ class Fetcher:
             rack_id=config.client_rack or "",
         )
         highest = _NEWEST_BY_NAME if NO_TOPIC_ID in names else None
-        answer = await self._cluster.call(broker, request, highest=highest, lane="fetch")
-        if answer.error_code:
-            raise KafkaError(error_for(answer.error_code))
-        for response in answer.responses:
-            topic_name = response.topic or names.get(response.topic_id, "")
-            for entry in response.partitions:
-                known = asked.get(TopicPartition(topic_name, entry.partition_index))
+        response = await self._cluster.call(broker, request, highest=highest, lane="fetch")
+        if response.error_code:
+            raise KafkaError(error_for(response.error_code))
+        for topic_response in response.responses:
+            topic_name = topic_response.topic or names.get(topic_response.topic_id, "")
+            for entry in topic_response.partitions:
+                known = requested.get(TopicPartition(topic_name, entry.partition_index))
                 if known is not None and known[0].moves == known[1] and known[0].fetch_offset == known[2]:
                     self._take(known[0], known[2], entry)
 
@@ -186,7 +186,7 @@ class Fetcher:
             )
             self._changed.notify()
         else:
-            why = "no record batch of the answer is whole" if visible.fault is None else visible.fault.text
+            why = "no record batch of the response is whole" if visible.fault is None else visible.fault.text
             self._take_corrupt(state, offset, why)
 
     def _take_corrupt(self, state: PartitionState, offset: int, why: str) -> None:

@@ -52,7 +52,7 @@ def read_ranges(
     """Yield (partition, whole record batches, the offset asked for) until every range (partition, start, stop) is read.
 
     The first batch may begin before the offset asked for and the last one end after `stop`: the records outside are
-    the caller's to skip. `max_bytes` bounds one answer, but one batch always comes. `timeout_ms` is how long the
+    the caller's to skip. `max_bytes` bounds one response, but one batch always comes. `timeout_ms` is how long the
     cluster may take to get any further. With `isolation` READ_COMMITTED, batches of aborted transactions are left out.
     `rack` lets brokers send the reader to a replica nearby (KIP-392). `topic_ids` are those of topics, in Kafka's text,
     that must not be others under the same names.
@@ -169,11 +169,11 @@ class _Reader:
         return connection
 
     def _take(self, connection: BlockingConnection, wanted: _Range) -> tuple[memoryview | None, int]:
-        """Receive a Fetch's answer; return its whole batches, if any, and the offset after them."""
-        answer: FetchResponse = connection.receive()
-        if answer.error_code:
-            raise KafkaError(error_for(answer.error_code))
-        found = answer.responses[0].partitions[0]
+        """Receive a Fetch's response; return its whole batches, if any, and the offset after them."""
+        response: FetchResponse = connection.receive()
+        if response.error_code:
+            raise KafkaError(error_for(response.error_code))
+        found = response.responses[0].partitions[0]
         code = error_for(found.error_code)
         if code is ErrorCode.OFFSET_OUT_OF_RANGE and wanted.replica < 0:
             raise _OutOfRange(wanted, *self._held(connection, wanted.partition))
@@ -215,8 +215,8 @@ class _Reader:
         for timestamp in (EARLIEST, LATEST):
             asked = ListOffsetsRequest.Topic.Partition(partition_index=partition.partition, timestamp=timestamp)
             topic = ListOffsetsRequest.Topic(name=partition.topic, partitions=[asked])
-            answer = connection.call(ListOffsetsRequest(replica_id=-1, topics=[topic]))
-            ends.append(answer.topics[0].partitions[0].offset)
+            response = connection.call(ListOffsetsRequest(replica_id=-1, topics=[topic]))
+            ends.append(response.topics[0].partitions[0].offset)
         return ends[0], ends[1]
 
     def _wait_or_raise(self, error: KafkaError, wanted: _Range) -> None:
@@ -241,8 +241,8 @@ class _Reader:
         if (found := self._view.leader(partition)) is not None:
             return found
         request = MetadataRequest(topics=[MetadataRequest.Topic(name=partition.topic)], allow_auto_topic_creation=False)
-        answer = self._any_connection().call(request)
-        self._view = read_view(answer, self._view)
+        response = self._any_connection().call(request)
+        self._view = read_view(response, self._view)
         topic = self._view.topics.get(partition.topic)
         if topic is None or topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise UnknownTopic(partition.topic)

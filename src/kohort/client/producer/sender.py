@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 _NEWEST_BY_NAME = 12
 _LANE = "produce"
 _NO_LEADER_WAIT_S = 0.1
-_RESULT_MISSING = KafkaError(ErrorCode.NETWORK_EXCEPTION, "the broker's answer leaves a batch out")
+_RESULT_MISSING = KafkaError(ErrorCode.NETWORK_EXCEPTION, "the broker's response leaves a batch out")
 
 # The broker no longer follows this producer's numbers: a new identity, and numbers from 0, put that right.
 _LOST_COUNT = frozenset(
@@ -281,8 +281,8 @@ class Sender:
         if self._acks == 0:
             await connection.send(request, highest=highest)
             return {batch.partition: (None, -1, -1) for batch in batches}
-        answer = await connection.call(request, highest=highest, timeout_ms=config.request_timeout_ms)
-        return _read_results(answer, names)
+        response = await connection.call(request, highest=highest, timeout_ms=config.request_timeout_ms)
+        return _read_results(response, names)
 
     def _encode(self, batch: OutgoingBatch) -> bytes:
         if batch.encoded is None:
@@ -298,7 +298,7 @@ class Sender:
     def _take_failure(self, partition: OutgoingPartition, batch: OutgoingBatch, error: KafkaError) -> None:
         is_first = partition.in_flight[0] is batch
         if error.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-            # It was written by an attempt whose answer got lost; the broker no longer knows where.
+            # It was written by an attempt whose response got lost; the broker no longer knows where.
             partition.in_flight.remove(batch)
             self._finish(batch)
             return
@@ -345,12 +345,12 @@ class Sender:
         waits = self._cluster.waits()
         while True:
             try:
-                answer = await self._cluster.call_any(
+                response = await self._cluster.call_any(
                     InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0x7FFFFFFF)
                 )
-                if (code := error_for(answer.error_code)) is not ErrorCode.NONE:
+                if (code := error_for(response.error_code)) is not ErrorCode.NONE:
                     raise KafkaError(code, f"no producer id: {code.text}")
-                self._identity = ProducerId(answer.producer_id, answer.producer_epoch)
+                self._identity = ProducerId(response.producer_id, response.producer_epoch)
                 self._wake.set()
                 return
             except KafkaError as error:
@@ -367,10 +367,10 @@ class Sender:
 
 
 def _read_results(
-    answer: ProduceResponse, names: dict[bytes, str]
+    response: ProduceResponse, names: dict[bytes, str]
 ) -> dict[TopicPartition, tuple[KafkaError | None, int, int]]:
     results: dict[TopicPartition, tuple[KafkaError | None, int, int]] = {}
-    for topic in answer.responses:
+    for topic in response.responses:
         for found in topic.partition_responses:
             partition = TopicPartition(topic.name or names.get(topic.topic_id, ""), found.index)
             code = error_for(found.error_code)
