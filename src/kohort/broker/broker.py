@@ -56,8 +56,8 @@ class Broker:
         listening = parse_address("listeners", self.config.listeners)
         self._host = listening[0] if host is None else host
         self._port = listening[1] if port is None else port
-        told = advertised or self.config.advertised_listeners
-        self._advertised = parse_address("advertised.listeners", told) if told else None
+        advertised_text = advertised or self.config.advertised_listeners
+        self._advertised = parse_address("advertised.listeners", advertised_text) if advertised_text else None
         self.data_dir = Path(data_dir)
         self.node: Node | None = None
         self.address = (self._host, self._port)
@@ -79,7 +79,7 @@ class Broker:
             port = await self.server.bind(self._host, self._port)
             self.address = (self._host, port)
             self.node.context.advertised = self._advertised or (_reachable(self._host), port)
-            # DescribeConfigs shows what Kafka's server.properties would say.
+            # DescribeConfigs shows what Kafka's server.properties would have.
             self.config.note_static(
                 node_id=str(self.config.node_id),
                 listeners=_listener(self._host, port),
@@ -99,7 +99,7 @@ class Broker:
         self._disk.close()
 
     def kill(self) -> None:
-        """Drop everything as it is, as `kill -9` would: nothing is flushed and nothing is said."""
+        """Drop everything as it is, as `kill -9` would: nothing is flushed or sent."""
         assert self.server is not None, "the broker runs"
         self.server.abandon()
         for client in list(self.server.clients):

@@ -77,7 +77,7 @@ class OsFile:
             size += len(buffer)
         start = self._size
         if size > _LARGEST_CHUNK:
-            # To copy this much costs more than to map it when somebody reads it.
+            # To copy this much costs more than to map it when it is read.
             self._write_all(buffers, size, start)
             self._size = start + size
             return start
@@ -133,7 +133,7 @@ class OsFile:
         return self._view[position:end]
 
     def _renew_map(self) -> None:
-        # The old map lives on for as long as somebody holds a view of it.
+        # The old map lives on for as long as a view of it.
         self._map = self._disk.map(self)
         self._view = memoryview(self._map)
 
@@ -153,7 +153,7 @@ class OsFile:
             try:
                 self._map.close()
             except BufferError:
-                # Whoever touched such a view after the cut would be killed by SIGBUS.
+                # An access to such a view after the cut would end the process by SIGBUS.
                 raise StorageError(errno.EBUSY, "a file is never cut under a view of it", self.path) from None
             self._map = None
             self._disk.unmapped()
@@ -294,7 +294,7 @@ class OsDisk:
         self.unlock()
 
     def abandon(self) -> None:
-        """Close as a killed process does: whoever still holds a file of this disk can no longer change anything."""
+        """Close as a killed process does: open files of this disk can no longer change anything."""
         self._is_abandoned = True
         self.close()
 
@@ -334,7 +334,7 @@ class OsDisk:
         return made
 
     def free_bytes(self) -> int:
-        """Return how much room there is; 0 where the system does not tell."""
+        """Return how much room there is; 0 where the system does not report it."""
         try:
             found = os.statvfs(self.root)
         except OSError:

@@ -1,4 +1,4 @@
-"""Server-side assignors by name: those that come with kohort, those of installed packages, and anybody's own code.
+"""Server-side assignors by name: those that come with kohort, those of installed packages, and users' own code.
 
 A name is that of a built-in, an entry point of the group `kohort.server_assignors`, or `module:function`. The thing
 behind it may be a server-side or a client-side assignor, its class, or a function of a `GroupSpec`. Installed packages
@@ -19,7 +19,7 @@ ENTRY_POINTS = "kohort.server_assignors"
 def load_assignors(names: Iterable[str], own: Iterable[object] = ()) -> dict[str, ServerAssignor]:
     """Return assignors by the names that members ask for, the default first: `names`, then a program's own.
 
-    `own` holds names too, or assignors and functions themselves. Raises ConfigError, which says what to do.
+    `own` holds names too, or assignors and functions themselves. Raises ConfigError with advice.
     """
     found: dict[str, ServerAssignor] = {}
     source: dict[str, object] = {}
@@ -55,7 +55,7 @@ def _from_module(place: str) -> ServerAssignor:
             " PYTHONPATH"
         ) from error
     except Exception as error:
-        raise ConfigError(f"cannot load the assignor {place}: importing it raised {_told(error)}") from error
+        raise ConfigError(f"cannot load the assignor {place}: importing it raised {_reason(error)}") from error
     for part in attribute.split("."):
         if not hasattr(found, part):
             names = ", ".join(sorted(name for name in vars(found) if not name.startswith("_"))) or "nothing"
@@ -76,7 +76,7 @@ def _from_entry_point(name: str) -> ServerAssignor:
     try:
         found = points[name].load()
     except Exception as error:
-        raise ConfigError(f"cannot load the assignor {name} ({points[name].value}): {_told(error)}") from error
+        raise ConfigError(f"cannot load the assignor {name} ({points[name].value}): {_reason(error)}") from error
     return _usable(found, name)
 
 
@@ -84,8 +84,8 @@ def _usable(found: object, place: str) -> ServerAssignor:
     try:
         return as_server_assignor(found)
     except Exception as error:
-        raise ConfigError(f"cannot use {place} as an assignor: {_told(error)}") from error
+        raise ConfigError(f"cannot use {place} as an assignor: {_reason(error)}") from error
 
 
-def _told(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, TypeError) else f"{type(error).__name__}: {error}"

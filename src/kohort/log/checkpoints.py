@@ -1,8 +1,8 @@
 """The small text files beside the segments, most of them Kafka's: read whole, replaced whole.
 
 `partition.metadata` and `leader-epoch-checkpoint` are Kafka's own. `log-start-offset-checkpoint` and
-`cleaner-offset-checkpoint` have Kafka's form but lie in the partition's directory. `clean-shutdown` is ours: it says
-what the last segment was when the log was closed, and is removed before the log changes, so that whoever finds it true
+`cleaner-offset-checkpoint` have Kafka's form but lie in the partition's directory. `clean-shutdown` is ours: it holds
+what the last segment was when the log was closed, and is removed before the log changes, so that a start that finds it
 may skip recovery.
 """
 
@@ -30,7 +30,7 @@ def write_topic_id(disk: Disk, directory: str, topic_id: bytes, *, durable: bool
 
 
 def read_topic_id(disk: Disk, directory: str) -> bytes:
-    """Return the topic id of a partition's directory; NO_TOPIC_ID where the file is missing or says none."""
+    """Return the topic id of a partition's directory; NO_TOPIC_ID where the file is missing or has none."""
     try:
         lines = read_file(disk, f"{directory}/{PARTITION_METADATA}").decode().split("\n")
         return next(parse_topic_id(line.split(": ")[1]) for line in lines if line.startswith("topic_id: "))
@@ -107,7 +107,7 @@ class LeaderEpochs:
         return self._entries[-1][0] if self._entries else -1
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Say that `epoch` begins at `start_offset`; an epoch that is not new changes nothing."""
+        """Store that `epoch` begins at `start_offset`; an epoch that is not new changes nothing."""
         if epoch > self.latest:
             self._replace([*self._entries, (epoch, start_offset)])
 

@@ -82,7 +82,7 @@ class Cleaner:
 
     def cleanable(self, now_ms: int) -> Cleanable:
         """Return what could be cleaned. Raises StorageError."""
-        # A log that lost its end is shorter than its checkpoint says.
+        # A log that lost its end is shorter than its checkpoint.
         first_dirty = self.first_dirty if self.first_dirty <= self._log.log_end_offset else 0
         return cleanable(self._segments, first_dirty, self._log.high_watermark, self._log.config, now_ms)
 
@@ -94,7 +94,7 @@ class Cleaner:
         return found.is_worthwhile(self._log.config.min_cleanable_ratio) and found.end != self._blocked_at
 
     def begin(self, now_ms: int, *, memory_bytes: int = MEMORY_BYTES, up_to: int | None = None) -> Iterator[int]:
-        """Return a pass: each step does a piece and says how many bytes it read. Only the newest pass goes on.
+        """Return a pass: each step does a piece and yields how many bytes it read. Only the newest pass goes on.
 
         `up_to` ends it at an offset, before the log's own bound. A step raises StorageError, and CorruptBatch or
         CompressionUnavailable for a log that cannot be cleaned: nothing is lost, and another pass may be tried.
@@ -327,7 +327,7 @@ def _end_offset(disk: Disk, path: str, base_offset: int) -> int:
             header = read_header(file.read(position, HEADER_SIZE))
             position, end = position + header.size, header.last_offset + 1
     except CorruptBatch:
-        pass  # whoever reads the segment will hear of it
+        pass  # reading the segment raises it again
     finally:
         file.close()
     return end

@@ -2,8 +2,8 @@
 
 A tombstone, and the marker of a transaction that has no records left, stays for delete.retention.ms after the first
 cleaning that found it so (KIP-534: that time is written into its batch). Records of aborted transactions go. The last
-batch of each idempotent producer stays, if need be empty, because it tells the next sequence; so does the last batch
-of what is cleaned. A record without a key goes: nobody can ask for it. Whatever stays keeps its offset and its batch.
+batch of each idempotent producer stays, if need be empty, because it gives the next sequence; so does the last batch
+of what is cleaned. A record without a key goes: nothing can supersede it. The others keep their offset and batch.
 """
 
 from __future__ import annotations

@@ -182,7 +182,7 @@ WRITERS: dict[type[Any], Callable[[Any], tuple[bytes, bytes | None]]] = {
 
 
 def read_consumer_group(key: bytes, value: bytes | None) -> ConsumerHardEvent:
-    """Return what a record of type 3 says. Raises MalformedMessage."""
+    """Return the event of a record of type 3. Raises MalformedMessage."""
     group_id, _ = read_text(key, 2)
     if value is None:
         return ConsumerGroupDeleted(group_id, LOADED)
@@ -191,7 +191,7 @@ def read_consumer_group(key: bytes, value: bytes | None) -> ConsumerHardEvent:
 
 
 def read_partition_metadata(key: bytes, value: bytes | None) -> ConsumerHardEvent:
-    """Return what a record of type 4 says: only that it is there. Raises MalformedMessage."""
+    """Return the event of a record of type 4: only that it is there. Raises MalformedMessage."""
     group_id, _ = read_text(key, 2)
     if value is None:
         return PartitionMetadataDeleted(group_id, LOADED)
@@ -200,7 +200,7 @@ def read_partition_metadata(key: bytes, value: bytes | None) -> ConsumerHardEven
 
 
 def read_member(key: bytes, value: bytes | None) -> ConsumerHardEvent:
-    """Return what a record of type 5 says. Raises MalformedMessage."""
+    """Return the event of a record of type 5. Raises MalformedMessage."""
     group_id, member_id = _read_part(key)
     if value is None:
         return ConsumerMemberDeleted(group_id, member_id, LOADED)
@@ -235,7 +235,7 @@ def _classic_metadata(found: _member_values.ClassicMemberMetadata | None) -> Cla
 
 
 def read_target(key: bytes, value: bytes | None) -> ConsumerHardEvent:
-    """Return what a record of type 6 says. Raises MalformedMessage."""
+    """Return the event of a record of type 6. Raises MalformedMessage."""
     group_id, _ = read_text(key, 2)
     if value is None:
         return TargetDeleted(group_id, LOADED)
@@ -244,7 +244,7 @@ def read_target(key: bytes, value: bytes | None) -> ConsumerHardEvent:
 
 
 def read_member_target(key: bytes, value: bytes | None) -> ConsumerHardEvent:
-    """Return what a record of type 7 says. Raises MalformedMessage."""
+    """Return the event of a record of type 7. Raises MalformedMessage."""
     group_id, member_id = _read_part(key)
     if value is None:
         return MemberTargetDeleted(group_id, member_id, LOADED)
@@ -254,7 +254,7 @@ def read_member_target(key: bytes, value: bytes | None) -> ConsumerHardEvent:
 
 
 def read_member_assignment(key: bytes, value: bytes | None) -> ConsumerHardEvent:
-    """Return what a record of type 8 says. Raises MalformedMessage."""
+    """Return the event of a record of type 8. Raises MalformedMessage."""
     group_id, member_id = _read_part(key)
     if value is None:
         return MemberAssignmentDeleted(group_id, member_id, LOADED)
@@ -308,7 +308,7 @@ def _held(topics: Iterable[_StoredTopic], member_epoch: int) -> tuple[Held, ...]
 
 
 def read_regex(key: bytes, value: bytes | None) -> ConsumerHardEvent:
-    """Return what a record of type 16 says. Raises MalformedMessage."""
+    """Return the event of a record of type 16. Raises MalformedMessage."""
     group_id, regex = _read_part(key)
     if value is None:
         return RegexDeleted(group_id, regex, LOADED)

@@ -105,7 +105,7 @@ def read_file(disk: Disk, path: str) -> bytes:
 
 
 def replace_file(disk: Disk, path: str, content: bytes, *, durable: bool = False) -> None:
-    """Put `content` in the place of a small file: whoever reads it sees the old or the new bytes, never half."""
+    """Put `content` in the place of a small file: a reader sees the old or the new bytes, never half."""
     draft = path + ".tmp"
     disk.remove(draft)
     file = disk.open(draft, create=True)

@@ -83,7 +83,7 @@ def offset_key_head(group_id: str, topic: str) -> bytes:
 
 
 def offset_value(event: OffsetCommitted) -> bytes:
-    """Return the value of a committed offset. Only v1 can say when it expires, so a retention takes that version."""
+    """Return the value of a committed offset. Only v1 has an expiry time, so a retention takes that version."""
     if event.expire_ms >= 0:
         head = short(_OFFSET_VERSION_WITH_EXPIRY) + _long(event.offset) + text(event.metadata)
         return head + _long(event.commit_ms) + _long(event.expire_ms)
@@ -96,7 +96,7 @@ def offset_value(event: OffsetCommitted) -> bytes:
 
 
 def read_offset(key: bytes, value: bytes | None) -> OffsetCommitted | OffsetDeleted:
-    """Return what a record of type 1 says. Raises MalformedMessage."""
+    """Return the event of a record of type 1. Raises MalformedMessage."""
     group_id, topic, partition = _read_key(key)
     if value is None:
         return OffsetDeleted(group_id, topic, partition, LOADED)
@@ -115,7 +115,7 @@ def read_offset(key: bytes, value: bytes | None) -> OffsetCommitted | OffsetDele
 
 
 def read_legacy_offset(key: bytes, value: bytes | None) -> OffsetCommitted | OffsetDeleted:
-    """Return what a record of type 0 says. Raises MalformedMessage."""
+    """Return the event of a record of type 0. Raises MalformedMessage."""
     group_id, topic, partition = _read_key(key)
     if value is None:
         return OffsetDeleted(group_id, topic, partition, LOADED)
@@ -167,7 +167,7 @@ def group_value(event: GroupStored) -> bytes:
 
 
 def read_group(key: bytes, value: bytes | None) -> GroupStored | GroupDeleted:
-    """Return what a record of type 2 says. Raises MalformedMessage."""
+    """Return the event of a record of type 2. Raises MalformedMessage."""
     group_id, _ = read_text(key, 2)
     if value is None:
         return GroupDeleted(group_id, LOADED)

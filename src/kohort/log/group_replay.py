@@ -1,6 +1,6 @@
 """A log of groups, folded as it is and as a cleaner may leave it: what each fold gives must be what lives.
 
-One definition for tests, which ask it of every point of a story, and for whoever checks a running world. A disk that
+One definition for tests, which check it at every point of a history, and for checkers of a running world. A disk that
 is given must be a copy: it is cleaned.
 """
 
@@ -87,7 +87,7 @@ def loaded(log: PartitionLog, settings: GroupSettings) -> Shard:
 def replay_differences(
     disk: MemoryDisk, directory: str, live: Shard, up_to: Iterable[int] = (), *, now_ms: int = 0
 ) -> list[str]:
-    """Return in what the log of a partition does not say what lives; nothing, if all is well.
+    """Return the differences between the replayed log of a partition and its live state.
 
     The log is folded record by record, and loaded, as it is; then after the cleaner has been at it up to each of the
     offsets `up_to`, with tombstones and without.

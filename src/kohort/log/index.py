@@ -1,7 +1,7 @@
 """The two sparse indexes beside a segment, in Kafka's format: offset to position, and timestamp to offset.
 
 Both are kept whole in memory and written behind the log: a crash may lose their ends, and recovery makes them anew.
-They are hints. Whoever follows one checks what it finds, and anything but growing entries ends the reading of a file.
+They are hints. Their user checks what it finds, and anything but growing entries ends the reading of a file.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class TimeIndex:
         return len(self.timestamps)
 
     def append(self, timestamp: int, relative_offset: int) -> None:
-        """Add an entry, unless it says nothing new."""
+        """Add an entry, unless its timestamp is not larger."""
         if timestamp < 0 or (self.timestamps and timestamp <= self.timestamps[-1]):
             return
         self.timestamps.append(timestamp)

@@ -1,4 +1,4 @@
-"""What a partition's log may be told: Kafka's topic settings about files and retention, with Kafka's defaults."""
+"""Settings of a partition's log: Kafka's topic settings about files and retention, with Kafka's defaults."""
 
 from __future__ import annotations
 

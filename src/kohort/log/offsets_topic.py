@@ -1,8 +1,8 @@
 """Records of `__consumer_offsets`: hard events to bytes and back, as Kafka writes and reads them.
 
-One module a family knows the records: `offset_records` (types 0 and 1), `classic_records` (2), `consumer_records` (3
-to 8, 16). Here they become batches, and batches events. Records of other types (share groups, streams groups) are
-counted and skipped. What cannot be read stops the replay and says where it is. It knows no log and no clock.
+The records are defined in `group_records` (types 0 to 2) and `consumer_records` (3 to 8, 16). Here they become batches,
+and batches events. Records of other types (share groups, streams groups) are counted and skipped. A record that cannot
+be read stops the replay, and the error names its place. It knows no log and no clock.
 """
 
 from __future__ import annotations
@@ -127,11 +127,11 @@ _READERS: dict[int, Callable[[bytes, bytes | None], HardEvent]] = {
 class Replay:
     """A partition's batches as events, in the order in which they took effect.
 
-    `read` gives all of them. A load need not hear of what was superseded: it has `take` each batch, and then folds the
+    `read` gives all of them. A load skips what was superseded: it has `take` each batch, and then folds the
     `events` of the last record of each key, as if the log had just been cleaned. Offsets committed in a transaction
     take effect at its COMMIT marker, and lose against a plain commit that came after them. `offset` is where the event
     stands that was yielded last; `skipped` counts the records left out, by type. What stands at one of the offsets in
-    `ignored` is left out too if it cannot be read, because the operator said so; `lost` are those where that was so.
+    `ignored` is left out too if it cannot be read, because the operator allowed it; `lost` are those where that was so.
     """
 
     def __init__(self, ignored: Collection[int] = ()) -> None:
@@ -167,7 +167,7 @@ class Replay:
             del last[None]
 
     def events(self) -> Iterator[HardEvent]:
-        """Yield the events of the last records, without those that say that something is no more; forget them all.
+        """Yield the events of the last records, without tombstones; forget them all.
 
         Raises CorruptOffsetsRecord.
         """
@@ -199,7 +199,7 @@ class Replay:
         return rows
 
     def event_of(self, record: Record) -> HardEvent | None:
-        """Return what a record says happened, or None for one that is skipped. Raises CorruptOffsetsRecord."""
+        """Return the event of a record, or None for one that is skipped. Raises CorruptOffsetsRecord."""
         key = record.key
         if key is None or len(key) < 2:
             self.refuse(record.offset, "its key has no record type")

@@ -1,7 +1,7 @@
 """The log of one partition: record batches in segments, appended at the end and read by offset.
 
 Batches lie as they were received, with base offset and leader epoch patched in. Nothing is acknowledged by this
-module: `high_watermark` says what consumers may see, which under `fsync` is what `flush` has put on the medium.
+module: `high_watermark` ends what consumers may see, which under `fsync` is what `flush` has put on the medium.
 It knows no clock (times come in), no topic and no client. Errors of the disk are `StorageError`; nothing of a failed
 append remains.
 """
@@ -59,10 +59,10 @@ class PartitionLog:
         self._disk = disk
         self.directory = directory
         self.config = config
-        """May be replaced at any time; the next append and the next retention heed it."""
+        """May be replaced at any time; the next append and the next retention use it."""
         self.topic_id = topic_id
         self.producers = Producers()
-        """The idempotent producers: ask `producers.check(header)` before an append, which itself tells them of it."""
+        """The idempotent producers: call `producers.check(header)` before an append, which itself updates them."""
         self._is_strict = False
         self.recovery: Recovery | None = None
         """What the recovery at open found; None when none was needed."""
@@ -93,7 +93,7 @@ class PartitionLog:
     ) -> PartitionLog:
         """Open the log of a directory, which need not exist before the first append.
 
-        After a clean shutdown the files are trusted; otherwise the last segment is recovered, and `recovery` says what
+        After a clean shutdown the files are trusted; otherwise the last segment is recovered, and `recovery` has what
         that did. Raises StorageError; DamagedLog if `strict` and sound batches lie behind what would be cut.
         """
         log = cls(disk, directory, config, topic_id)
@@ -292,7 +292,7 @@ class PartitionLog:
         return segment
 
     def _unmark(self) -> None:
-        """Take back the word of the last clean shutdown: the log is about to change."""
+        """Remove the marker of the last clean shutdown: the log is about to change."""
         if self._is_marked_clean:
             self._disk.remove(f"{self.directory}/{checkpoints.CLEAN_SHUTDOWN}")
             self._is_marked_clean = False
@@ -381,7 +381,7 @@ class PartitionLog:
         """Clean the log at once, whatever its cleanup policy and the ratio; return what that did, None if nothing.
 
         The active segment is closed before, if `roll`; else it is left alone as ever. `up_to` ends the cleaning at an
-        offset. Raises as `Cleaner.begin` says.
+        offset. Raises as `Cleaner.begin`.
         """
         if roll and self._segments and self._segments.active.size:
             self.roll()

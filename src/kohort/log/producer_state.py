@@ -121,7 +121,7 @@ class Producers:
         producer = self._producers.get(producer_id)
         if producer is None or header.producer_epoch > producer.epoch:
             producer = self._producers[producer_id] = _Producer(header.producer_epoch)
-        # Records may bear times of long ago; what counts for expiry is when the producer was last heard.
+        # Records may bear times of long ago; what counts for expiry is when the producer last sent something.
         producer.timestamp = max(producer.timestamp, header.max_timestamp, now_ms)
         if header.is_control or header.base_sequence < 0:
             return
@@ -181,7 +181,7 @@ class Producers:
 
 
 class ProducerSnapshots:
-    """The snapshot files of one log, each named by the offset up to which it speaks."""
+    """The snapshot files of one log, each named by the offset up to which it holds."""
 
     def __init__(self, disk: Disk, directory: str, *, durable: bool) -> None:
         self._disk = disk

@@ -1,4 +1,4 @@
-"""What a log does at start when nobody closed it: read its last segment, keep every whole batch, cut the torn tail.
+"""Recovery of a log after an unclean shutdown: read its last segment, keep every whole batch, cut the torn tail.
 
 A batch with a wrong CRC that has sound batches after it stays where it is, for readers to refuse. Where bytes are no
 batch at all, the file is cut; if sound batches lie beyond, the cut bytes are set aside in `<segment>.log.cut` first.
@@ -42,7 +42,7 @@ class Recovery(NamedTuple):
     position: int
     """Where in the file the cut bytes began."""
     lost_records: int
-    """How many records the headers among the cut bytes speak of; 0 where no header can be read."""
+    """Number of records that the headers among the cut bytes announce; 0 where no header can be read."""
     lost_to: int
     """The last of their offsets; -1 where no header can be read."""
 
@@ -90,7 +90,7 @@ def recover(
 
 
 def _lost(view: memoryview, position: int, offset: int) -> tuple[int, int]:
-    """Return how many records the headers from `position` on speak of, and the last offset of these."""
+    """Return how many records the headers from `position` on announce, and the last offset of these."""
     count, last = 0, -1
     while position < len(view):
         try:
@@ -114,7 +114,7 @@ def restore_producers(
     ends = [*(segment.base_offset for segment in segments[1:]), offset]
     for segment, end in zip(segments, ends, strict=False):
         if end > start:
-            with suppress(CorruptBatch):  # whoever reads the batch will hear of it
+            with suppress(CorruptBatch):  # reading the batch raises it again
                 for header in segment.headers(0):
                     if header.producer_id >= 0 and header.base_offset >= start:
                         producers.update(header, now_ms)

@@ -1,6 +1,6 @@
 """One segment of a partition's log: a file of record batches and its two sparse indexes.
 
-Files are made on the first append and indexes are read on the first look-up, so that a segment nobody touches costs
+Files are made on the first append and indexes are read on the first look-up, so that an unused segment costs
 nothing. The `.log` file is the truth: an index that is missing or wrong is made anew from it.
 """
 
@@ -168,7 +168,7 @@ class Segment:
         return self._max_timestamp
 
     def trust(self, max_timestamp: tuple[int, int]) -> None:
-        """Believe what a clean shutdown says of this segment."""
+        """Take the largest timestamp that a clean shutdown stored."""
         self._max_timestamp = max_timestamp
 
     def _load_indexes(self) -> None:
@@ -210,19 +210,19 @@ class Segment:
         """Make both indexes from the log."""
         self.forget_indexes()
         position = 0
-        with suppress(CorruptBatch):  # whoever reads that far will hear of it
+        with suppress(CorruptBatch):  # reading that far raises it again
             for header in self.headers(0):
                 self.note(header, position)
                 position += header.size
 
     def forget_indexes(self) -> None:
-        """Empty both indexes and remove their files, for whoever is going to `note` every batch."""
+        """Empty both indexes and remove their files, before every batch is passed to `note`."""
         for suffix in (".index", ".timeindex"):
             self._disk.remove(self._stem + suffix)
         self.begin_indexes()
 
     def begin_indexes(self) -> None:
-        """Begin empty indexes, for whoever is going to `note` every batch; their files are left alone."""
+        """Begin empty indexes, before every batch is passed to `note`; their files are left alone."""
         self._offset_index, self._time_index, self._max_timestamp = OffsetIndex(), TimeIndex(), (-1, -1)
         self.first_timestamp, self._unindexed_bytes = None, 0
 

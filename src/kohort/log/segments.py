@@ -81,7 +81,7 @@ class Segments(Sequence[Segment]):
                 raise
         self._segments.append(segment)
         self.bases.append(segment.base_offset)
-        self._ends.clear()  # the end of the one before it is where nobody reads on
+        self._ends.clear()  # no read continues at the end of the one before it
         return segment
 
     def remove_first(self) -> Segment:
@@ -207,7 +207,7 @@ def _is_old(segment: Segment, config: LogConfig, now_ms: int) -> bool:
     if config.retention_ms < 0:
         return False
     timestamp, _offset = segment.max_timestamp
-    # Records without a time are as old as nobody knows: they are kept.
+    # Records without a time have no age: they are kept.
     return timestamp >= 0 and now_ms - timestamp > config.retention_ms
 
 

@@ -136,7 +136,7 @@ class BrokerState:
             log.error("the metadata log stays as long as it is: %s", error)
 
     def entries(self, now_ms: int) -> list[Entry]:
-        """Return entries that give the present state to whoever replays them."""
+        """Return entries whose replay gives the present state."""
         config = self._config
         return [
             {"type": "cluster", "id": self.cluster_id},

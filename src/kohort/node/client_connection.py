@@ -3,7 +3,7 @@
 The law: replies leave in the order of their requests, and as in Kafka a connection works on one request at
 a time, so frames behind a parked request wait in the backlog. A request that waits only for the disk does
 not block the ones behind it, and what a member asks for while its own JoinGroup or SyncGroup waits, such as a commit
-of its generation, is carried out when it arrives if its API says that it may be; only its answer waits.
+of its generation, is carried out when it arrives if its API allows it; only its answer waits.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Request:
         self.blocks = True
         """Whether later requests wait if this is not answered when its handler returns; the handler may clear it."""
         self.dropped: Callable[[], None] | None = None
-        """Called when the client goes away before the answer; a handler that parks may set it."""
+        """Called when the client disconnects before the answer; a handler that parks may set it."""
         self.response: Any = None
         self.buffers: list[Buffer] | None = None
         self.size = 0
@@ -123,14 +123,14 @@ class Request:
         """Leave the request unanswered without holding up the connection: later requests are served at once.
 
         `followed` is called with each of them before it is served, and the time. It answers, unless the later request
-        may get its own answer behind this one: then it returns True. `dropped` is called when the client goes away.
+        may get its own answer behind this one: then it returns True. `dropped` is called when the client disconnects.
         """
         self.blocks = False
         self.dropped = dropped
         self.connection.kept = followed
 
     def refusal(self, code: int, text: str | None = None) -> Any:
-        """Return the response that says an error in the words of the request's API."""
+        """Return an error response of the request's API."""
         text = ErrorCode(code).text if text is None else text
         return self.route.refuse(self.message, ErrorCode(code), text, self.route.version)
 

@@ -1,4 +1,4 @@
-"""How many connections a node takes at once, and the log lines that say when it takes no more.
+"""The maximum number of connections of a node, and the log lines about refused connections.
 
 One line when the limit is reached, one a minute as long as clients are refused, one when there is room again.
 """
@@ -12,7 +12,7 @@ from kohort.node.configuration.config import Config
 log = logging.getLogger("kohort.node")
 
 QUIET_MS = 60_000
-"""How long nothing more is said about the same limit."""
+"""How long the same limit is not logged again."""
 
 
 class ConnectionLimit:

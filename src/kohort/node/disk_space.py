@@ -14,7 +14,7 @@ from kohort.node.node_clock import NodeClock
 log = logging.getLogger("kohort.node")
 
 REMIND_MS = 60_000
-"""How often a disk that stays full is spoken of."""
+"""How often a disk that stays full is logged."""
 
 CALM_MS = 10_000
 """After so long without a refusal any append shows that there is room; before, one as large as the smallest refused."""

@@ -90,7 +90,7 @@ class MetadataLog:
     def replace(self, entries: Sequence[Entry], now_ms: int) -> None:
         """Write what all entries come to, and let them go. Raises StorageError: then old ones may be there still.
 
-        A log that has both says the same, so a crash at any point does no harm.
+        A log that has both gives the same state, so a crash at any point does no harm.
         """
         self._log.roll()
         start = self._log.log_end_offset

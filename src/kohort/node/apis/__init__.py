@@ -1,7 +1,7 @@
 """One module per API key, named kNN_name: the list of these files is the list of what the broker serves.
 
 Each has `handle(context, request, message)`, which returns the response or None (parked: `request.reply` comes
-later), and `refuse(message, code, text, version)`, which says an error in the words of that API.
+later), and `refuse(message, code, text, version)`, which returns an error response of that API.
 """
 
 from __future__ import annotations

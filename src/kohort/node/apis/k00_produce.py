@@ -27,7 +27,7 @@ _Result = ProduceResponse.Response.PartitionResponse
 
 
 def handle(context: ApiContext, request: Request, message: ProduceRequest) -> Steps[ProduceResponse | Silence | None]:
-    """Append each partition's batch; the reply waits for the disk where the topic promises it."""
+    """Append each partition's batch; the response waits for the disk where the topic promises it."""
     if message.acks not in (-1, 0, 1):
         return refuse(message, ErrorCode.INVALID_REQUIRED_ACKS, "", request.api_version)
     if message.transactional_id is not None:
@@ -60,7 +60,7 @@ def handle(context: ApiContext, request: Request, message: ProduceRequest) -> St
 
 
 def refuse(message: ProduceRequest, code: ErrorCode, text: str, version: int) -> ProduceResponse:
-    """Say an error about every partition."""
+    """Return a response with an error for every partition."""
     return ProduceResponse(
         responses=[
             ProduceResponse.Response(
@@ -109,7 +109,7 @@ def _after_silence(context: ApiContext, request: Request, response: ProduceRespo
     for topic in response.responses:
         for result in topic.partition_responses:
             if result.error_code:
-                # As in Kafka: with acks=0 a closed connection is the only way to say that something is wrong.
+                # As in Kafka: with acks=0 a closed connection is the only way to report an error.
                 reason = f"Produce with acks=0 failed: {ErrorCode(result.error_code).name}: {result.error_message}"
                 request.reject(reason)
                 return NO_REPLY

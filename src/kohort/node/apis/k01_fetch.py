@@ -31,7 +31,7 @@ def handle(context: ApiContext, request: Request, message: FetchRequest) -> Step
 
 
 def refuse(message: FetchRequest, code: ErrorCode, text: str, version: int) -> FetchResponse:
-    """Say an error at the top, where v7+ has a place for it, and about every partition before."""
+    """Return an error at the top, where v7+ has a field for it, and for every partition before."""
     if version >= 7:
         return FetchResponse(error_code=code)
     result = FetchResponse.Response.Partition

@@ -51,7 +51,7 @@ def handle(context: ApiContext, request: Request, message: ListOffsetsRequest) -
 
 
 def refuse(message: ListOffsetsRequest, code: ErrorCode, text: str, version: int) -> ListOffsetsResponse:
-    """Say an error about every partition."""
+    """Return a response with an error for every partition."""
     return ListOffsetsResponse(
         topics=[
             ListOffsetsResponse.Topic(

@@ -47,7 +47,7 @@ def handle(context: ApiContext, request: Request, message: MetadataRequest) -> S
 
 
 def refuse(message: MetadataRequest, code: ErrorCode, text: str, version: int) -> MetadataResponse:
-    """Say an error about every topic that was asked for, and at the top from v13 on."""
+    """Return an error for every topic that was asked for, and at the top from v13 on."""
     topics = [
         MetadataResponse.Topic(error_code=code, name=topic.name or "", topic_id=topic.topic_id)
         for topic in message.topics or ()
@@ -56,7 +56,7 @@ def refuse(message: MetadataRequest, code: ErrorCode, text: str, version: int) -
 
 
 def describe(topic: Topic, node_id: int) -> Steps[MetadataResponse.Topic]:
-    """Return what Metadata says about a topic."""
+    """Return the description of a topic for Metadata."""
     partition = MetadataResponse.Topic.Partition
     alone = [node_id]
     described = MetadataResponse.Topic(

@@ -116,7 +116,7 @@ def _read(
 
 
 def refuse(message: OffsetCommitRequest, code: ErrorCode, text: str, version: int) -> OffsetCommitResponse:
-    """Say an error about every partition."""
+    """Return a response with an error for every partition."""
     return OffsetCommitResponse(
         topics=[
             _Topic(

@@ -46,7 +46,7 @@ def handle(context: ApiContext, request: Request, message: OffsetFetchRequest) -
 
 
 def refuse(message: OffsetFetchRequest, code: ErrorCode, text: str, version: int) -> OffsetFetchResponse:
-    """Say an error: about each group, the whole answer, or (v1) each partition."""
+    """Return a response with an error for each group, the whole answer, or (v1) each partition."""
     if version >= 8:
         return OffsetFetchResponse(
             groups=[_Group(group_id=group.group_id, topics=[], error_code=code) for group in message.groups]

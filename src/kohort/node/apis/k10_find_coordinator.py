@@ -20,7 +20,7 @@ _KINDS = {1: "transaction", 2: "share"}
 
 
 def handle(context: ApiContext, request: Request, message: FindCoordinatorRequest) -> Steps[FindCoordinatorResponse]:
-    """Answer with this node; the offsets topic is created if this is the first time anybody asks."""
+    """Answer with this node; the offsets topic is created at the first request."""
     version = request.api_version
     if message.key_type != _GROUP:
         kind = _KINDS.get(message.key_type, "unknown")
@@ -42,7 +42,7 @@ def handle(context: ApiContext, request: Request, message: FindCoordinatorReques
 
 
 def refuse(message: FindCoordinatorRequest, code: ErrorCode, text: str, version: int) -> FindCoordinatorResponse:
-    """Say an error about every key."""
+    """Return a response with an error for every key."""
     if version < 4:
         return FindCoordinatorResponse(error_code=code, error_message=text, node_id=-1, port=-1)
     return FindCoordinatorResponse(

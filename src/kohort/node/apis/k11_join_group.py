@@ -50,12 +50,12 @@ def handle(context: ApiContext, request: Request, message: JoinGroupRequest) -> 
 
 
 def refuse(message: JoinGroupRequest, code: ErrorCode, text: str, version: int) -> JoinGroupResponse:
-    """Say an error."""
+    """Return an error response."""
     return _response(JoinResult(code, message.member_id), version)
 
 
 def _response(result: JoinResult, version: int) -> JoinGroupResponse:
-    # A null name cannot be said before v7, and is the only way to say none from v7 on.
+    # Before v7 no name is the empty string; from v7 on it is null.
     protocol_name = (result.protocol_name or None) if version >= 7 else (result.protocol_name or "")
     return JoinGroupResponse(
         error_code=result.error,

@@ -34,5 +34,5 @@ def handle(context: ApiContext, request: Request, message: HeartbeatRequest) -> 
 
 
 def refuse(message: HeartbeatRequest, code: ErrorCode, text: str, version: int) -> HeartbeatResponse:
-    """Say an error."""
+    """Return an error response."""
     return HeartbeatResponse(error_code=code)

@@ -46,7 +46,7 @@ def handle(context: ApiContext, request: Request, message: LeaveGroupRequest) ->
 
 
 def overtakes(context: ApiContext, blocker: Request, message: LeaveGroupRequest, version: int) -> bool:
-    """Whether a member leaves whose own JoinGroup or SyncGroup waits: nobody need wait for it any longer."""
+    """Whether a member leaves whose own JoinGroup or SyncGroup waits: the group need not wait for it any longer."""
     waiting = blocker.message
     if (
         not isinstance(waiting, JoinGroupRequest | SyncGroupRequest)
@@ -58,7 +58,7 @@ def overtakes(context: ApiContext, blocker: Request, message: LeaveGroupRequest,
 
 
 def refuse(message: LeaveGroupRequest, code: ErrorCode, text: str, version: int) -> LeaveGroupResponse:
-    """Say an error."""
+    """Return an error response."""
     return LeaveGroupResponse(error_code=code)
 
 

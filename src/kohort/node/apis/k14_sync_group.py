@@ -1,7 +1,7 @@
 """SyncGroup: the leader hands in the assignments, every member takes its own.
 
 v1 adds throttling, v3 GroupInstanceId (KIP-345), v4 is flexible, v5 requires the protocol type and name (KIP-559).
-From v4 on two tagged fields of ours carry a leader's failure to assign, and what the members are told of it.
+From v4 on two tagged fields of ours carry a leader's failure to assign, and the error message for the members.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def handle(context: ApiContext, request: Request, message: SyncGroupRequest) -> 
 
     def ticket(result: Result) -> None:
         assert isinstance(result, SyncResult), "a sync is answered by a sync's result"
-        # Who cannot be told why is sent back to join: aiokafka (v3) never joins again after an error it did not expect.
+        # A version without the message gets a retriable error: aiokafka (v3) never joins again after an unexpected one.
         is_unsayable = result.error_message is not None and version < 4
         request.reply(
             SyncGroupResponse(
@@ -52,5 +52,5 @@ def handle(context: ApiContext, request: Request, message: SyncGroupRequest) -> 
 
 
 def refuse(message: SyncGroupRequest, code: ErrorCode, text: str, version: int) -> SyncGroupResponse:
-    """Say an error."""
+    """Return an error response."""
     return SyncGroupResponse(error_code=code)

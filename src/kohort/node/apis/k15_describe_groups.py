@@ -1,6 +1,6 @@
 """DescribeGroups: the state and the members of classic groups.
 
-v3 may return what the sender is allowed to do, v4 adds GroupInstanceId, v5 is flexible, v6 says GROUP_ID_NOT_FOUND
+v3 may return what the sender is allowed to do, v4 adds GroupInstanceId, v5 is flexible, v6 returns GROUP_ID_NOT_FOUND
 where earlier versions call a missing group Dead (KIP-1043).
 """
 
@@ -39,7 +39,7 @@ def handle(context: ApiContext, request: Request, message: DescribeGroupsRequest
 
 
 def refuse(message: DescribeGroupsRequest, code: ErrorCode, text: str, version: int) -> DescribeGroupsResponse:
-    """Say an error about every group."""
+    """Return a response with an error for every group."""
     shown = text if version >= 6 else None
     return DescribeGroupsResponse(
         groups=[

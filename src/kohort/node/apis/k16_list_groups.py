@@ -36,5 +36,5 @@ def handle(context: ApiContext, request: Request, message: ListGroupsRequest) ->
 
 
 def refuse(message: ListGroupsRequest, code: ErrorCode, text: str, version: int) -> ListGroupsResponse:
-    """Say an error."""
+    """Return an error response."""
     return ListGroupsResponse(error_code=code, groups=[])

@@ -28,5 +28,5 @@ def handle(context: ApiContext, request: Request, message: SaslHandshakeRequest)
 
 
 def refuse(message: SaslHandshakeRequest, code: ErrorCode, text: str, version: int) -> SaslHandshakeResponse:
-    """Say an error."""
+    """Return an error response."""
     return SaslHandshakeResponse(error_code=code, mechanisms=[])

@@ -36,7 +36,7 @@ def handle(context: ApiContext, request: Request, message: ApiVersionsRequest) -
     newest = context.config.newest_versions
     response = ApiVersionsResponse(api_keys=_ranges(served(), newest) if newest else _everything())
     if context.config.kohort_extensions:
-        # Our own fields. 1: of SyncGroup, in which a leader may say why it could not assign. 2: of
+        # Our own fields. 1: of SyncGroup, in which a leader may report why it could not assign. 2: of
         # ConsumerGroupHeartbeat, the lags of standby copies and a reason.
         response.supported_features.append(
             ApiVersionsResponse.SupportedFeature(name="kohort.group", min_version=1, max_version=2)
@@ -53,7 +53,7 @@ def handle(context: ApiContext, request: Request, message: ApiVersionsRequest) -
 
 
 def refuse(message: ApiVersionsRequest | None, code: ErrorCode, text: str, version: int) -> ApiVersionsResponse:
-    """Say an error; with UNSUPPORTED_VERSION the range of ApiVersions itself lets the client step down."""
+    """Return an error response; with UNSUPPORTED_VERSION the range of ApiVersions itself lets the client step down."""
     ranges = _ranges([API]) if code == ErrorCode.UNSUPPORTED_VERSION else []
     return ApiVersionsResponse(error_code=code, api_keys=ranges)
 

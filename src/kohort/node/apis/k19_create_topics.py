@@ -42,7 +42,7 @@ def handle(context: ApiContext, request: Request, message: CreateTopicsRequest) 
 
 
 def refuse(message: CreateTopicsRequest, code: ErrorCode, text: str, version: int) -> CreateTopicsResponse:
-    """Say an error about every topic."""
+    """Return a response with an error for every topic."""
     return CreateTopicsResponse(topics=[_refusal(topic.name, code, text) for topic in message.topics])
 
 

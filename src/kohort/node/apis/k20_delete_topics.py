@@ -34,7 +34,7 @@ def handle(context: ApiContext, request: Request, message: DeleteTopicsRequest) 
 
 
 def refuse(message: DeleteTopicsRequest, code: ErrorCode, text: str, version: int) -> DeleteTopicsResponse:
-    """Say an error about every topic."""
+    """Return a response with an error for every topic."""
     return DeleteTopicsResponse(
         responses=[
             _Result(name=name, topic_id=topic_id, error_code=code, error_message=text)

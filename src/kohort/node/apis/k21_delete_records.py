@@ -36,7 +36,7 @@ def handle(context: ApiContext, request: Request, message: DeleteRecordsRequest)
 
 
 def refuse(message: DeleteRecordsRequest, code: ErrorCode, text: str, version: int) -> DeleteRecordsResponse:
-    """Say an error about every partition."""
+    """Return a response with an error for every partition."""
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsResponse.Topic(

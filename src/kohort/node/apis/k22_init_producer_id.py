@@ -23,5 +23,5 @@ def handle(context: ApiContext, request: Request, message: InitProducerIdRequest
 
 
 def refuse(message: InitProducerIdRequest, code: ErrorCode, text: str, version: int) -> InitProducerIdResponse:
-    """Say an error."""
+    """Return an error response."""
     return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)

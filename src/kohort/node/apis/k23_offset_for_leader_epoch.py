@@ -46,7 +46,7 @@ def handle(
 def refuse(
     message: OffsetForLeaderEpochRequest, code: ErrorCode, text: str, version: int
 ) -> OffsetForLeaderEpochResponse:
-    """Say an error about every partition."""
+    """Return a response with an error for every partition."""
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderEpochResponse.Topic(

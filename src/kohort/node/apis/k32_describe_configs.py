@@ -43,7 +43,7 @@ def handle(context: ApiContext, request: Request, message: DescribeConfigsReques
 
 
 def refuse(message: DescribeConfigsRequest, code: ErrorCode, text: str, version: int) -> DescribeConfigsResponse:
-    """Say an error about every resource."""
+    """Return a response with an error for every resource."""
     return DescribeConfigsResponse(
         results=[
             _Result(

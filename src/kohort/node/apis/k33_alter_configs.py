@@ -54,7 +54,7 @@ def handle(context: ApiContext, request: Request, message: AlterConfigsRequest) 
 
 
 def refuse(message: AlterConfigsRequest, code: ErrorCode, text: str, version: int) -> AlterConfigsResponse:
-    """Say an error about every resource."""
+    """Return a response with an error for every resource."""
     return AlterConfigsResponse(
         responses=[
             _Result(

@@ -1,7 +1,7 @@
 """DescribeLogDirs: how many bytes each partition takes, and how much room the directory of the logs has.
 
 v2 is flexible, v3 adds an error for the whole answer, v4 the size of the volume (KIP-827), v5 whether the directory
-takes no new partitions (KIP-1066), which no setting says here. There is one directory.
+takes no new partitions (KIP-1066), which no setting does here. There is one directory.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def handle(context: ApiContext, request: Request, message: DescribeLogDirsReques
 
 
 def refuse(message: DescribeLogDirsRequest, code: ErrorCode, text: str, version: int) -> DescribeLogDirsResponse:
-    """Say an error: about the whole answer, which versions below 3 cannot, so they get no directory."""
+    """Return an error for the whole answer; versions below 3 have no field for it and get no directory."""
     return DescribeLogDirsResponse(error_code=code, results=[])
 
 

@@ -38,5 +38,5 @@ def handle(
 
 
 def refuse(message: SaslAuthenticateRequest, code: ErrorCode, text: str, version: int) -> SaslAuthenticateResponse:
-    """Say an error."""
+    """Return an error response."""
     return SaslAuthenticateResponse(error_code=code, error_message=text, auth_bytes=b"")

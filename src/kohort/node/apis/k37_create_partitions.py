@@ -37,7 +37,7 @@ def handle(context: ApiContext, request: Request, message: CreatePartitionsReque
 
 
 def refuse(message: CreatePartitionsRequest, code: ErrorCode, text: str, version: int) -> CreatePartitionsResponse:
-    """Say an error about every topic."""
+    """Return a response with an error for every topic."""
     results = [_Result(name=asked.name, error_code=code, error_message=text) for asked in message.topics]
     return CreatePartitionsResponse(results=results)
 

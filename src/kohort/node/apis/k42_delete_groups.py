@@ -40,7 +40,7 @@ def handle(context: ApiContext, request: Request, message: DeleteGroupsRequest) 
 
 
 def refuse(message: DeleteGroupsRequest, code: ErrorCode, text: str, version: int) -> DeleteGroupsResponse:
-    """Say an error about every group."""
+    """Return a response with an error for every group."""
     shown = text if version >= 3 else None
     return DeleteGroupsResponse(
         results=[_Result(group_id=group_id, error_code=code, error_message=shown) for group_id in message.groups_names]

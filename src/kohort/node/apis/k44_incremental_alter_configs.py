@@ -51,7 +51,7 @@ def handle(
 def refuse(
     message: IncrementalAlterConfigsRequest, code: ErrorCode, text: str, version: int
 ) -> IncrementalAlterConfigsResponse:
-    """Say an error about every resource."""
+    """Return a response with an error for every resource."""
     return IncrementalAlterConfigsResponse(
         responses=[
             _Result(

@@ -53,5 +53,5 @@ def handle(context: ApiContext, request: Request, message: OffsetDeleteRequest) 
 
 
 def refuse(message: OffsetDeleteRequest, code: ErrorCode, text: str, version: int) -> OffsetDeleteResponse:
-    """Say an error about the whole request."""
+    """Return a response with an error for the whole request."""
     return OffsetDeleteResponse(error_code=code, topics=[])

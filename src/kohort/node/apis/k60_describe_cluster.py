@@ -38,5 +38,5 @@ def handle(context: ApiContext, request: Request, message: DescribeClusterReques
 
 
 def refuse(message: DescribeClusterRequest, code: ErrorCode, text: str, version: int) -> DescribeClusterResponse:
-    """Say an error."""
+    """Return an error response."""
     return DescribeClusterResponse(error_code=code, error_message=text, cluster_id="")

@@ -70,7 +70,7 @@ _NOT_HERE = "The consumer protocol is not enabled here: `consumer` is not in gro
 def refuse(
     message: ConsumerGroupHeartbeatRequest, code: ErrorCode, text: str, version: int
 ) -> ConsumerGroupHeartbeatResponse:
-    """Say an error."""
+    """Return an error response."""
     return ConsumerGroupHeartbeatResponse(error_code=code, error_message=text)
 
 

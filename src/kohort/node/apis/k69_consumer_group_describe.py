@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe: the state and the members of consumer groups (KIP-848).
 
-v1 says of each member which protocol it speaks (KIP-1099).
+v1 reports which protocol each member uses (KIP-1099).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PHASES = {
     ClassicPhase.PREPARE_REBALANCE: "PrepareRebalance",
     ClassicPhase.COMPLETING_REBALANCE: "CompletingRebalance",
 }
-"""KIP-848's names for where a classic member is; told in an extension that others pass over."""
+"""KIP-848's names for the phase of a classic member, in an extension that other clients skip."""
 
 
 def handle(
@@ -56,7 +56,7 @@ def handle(
 def refuse(
     message: ConsumerGroupDescribeRequest, code: ErrorCode, text: str, version: int
 ) -> ConsumerGroupDescribeResponse:
-    """Say an error about every group."""
+    """Return a response with an error for every group."""
     return ConsumerGroupDescribeResponse(groups=[_refused(group_id, code, text) for group_id in message.group_ids])
 
 

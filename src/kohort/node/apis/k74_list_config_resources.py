@@ -36,5 +36,5 @@ def handle(context: ApiContext, request: Request, message: ListConfigResourcesRe
 def refuse(
     message: ListConfigResourcesRequest, code: ErrorCode, text: str, version: int
 ) -> ListConfigResourcesResponse:
-    """Say an error."""
+    """Return an error response."""
     return ListConfigResourcesResponse(error_code=code)

@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions: topics page by page (KIP-966). An answer that is cut off says where to go on."""
+"""DescribeTopicPartitions: topics page by page (KIP-966). A truncated answer has the cursor of the next page."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def handle(
 def refuse(
     message: DescribeTopicPartitionsRequest, code: ErrorCode, text: str, version: int
 ) -> DescribeTopicPartitionsResponse:
-    """Say an error about every topic."""
+    """Return a response with an error for every topic."""
     return DescribeTopicPartitionsResponse(
         topics=[_Topic(error_code=code, name=topic.name) for topic in message.topics]
     )

@@ -1,1 +1,4 @@
-"""Reading records for Fetch requests: long polls and incremental fetch sessions."""
+"""Reading records for Fetch requests.
+
+`long_poll` waits for records (KIP-41), `fetch_sessions` keeps incremental fetch sessions (KIP-227).
+"""

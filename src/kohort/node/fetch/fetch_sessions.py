@@ -1,6 +1,6 @@
-"""Incremental fetch sessions (KIP-227): what a client fetches, kept here so that it need not say it again.
+"""Incremental fetch sessions (KIP-227): what a client fetches, kept here so that it need not send it again.
 
-The cache is bounded. A new session takes the place of one that has rested for long, else of nobody: then the
+The cache is bounded. A new session takes the place of one that has been idle for long; without one, the
 client just goes on with full fetches.
 """
 
@@ -25,7 +25,7 @@ TopicKey = bytes | str
 
 
 class Fetched:
-    """One partition of a fetch: what the client wants of it, and what it was told last."""
+    """One partition of a fetch: what the client requests of it, and what it last received."""
 
     __slots__ = ("asked", "high_watermark", "log_start_offset", "partition", "topic")
 

@@ -52,7 +52,7 @@ class Fetch:
         """How many bytes must still arrive before the fetch is answered."""
 
     def attempt(self) -> Steps[bool]:
-        """Read every partition; say whether that is enough to answer."""
+        """Read every partition; return whether that is enough to answer."""
         left, total = self._max_bytes, 0
         self._results, self._ends, self._has_error = [], {}, False
         for fetched in self._fetched:

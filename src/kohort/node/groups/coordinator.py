@@ -1,6 +1,6 @@
 """All groups of one node: which partition of `__consumer_offsets` holds each, and what may be asked of it.
 
-What is asked of a group goes to the `Runtime`, as does what nobody asked for: topics that change, offsets that expire.
+Commands of clients go to the `Runtime`, as do those of the broker itself: topics that change, offsets that expire.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ class Coordinator:
         return group_partition(group_id, len(self._partitions) or self._config.offsets_topic_num_partitions)
 
     def load_error(self, group_id: str) -> ErrorCode:
-        """Return why nothing can be said about a group now, or NONE."""
+        """Return why a group cannot be described now, or NONE."""
         hosted = self._runtime.hosted(group_id)
         return ErrorCode.NONE if hosted is None or hosted.status is Status.ACTIVE else hosted.error
 
@@ -217,7 +217,7 @@ class Coordinator:
         return any(hosted.status is Status.LOADING for hosted in self._partitions)
 
     def fetch_error(self, group_id: str, member_id: str | None, epoch: int) -> ErrorCode:
-        """Return why a sender that says who it is may not read a group's offsets, or NONE."""
+        """Return why a sender that names a member may not read a group's offsets, or NONE."""
         hosted = self._runtime.hosted(group_id)
         return ErrorCode.NONE if hosted is None else fetch_error(hosted.shard.groups.get(group_id), member_id, epoch)
 
@@ -245,7 +245,7 @@ class Coordinator:
         hosted = self._places[command.group_id] = self._partitions[self.partition_of(command.group_id)]
         return hosted
 
-    # -- what happens without being asked
+    # -- what happens without a request
 
     def _check_expiry(self, now_ms: int) -> None:  # noqa: ARG002
         self._services.steps.in_slices(self._expire())
@@ -260,7 +260,7 @@ class Coordinator:
         self._services.timers.arm("offsets expiry", self._clock.now_ms + interval_ms, self._check_expiry)
 
     def _topic_changed(self, name: str) -> None:
-        """Tell the groups that follow a topic, and forget what was committed for one that is gone."""
+        """Pass a change of a topic to the groups that subscribe to it; forget the commits of a deleted topic."""
         is_gone = self._topics.get(name) is None
         now_ms = self._clock.now_ms
         for hosted in self._partitions:

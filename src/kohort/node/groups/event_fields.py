@@ -86,13 +86,13 @@ class Noted(NamedTuple):
     generation: int
     size: int
     members: tuple[str, ...] | None
-    """Whoever is in the group, where the event is about all of them."""
+    """All members of the group, where the event concerns all of them."""
     synced: dict[str, int] | None = None
     """When each member asked for the assignment that was stored."""
     awaiting: tuple[str, ...] = ()
     """Members that have not asked for it yet."""
     loaded: Callable[[TopicName], Fields] | None = None
-    """What a group is that was taken up from its log, or what else is told with its event."""
+    """Returns the fields of a group loaded from its log, or further fields of the event."""
     is_consumer: bool = False
     """Whether it was a consumer group: then `generation` is its epoch."""
     silent_ms: int = -1
@@ -117,13 +117,13 @@ UNWRITTEN = frozenset(
 
 
 def is_unwritten(event: Event) -> bool:
-    """Whether an event is no news: commits are many, and a stored generation has just been told as formed."""
+    """Whether an event is not written: commits are many, and a stored generation was just written as formed."""
     kind = type(event)
     return kind in UNWRITTEN or (kind is GroupStored and not event.is_synced)  # type: ignore[union-attr]
 
 
 def event_name(event: Event) -> str:
-    """Return what people call an event."""
+    """Return the name of an event."""
     match event:
         case MemberRemoved() | ConsumerMemberOut():
             is_own_will = event.cause.kind in (CauseKind.MEMBER_LEFT, CauseKind.MEMBER_REMOVED)
@@ -175,46 +175,46 @@ NAMES: dict[type, str] = {
     ClassicJoinAnswered: "join_released",
     GroupConverted: "group_converted",
 }
-"""What each type of event is called. A type that is not here is told under its own name, with all its fields."""
+"""The name of each type of event. A type that is not here is written under its own name, with all its fields."""
 
 
 def event_fields(noted: Noted, name_of: TopicName = topic_id_text) -> Fields:
-    """Return an event as JSON can say it; `name_of` names topics."""
+    """Return an event as JSON fields; `name_of` names topics."""
     event = noted.event
     cause = event.cause
-    told: Fields = {"at_ms": cause.at_ms, "group": event.group_id, "event": event_name(event)}
+    found: Fields = {"at_ms": cause.at_ms, "group": event.group_id, "event": event_name(event)}
     if noted.phase is not None:
-        told["epoch" if noted.is_consumer else "generation"] = noted.generation
-        told["state"] = noted.phase
-    told |= PARTICULARS.get(type(event), _all_fields)(event, name_of)
+        found["epoch" if noted.is_consumer else "generation"] = noted.generation
+        found["state"] = noted.phase
+    found |= PARTICULARS.get(type(event), _all_fields)(event, name_of)
     if noted.members is not None:
-        told["members"] = sorted(noted.members)
+        found["members"] = sorted(noted.members)
     elif noted.phase is not None:
-        told["size"] = noted.size
+        found["size"] = noted.size
     if noted.loaded is not None:
-        told |= noted.loaded(name_of)
+        found |= noted.loaded(name_of)
     if noted.synced is not None:
-        told["synced"] = noted.synced
+        found["synced"] = noted.synced
     if noted.awaiting:
-        told["awaiting"] = sorted(noted.awaiting)
+        found["awaiting"] = sorted(noted.awaiting)
     if noted.silent_ms >= 0:
-        told["silent_ms"] = noted.silent_ms
-    told["cause"] = {"kind": cause.kind, "member": cause.member_id, "detail": cause.detail, "at_ms": cause.at_ms}
-    return told
+        found["silent_ms"] = noted.silent_ms
+    found["cause"] = {"kind": cause.kind, "member": cause.member_id, "detail": cause.detail, "at_ms": cause.at_ms}
+    return found
 
 
 def loaded_fields(group: ClassicGroup) -> Callable[[TopicName], Fields]:
-    """Return how to say what a group is that its coordinator has replayed; the events of its past may be gone."""
+    """Return the fields of a group that its coordinator has replayed; its past events may be gone."""
     assignments: dict[str, dict[str, list[int]]] | None = None
     if group.protocol_type == CONSUMER_PROTOCOL_TYPE:
         assignments = _decoded({member_id: member.assignment for member_id, member in group.members.items()})
-    told = {
+    found = {
         "protocol": group.protocol_name,
         "leader": group.leader,
         "clients": {each.member_id: [each.client_id, each.instance_id] for _, each in sorted(group.members.items())},
         "assignments": assignments,
     }
-    return lambda _: told
+    return lambda _: found
 
 
 def _member(event: Any, _: TopicName) -> Fields:
@@ -238,13 +238,13 @@ def _member_added(event: MemberAdded, _: TopicName) -> Fields:
 
 def _member_rejoined(event: MemberRejoined, _: TopicName) -> Fields:
     topics, owned = _claims(CONSUMER_PROTOCOL_TYPE, event.protocols)
-    told: Fields = {"member": event.member_id}
+    found: Fields = {"member": event.member_id}
     if event.cause.kind is CauseKind.PROTOCOL_CHANGED:
-        told["protocols"] = [name for name, _ in event.protocols]
+        found["protocols"] = [name for name, _ in event.protocols]
     if event.cause.kind is CauseKind.SUBSCRIPTION_CHANGED:
-        told["topics"] = topics
-    told["owned"] = owned
-    return told
+        found["topics"] = topics
+    found["owned"] = owned
+    return found
 
 
 def _member_replaced(event: StaticMemberReplaced, _: TopicName) -> Fields:
@@ -261,17 +261,17 @@ def _member_replaced(event: StaticMemberReplaced, _: TopicName) -> Fields:
 
 
 def _member_removed(event: MemberRemoved, _: TopicName) -> Fields:
-    told: Fields = {"member": event.member_id, "instance": event.instance_id}
+    found: Fields = {"member": event.member_id, "instance": event.instance_id}
     if event.silent_ms >= 0:
-        told |= {"silent_ms": event.silent_ms, "session_timeout_ms": event.session_timeout_ms}
-    return told
+        found |= {"silent_ms": event.silent_ms, "session_timeout_ms": event.session_timeout_ms}
+    return found
 
 
 def _round_opened(event: RoundOpened, _: TopicName) -> Fields:
-    told: Fields = {"is_initial": event.is_initial}
+    found: Fields = {"is_initial": event.is_initial}
     if event.is_initial:
-        told |= {"initial_delay_ms": event.initial_delay_ms, "initial_remaining_ms": event.initial_remaining_ms}
-    return told
+        found |= {"initial_delay_ms": event.initial_delay_ms, "initial_remaining_ms": event.initial_remaining_ms}
+    return found
 
 
 def _round_announced(event: RoundAnnounced, _: TopicName) -> Fields:
@@ -320,9 +320,9 @@ def _join_refused(event: JoinRefused, _: TopicName) -> Fields:
 
 
 def refusal_fields(why: Why, count: int) -> Callable[[TopicName], Fields]:
-    """Return how to say why a join was refused, for which members' sake, and how many refusals an event stands for."""
-    told = {"text": why.text, "in_the_way": list(why.member_ids[:MOST_NAMED]), "count": count}
-    return lambda _: told
+    """Return the fields of a refused join: why, which members prevent it, and how many refusals the event counts."""
+    found = {"text": why.text, "in_the_way": list(why.member_ids[:MOST_NAMED]), "count": count}
+    return lambda _: found
 
 
 def _group_deleted(event: GroupDeleted, _: TopicName) -> Fields:
@@ -334,22 +334,22 @@ def _nothing(_event: Event, _: TopicName) -> Fields:
 
 
 def _all_fields(event: Event, _: TopicName) -> Fields:
-    """Return what an event holds, of a type that nobody has described here."""
-    told: Fields = {}
+    """Return all fields of an event of a type that is not described here."""
+    found: Fields = {}
     for each in fields(event) if is_dataclass(event) else ():
         value = getattr(event, each.name)
         if each.name == "group_id" or isinstance(value, Cause | bytes):
             continue
         name = {"member_id": "member", "instance_id": "instance"}.get(each.name, each.name)
-        told[name] = sorted(value) if isinstance(value, set | frozenset) else value
-    return told
+        found[name] = sorted(value) if isinstance(value, set | frozenset) else value
+    return found
 
 
 # -- events of consumer groups
 
 
 def loaded_consumer_fields(group: ConsumerGroup) -> Callable[[TopicName], Fields]:
-    """Return how to say what a group is that its coordinator has replayed. What it holds is kept as it is now."""
+    """Return the fields of a consumer group that its coordinator has replayed, as it is now."""
     members = [
         (each.member_id, each.client_id, each.instance_id, each.assigned, each.pending, each.target)
         for _, each in sorted(group.members.items())
@@ -358,7 +358,7 @@ def loaded_consumer_fields(group: ConsumerGroup) -> Callable[[TopicName], Fields
     classic = {each.member_id: each.classic_phase.name for _, each in sorted(group.members.items()) if each.classic}
     target_epoch = group.assignment_epoch
 
-    def told(name_of: TopicName) -> Fields:
+    def found(name_of: TopicName) -> Fields:
         return {
             "clients": {member_id: [client_id, instance] for member_id, client_id, instance, _, _, _ in members},
             "assignments": {member_id: _held(assigned, name_of) for member_id, _, _, assigned, _, _ in members},
@@ -369,7 +369,7 @@ def loaded_consumer_fields(group: ConsumerGroup) -> Callable[[TopicName], Fields
             "phases": classic,
         }
 
-    return told
+    return found
 
 
 def targets_fields(targets: Iterable[MemberTargetStored], name_of: TopicName) -> Fields:
@@ -382,7 +382,7 @@ def _group_epoch(event: ConsumerGroupStored, _: TopicName) -> Fields:
 
 
 def _member_stored(event: ConsumerMemberStored, name_of: TopicName) -> Fields:
-    told: Fields = {
+    found: Fields = {
         "member": event.member_id,
         "instance": event.instance_id,
         "client": event.client_id,
@@ -395,12 +395,12 @@ def _member_stored(event: ConsumerMemberStored, name_of: TopicName) -> Fields:
         "is_classic": event.classic is not None,
     }
     if event.classic is not None:
-        told["session_timeout_ms"] = event.classic.session_timeout_ms
-        told["protocols"] = [name for name, _ in event.classic.protocols]
-        told["owned"] = _claims(CONSUMER_PROTOCOL_TYPE, event.classic.protocols)[1]
+        found["session_timeout_ms"] = event.classic.session_timeout_ms
+        found["protocols"] = [name for name, _ in event.classic.protocols]
+        found["owned"] = _claims(CONSUMER_PROTOCOL_TYPE, event.classic.protocols)[1]
     if event.lags:
-        told["lags"] = {name_of(topic_id): [list(lag) for lag in lags] for topic_id, lags in event.lags}
-    return told
+        found["lags"] = {name_of(topic_id): [list(lag) for lag in lags] for topic_id, lags in event.lags}
+    return found
 
 
 def _target_stored(event: TargetStored, _: TopicName) -> Fields:
@@ -412,7 +412,7 @@ def _member_target(event: MemberTargetStored, name_of: TopicName) -> Fields:
 
 
 def _member_assignment(event: MemberAssignmentStored, name_of: TopicName) -> Fields:
-    told: Fields = {
+    found: Fields = {
         "member": event.member_id,
         "member_epoch": event.epoch,
         "previous_epoch": event.previous_epoch,
@@ -421,8 +421,8 @@ def _member_assignment(event: MemberAssignmentStored, name_of: TopicName) -> Fie
         "pending": _held(event.pending, name_of),
     }
     if event.classic_phase:
-        told["phase"] = event.classic_phase.name
-    return told
+        found["phase"] = event.classic_phase.name
+    return found
 
 
 def _regex_stored(event: RegexStored, _: TopicName) -> Fields:
@@ -439,10 +439,10 @@ def is_conversion(event: Any) -> bool:
 
 
 def _member_out(event: ConsumerMemberOut, _: TopicName) -> Fields:
-    told: Fields = {"member": event.member_id, "instance": event.instance_id}
+    found: Fields = {"member": event.member_id, "instance": event.instance_id}
     if event.silent_ms >= 0:
-        told["silent_ms"] = event.silent_ms
-    return told
+        found["silent_ms"] = event.silent_ms
+    return found
 
 
 def _group_converted(event: GroupConverted, _: TopicName) -> Fields:
@@ -499,7 +499,7 @@ PARTICULARS: dict[type, Callable[[Any, TopicName], Fields]] = {
 
 
 def _claims(protocol_type: str, protocols: Protocols) -> tuple[list[str] | None, dict[str, list[int]] | None]:
-    """Return what a member subscribes to and what it says it owns; the same stands in all protocols it offers."""
+    """Return the topics that a member subscribes to and the partitions it claims; all its protocols have the same."""
     if protocol_type != CONSUMER_PROTOCOL_TYPE or not protocols:
         return None, None
     return _read(protocols[0][1])
@@ -507,7 +507,7 @@ def _claims(protocol_type: str, protocols: Protocols) -> tuple[list[str] | None,
 
 @lru_cache(maxsize=64)
 def _read(metadata: bytes) -> tuple[list[str] | None, dict[str, list[int]] | None]:
-    # Eager members of one group all say the same.
+    # Eager members of one group all send the same.
     try:
         return claimed_by_topic(metadata)
     except MalformedMessage:

@@ -99,7 +99,7 @@ class EventTopic:
             # Those that no computation gave: an instance has a new member id.
             self._waiting += [(now_ms, Noted(each, None, -1, 0, None)) for each in self._targets.pop(event.group_id)]
         group = shard.groups.get(event.group_id)
-        if kind is SyncReceived and isinstance(group, ClassicGroup) and self._is_told_later(group, event):  # type: ignore[arg-type]
+        if kind is SyncReceived and isinstance(group, ClassicGroup) and self._is_reported_later(group, event):  # type: ignore[arg-type]
             return
         noted = self._noted(group, event)
         if (silent_ms := self._silent_ms(shard, event, now_ms)) >= 0:
@@ -108,7 +108,7 @@ class EventTopic:
         if len(self._waiting) >= _BATCH_EVENTS:
             self.flush(now_ms)
 
-    def _is_told_later(self, group: ClassicGroup, event: SyncReceived) -> bool:
+    def _is_reported_later(self, group: ClassicGroup, event: SyncReceived) -> bool:
         """Whether a SyncGroup came no later than the assignment, whose event lists all of those."""
         if group.phase is Phase.COMPLETING_REBALANCE:
             self._synced.setdefault(group.group_id, {})[event.member_id] = event.cause.at_ms
@@ -160,16 +160,16 @@ class EventTopic:
 
     def _consumer_noted(self, group: ConsumerGroup, event: Event) -> Noted:
         members: tuple[str, ...] | None = None
-        told: Callable[[TopicName], Fields] | None = None
+        loaded: Callable[[TopicName], Fields] | None = None
         if type(event) is TargetStored:
-            told = partial(targets_fields, self._targets.pop(event.group_id, []))
+            loaded = partial(targets_fields, self._targets.pop(event.group_id, []))
         elif type(event) is GroupLoaded:
-            members, told = tuple(group.members), loaded_consumer_fields(group)
+            members, loaded = tuple(group.members), loaded_consumer_fields(group)
         size = len(group.members)
-        return Noted(event, group.state, group.epoch, size, members, loaded=told, is_consumer=True)
+        return Noted(event, group.state, group.epoch, size, members, loaded=loaded, is_consumer=True)
 
     def _topic_name(self, topic_id: bytes) -> str:
-        """Return a topic's name; one that is gone keeps the name it was told under."""
+        """Return a topic's name; a deleted one keeps the name it had."""
         topic = self._topics.by_id(topic_id)
         if topic is not None:
             self._topic_names[topic_id] = topic.name
@@ -185,19 +185,19 @@ class EventTopic:
         self._targets.clear()
         if not waiting:
             return
-        told = [(at_ms, event_fields(noted, self._topic_name)) for at_ms, noted in waiting]
+        events = [(at_ms, event_fields(noted, self._topic_name)) for at_ms, noted in waiting]
         lost = [(now_ms, lost_fields(group_id, count, now_ms)) for group_id, count in sorted(self._lost.items())]
         records = [
             Record(0, at_ms, fields["group"].encode(), _json(fields).encode("utf-8", "surrogatepass"))
-            for at_ms, fields in lost + told
+            for at_ms, fields in lost + events
         ]
         try:
             self._topic(now_ms).partitions[0].append([encode_batch(records)], now_ms)
             self._lost.clear()
         except (StorageError, KafkaError) as error:
-            self._lost.update(fields["group"] for _, fields in told)
-            if not isinstance(error, DiskFull):  # said by the partition, once
-                log.warning("%d group events were not written: %s", len(told), error)
+            self._lost.update(fields["group"] for _, fields in events)
+            if not isinstance(error, DiskFull):  # logged by the partition, once
+                log.warning("%d group events were not written: %s", len(events), error)
 
     def _topic(self, now_ms: int) -> Topic:
         topic = self._topics.get(EVENT_TOPIC)
@@ -205,6 +205,6 @@ class EventTopic:
 
 
 def lost_fields(group_id: str, count: int, now_ms: int) -> Fields:
-    """Return the event which says that events are missing before it."""
+    """Return the event that marks events missing before it."""
     cause = {"kind": "events_lost", "member": None, "detail": "", "at_ms": now_ms}
     return {"at_ms": now_ms, "group": group_id, "event": "events_lost", "count": count, "cause": cause}

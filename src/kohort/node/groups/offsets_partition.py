@@ -1,7 +1,7 @@
-"""One partition of `__consumer_offsets` on this node: its log, its groups, and whether they may be spoken of.
+"""One partition of `__consumer_offsets` on this node: its log, its groups, and whether they are loaded.
 
-Loading folds the log from its start; until that is done, and after it failed, every command gets an error that makes
-its sender come again. It decides nothing.
+Loading folds the log from its start; until that is done, and after it failed, every command gets an error after which
+its sender retries. It decides nothing.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ LOAD_BYTES = 5 << 20
 """How much of the log is read at a time (Kafka's offsets.load.buffer.size)."""
 
 QUIET_US = 2_000_000
-"""A load that takes longer says how far it is, as often."""
+"""A load that takes longer logs its progress, as often."""
 
 
 Ticket = Callable[[Result], None]
@@ -69,7 +69,7 @@ class Status(Enum):
 
 
 class OffsetsPartition:
-    """The state and the log of one offsets partition. `problem` says why it failed.
+    """The state and the log of one offsets partition. `problem` is why it failed.
 
     `ignored` are the offsets of records that the operator goes on without if they cannot be read.
     """
@@ -89,7 +89,7 @@ class OffsetsPartition:
 
     @property
     def error(self) -> ErrorCode:
-        """What a sender is told while the partition is not active."""
+        """The error for senders while the partition is not active."""
         if self.status is Status.LOADING:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return ErrorCode.NOT_COORDINATOR if self.status is Status.FAILED else ErrorCode.NONE
@@ -117,7 +117,11 @@ class OffsetsPartition:
             types = ", ".join(f"{count} of type {kind}" for kind, count in sorted(replay.skipped.items()))
             log.info("%s: skipped records of other types of groups: %s", self.partition.directory, types)
         for offset in replay.lost:
-            log.warning("%s: went on without the record at offset %d, as told", self.partition.directory, offset)
+            log.warning(
+                "%s: went on without the record at offset %d, as kohort.offsets.load.ignore allows",
+                self.partition.directory,
+                offset,
+            )
         for group_id in sorted(self.shard.groups):
             yield Loaded(group_id)
 
@@ -159,23 +163,23 @@ class OffsetsPartition:
 
 
 class Progress:
-    """Says in the log how far a load is that takes long, by a clock of microseconds if there is one."""
+    """Logs the progress of a load that takes long, by a clock of microseconds if there is one."""
 
     def __init__(self, elapsed_us: Callable[[], int] | None = None) -> None:
         self._elapsed_us = elapsed_us
-        self._began_us = self._said_us = elapsed_us() if elapsed_us is not None else 0
-        self._has_spoken = False
+        self._began_us = self._logged_us = elapsed_us() if elapsed_us is not None else 0
+        self._has_logged = False
 
     def reached(self, directory: str, offset: int, end: int) -> None:
         """Note how far the log of a partition is read."""
-        if self._elapsed_us is not None and (now_us := self._elapsed_us()) - self._said_us >= QUIET_US:
-            self._said_us, self._has_spoken = now_us, True
+        if self._elapsed_us is not None and (now_us := self._elapsed_us()) - self._logged_us >= QUIET_US:
+            self._logged_us, self._has_logged = now_us, True
             seconds = (now_us - self._began_us) / 1e6
             log.info("loading groups: %s is read up to offset %d of %d, %.1f s so far", directory, offset, end, seconds)
 
     def ended(self, groups: int) -> None:
         """Note that everything is loaded."""
-        if self._elapsed_us is not None and self._has_spoken:
+        if self._elapsed_us is not None and self._has_logged:
             log.info("loaded %d groups in %.1f s", groups, (self._elapsed_us() - self._began_us) / 1e6)
 
 
@@ -202,7 +206,7 @@ def refusal(command: Command, error: ErrorCode) -> Result:
         case ConsumerHeartbeat():
             return ConsumerHeartbeatResult(error, error.text)
         case _:
-            raise AssertionError(f"{type(command).__name__} is nobody's request")
+            raise AssertionError(f"{type(command).__name__} is no request of a client")
 
 
 def failure(result: Result, error: ErrorCode) -> Result:

@@ -1,6 +1,6 @@
 """Which refused joins are written as events and logged: the first of a client at once, then one a minute with a count.
 
-Anybody can send joins that are refused, as many as a connection carries and under any name, so what is written is
+Any client can send joins that are refused, as many as a connection carries and under any name, so what is written is
 bounded: for each group and for the node. What goes beyond is counted.
 """
 
@@ -59,7 +59,7 @@ class RefusedJoins:
         why = why_refused(shard, event)
         self._known[key] = event, why, 0
         self._clients[event.group_id] = self._clients.get(event.group_id, 0) + 1
-        self._tell(event, why, 1)
+        self._report(event, why, 1)
 
     def _end_window(self, now_ms: int) -> None:
         """Write the counts, and forget the clients that were refused no more."""
@@ -69,14 +69,14 @@ class RefusedJoins:
             if count:
                 self._known[key] = event, why, 0
                 self._clients[event.group_id] = self._clients.get(event.group_id, 0) + 1
-                self._tell(event, why, count)
+                self._report(event, why, count)
         if self._beyond:
             log.warning("%d more refused joins in the last %d s are not listed", self._beyond, WINDOW_MS // 1000)
             self._beyond = 0
         if self._known:
             self._timers.arm(TIMER, now_ms + WINDOW_MS, self._end_window)
 
-    def _tell(self, event: JoinRefused, why: Why, count: int) -> None:
+    def _report(self, event: JoinRefused, why: Why, count: int) -> None:
         times = f", {count} times in {WINDOW_MS // 1000} s" if count > 1 else ""
         request = event.request
         log.warning(

@@ -198,7 +198,7 @@ class Runtime:
             elif type(effect) is Arm and arm is None:
                 arm = effect
             else:
-                self.run(hosted, command, self._telling(command, ticket), now_ms, decision)
+                self.run(hosted, command, self._noting_answer(command, ticket), now_ms, decision)
                 return None
         session_ms = 0
         if arm is not None:
@@ -216,15 +216,15 @@ class Runtime:
         ticket(result)
         return None
 
-    def _telling(self, command: ConsumerHeartbeat, ticket: Ticket) -> Ticket:
-        """Return a ticket that notes what the sender is told."""
+    def _noting_answer(self, command: ConsumerHeartbeat, ticket: Ticket) -> Ticket:
+        """Return a ticket that also notes the answer for parking."""
 
-        def tell(result: Result) -> None:
+        def answer(result: Result) -> None:
             if type(result) is ConsumerHeartbeatResult:
                 self._consumer_parking.answering(command.group_id, result, command.margin_ms, self._clock.now_ms)
             ticket(result)
 
-        return tell
+        return answer
 
     def _answer_of(self, command: Heartbeat, now_ms: int) -> HeartbeatResult:
         """Return the answer to a parked heartbeat of a classic member as of now."""
@@ -250,10 +250,10 @@ class Runtime:
             self._consumer_parking.answering(command.group_id, quiet, command.margin_ms, now_ms)
             ticket(quiet)
         else:
-            self.run(hosted, command, self._telling(command, ticket), now_ms, decision)
+            self.run(hosted, command, self._noting_answer(command, ticket), now_ms, decision)
 
     def _answer_roused(self, now_ms: int) -> None:
-        """Answer the parked heartbeats of roused members, and of members whom these answers rouse."""
+        """Answer the parked heartbeats of roused members, and of members that these answers rouse."""
         if self._is_rousing:
             return
         self._is_rousing = True
@@ -268,7 +268,7 @@ class Runtime:
                 decision = decide(hosted.shard, command, now_ms)
                 if _quiet_result(decision) is None:
                     parked.drop()
-                    self.run(hosted, command, self._telling(command, parked.answer), now_ms, decision)
+                    self.run(hosted, command, self._noting_answer(command, parked.answer), now_ms, decision)
         finally:
             self._is_rousing = False
 
@@ -372,7 +372,7 @@ class Runtime:
                 if observer is not None:
                     observer.event_applied(shard, event, now_ms)
                 if type(event) is not OffsetCommitted:
-                    # A refusal changes nothing, and anybody can cause as many as they like.
+                    # A refusal changes nothing, and a client can cause any number of them.
                     self._has_changed |= type(event) is not JoinRefused
                     if self._events is not None:
                         self._events.note(shard, event, now_ms)
@@ -409,7 +409,7 @@ class Runtime:
         try:
             hosted.partition.append([encode_events(events, now_ms)], now_ms)
         except StorageError as error:
-            if not isinstance(error, DiskFull):  # said by the partition, once
+            if not isinstance(error, DiskFull):  # logged by the partition, once
                 log.error("append to %s: %s", hosted.partition.directory, error)
             return ErrorCode.KAFKA_STORAGE_ERROR
         except KafkaError as error:
@@ -437,7 +437,7 @@ class Runtime:
         """Forget a partition's groups until the broker starts again.
 
         Its log takes no more appends, and what may be read of it now the disk need not hold: a generation that
-        members were told from there would come again after a loss of power.
+        members received from there would come again after a loss of power.
         """
         for group_id in sorted(hosted.shard.groups):
             self.run(hosted, Unload(group_id), None, now_ms)
@@ -472,7 +472,7 @@ def _waits_for_others(hosted: OffsetsPartition, command: ConsumerHeartbeat) -> b
 
 
 def _quiet_result(decision: Decision) -> ConsumerHeartbeatResult | None:
-    """Return the answer of a decision that is but an answer which says nothing, else None."""
+    """Return the answer of a decision that is only an answer without news, else None."""
     if len(decision) != 1 or type(decision[0]) is not Reply:
         return None
     result = decision[0].result

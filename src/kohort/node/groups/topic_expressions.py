@@ -31,11 +31,11 @@ Match = Callable[[str], bool]
 
 
 class InvalidExpression(ValueError):
-    """An expression cannot be used; the text says why, in one sentence."""
+    """An expression cannot be used; the text is the reason, in one sentence."""
 
 
 def compile_expression(text: str, name_chars: int) -> Match:
-    """Return what tells whether the expression matches a whole name; `name_chars` are those of all names together.
+    """Return the function that matches whole names; `name_chars` is the number of characters of all names.
 
     Raises InvalidExpression.
     """

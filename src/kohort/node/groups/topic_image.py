@@ -2,7 +2,7 @@
 
 An expression is matched against every topic once, when it is first asked for; from then on a topic that appears or
 goes is matched against the expressions that are known. So what a change costs follows what changes. Expressions that
-nobody has asked for longest are forgotten; asking for one again only costs time.
+have not been used for longest are forgotten; using one again only costs time.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class NodeTopics:
         self._name_chars = 0
         for topic in topics:
             self._count(topic.name, exists=True)
-        # Before everybody else hears of a change.
+        # Before all other listeners.
         topics.on_change.insert(0, self._changed)
 
     def topic(self, name: str) -> ImageTopic | None:

@@ -1,4 +1,5 @@
-"""Topics and their partitions on this broker: what exists, the open logs, the background cleaning of compacted
+"""Topics and their partitions on this broker.
 
-logs.
+`topics` has what exists, `topic` one topic with the open logs of its partitions, `log_cleaner` the cleaning of
+compacted logs in the background.
 """

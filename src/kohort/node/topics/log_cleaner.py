@@ -1,7 +1,7 @@
 """Cleans the compacted logs of one node, the dirtiest first, a slice of a few milliseconds at a time.
 
 Between two slices the node serves whatever came in; one log is under way at a time. A log that cannot be cleaned is
-said so once, and left alone until the broker starts again; a disk that fails is tried again later.
+logged once, and left alone until the broker starts again; a disk that fails is tried again later.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SLICE_BYTES = 64 << 10
 """How much of a log one turn reads: two milliseconds or so."""
 
 PAUSE_MS = 2
-"""Between two turns, for whoever else wants something."""
+"""Between two turns, for requests of clients."""
 
 _TIMER = "clean"
 
@@ -81,7 +81,7 @@ class LogCleaner:
             self._steps = self._log.cleaner.begin(now_ms, memory_bytes=memory_bytes)
 
     def _need_of(self, partition: Partition, now_ms: int) -> Cleanable | None:
-        """Return what there is to clean in a log, None if it is not worth it. A log that nobody opened is clean."""
+        """Return what there is to clean in a log, None if it is not worth it. A log that is not open is clean."""
         opened = partition.opened
         if opened is None or opened.failure is not None or partition.directory in self._given_up:
             return None
@@ -107,7 +107,7 @@ class LogCleaner:
             log.error("cleaning of %s: %s", self._cleaning.directory, error)
             read = 0
             if self._log.failure is not None and self._cleaning.opened is self._log:
-                self._cleaning.close()  # whoever needs it next opens it again, which finishes what was decided
+                self._cleaning.close()  # the next use opens it again, which finishes what was decided
         except KafkaError as error:
             log.error("%s cannot be cleaned: %s", self._cleaning.directory, error)
             self._given_up.add(self._cleaning.directory)

@@ -75,7 +75,7 @@ class Topics:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         other = self._collisions.get(_collision_key(name))
         if other is not None:
-            # Kafka's metric names cannot tell '.' from '_', and clients rely on the refusal.
+            # In Kafka's metric names '.' and '_' are the same, and clients rely on the refusal.
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
         if not 0 < partitions <= MAX_PARTITIONS:
             text = f"Number of partitions was set to {partitions}; it must be from 1 to {MAX_PARTITIONS}."
