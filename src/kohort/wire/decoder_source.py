@@ -10,8 +10,7 @@ its caller allows.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 from kohort.wire import primitives
@@ -20,6 +19,7 @@ from kohort.wire.message_schemas import FIXED, Field, MessageSchema, Struct
 from kohort.wire.source_lines import INDENT, SourceLines
 
 _SIZES = {code: struct.calcsize(">" + code) for code in (*FIXED.values(), "B")}
+_ALWAYS = nullcontext()
 
 
 class Output(Protocol):
@@ -156,16 +156,13 @@ class DecoderSource:
             self.lines.add(f"{targets}{comma} = {name}(buffer, position)")
         self.lines.add(f"position += {struct.calcsize('>' + codes)}")
 
-    @contextmanager
-    def _unless_null(self, condition: str, target: str, is_nullable: bool) -> Iterator[None]:
+    def _unless_null(self, condition: str, target: str, is_nullable: bool) -> AbstractContextManager[None]:
         """Read what is inside of the context unless the value is null, where it may be."""
         if not is_nullable:
-            yield
-            return
+            return _ALWAYS
         with self.lines.block(f"if {condition}:"):
             self.lines.add(f"{target} = None")
-        with self.lines.block("else:"):
-            yield
+        return self.lines.block("else:")
 
     def _lengthen(self, number: str) -> None:
         """Read on where a varint has more than its first byte."""

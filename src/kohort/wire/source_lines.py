@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 INDENT = "    "
 
 
@@ -20,12 +17,15 @@ class SourceLines:
         """Add a line at the present depth."""
         self.lines.append(INDENT * self._depth + line)
 
-    @contextmanager
-    def block(self, head: str) -> Iterator[None]:
-        """Add a line, and indent what is added inside of the context."""
+    def block(self, head: str) -> SourceLines:
+        """Add a line; what is added inside of the context that this returns is indented."""
         self.add(head)
+        return self
+
+    def __enter__(self) -> None:
         self._depth += 1
-        yield
+
+    def __exit__(self, *_: object) -> None:
         self._depth -= 1
 
     def name(self, stem: str) -> str:
