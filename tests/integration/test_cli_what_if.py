@@ -152,7 +152,7 @@ REFUSED = {
     (): "give a change: --add, --kill, --stop, --partitions, --bounce, --protocol or --assignor",
     ("--compare", "--protocol", "consumer"): "--compare tries every protocol by itself",
     ("--kill", "m-7"): "there is no member 'm-7': did you mean",
-    ("--kill", "m-1", "--kill", "m-2", "--stop", "m-3"): "nobody would be left: leave one member, or add some",
+    ("--kill", "m-1", "--kill", "m-2", "--stop", "m-3"): "no member would be left: leave one member, or add some",
     ("--partitions", "refused=4"): "refused has 12 partitions, and topics only grow",
     ("--assignor", "uniform"): "uniform is an assignor of the consumer protocol: add --protocol consumer",
     ("--partitions", "refused"): "'refused' is not NAME=VALUE",

@@ -1,6 +1,6 @@
 """One connection of a client to a broker: requests go out as they come, answers find their callers by correlation id.
 
-The law: every call ends, with its answer or a `KafkaError` whose code tells whether another try can help
+The law: every call ends, with its answer or a `KafkaError` whose code shows whether another try can help
 (NETWORK_EXCEPTION, REQUEST_TIMED_OUT, UNSUPPORTED_VERSION). A broker answers in order, so a call that timed out takes
 the connection with it. Each API's version is the newest that both sides support (KIP-35, KIP-511).
 """

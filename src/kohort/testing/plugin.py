@@ -3,7 +3,7 @@
 `kohort_broker` is a running `EmbeddedBroker` of the test's own; it is stopped, and its directory removed, when the test
 ends. `@pytest.mark.kohort_settings(num_partitions=3)` sets its settings. `kohort_session_broker` is one broker for all
 tests of the run; the fixture `kohort_session_settings`, overridden in a conftest.py, returns its settings.
-`--kohort-seed` and `--kohort-seeds` say which seeds tests decorated with `kohort.sim.world` run.
+`--kohort-seed` and `--kohort-seeds` select the seeds of tests decorated with `kohort.sim.world`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _restore(variable: str, before: str | None) -> None:
 def kohort_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[EmbeddedBroker]:
     """A broker of this test's own: `kohort_broker.bootstrap_servers` is where clients connect.
 
-    Groups form at once here (`group.initial.rebalance.delay.ms` is 0) unless the marker says otherwise.
+    Groups form at once here (`group.initial.rebalance.delay.ms` is 0) unless the marker sets it.
     """
     from kohort.broker.embedded import EmbeddedBroker
 

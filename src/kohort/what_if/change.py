@@ -57,25 +57,27 @@ class Change:
 
 
 class Impossible(ValueError):
-    """A change that means nothing for this group; the text says why, and what to do instead."""
+    """A change that cannot happen to this group; the text gives the cause, and what to do instead."""
 
 
 def check(change: Change, group: LiveGroup) -> None:
     """Raise Impossible for what cannot happen to this group."""
     if not group.members:
-        raise Impossible(f"{group.group_id} has no members: there is nobody to whom it would happen")
-    wanted = ", ".join(sorted({name for member in group.members for name in member.topics})) or "no topic"
+        raise Impossible(f"{group.group_id} has no members that a change could affect")
+    topics = ", ".join(sorted({name for member in group.members for name in member.topics})) or "no topic"
     for topic, count in sorted(change.partitions.items()):
         known = group.topics.get(topic)
-        if known is None or topic not in wanted.split(", "):
-            missing = f"there is no topic {topic!r}" if known is None else f"nobody in {group.group_id} reads {topic!r}"
-            raise Impossible(f"{missing}: the group reads {wanted}")
+        if known is None or topic not in topics.split(", "):
+            missing = (
+                f"there is no topic {topic!r}" if known is None else f"no member of {group.group_id} reads {topic!r}"
+            )
+            raise Impossible(f"{missing}: the group reads {topics}")
         if count <= known[1]:
             raise Impossible(f"{topic} has {known[1]} partitions, and topics only grow: give more than {known[1]}")
     if twice := sorted(set(change.kill) & set(change.stop)):
         raise Impossible(f"{twice[0]} can be killed or stopped, not both")
     if len(set(change.kill) | set(change.stop)) >= len(group.members) and not change.add:
-        raise Impossible("nobody would be left: leave one member, or add some with --add")
+        raise Impossible("no member would be left: leave one member, or add some with --add")
 
 
 def restarts_for(group: LiveGroup, goal: Goal | None, assignor: str | None, pace: Pace | None) -> tuple[Restarts, ...]:

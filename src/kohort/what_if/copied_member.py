@@ -102,7 +102,7 @@ class CopiedMember(Sender):
         self.take(self.topics_input())
 
     def topics_input(self) -> inputs.Input:
-        """Return the input that tells the member of the topics."""
+        """Return the input with the topics that the member sees."""
         if self.profile.kind is Kind.CONSUMER:
             return inputs.TopicsSeen({topic_id: name for name, topic_id in self.broker.ids.items()})
         specs = self.topic_specs()

@@ -80,8 +80,8 @@ class Simulation:
         explanation = Explanation(self.broker.group_id, keeps_events=False)
         for event in self.broker.events():
             explanation.fold(event)
-        told = explanation.told(ended_ms)
-        return told.rebalances + ([] if told.running is None else [told.running])
+        report = explanation.told(ended_ms)
+        return report.rebalances + ([] if report.running is None else [report.running])
 
     # -- before
 

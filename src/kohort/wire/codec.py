@@ -50,7 +50,7 @@ def decode(cls: type[MessageT], version: int, buffer: Buffer, position: int = 0)
 
 
 def _encode_again(message: Message, version: int, parts: list[Buffer], error: Exception) -> None:
-    """Encode in a version not compiled yet, or say what cannot be encoded."""
+    """Encode in a version that is not compiled yet, or raise an error that names the field."""
     if isinstance(error, KeyError) and version not in message.ENCODERS:
         gatherer(message.__class__, version)
         gather(message, version, parts)

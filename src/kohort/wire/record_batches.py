@@ -449,7 +449,7 @@ def encode_batch(
 ) -> bytes:
     """Return one batch that holds `records`.
 
-    Records get consecutive offsets from `base_offset`, whatever their own say, unless `keep_offsets` (for compacted
+    Records get consecutive offsets from `base_offset`, whatever their own are, unless `keep_offsets` (for compacted
     batches). Raises ValueError without records, and CompressionUnavailable.
     """
     rows: Sequence[Record] = records if isinstance(records, Sequence) else list(records)

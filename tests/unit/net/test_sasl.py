@@ -25,13 +25,13 @@ VERDICT = "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 
 
 class Broker:
-    """A broker that says what the test wrote down."""
+    """A broker that sends the answers of the test."""
 
     address = "h:1"
 
-    def __init__(self, *says: str, mechanisms: tuple[str, ...] = ("PLAIN", "SCRAM-SHA-256"), error: int = 0) -> None:
-        self.says = [line.encode() for line in says]
-        self.heard: list[bytes] = []
+    def __init__(self, *answers: str, mechanisms: tuple[str, ...] = ("PLAIN", "SCRAM-SHA-256"), error: int = 0) -> None:
+        self.answers = [line.encode() for line in answers]
+        self.received: list[bytes] = []
         self.mechanisms = list(mechanisms)
         self.error = error
 
@@ -41,10 +41,10 @@ class Broker:
             code = 0 if request.mechanism in self.mechanisms else ErrorCode.UNSUPPORTED_SASL_MECHANISM
             return SaslHandshakeResponse(error_code=code, mechanisms=self.mechanisms)
         assert isinstance(request, SaslAuthenticateRequest)
-        self.heard.append(bytes(request.auth_bytes))
+        self.received.append(bytes(request.auth_bytes))
         if self.error:
             return SaslAuthenticateResponse(error_code=self.error, error_message="wrong password")
-        return SaslAuthenticateResponse(auth_bytes=self.says.pop(0) if self.says else b"")
+        return SaslAuthenticateResponse(auth_bytes=self.answers.pop(0) if self.answers else b"")
 
 
 async def scripted(broker: Broker, sasl: Sasl) -> None:
@@ -57,11 +57,11 @@ async def scripted(broker: Broker, sasl: Sasl) -> None:
 def test_scram_is_the_exchange_of_the_rfc() -> None:
     broker = Broker(CHALLENGE, VERDICT)
     asyncio.run(scripted(broker, USER))
-    assert broker.heard == [f"n,,n=user,r={NONCE}".encode(), PROOF.encode()]
+    assert broker.received == [f"n,,n=user,r={NONCE}".encode(), PROOF.encode()]
 
 
 @pytest.mark.parametrize(
-    "says",
+    "answers",
     [
         (CHALLENGE, "v=AAAA"),
         (CHALLENGE.replace("rOpr", "xxxx"), VERDICT),
@@ -71,16 +71,16 @@ def test_scram_is_the_exchange_of_the_rfc() -> None:
     ],
     ids=["does not know the password", "not our nonce", "too few iterations", "iterations without end", "no challenge"],
 )
-def test_a_broker_that_proves_nothing_is_refused(says: tuple[str, str]) -> None:
+def test_a_broker_that_proves_nothing_is_refused(answers: tuple[str, str]) -> None:
     with pytest.raises(KafkaError) as refused:
-        asyncio.run(scripted(Broker(*says), USER))
+        asyncio.run(scripted(Broker(*answers), USER))
     assert refused.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
 def test_plain_sends_user_and_password() -> None:
     broker = Broker("")
     asyncio.run(authenticate(broker, Sasl("PLAIN", "user", "pencil")))
-    assert broker.heard == [b"\0user\0pencil"]
+    assert broker.received == [b"\0user\0pencil"]
 
 
 def test_a_mechanism_that_the_broker_lacks_is_named_with_those_it_has() -> None:
@@ -109,7 +109,7 @@ def test_a_token_is_made_for_each_connection() -> None:
     for token in ("one", "two"):
         broker = Broker("", mechanisms=("OAUTHBEARER",))
         asyncio.run(authenticate(broker, sasl))
-        assert broker.heard == [f"n,,\1auth=Bearer {token}\1\1".encode()]
+        assert broker.received == [f"n,,\1auth=Bearer {token}\1\1".encode()]
 
 
 def test_a_token_may_be_awaited() -> None:
@@ -118,7 +118,7 @@ def test_a_token_may_be_awaited() -> None:
 
     broker = Broker("", mechanisms=("OAUTHBEARER",))
     asyncio.run(authenticate(broker, Sasl("OAUTHBEARER", token=fetch)))
-    assert b"fetched" in broker.heard[0]
+    assert b"fetched" in broker.received[0]
 
 
 def test_a_token_that_the_broker_does_not_like_is_refused() -> None:
@@ -126,7 +126,7 @@ def test_a_token_that_the_broker_does_not_like_is_refused() -> None:
     with pytest.raises(KafkaError) as refused:
         asyncio.run(authenticate(broker, Sasl("OAUTHBEARER", token=lambda: "bad")))
     assert refused.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
-    assert broker.heard[1] == b"\1"
+    assert broker.received[1] == b"\1"
 
 
 @pytest.mark.parametrize(("mechanism", "has_token"), [("OAUTHBEARER", False), ("PLAIN", True)])

@@ -1,4 +1,4 @@
-"""What a failed TLS handshake tells the user: which side refused what, and what to do."""
+"""Errors of a failed TLS handshake: which side refused what, and what to do."""
 
 from __future__ import annotations
 

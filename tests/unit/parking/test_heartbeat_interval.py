@@ -10,7 +10,7 @@ SESSION_MS = 45_000
 
 
 class Sender:
-    """A client that sends heartbeats as its `next_ms` says, and what it saw of the coordinator."""
+    """A client that sends heartbeats at its `next_ms`, and the answers of the coordinator."""
 
     def __init__(self, interval_ms: int, next_ms: Callable[[int, int, int], int], session_ms: int = SESSION_MS) -> None:
         self.interval_ms = interval_ms

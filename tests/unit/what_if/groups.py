@@ -38,7 +38,7 @@ def group(
 def forecast(
     found: LiveGroup, change: Change, *, is_ours: bool = True, rate: float | None = None, **times: Any
 ) -> Forecast:
-    """Return what a change leads to; messages take a millisecond and callbacks none unless told otherwise."""
+    """Return what a change leads to; messages take a millisecond and callbacks none unless given."""
     rates = None
     if rate is not None:
         rates = {TopicPartition("orders", number): rate for number in range(found.topics["orders"][1])}

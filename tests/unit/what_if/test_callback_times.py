@@ -60,7 +60,7 @@ def test_each_members_shortest_time_counts() -> None:
 
 def test_session_and_offers_are_those_that_members_said() -> None:
     measuring = EventMeasurement("g")
-    told = {"at_ms": 1, "group": "g", "event": "member_joined", "member": "a", "protocols": ["range", "sticky"]}
-    measuring.fold({**told, "generation": 0, "session_timeout_ms": 9_000, "rebalance_timeout_ms": 70_000})
+    joined = {"at_ms": 1, "group": "g", "event": "member_joined", "member": "a", "protocols": ["range", "sticky"]}
+    measuring.fold({**joined, "generation": 0, "session_timeout_ms": 9_000, "rebalance_timeout_ms": 70_000})
     assert (measuring.session_timeout_ms, measuring.rebalance_timeout_ms) == (9_000, 70_000)
     assert measuring.offers == {"a": ("range", "sticky")}

@@ -18,9 +18,12 @@ CLASSIC, CONSUMER = group("m-1", "m-2"), group("m-1", "m-2", kind="consumer")
     ("change", "text"),
     [
         (Change(partitions={"payments": 4}), "there is no topic 'payments': the group reads orders"),
-        (Change(partitions={"other": 4}), "nobody in readers reads 'other': the group reads orders"),
+        (Change(partitions={"other": 4}), "no member of readers reads 'other': the group reads orders"),
         (Change(partitions={"orders": 8}), "orders has 8 partitions, and topics only grow: give more than 8"),
-        (Change(kill=("m-1-id",), stop=("m-2-id",)), "nobody would be left: leave one member, or add some with --add"),
+        (
+            Change(kill=("m-1-id",), stop=("m-2-id",)),
+            "no member would be left: leave one member, or add some with --add",
+        ),
         (Change(kill=("m-1-id",), stop=("m-1-id",)), "m-1-id can be killed or stopped, not both"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Who reads a partition when, and what piles up while nobody does."""
+"""When partitions are read, and what piles up while they are not."""
 
 from __future__ import annotations
 

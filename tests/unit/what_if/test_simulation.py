@@ -44,7 +44,7 @@ def test_killed_members_partitions_wait_for_its_session_to_end() -> None:
     found = forecast(KINDS["eager"], Change(kill=("m-2-id",)), session_timeout_ms=10_000)
     assert found.moves >= 4
     assert (found.after.members, found.after.least, found.after.most) == (2, 6, 6)
-    # It was heard of at most one heartbeat interval before it died.
+    # Its last heartbeat was sent at most one heartbeat interval before it died.
     assert 7 <= found.longest_unread_s <= 10.1
 
 

@@ -1,4 +1,4 @@
-"""The table of APIs says what the schemas say."""
+"""The table of APIs agrees with the schemas."""
 
 from __future__ import annotations
 

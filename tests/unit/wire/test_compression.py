@@ -1,4 +1,4 @@
-"""The four compressions: round trips, limits, damage, and what is said when a package is missing."""
+"""The four compressions: round trips, limits, damage, and the error when a package is missing."""
 
 from __future__ import annotations
 

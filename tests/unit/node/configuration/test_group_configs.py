@@ -105,7 +105,7 @@ def test_groups_with_settings_are_listed_and_alter_configs_replaces_them() -> No
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "sentence"),
     [
         (
             {"group.consumer.heartbeat.interval.ms": "200"},
@@ -118,11 +118,11 @@ def test_groups_with_settings_are_listed_and_alter_configs_replaces_them() -> No
     ],
 )
 def test_broker_whose_settings_of_groups_contradict_each_other_does_not_start(
-    settings: dict[str, str], said: str
+    settings: dict[str, str], sentence: str
 ) -> None:
     with pytest.raises(ConfigError) as refused:
         Config.parse(settings)
-    assert said in str(refused.value)
+    assert sentence in str(refused.value)
 
 
 def test_migration_policy_is_read_in_any_letter_case() -> None:
