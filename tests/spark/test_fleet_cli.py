@@ -54,7 +54,7 @@ def demo(out: Path) -> dict[str, Any]:
     demo = ["demo", "--groups", f"{GROUPS}", "--seed", "3", "--out", str(out), "--json", "--master", "local[2]"]
     outcome = subprocess.run([*FLEET, *demo], capture_output=True, text=True, check=False)
     assert outcome.returncode == 0, outcome.stderr
-    stages = ("read the records", "looked for what is wrong", "gathered the report")
+    stages = ("read the records", "applied the rules", "gathered the report")
     for stage in (f"made {GROUPS} groups", "starting Spark", *stages):
         assert f"kohort: {stage}" in outcome.stderr
     return dict(json.loads(outcome.stdout))

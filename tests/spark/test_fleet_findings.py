@@ -35,7 +35,7 @@ def few_rows(spark: SparkSession) -> Iterator[SparkSession]:
         yield session
 
 
-STORIES = (
+SCENARIOS = (
     "eager",
     "gone",
     "idle consumer",
@@ -68,7 +68,7 @@ def live_group(broker: EmbeddedBroker) -> Iterator[str]:
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Truth]:
     """The log of a generated fleet, and what is true of it."""
     log = tmp_path_factory.mktemp("fleet") / "log"
-    return log, generate(log, groups=len(STORIES) + 4, seed=5, stories=STORIES, partitions=2)
+    return log, generate(log, groups=len(SCENARIOS) + 4, seed=5, scenarios=SCENARIOS, partitions=2)
 
 
 @pytest.fixture(scope="module")

@@ -124,7 +124,7 @@ def test_groups_with_the_worst_findings_come_first_and_the_rest_is_counted(spark
     assert [(finding.key.group, finding.rule, finding.evidence) for finding in report.further] == [("b", "idle", ())]
     assert dict(report.totals.severities) == {"critical": 1, "warning": 1, "info": 0}
     text = page(report)
-    assert "1 of 3 groups needs somebody now, and 1 should be looked into." in text
+    assert "1 of 3 groups needs action now, and 1 should be looked into." in text
     assert "1 more of this rule" in text
     assert "1 group without anything remarkable left out" in text
 

@@ -91,8 +91,10 @@ def facts_of(spark: SparkSession, tables: Frames, settings: Thresholds) -> DataF
         hours.select(*GROUP, f.struct(*HourOf._fields).alias("hour")),
         events.select(*GROUP, f.struct(*EventOf._fields).alias("event")),
         _returns(recent(records, "at_ms"), hours).select(*GROUP, f.struct(*CommitOf._fields).alias("return")),
-        last.where("record_type = 2").select(*GROUP, f.col("last.said").alias("last_record")),
-        last.where("record_type = 5 AND NOT last.tombstone").select(*GROUP, f.col("last.said").alias("subscription")),
+        last.where("record_type = 2").select(*GROUP, f.col("last.content").alias("last_record")),
+        last.where("record_type = 5 AND NOT last.tombstone").select(
+            *GROUP, f.col("last.content").alias("subscription")
+        ),
     )
     # One grouping of them all costs one shuffle, and a join of each would sort them all again and again.
     every = reduce(lambda some, more: some.unionByName(more, allowMissingColumns=True), parts)
@@ -180,7 +182,7 @@ def _last_records(records: DataFrame) -> DataFrame:
     return (
         records.where(f.col("record_type").isin(2, 5))
         .groupBy(*GROUP, "record_type", "member")
-        .agg(f.max_by(f.struct("tombstone", content.alias("said")), "offset").alias("last"))
+        .agg(f.max_by(f.struct("tombstone", content.alias("content")), "offset").alias("last"))
     )
 
 

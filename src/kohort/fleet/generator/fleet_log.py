@@ -67,7 +67,7 @@ def generate(
         : max(0, groups - len(made))
     ]
     if not made and not played:
-        raise ValueError(f"stories={sorted(scenarios)}: there are no such scenarios")
+        raise ValueError(f"scenarios={sorted(scenarios)}: there are no such scenarios")
     steps = len(played) + groups
     for done, scenario in enumerate(played):
         progress(done, steps)
