@@ -20,6 +20,7 @@ from kohort.cli.cluster import admin_of, run_against
 from kohort.cli.group_events import (
     EVENT_TOPIC,
     GroupFilter,
+    event_consumer,
     filed_events,
     live_events,
     now_ms,
@@ -122,12 +123,9 @@ async def explain_stored(args: argparse.Namespace) -> int:
 
 async def explain_live(args: argparse.Namespace) -> int:
     """Explain from a cluster."""
-    from kohort.client import Consumer
-
     async with admin_of(args) as admin:
         await require_events(args, admin)
-    consumer = Consumer(bootstrap_servers=args.bootstrap_server, auto_offset_reset="earliest", **args.security)
-    async with consumer:
+    async with event_consumer(args.bootstrap_server, args.security) as consumer:
         if args.follow:
             return await follow(args, consumer)
         group_filter, explanation = GroupFilter(args.group), begun(args)

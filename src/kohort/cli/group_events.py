@@ -87,12 +87,17 @@ async def live_events(
             yield None
 
 
-async def recent_history(bootstrap_servers: str, security: dict[str, Any], group_id: str) -> Told:
-    """Return the recent history of a group from the events of its cluster."""
+def event_consumer(bootstrap_servers: str, security: dict[str, Any]) -> Consumer:
+    """Return a consumer without a group, not started, for the topic of group events."""
     from kohort.client import Consumer
 
+    return Consumer(bootstrap_servers=bootstrap_servers, auto_offset_reset="earliest", **security)
+
+
+async def recent_history(bootstrap_servers: str, security: dict[str, Any], group_id: str) -> Told:
+    """Return the recent history of a group from the events of its cluster."""
     explanation = Explanation(group_id, last=1, keeps_events=False)
-    async with Consumer(bootstrap_servers=bootstrap_servers, auto_offset_reset="earliest", **security) as consumer:
+    async with event_consumer(bootstrap_servers, security) as consumer:
         async for event in live_events(consumer, GroupFilter(group_id), lambda _: None, last=LATELY):
             if event is not None:
                 explanation.fold(event)

@@ -393,46 +393,31 @@ def plan(
     committed: Mapping[TopicPartition, int],
     at_time: Mapping[TopicPartition, int | None],
 ) -> list[Move]:
-    """Return a move for each partition of `reaches`, sorted.
+    """Return a move for each partition of `reaches`, sorted, to an offset inside of the log.
 
     `number` is the offset of OFFSET or the distance of SHIFT. `at_time` has, for TIME, the first offset at or
     after the time, or None where every record is older. Raises NothingToShift.
     """
-    return [
-        aimed(partition, target(rule, number, partition, reach, committed, at_time), reach, committed.get(partition))
-        for partition, reach in sorted(reaches.items())
-    ]
-
-
-def target(
-    rule: Rule,
-    number: int,
-    partition: TopicPartition,
-    reach: Reach,
-    committed: Mapping[TopicPartition, int],
-    at_time: Mapping[TopicPartition, int | None],
-) -> int:
-    """Return the offset that a rule asks for, inside the log or not."""
-    match rule:
-        case Rule.EARLIEST:
-            return reach.earliest
-        case Rule.LATEST:
-            return reach.latest
-        case Rule.OFFSET:
-            return number
-        case Rule.TIME:
-            found = at_time.get(partition)
-            return reach.latest if found is None else found
-        case Rule.SHIFT:
-            if partition not in committed:
-                raise NothingToShift(f"{partition} has no committed offset to shift: use --to-offset or --to-earliest")
-            return committed[partition] + number
-
-
-def aimed(partition: TopicPartition, offset: int, reach: Reach, committed: int | None) -> Move:
-    """Return the move to an offset, kept inside the log."""
-    inside = min(max(offset, reach.earliest), reach.latest)
-    return Move(partition, committed, inside, inside != offset)
+    moves = []
+    for partition, reach in sorted(reaches.items()):
+        match rule:
+            case Rule.EARLIEST:
+                offset = reach.earliest
+            case Rule.LATEST:
+                offset = reach.latest
+            case Rule.OFFSET:
+                offset = number
+            case Rule.TIME:
+                found = at_time.get(partition)
+                offset = reach.latest if found is None else found
+            case Rule.SHIFT:
+                if partition not in committed:
+                    advice = "use --to-offset or --to-earliest"
+                    raise NothingToShift(f"{partition} has no committed offset to shift: {advice}")
+                offset = committed[partition] + number
+        inside = min(max(offset, reach.earliest), reach.latest)
+        moves.append(Move(partition, committed.get(partition), inside, inside != offset))
+    return moves
 
 
 def changes(moves: Iterable[Move]) -> list[Move]:

@@ -14,7 +14,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from kohort.cli.cluster import ends_of
-from kohort.cli.group_events import EVENT_TOPIC, LATELY, GroupFilter, live_events, now_ms, stored_events
+from kohort.cli.group_events import EVENT_TOPIC, LATELY, GroupFilter, event_consumer, live_events, now_ms, stored_events
 from kohort.cli.live_group import EMBEDDED, coordinator_settings, read_facts
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed, unknown
@@ -92,12 +92,9 @@ async def measured_network_ms(admin: Admin, group_id: str) -> float:
 
 async def recent_measurements(args: argparse.Namespace) -> EventMeasurement:
     """Return measurements from the latest events of the group."""
-    from kohort.client import Consumer
-
     measuring = EventMeasurement(args.group)
-    consumer = Consumer(bootstrap_servers=args.bootstrap_server, auto_offset_reset="earliest", **args.security)
     with output.Meter("reading group events", unit="events") as meter:
-        async with consumer:
+        async with event_consumer(args.bootstrap_server, args.security) as consumer:
             async for event in live_events(consumer, GroupFilter(args.group), meter.advance, last=LATELY):
                 if event is not None:
                     measuring.fold(event)

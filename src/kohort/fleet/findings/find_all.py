@@ -86,15 +86,14 @@ def facts_of(spark: SparkSession, tables: Frames, settings: Thresholds) -> DataF
     hours = recent(tables.frame(spark, GROUP_HOURS), "hour_ms")
     events = recent(tables.frame(spark, EVENTS).where(f.col("event").isin(*LOOKED_AT)), "at_ms")
     last = _last_records(records)
+    subscribed = last.where("record_type = 5 AND NOT last.tombstone")
     parts = (
         groups.join(f.broadcast(ends), "source").select(*GROUP, f.struct("now_ms", *_OF_GROUPS).alias("stands")),
         hours.select(*GROUP, f.struct(*HourOf._fields).alias("hour")),
         events.select(*GROUP, f.struct(*EventOf._fields).alias("event")),
         _returns(recent(records, "at_ms"), hours).select(*GROUP, f.struct(*CommitOf._fields).alias("return")),
         last.where("record_type = 2").select(*GROUP, f.col("last.content").alias("last_record")),
-        last.where("record_type = 5 AND NOT last.tombstone").select(
-            *GROUP, f.col("last.content").alias("subscription")
-        ),
+        subscribed.select(*GROUP, f.col("last.content").alias("subscription")),
     )
     # One grouping of them all costs one shuffle, and a join of each would sort them all again and again.
     every = reduce(lambda some, more: some.unionByName(more, allowMissingColumns=True), parts)

@@ -177,7 +177,7 @@ def _stuck() -> Iterator[Scenario]:
     yield Scenario("gone consumer", gone("consumer-java"), topics(4), abandoned, rests={-1: (72, 132)}, near=EXPIRING)
     yield Scenario("expiring", gone("cooperative-java"), topics(4), abandoned | EXPIRING, rests={-1: (150, 166)})
     yield Scenario(
-        "commits with an expiry",
+        "commits expire",
         deployed("eager-java", 2, 1),
         topics(3),
         READY,
