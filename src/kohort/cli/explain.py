@@ -31,7 +31,8 @@ from kohort.cli.terminal.failure import USAGE, CommandFailed, unknown
 from kohort.cli.terminal.options import add_cluster, add_json, moment_ms, number, verb
 from kohort.cli.terminal.record_lines import iso_time
 from kohort.group.explain.explain import JOIN_REFUSED, Explanation
-from kohort.group.explain.explain_text import Names, chain, partition_seconds, refusal, sentence, told
+from kohort.group.explain.explain_text import Names, chain, partition_seconds, refusal, sentence
+from kohort.group.explain.explain_text import told as event_text
 from kohort.group.explain.rebalance_report import Rebalance, Refused, Told
 
 if TYPE_CHECKING:
@@ -298,7 +299,9 @@ def text_of(rebalance: Rebalance, names: Names, *, is_verbose: bool) -> str:
     lines += [f"  {since(link.at_ms, rebalance)}  {link.text}" for link in chain(rebalance, names)]
     if is_verbose:
         lines.append("  events:")
-        lines += [f"  {since(int(event['at_ms']), rebalance)}  {told(event, names)}" for event in rebalance.events]
+        lines += [
+            f"  {since(int(event['at_ms']), rebalance)}  {event_text(event, names)}" for event in rebalance.events
+        ]
     return "\n".join(lines)
 
 
