@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import PurePosixPath
 
-from tests.tidy.tree import Tree
+from tests.tidy.tree import Tree, nodes
 
 EMPTY_WORDS = {"manager", "managers", "helper", "helpers", "util", "utils", "common", "misc"}
 """Words that may be no part of any name."""
@@ -31,7 +32,7 @@ def words(name: str) -> list[str]:
 
 def defined(module: ast.Module) -> Iterator[tuple[int, str, str]]:
     """Yield line, kind and name of everything that a module names itself."""
-    for node in ast.walk(module):
+    for node in nodes(module):
         if isinstance(node, ast.ClassDef):
             yield node.lineno, "class", node.name
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -42,6 +43,7 @@ def defined(module: ast.Module) -> Iterator[tuple[int, str, str]]:
             yield node.lineno, "variable", node.id
 
 
+@cache
 def offence(kind: str, name: str) -> str | None:
     if kind == "function" and name.startswith("test_"):
         return None  # a test's name is a sentence

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from tests.tidy.tree import Tree
+from tests.tidy.tree import Tree, nodes
 
 PURE = ("model", "wire", "assign", "group", "member", "log", "node", "what_if")
 BANNED = {
@@ -45,7 +45,7 @@ OF_AN_EXTRA = (
 
 
 def imported(module: ast.Module) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(module):
+    for node in nodes(module):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name
@@ -71,7 +71,7 @@ def test_inner_layers_open_no_file(tree: Tree) -> None:
     offences = [
         f"{path}:{node.lineno} calls {node.func.id}"
         for path, module in tree.modules(*pure_prefixes())
-        for node in ast.walk(module)
+        for node in nodes(module)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"open", "input", "print"}
     ]
     assert not offences, "bytes come from log.disk only:\n" + "\n".join(offences)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from tests.tidy.tree import Tree
+from tests.tidy.tree import Tree, nodes
 
 FUNCTION_LINES = 70
 DOCSTRING_LINES = 10
@@ -16,7 +16,7 @@ def test_no_function_is_longer_than_70_lines(tree: Tree) -> None:
     offences = [
         f"{path}:{node.lineno} {node.name}: {lines}"
         for path, module in tree.modules(*CODE)
-        for node in ast.walk(module)
+        for node in nodes(module)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from tests.tidy.tree import Tree
+from tests.tidy.tree import Tree, nodes
 
 BUILDS_A_TABLE = {"src/kohort/node/apis/__init__.py"}
 """The one package that lists its own modules: `ls` is the table of APIs."""
@@ -47,7 +47,7 @@ def test_no_test_sleeps(tree: Tree) -> None:
     """Waiting is for an event, with a deadline. `asyncio.sleep(0)` waits for nothing and only yields."""
     offences = []
     for path, module in tree.modules("tests/"):
-        for node in ast.walk(module):
+        for node in nodes(module):
             if not isinstance(node, ast.Call):
                 continue
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
@@ -61,7 +61,7 @@ def test_no_test_mocks_our_code(tree: Tree) -> None:
     offences = [
         f"{path}:{node.lineno}"
         for path, module in tree.modules("tests/")
-        for node in ast.walk(module)
+        for node in nodes(module)
         if (isinstance(node, ast.ImportFrom) and (node.module or "").startswith("unittest.mock"))
         or (isinstance(node, ast.Import) and any(alias.name.startswith("unittest.mock") for alias in node.names))
     ]
@@ -72,7 +72,7 @@ def test_no_error_is_swallowed_bare(tree: Tree) -> None:
     offences = [
         f"{path}:{node.lineno}"
         for path, module in tree.modules("src/")
-        for node in ast.walk(module)
+        for node in nodes(module)
         if isinstance(node, ast.ExceptHandler) and node.type is None
     ]
     assert not offences, "name what is expected:\n" + "\n".join(offences)
@@ -82,7 +82,7 @@ def test_no_debugging_is_left_behind(tree: Tree) -> None:
     offences = [
         f"{path}:{node.lineno}"
         for path, module in tree.modules("src/", "tests/", "bench/", "examples/")
-        for node in ast.walk(module)
+        for node in nodes(module)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "breakpoint"
     ]
     assert not offences, "\n".join(offences)

@@ -6,10 +6,10 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterator
+from functools import cache
 from pathlib import PurePosixPath
 
-from tests.tidy.tree import Tree
+from tests.tidy.tree import Tree, nodes
 
 REPLACEMENTS = {
     "said|told|tells?|telling|hears?|heard": "sends, reports, returns, requests, receives, learns",
@@ -67,8 +67,9 @@ NOT_YET_DOCUMENTS = ("docs/",)
 OF_THE_TEST = "tests/tidy/test_words.py"
 
 
-def prose_and_strings(text: str) -> Iterator[tuple[int, bool, str]]:
-    """Yield line, whether it is a docstring or comment, and text of every comment and string of a module."""
+@cache
+def prose_and_strings(text: str) -> list[tuple[int, bool, str]]:
+    """Return line, whether it is a docstring or comment, and text of every comment and string of a module."""
     documented = {
         statement.lineno
         for node in ast.walk(ast.parse(text))
@@ -77,11 +78,13 @@ def prose_and_strings(text: str) -> Iterator[tuple[int, bool, str]]:
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
     }
     middle = getattr(tokenize, "FSTRING_MIDDLE", None)
+    found = []
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
-            yield token.start[0], True, token.string
+            found.append((token.start[0], True, token.string))
         elif token.type in (tokenize.STRING, middle):
-            yield token.start[0], token.start[0] in documented, token.string
+            found.append((token.start[0], token.start[0] in documented, token.string))
+    return found
 
 
 def offences(tree: Tree, *, is_prose: bool, but: tuple[str, ...]) -> list[str]:
@@ -120,7 +123,7 @@ def test_names_of_modules_functions_and_tests_use_plain_words(tree: Tree) -> Non
             PurePosixPath(path).stem,
             *(
                 node.name
-                for node in ast.walk(module)
+                for node in nodes(module)
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
             ),
         ]

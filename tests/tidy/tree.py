@@ -5,10 +5,16 @@ from __future__ import annotations
 import ast
 import subprocess
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+
+
+@cache
+def nodes(module: ast.Module) -> list[ast.AST]:
+    """Return every node of a module, listed once for all tests that look at them."""
+    return list(ast.walk(module))
 
 
 class Tree:
