@@ -1,4 +1,4 @@
-"""kohort: Kafka's consumer-group system in Python."""
+"""kohort: Kafka's consumer-group system in Python. The names that users need, each loaded on first use."""
 
 from __future__ import annotations
 

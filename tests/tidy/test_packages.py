@@ -30,40 +30,19 @@ SHARED_NAMES = {
 }
 """Names of modules in more than one package, and the idea that they share."""
 
-NOT_YET_UNIQUE = {"frames", "reading"}
-"""Names that two packages use for different ideas. Add none."""
-
 ENTRIES = 22
 """A folder with more than some twenty modules and packages wants rooms of its own."""
 
 MORE_ENTRIES = {
     "src/kohort/node/apis": (60, "one module for each API: `ls` is the table of APIs"),
-    "src/kohort/cli": (30, "one module for each verb"),
-    "src/kohort/log": (25, "not yet in rooms"),
 }
-
-NOT_YET_DOCUMENTED = {
-    "src/kohort/__init__.py", "src/kohort/broker/__init__.py",
-    "src/kohort/cli/__init__.py",
-    "src/kohort/fleet/__init__.py", "src/kohort/fleet/bronze/__init__.py",
-    "src/kohort/fleet/decode/__init__.py", "src/kohort/fleet/findings/__init__.py",
-    "src/kohort/fleet/generator/__init__.py", "src/kohort/fleet/log_check/__init__.py",
-    "src/kohort/fleet/report/__init__.py", "src/kohort/fleet/silver/__init__.py",
-    "src/kohort/log/__init__.py",
-    "src/kohort/net/__init__.py",
-    "src/kohort/node/__init__.py", "src/kohort/node/configuration/__init__.py", "src/kohort/node/fetch/__init__.py",
-    "src/kohort/node/topics/__init__.py", "src/kohort/sim/checks/__init__.py", "src/kohort/sim/peers/__init__.py",
-    "src/kohort/sim/programs/__init__.py", "src/kohort/sim/swarm/__init__.py", "src/kohort/sim/users/__init__.py",
-    "src/kohort/testing/__init__.py", "src/kohort/wire/__init__.py",
-}  # fmt: skip
-"""Packages whose docstring has less than two sentences. Take one out when it has, and add none."""
 
 
 def test_two_modules_of_one_name_share_the_idea(tree: Tree) -> None:
     places = defaultdict(list)
     for path in tree.under("src/"):
         name = PurePosixPath(path).stem
-        if not name.startswith("__") and name not in SHARED_NAMES and name not in NOT_YET_UNIQUE:
+        if not name.startswith("__") and name not in SHARED_NAMES:
             places[name].append(path)
     offences = [" ".join(paths) for paths in places.values() if len(paths) > 1]
     assert not offences, "rename one, or state the shared idea in SHARED_NAMES:\n" + "\n".join(offences)
@@ -72,7 +51,7 @@ def test_two_modules_of_one_name_share_the_idea(tree: Tree) -> None:
 def test_every_package_states_in_two_sentences_what_lives_there(tree: Tree) -> None:
     offences = []
     for path, module in tree.modules("src/"):
-        if path.endswith("/__init__.py") and path not in NOT_YET_DOCUMENTED:
+        if path.endswith("/__init__.py"):
             docstring = ast.get_docstring(module) or ""
             if "TODO" in docstring or len(re.findall(r"[.:](?=\s|$)", docstring)) < 2 or len(docstring) < 60:
                 offences.append(f"{path}: {docstring!r}")

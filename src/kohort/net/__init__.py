@@ -1,1 +1,4 @@
-"""net"""
+"""The network: TCP server and client connections, TLS, SASL, the event loop and the clock.
+
+Only this package and those above it await.
+"""

@@ -1,1 +1,1 @@
-"""The plan of a seed, its world with faults and healing, and what many seeds amount to."""
+"""The swarm: a seed's plan, its world with faults and healing, and the summary of many seeds. No user's program."""
