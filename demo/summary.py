@@ -15,7 +15,7 @@ from demo.result import Result, list_parts, read_result, resolve
 from demo.story import GROUP, VICTIM, Story
 from kohort.group.explain.explain import explain
 from kohort.group.explain.explain_text import Names, sentence
-from kohort.group.explain.rebalance_report import Told
+from kohort.group.explain.rebalance_report import GroupReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Summary:
     story: Story
     proof: Proof
     result: Result
-    report: Told
+    report: GroupReport
     """The group's rebalances, as `kohort explain` prints them."""
     owned: tuple[Tenure, ...]
     unowned: tuple[Gap, ...]

@@ -47,7 +47,7 @@ class Timeline(RebalanceListener):
     def __init__(self, name: str, ledger: Ledger, *assignors: Assignor) -> None:
         self.name = name
         self.contract = Contract(strategy_for(assignors).protocol, sees_facts=False)
-        self.assignors: tuple[Assignor, ...] = tuple(Told(each, self.contract) for each in assignors)
+        self.assignors: tuple[Assignor, ...] = tuple(GroupReport(each, self.contract) for each in assignors)
         self.broken: AssertionError | None = None
         self.is_failing = False
         self.is_closing = False
@@ -102,7 +102,7 @@ class Timeline(RebalanceListener):
             raise LookupError(f"{act} of {len(partitions)}")
 
 
-class Told:
+class GroupReport:
     """An assignor whose every call is told to a contract."""
 
     def __init__(self, inner: Assignor, contract: Contract) -> None:

@@ -20,7 +20,7 @@ from kohort import Admin, Producer
 from kohort.client.errors import UnknownTopic
 from kohort.group.explain.explain import Explanation
 from kohort.group.explain.explain_text import Names, conversion, title
-from kohort.group.explain.rebalance_report import Rebalance, Told
+from kohort.group.explain.rebalance_report import GroupReport, Rebalance
 from kohort.sync import Consumer
 
 EVENTS = "__kohort_group_events"
@@ -105,7 +105,7 @@ class SteeredGroup:
         member.child.crash()
         self.members.remove(member)
 
-    def explained(self) -> Told:
+    def explained(self) -> GroupReport:
         """Take the events that have come, and return what is known of the group."""
         for batch in self._reader().poll(timeout_ms=100, max_records=10_000):
             for record in batch:
@@ -114,13 +114,13 @@ class SteeredGroup:
                     self._events.append(event)
                     self._explanation.fold(event)
                     self._changed_s = time.monotonic()
-        return self._explanation.told(time.time_ns() // 1_000_000)
+        return self._explanation.report(time.time_ns() // 1_000_000)
 
     def events(self, since: int = 0) -> list[dict[str, Any]]:
         """Return the events so far."""
         return self._events[since:]
 
-    def until(self, true: Callable[[Told], bool], what: str, calm_s: float = CALM_S) -> Told:
+    def until(self, true: Callable[[GroupReport], bool], what: str, calm_s: float = CALM_S) -> GroupReport:
         """Wait until something holds of the group, and no event has come for so long."""
         deadline_s = time.monotonic() + PATIENCE_S
         while not true(told := self.explained()) or time.monotonic() - self._changed_s < calm_s:

@@ -19,7 +19,7 @@ from tests.unit.node.groups.test_coordinator import events
 
 from kohort.group.explain.explain import Explanation, explain
 from kohort.group.explain.partition_ownership import Gap
-from kohort.group.explain.rebalance_report import Outcome, Rebalance, Told
+from kohort.group.explain.rebalance_report import GroupReport, Outcome, Rebalance
 from kohort.model.assignment import Assignment
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
@@ -267,8 +267,8 @@ class Cast:
                         self.explanation.fold(event)
                     self.read = header.last_offset + 1
 
-    def explained(self) -> Told:
-        return self.explanation.told(self.desk.clock.now_ms())
+    def explained(self) -> GroupReport:
+        return self.explanation.report(self.desk.clock.now_ms())
 
     def lived(self) -> dict[TopicPartition, str]:
         """Return the real owners, without members that the group has given up."""
@@ -379,7 +379,7 @@ def test_native_members_that_pause_and_return_and_die_cost_no_partition_twice(
     desk.advance(LINGER_MS)
     for event in events(desk):
         explanation.fold(event)
-    told = explanation.told(desk.clock.now_ms())
+    told = explanation.report(desk.clock.now_ms())
     rebalances = told.rebalances + ([told.running] if told.running is not None else [])
     assert_sound(rebalances)
     cost_s = sum(each.unowned_partition_s + each.silent_partition_s for each in rebalances)

@@ -17,7 +17,7 @@ from kohort.fleet.fold.folded_group import Group, Record
 from kohort.fleet.fold.hours import Hour
 from kohort.fleet.generator.simulated_group import GROUP, SimulatedGroup, topic_token
 from kohort.group.explain.explain import explain
-from kohort.group.explain.rebalance_report import Rebalance, Told
+from kohort.group.explain.rebalance_report import GroupReport, Rebalance
 from kohort.log.group_records import read_text
 from kohort.log.group_replay import records_of
 from kohort.log.log_config import LogConfig
@@ -62,7 +62,7 @@ def folded(scene: SimulatedGroup) -> list[Hour]:
     return group.hours.collect(all_of_them=True)
 
 
-def explained(scene: SimulatedGroup) -> Told:
+def explained(scene: SimulatedGroup) -> GroupReport:
     """Return the explanation of the coordinator's own events."""
     log = PartitionLog.open(scene._node.disk.clone(), f"{EVENT_TOPIC}-0", LogConfig(), scene.now_ms)
     events = [json.loads(record.value) for record in records_of(log) if record.value]

@@ -15,7 +15,7 @@ from kohort.client.rebalance_listener import RebalanceListener
 from kohort.spark import GroupStream, build, exactly_once
 
 
-class Told(RebalanceListener):
+class GroupReport(RebalanceListener):
     """Says what the application owns."""
 
     async def on_partitions_assigned(self, partitions) -> None:
@@ -37,7 +37,7 @@ def main(bootstrap: str, topic: str, group: str, kind: str, where: str, name: st
         session_timeout_ms=6000,
         heartbeat_interval_ms=300,
         max_rows_per_round=20,
-        listener=Told(),
+        listener=GroupReport(),
         finished=lambda _, is_done: print("round" if is_done else "lost", flush=True),
     )
     with stream:

@@ -118,7 +118,7 @@ def test_a_revocation_waits_for_the_round_and_its_commit(spark, topic):
     rows: Counter = Counter()
     seen: list[str] = []
 
-    class Told(RebalanceListener):
+    class GroupReport(RebalanceListener):
         async def on_partitions_revoked(self, partitions):
             if partitions:
                 seen.append("revoked")
@@ -131,7 +131,7 @@ def test_a_revocation_waits_for_the_round_and_its_commit(spark, topic):
         seen.append("done")
 
     stream = stream_of(
-        spark, topic, listener=Told(), finished=lambda _, is_committed: seen.append(f"committed {is_committed}")
+        spark, topic, listener=GroupReport(), finished=lambda _, is_committed: seen.append(f"committed {is_committed}")
     )
     with stream:
         stream.run(slow, until=lambda _: bool(rows), timeout_s=60)

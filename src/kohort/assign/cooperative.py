@@ -172,7 +172,7 @@ def _assign_cooperatively(assignor: Assignor, spec: GroupSpec) -> dict[str, Assi
 
 def _unmarked(member: MemberSpec) -> MemberSpec:
     """Return a member with the user data that its own assignor made."""
-    said = member.subscription
-    if not is_marked(said.user_data):
+    subscription = member.subscription
+    if not is_marked(subscription.user_data):
         return member
-    return replace(member, subscription=replace(said, user_data=unmarked(said.user_data)))
+    return replace(member, subscription=replace(subscription, user_data=unmarked(subscription.user_data)))

@@ -31,9 +31,8 @@ from kohort.cli.terminal.failure import USAGE, CommandFailed, unknown
 from kohort.cli.terminal.options import add_cluster, add_json, moment_ms, number, verb
 from kohort.cli.terminal.record_lines import iso_time
 from kohort.group.explain.explain import JOIN_REFUSED, Explanation
-from kohort.group.explain.explain_text import Names, chain, partition_seconds, refusal, sentence
-from kohort.group.explain.explain_text import told as event_text
-from kohort.group.explain.rebalance_report import Rebalance, Refused, Told
+from kohort.group.explain.explain_text import Names, chain, event_text, partition_seconds, refusal, sentence
+from kohort.group.explain.rebalance_report import GroupReport, Rebalance, Refused
 
 if TYPE_CHECKING:
     from kohort.client import Admin, Consumer
@@ -118,7 +117,7 @@ async def explain_stored(args: argparse.Namespace) -> int:
         for event in source(args.data_dir or args.events, group_filter, meter.advance):
             explanation.fold(event)
     # It is unknown how long a rebalance continued after the last stored event.
-    show(args, explanation.told(0), group_filter)
+    show(args, explanation.report(0), group_filter)
     return 0
 
 
@@ -134,7 +133,7 @@ async def explain_live(args: argparse.Namespace) -> int:
             async for event in live_events(consumer, group_filter, meter.advance):
                 if event is not None:
                     explanation.fold(event)
-        show(args, explanation.told(now_ms()), group_filter)
+        show(args, explanation.report(now_ms()), group_filter)
     return 0
 
 
@@ -187,11 +186,11 @@ class Follower:
                 if ended is not None and self.is_caught_up:
                     self._print_rebalances([ended])
                 if event.get("event") == JOIN_REFUSED and self.is_caught_up:
-                    self._print_refused(self.explanation.told(now_ms()).refused[-1:])
+                    self._print_refused(self.explanation.report(now_ms()).refused[-1:])
 
     def _idle(self) -> None:
         """Handle an idle wait: the past is read; report a rebalance that runs for long."""
-        known = self.explanation.told(now_ms())
+        known = self.explanation.report(now_ms())
         if not self.is_caught_up:
             self.is_caught_up = True
             if not known.is_seen:
@@ -205,7 +204,7 @@ class Follower:
         output.remark(sentence(running, Names(known.identities), now_ms()))
 
     def _print_refused(self, refused: Iterable[Refused]) -> None:
-        names = Names(self.explanation.told(now_ms()).identities)
+        names = Names(self.explanation.report(now_ms()).identities)
         for each in refused:
             if self.args.json:
                 output.put_json({"group": self.args.group, "refused": each.to_json()})
@@ -214,7 +213,7 @@ class Follower:
         output.flush()
 
     def _print_rebalances(self, rebalances: Iterable[Rebalance]) -> None:
-        known = self.explanation.told(now_ms())
+        known = self.explanation.report(now_ms())
         names = Names(known.identities)
         for each in rebalances:
             if self.args.json:
@@ -224,7 +223,7 @@ class Follower:
         output.flush()
 
 
-def show(args: argparse.Namespace, known: Told, group_filter: GroupFilter) -> None:
+def show(args: argparse.Namespace, known: GroupReport, group_filter: GroupFilter) -> None:
     """Print a group's rebalances. Raises CommandFailed for a group without events."""
     if not known.is_seen:
         raise unknown("group", args.group, group_filter.others, "a group begins when its first member joins")
@@ -258,7 +257,7 @@ def show(args: argparse.Namespace, known: Told, group_filter: GroupFilter) -> No
         output.remark(f"{left_out} earlier ones are not shown: ask for more with --last N or --since WHEN")
 
 
-def refused_since(args: argparse.Namespace, known: Told) -> list[Refused]:
+def refused_since(args: argparse.Namespace, known: GroupReport) -> list[Refused]:
     """Return the refused joins that the options ask for, the latest last."""
     return [each for each in known.refused if args.since is None or each.last_ms >= args.since]
 
@@ -276,7 +275,7 @@ def chosen(args: argparse.Namespace, rebalances: list[Rebalance]) -> list[Rebala
     return rebalances[len(rebalances) - min(last, len(rebalances)) :]
 
 
-def headline(known: Told) -> str:
+def headline(known: GroupReport) -> str:
     """Return the group in one line: its state, and the number and cost of its rebalances."""
     clock = "group epoch" if known.group_type == "consumer" else "generation"
     return (
@@ -310,7 +309,7 @@ def since(at_ms: int, rebalance: Rebalance) -> str:
     return f"{(at_ms - rebalance.started_ms) / 1000:+9.3f} s"
 
 
-def document_of(rebalance: Rebalance, names: Names, known: Told, *, is_verbose: bool) -> dict[str, Any]:
+def document_of(rebalance: Rebalance, names: Names, known: GroupReport, *, is_verbose: bool) -> dict[str, Any]:
     """Return a rebalance as the documented JSON."""
     document = {"group": known.group_id, "sentence": sentence(rebalance, names), **rebalance.to_json()}
     document["chain"] = [{"at_ms": link.at_ms, "text": link.text} for link in chain(rebalance, names)]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed
 from kohort.group.explain.explain import Explanation
-from kohort.group.explain.rebalance_report import EventFields, Told
+from kohort.group.explain.rebalance_report import EventFields, GroupReport
 from kohort.model.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -94,14 +94,14 @@ def event_consumer(bootstrap_servers: str, security: dict[str, Any]) -> Consumer
     return Consumer(bootstrap_servers=bootstrap_servers, auto_offset_reset="earliest", **security)
 
 
-async def recent_history(bootstrap_servers: str, security: dict[str, Any], group_id: str) -> Told:
+async def recent_history(bootstrap_servers: str, security: dict[str, Any], group_id: str) -> GroupReport:
     """Return the recent history of a group from the events of its cluster."""
     explanation = Explanation(group_id, last=1, keeps_events=False)
     async with event_consumer(bootstrap_servers, security) as consumer:
         async for event in live_events(consumer, GroupFilter(group_id), lambda _: None, last=LATELY):
             if event is not None:
                 explanation.fold(event)
-    return explanation.told(now_ms())
+    return explanation.report(now_ms())
 
 
 # -- a directory

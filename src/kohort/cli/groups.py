@@ -34,7 +34,7 @@ from kohort.model.ids import TopicPartition
 if TYPE_CHECKING:
     from kohort.client import Admin
     from kohort.client.admin.group_descriptions import GroupDescription, MemberDescription
-    from kohort.group.explain.rebalance_report import Told
+    from kohort.group.explain.rebalance_report import GroupReport
 
 RESET_EXAMPLES = """
 kohort groups reset-offsets readers --topic flights --to-earliest
@@ -186,7 +186,7 @@ def epochs_json(group: GroupDescription) -> dict[str, Any]:
     return {"epoch": group.epoch, "target_epoch": group.assignment_epoch}
 
 
-def course_json(known: Told | None) -> dict[str, Any]:
+def course_json(known: GroupReport | None) -> dict[str, Any]:
     """Return the documented fields of a group's past; null where the cluster writes no events."""
     last = known.rebalances[-1] if known is not None and known.rebalances else None
     if known is None or not known.is_seen:
@@ -203,7 +203,7 @@ REFUSED_SHOWN = 3
 """How many of the last refused joins are shown."""
 
 
-def course_lines(known: Told | None) -> list[str]:
+def course_lines(known: GroupReport | None) -> list[str]:
     """Return a group's recent history as lines: running and last rebalance, avoided ones, refused joins."""
     if known is None or not known.is_seen:
         return []

@@ -11,7 +11,7 @@ from kohort.assign.server.spec import ServerAssignor
 from kohort.cli.group_events import EVENT_TOPIC, recent_history
 from kohort.cli.terminal.failure import USAGE, CommandFailed, unknown
 from kohort.group.explain.explain_text import Names
-from kohort.group.explain.rebalance_report import Identity, Told
+from kohort.group.explain.rebalance_report import GroupReport, Identity
 from kohort.group.migration.conversion_rules import is_state
 from kohort.group.migration.migration_plan import Goal, Limits, LiveGroup, LiveMember
 from kohort.model.errors import ErrorCode, KafkaError
@@ -42,7 +42,7 @@ class GroupFacts(NamedTuple):
     group: LiveGroup
     limits: Limits
     doubts: list[str]
-    history: Told | None
+    history: GroupReport | None
 
 
 async def read_facts(args: argparse.Namespace, admin: Admin) -> GroupFacts:

@@ -90,12 +90,12 @@ def _inconsistent(shard: Shard, group: ClassicGroup | ConsumerGroup | None, requ
         offers = {member_id: [name for name, _ in member.protocols] for member_id, member in group.members.items()}
         return _no_shared_assignor(names, offers)
     settings = shard.settings
-    said = settings.subscription_of(request.protocols[0][1])
-    if said is None:
+    subscription = settings.subscription_of(request.protocols[0][1])
+    if subscription is None:
         return Why("its subscription cannot be read")
-    if said.version < settings.min_embedded_version:
+    if subscription.version < settings.min_embedded_version:
         least = settings.min_embedded_version
-        return Why(f"its subscription has version {said.version}, a consumer group takes {least} or newer")
+        return Why(f"its subscription has version {subscription.version}, a consumer group takes {least} or newer")
     classic = {member_id: member.classic for member_id, member in group.members.items() if member.classic is not None}
     offers = {member_id: [name for name, _ in each.protocols] for member_id, each in classic.items()}
     why = _no_shared_assignor(names, offers)

@@ -144,7 +144,7 @@ class ClassicMember(MemberBase):
         session = self.session
         if session.is_silent(now_ms):
             # The coordinator may have moved or hang; the group alone decides whether this member is out.
-            session.mark_heard(now_ms)
+            session.mark_answered(now_ms)
             self.do(effects.Rediscover(ErrorCode.COORDINATOR_NOT_AVAILABLE))
         if self.beat_as is None and session.is_heartbeat_due(now_ms):
             session.mark_heartbeat_sent(now_ms)
@@ -243,7 +243,7 @@ class ClassicMember(MemberBase):
             self.session.retry_heartbeat(now_ms)
         else:
             if error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
-                self.session.mark_heard(now_ms)
+                self.session.mark_answered(now_ms)
             self._take_identity_error(error, "HEARTBEAT")
 
     def _take_identity_error(self, error: ErrorCode, request: str) -> None:
@@ -443,7 +443,7 @@ class ClassicMember(MemberBase):
                 self._retry_round(answer.error, now_ms)
             return
         session = self.session
-        session.mark_heard(now_ms)
+        session.mark_answered(now_ms)
         session.retry_ms = None
         self.rejoin, self.is_rejoin_forced, self.is_prepared = None, False, False
         self.rebalances += 1

@@ -49,7 +49,7 @@ class Numbered(NamedTuple):
     partitions: IdPartitions
 
 
-class Said(NamedTuple):
+class SentFields(NamedTuple):
     """What the coordinator has been sent and need not receive again."""
 
     topics: tuple[str, ...]
@@ -87,8 +87,8 @@ class ConsumerMember(MemberBase):
         self.sent_ms = 0
         self.is_urgent = False
         self.is_hurried = False
-        self.said: Said | None = None
-        self.is_regex_told = False
+        self.sent_fields: SentFields | None = None
+        self.is_regex_sent = False
         self.is_join_unsure = False
         self.lag_source: Callable[[], Mapping[TopicPartition, int]] | None = None
         self.lags = LagWatch(config.acceptable_recovery_lag, config.lag_growth_ms)
@@ -179,7 +179,7 @@ class ConsumerMember(MemberBase):
         """Have the next heartbeat leave as soon as it may."""
         self.is_urgent = True
         if is_full:
-            self.said = None
+            self.sent_fields = None
 
     def take_lags(self, lags: Mapping[TopicPartition, int], now_ms: int) -> bool:
         """Take the lags of now; return whether the coordinator must know them at once."""
@@ -198,7 +198,7 @@ class ConsumerMember(MemberBase):
     def forget_epoch(self) -> None:
         """The member is not in the group any more: no epoch, no target, nothing that was sent counts."""
         self.epoch = 0
-        self.target = self.current = self.said = None
+        self.target = self.current = self.sent_fields = None
         self.discard()
         self.is_urgent = False
         if self.nameless:
@@ -246,18 +246,18 @@ class ConsumerMember(MemberBase):
 
     def _send(self, now_ms: int) -> None:
         is_joining = self.state is ConsumerState.JOINING
-        said, config = self.said, self.config
-        is_full = said is None
-        now_says = Said(tuple(sorted(self.topics)), self.regex, self.current)
+        sent, config = self.sent_fields, self.config
+        is_full = sent is None
+        now_sent = SentFields(tuple(sorted(self.topics)), self.regex, self.current)
         owned = None
         if is_joining:
             owned = NOTHING
-        elif said is None or now_says.owned != said.owned:
+        elif sent is None or now_sent.owned != sent.owned:
             owned = self._claimed_partitions()
         regex = None
-        if said is None or now_says.regex != said.regex:
-            regex = now_says.regex or ("" if self.is_regex_told else None)
-        self.is_regex_told |= bool(regex)
+        if sent is None or now_sent.regex != sent.regex:
+            regex = now_sent.regex or ("" if self.is_regex_sent else None)
+        self.is_regex_sent |= bool(regex)
         if self.lag_source is not None:
             self.take_lags(self.lag_source(), now_ms)
         has_reason = self.reason is not None and not is_joining
@@ -268,7 +268,7 @@ class ConsumerMember(MemberBase):
                 self.number,
                 self.member_id,
                 self.epoch,
-                topics=now_says.topics if said is None or now_says.topics != said.topics else None,
+                topics=now_sent.topics if sent is None or now_sent.topics != sent.topics else None,
                 regex=regex,
                 rebalance_timeout_ms=config.rebalance_timeout_ms if is_full else -1,
                 server_assignor=config.server_assignor if is_full else None,
@@ -281,7 +281,7 @@ class ConsumerMember(MemberBase):
         )
         self.in_flight, self.sent_ms = self.number, now_ms
         self.is_claiming = owned is not None
-        self.said = now_says
+        self.sent_fields = now_sent
         self.is_urgent = self.is_hurried = False
         self.reason_number = self.number if has_reason else self.reason_number
         self.session.heartbeat_ms = self.session.retry_ms = None
@@ -313,7 +313,7 @@ class ConsumerMember(MemberBase):
     def _take_success(self, answer: ConsumerHeartbeatAnswered, now_ms: int) -> None:
         session = self.session
         self.is_claiming = False
-        session.mark_heard(now_ms)
+        session.mark_answered(now_ms)
         session.heartbeat_ms = max(now_ms, self.sent_ms + max(answer.interval_ms, SHORTEST_INTERVAL_MS))
         self.epoch = answer.member_epoch
         self.is_join_unsure = False
@@ -339,7 +339,7 @@ class ConsumerMember(MemberBase):
         error, session = answer.error, self.session
         is_joining = self.state is ConsumerState.JOINING
         # What the coordinator took of it is unknown, or nothing: the next one says everything.
-        self.said = None
+        self.sent_fields = None
         session.heartbeat_ms = None
         match error:
             case ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:

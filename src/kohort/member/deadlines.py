@@ -57,7 +57,7 @@ class Session:
         """The next heartbeat is one interval away."""
         self.heartbeat_ms = now_ms + self._heartbeat_interval_ms
 
-    def mark_heard(self, now_ms: int) -> None:
+    def mark_answered(self, now_ms: int) -> None:
         """The coordinator answered as it answers a member it knows."""
         self.session_ms = now_ms + self._session_timeout_ms
         self._backoff.reset()
@@ -65,7 +65,7 @@ class Session:
     def open(self, now_ms: int) -> None:
         """A generation begins: heartbeats and the session run from here."""
         self.mark_heartbeat_sent(now_ms)
-        self.mark_heard(now_ms)
+        self.mark_answered(now_ms)
 
     def end(self) -> None:
         """The member is no longer in a generation: neither heartbeats nor a session."""

@@ -115,7 +115,7 @@ def offer(
 
 def _user_data(assignor: Assignor, topics: Sequence[str], owned: Partitions, generation: int) -> bytes | None:
     """Return the assignor's user data; in a cooperative group with the mark of members that read assignment errors."""
-    said = assignor.user_data(topics, owned, generation)
-    if RebalanceProtocol.COOPERATIVE not in assignor.protocols or is_marked(said):
-        return said
-    return marked(said or b"")
+    user_data = assignor.user_data(topics, owned, generation)
+    if RebalanceProtocol.COOPERATIVE not in assignor.protocols or is_marked(user_data):
+        return user_data
+    return marked(user_data or b"")

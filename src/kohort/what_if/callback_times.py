@@ -47,7 +47,7 @@ class EventMeasurement:
 
     def measured(self, network_ms: float, heartbeat_ms: float) -> CallbackTime:
         """Return what was found; the network and the wait for a heartbeat are not part of a callback."""
-        report = self._explanation.told(0)
+        report = self._explanation.report(0)
         shortest: dict[str, float] = {}
         rested_ms: int | None = None
         for each in report.rebalances:
@@ -65,7 +65,7 @@ class EventMeasurement:
     @property
     def offers(self) -> dict[str, tuple[str, ...]]:
         """The client-side assignors of each classic member, by its id."""
-        return dict(self._explanation.told(0).protocols)
+        return dict(self._explanation.report(0).protocols)
 
     @property
     def session_timeout_ms(self) -> int | None:

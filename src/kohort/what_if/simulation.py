@@ -80,7 +80,7 @@ class Simulation:
         explanation = Explanation(self.broker.group_id, keeps_events=False)
         for event in self.broker.events():
             explanation.fold(event)
-        report = explanation.told(ended_ms)
+        report = explanation.report(ended_ms)
         return report.rebalances + ([] if report.running is None else [report.running])
 
     # -- before

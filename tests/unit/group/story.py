@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from kohort.group.explain.explain import explain
-from kohort.group.explain.rebalance_report import Rebalance, Told
+from kohort.group.explain.rebalance_report import GroupReport, Rebalance
 
 START = 1_000_000
 
@@ -125,7 +125,7 @@ class Story:
 
     # -- asking
 
-    def told(self, now_ms: int | None = None) -> Told:
+    def told(self, now_ms: int | None = None) -> GroupReport:
         return explain(self.events, "g", self.at_ms if now_ms is None else now_ms)
 
     def last(self) -> Rebalance:

@@ -75,7 +75,7 @@ def test_an_answer_of_the_coordinator_ends_the_backoff() -> None:
     deadlines = session()
     deadlines.wait_to_retry(0)
     deadlines.wait_to_retry(0)
-    deadlines.mark_heard(0)
+    deadlines.mark_answered(0)
     deadlines.wait_to_retry(0)
     assert deadlines.retry_ms == 100
 

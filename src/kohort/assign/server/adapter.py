@@ -150,9 +150,9 @@ def _member_spec(group: ServerGroup, member: ServerMember, subscribed: tuple[str
         if topic_id in group.topics
         for number, lag in each
     }
-    said = member.metadata.get(name)
+    sent = member.metadata.get(name)
     subscription = Subscription(
-        subscribed, said and unmarked(said[1] or None), owned, OWNED_IN if owned else -1, member.rack
+        subscribed, sent and unmarked(sent[1] or None), owned, OWNED_IN if owned else -1, member.rack
     )
     return MemberSpec(subscription, member.instance_id, lags, member.reason, member.metadata)
 

@@ -18,7 +18,7 @@ from kohort.cli.terminal.failure import FAILED
 from kohort.cli.terminal.options import add_cluster, add_json, number, verb
 from kohort.cli.terminal.record_lines import iso_time
 from kohort.group.explain.explain_text import Names, refusal
-from kohort.group.explain.rebalance_report import Told
+from kohort.group.explain.rebalance_report import GroupReport
 from kohort.group.member_kinds import Cost
 from kohort.group.migration.migration_plan import (
     REFUSED_WITH,
@@ -208,7 +208,7 @@ def put_plan(plan: Plan, doubts: list[str]) -> None:
         output.put("\nassumed:\n" + "\n".join(f"- {each}" for each in (*plan.assumptions, *doubts)))
 
 
-def put_refused(history: Told | None) -> None:
+def put_refused(history: GroupReport | None) -> None:
     """Print the joins that the group refused recently; their clients are not members and not in the plan."""
     if history is not None and history.refused:
         names = Names(history.identities)
@@ -247,7 +247,7 @@ def total_of(plan: Plan) -> Cost | None:
     return Cost(int(moves), round(unowned, 3), round(unread, 3))
 
 
-def plan_json(plan: Plan, doubts: list[str], history: Told | None = None) -> dict[str, Any]:
+def plan_json(plan: Plan, doubts: list[str], history: GroupReport | None = None) -> dict[str, Any]:
     """Return a plan's documented fields."""
     group = plan.group
     names = {each.member_id: each.name for each in group.members}

@@ -51,21 +51,21 @@ DISABLED = "disabled"
 def decide_join(group: ConsumerGroup, command: Join, now_ms: int, settings: GroupSettings) -> Effects:
     """Decide one JoinGroup in a group with members: policy, room, what is offered, and who the sender is."""
     member_id = command.member_id
-    said = settings.subscription_of(command.protocols[0][1]) if command.protocols else None
+    subscription = settings.subscription_of(command.protocols[0][1]) if command.protocols else None
     if group.is_dead:
         yield Reply(JoinResult(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id))
     elif settings.migration_policy.lower() == DISABLED:
         yield Reply(JoinResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id))
     elif _is_full(group, command, settings):
         yield Reply(JoinResult(ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
-    elif said is None or not _is_acceptable(group, command, said, settings):
+    elif subscription is None or not _is_acceptable(group, command, subscription, settings):
         yield Reply(JoinResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id))
     elif not member_id:
-        yield from _join_unknown(group, command, said, now_ms, settings)
-    elif error := _identity_error(group, command, said):
+        yield from _join_unknown(group, command, subscription, now_ms, settings)
+    elif error := _identity_error(group, command, subscription):
         yield Reply(JoinResult(error, member_id))
     else:
-        yield from _enter(group, command, said, member_id, now_ms, settings)
+        yield from _enter(group, command, subscription, member_id, now_ms, settings)
 
 
 def _is_full(group: ConsumerGroup, command: Join, settings: GroupSettings) -> bool:
@@ -73,9 +73,9 @@ def _is_full(group: ConsumerGroup, command: Join, settings: GroupSettings) -> bo
     return not is_known and len(group.members) >= settings.consumer_max_size
 
 
-def _is_acceptable(group: ConsumerGroup, command: Join, said: Subscription, settings: GroupSettings) -> bool:
+def _is_acceptable(group: ConsumerGroup, command: Join, subscription: Subscription, settings: GroupSettings) -> bool:
     """Whether the sender may be a classic member of this group, and offers a protocol that all other ones offer."""
-    if command.protocol_type != CONSUMER_PROTOCOL_TYPE or said.version < settings.min_embedded_version:
+    if command.protocol_type != CONSUMER_PROTOCOL_TYPE or subscription.version < settings.min_embedded_version:
         return False
     known = group.members.get(command.member_id or group.static_members.get(command.instance_id or "", ""))
     classic = known.classic if known is not None else None
@@ -84,7 +84,7 @@ def _is_acceptable(group: ConsumerGroup, command: Join, said: Subscription, sett
     return any(group.classic_protocols[name] - (name in own) == others for name, _ in command.protocols)
 
 
-def _identity_error(group: ConsumerGroup, command: Join, said: Subscription) -> ErrorCode:
+def _identity_error(group: ConsumerGroup, command: Join, subscription: Subscription) -> ErrorCode:
     """Return why the sender, who shows a member id, is not who it says it is, or NONE."""
     member = group.members.get(command.member_id)
     if command.instance_id is not None:
@@ -93,25 +93,30 @@ def _identity_error(group: ConsumerGroup, command: Join, said: Subscription) -> 
         return ErrorCode.NONE if is_native else error
     if member is None:
         # A member that was in the group and is no more must give up what it owned; a fresh id has no past (KIP-394).
-        return ErrorCode.UNKNOWN_MEMBER_ID if said.owned or said.generation >= 0 else ErrorCode.NONE
-    return ErrorCode.UNKNOWN_MEMBER_ID if said.generation > member.epoch else ErrorCode.NONE
+        return ErrorCode.UNKNOWN_MEMBER_ID if subscription.owned or subscription.generation >= 0 else ErrorCode.NONE
+    return ErrorCode.UNKNOWN_MEMBER_ID if subscription.generation > member.epoch else ErrorCode.NONE
 
 
 def _join_unknown(
-    group: ConsumerGroup, command: Join, said: Subscription, now_ms: int, settings: GroupSettings
+    group: ConsumerGroup, command: Join, subscription: Subscription, now_ms: int, settings: GroupSettings
 ) -> Effects:
     if command.instance_id is not None and command.instance_id in group.static_members:
         old = group.members[group.static_members[command.instance_id]]
-        yield from _replace(group, old, command, said, now_ms, settings)
+        yield from _replace(group, old, command, subscription, now_ms, settings)
     elif command.instance_id is None and command.is_two_step:
         # KIP-394. The id is not remembered: it comes back as that of a member without a past.
         yield Reply(JoinResult(ErrorCode.MEMBER_ID_REQUIRED, command.new_member_id))
     else:
-        yield from _enter(group, command, said, command.new_member_id, now_ms, settings)
+        yield from _enter(group, command, subscription, command.new_member_id, now_ms, settings)
 
 
 def _enter(
-    group: ConsumerGroup, command: Join, said: Subscription, member_id: str, now_ms: int, settings: GroupSettings
+    group: ConsumerGroup,
+    command: Join,
+    subscription: Subscription,
+    member_id: str,
+    now_ms: int,
+    settings: GroupSettings,
 ) -> Effects:
     """Take what a member says of itself, a new one or one that joins again, and reconcile it."""
     member = group.members.get(member_id) or ConsumerMember(group.group_id, member_id)
@@ -122,7 +127,7 @@ def _enter(
     was_native = member.is_stored and member.classic is None
     if was_native:
         yield from disarm(group, member)
-    record = classic_record(group.group_id, member_id, command, said, cause)
+    record = classic_record(group.group_id, member_id, command, subscription, cause)
     yield from store_member(group, member, record, cause, settings)
     yield Arm(session_timer(group.group_id, member_id), now_ms + command.session_timeout_ms)
     if was_native and group.natives == 1:
@@ -137,7 +142,7 @@ def _replace(
     group: ConsumerGroup,
     old: ConsumerMember,
     command: Join,
-    said: Subscription,
+    subscription: Subscription,
     now_ms: int,
     settings: GroupSettings,
 ) -> Effects:
@@ -155,7 +160,7 @@ def _replace(
     yield from disarm(group, old)
     if old.classic is not None:
         yield from release(group, old.member_id, ErrorCode.FENCED_INSTANCE_ID)
-    record = classic_record(group.group_id, member_id, command, said, cause)
+    record = classic_record(group.group_id, member_id, command, subscription, cause)
     yield from store_member(group, old, record, cause, settings)
     yield Append(MemberTargetStored(group_id, member_id, old.target, cause))
     yield Append(MemberAssignmentStored(group_id, member_id, 0, 0, MemberState.STABLE, old.assigned, (), cause))
@@ -232,8 +237,8 @@ def _state_after(member: ConsumerMember, step: Step | None) -> MemberState:
 def _owned(member: ConsumerMember, settings: GroupSettings) -> IdPartitions:
     """Return what the member says it owns. Below version 1 it cannot say, and is an eager one that owns nothing."""
     assert member.classic is not None, "a native member says it in its heartbeat"
-    said = settings.subscription_of(member.classic.protocols[0][1])
-    owned = () if said is None else said.owned
+    subscription = settings.subscription_of(member.classic.protocols[0][1])
+    owned = () if subscription is None else subscription.owned
     topics = {name: settings.image.topic(name) for name in sorted({name for name, _ in owned})}
     return id_partitions(
         (topic.topic_id, (partition,)) for name, partition in owned if (topic := topics[name]) is not None

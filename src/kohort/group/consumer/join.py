@@ -175,34 +175,34 @@ def _is_known(member: ConsumerMember, record: ConsumerMemberStored) -> bool:
 
 
 def change_of(
-    group: ConsumerGroup, before: ConsumerMember, said: ConsumerMemberStored, settings: GroupSettings, cause: Cause
+    group: ConsumerGroup, before: ConsumerMember, record: ConsumerMemberStored, settings: GroupSettings, cause: Cause
 ) -> Cause | None:
     """Return why the group's epoch must go on, or None. The detail of `cause` is what the sender gave as its reason."""
     if not before.is_stored:
         return cause
-    if said.subscribed_topic_names != before.subscribed_topic_names:
-        detail = topic_difference(before.subscribed_topic_names, said.subscribed_topic_names)
+    if record.subscribed_topic_names != before.subscribed_topic_names:
+        detail = topic_difference(before.subscribed_topic_names, record.subscribed_topic_names)
         return replace(cause, kind=CauseKind.SUBSCRIPTION_CHANGED, detail=detail)
-    if said.subscribed_topic_regex != before.subscribed_topic_regex:
-        return replace(cause, kind=CauseKind.SUBSCRIPTION_CHANGED, detail=said.subscribed_topic_regex)
-    if said.server_assignor != before.server_assignor:
+    if record.subscribed_topic_regex != before.subscribed_topic_regex:
+        return replace(cause, kind=CauseKind.SUBSCRIPTION_CHANGED, detail=record.subscribed_topic_regex)
+    if record.server_assignor != before.server_assignor:
         votes = group.assignors.copy()
-        for name, vote in ((before.server_assignor, -1), (said.server_assignor, +1)):
+        for name, vote in ((before.server_assignor, -1), (record.server_assignor, +1)):
             if name is not None:
                 votes[name] += vote
         name = assignor_of(group, settings, votes)
         if name != assignor_of(group, settings):
             return replace(cause, kind=CauseKind.ASSIGNOR_CHANGED, detail=name)
-    if said.lags != before.lags and cause.detail in tuple(HeartbeatReason):
+    if record.lags != before.lags and cause.detail in tuple(HeartbeatReason):
         return replace(cause, kind=CauseKind.STANDBY_LAG)
     return None
 
 
 def regex_effects(
-    group: ConsumerGroup, before: ConsumerMember, said: ConsumerMemberStored, cause: Cause, settings: GroupSettings
+    group: ConsumerGroup, before: ConsumerMember, record: ConsumerMemberStored, cause: Cause, settings: GroupSettings
 ) -> Effects:
     """Resolve an expression that is new to the group, and forget one that no member uses any more."""
-    regex = said.subscribed_topic_regex
+    regex = record.subscribed_topic_regex
     if regex and regex not in group.regexes:
         topics = tuple(sorted(settings.image.matching(regex)))
         resolved = replace(cause, kind=CauseKind.REGEX_RESOLVED)
@@ -213,16 +213,16 @@ def regex_effects(
 
 
 def hash_after(
-    group: ConsumerGroup, before: ConsumerMember, said: ConsumerMemberStored, settings: GroupSettings
+    group: ConsumerGroup, before: ConsumerMember, record: ConsumerMemberStored, settings: GroupSettings
 ) -> int:
     """Return the metadata hash that the group has then. It is computed anew only if other topics are subscribed to."""
-    names = {name for name in said.subscribed_topic_names if name not in group.subscribers}
-    gone = set(before.subscribed_topic_names) - set(said.subscribed_topic_names)
+    names = {name for name in record.subscribed_topic_names if name not in group.subscribers}
+    gone = set(before.subscribed_topic_names) - set(record.subscribed_topic_names)
     gone = {name for name in gone if group.subscribers[name] == 1}
-    is_same_regex = said.subscribed_topic_regex == before.subscribed_topic_regex
+    is_same_regex = record.subscribed_topic_regex == before.subscribed_topic_regex
     if not names and not gone and is_same_regex:
         return group.metadata_hash
-    old, new = before.subscribed_topic_regex, said.subscribed_topic_regex
+    old, new = before.subscribed_topic_regex, record.subscribed_topic_regex
     regexes = set(group.regex_subscribers)
     if not is_same_regex and group.regex_subscribers[old] == 1:
         regexes.discard(old)

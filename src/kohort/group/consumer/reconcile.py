@@ -130,8 +130,8 @@ def _may_own(owned: IdPartitions | None, partitions: Iterable[tuple[bytes, int]]
     """Whether the member still owns one of these partitions, for all we know."""
     if owned is None:
         return True
-    said = set(each(owned))
-    return any(partition in said for partition in partitions)
+    claimed = set(each(owned))
+    return any(partition in claimed for partition in partitions)
 
 
 def is_within(owned: IdPartitions | None, assigned: tuple[Held, ...]) -> bool:

@@ -87,10 +87,10 @@ def server_group(group: ConsumerGroup, settings: GroupSettings, cause: Cause | N
     members: dict[str, ServerMember] = {}
     for member_id in sorted(group.members):
         member = group.members[member_id]
-        said = (member.subscribed_topic_names, member.subscribed_topic_regex)
-        topics = subscriptions.get(said)
+        subscription = (member.subscribed_topic_names, member.subscribed_topic_regex)
+        topics = subscriptions.get(subscription)
         if topics is None:
-            topics = subscriptions[said] = topic_ids_of(group, member, image)
+            topics = subscriptions[subscription] = topic_ids_of(group, member, image)
         is_reason = cause is not None and cause.kind is CauseKind.STANDBY_LAG and cause.member_id == member_id
         members[member_id] = ServerMember(
             topics,
@@ -130,14 +130,14 @@ def _legal_targets(assignor: ServerAssignor | None, group: ServerGroup) -> dict[
     """Ask the assignor, and return the target of every member in canonical form. Raises whatever it does."""
     if assignor is None:
         raise IllegalTarget("this broker has no assignor")
-    said = assignor.assign(group)
-    if strangers := said.keys() - group.members.keys():
+    assigned = assignor.assign(group)
+    if strangers := assigned.keys() - group.members.keys():
         raise IllegalTarget(f"{min(strangers)} is no member")
     targets: dict[str, IdPartitions] = {}
     given: dict[bytes, set[int]] = {}
     total = 0
     for member_id, member in group.members.items():
-        target = said.get(member_id, NOTHING)
+        target = assigned.get(member_id, NOTHING)
         if target != member.previous:
             target = id_partitions(target)
         for topic_id, partitions in target:

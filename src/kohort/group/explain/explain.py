@@ -34,13 +34,13 @@ from kohort.group.explain.rebalance_report import (
     UNTOLD,
     Departure,
     EventFields,
+    GroupReport,
     Identity,
     Outcome,
     Rebalance,
     Refused,
     Replacement,
     Round,
-    Told,
     because,
     member_of,
     partitions_of,
@@ -50,12 +50,12 @@ from kohort.group.explain.rebalance_report import (
 JOIN_REFUSED = "join_refused"
 
 
-def explain(events: Iterable[EventFields], group_id: str, now_ms: int) -> Told:
+def explain(events: Iterable[EventFields], group_id: str, now_ms: int) -> GroupReport:
     """Return what the events of a group report, the running rebalance as it is at `now_ms`."""
     explanation = Explanation(group_id)
     for event in events:
         explanation.fold(event)
-    return explanation.told(now_ms)
+    return explanation.report(now_ms)
 
 
 class Explanation:
@@ -65,11 +65,11 @@ class Explanation:
         self._course = Course(group_id, last)
         self._keeps_events = keeps_events
 
-    def told(self, now_ms: int) -> Told:
+    def report(self, now_ms: int) -> GroupReport:
         """Return what is known, the running rebalance as it is at `now_ms`."""
         course = self._course
         running = course.running_at(now_ms)
-        return Told(
+        return GroupReport(
             course.group_id,
             course.state,
             course.generation,

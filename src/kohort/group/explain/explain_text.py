@@ -162,36 +162,36 @@ def generations(rebalance: Rebalance) -> str:
 def _why(rebalance: Rebalance, names: Names) -> str:
     """Return what set a rebalance off, and what came on top of it before it was over."""
     root = rebalance.because
-    said = [cause(root, names)]
+    clauses = [cause(root, names)]
     told = {root.member_id}
     joined = set(rebalance.joined)
     # Who joined after a member was out may be that one again, so it is named after it.
     out_ms = min((each.at_ms for each in rebalance.departures), default=None)
     first = [each for each in rebalance.joined if out_ms is None or rebalance.joined_ms.get(each, 0) < out_ms]
     if root.kind == "member_joined" and len(first) > 1:
-        said = [f"{names.listed(first)} joined"]
+        clauses = [f"{names.listed(first)} joined"]
         told |= set(first)
     if root.kind in ("member_left", "member_removed"):
         same = [each.member_id for each in rebalance.departures if each.because.kind == root.kind]
         if len(same) > 1:
-            said = [f"{names.listed(same)} {'left' if root.kind == 'member_left' else 'were removed'}"]
+            clauses = [f"{names.listed(same)} {'left' if root.kind == 'member_left' else 'were removed'}"]
             told |= set(same)
     for departure in rebalance.departures:
         if departure.member_id not in told or departure.member_id in joined:
-            said.append(cause(departure.because._replace(member_id=departure.member_id), names))
+            clauses.append(cause(departure.because._replace(member_id=departure.member_id), names))
             told.add(departure.member_id)
     if others := [member_id for member_id in rebalance.joined if member_id not in told]:
-        said.append(f"{names.listed(others)} joined")
+        clauses.append(f"{names.listed(others)} joined")
         told |= set(others)
     changes = [each.because for each in rebalance.rounds if each.because.kind in CHANGES and each.because != root]
-    said += [cause(each, names) for each in dict.fromkeys(changes)]
+    clauses += [cause(each, names) for each in dict.fromkeys(changes)]
     if root.kind != "assignment_failed":
         failures = [each.failure for each in rebalance.rounds if each.failure is not None]
-        said += [cause(each, names) for each in failures if each.kind in ("assignment_failed", "append_failed")]
+        clauses += [cause(each, names) for each in failures if each.kind in ("assignment_failed", "append_failed")]
     if rebalance.restarts:
-        said.append("the coordinator was started anew")
+        clauses.append("the coordinator was started anew")
     # The chain lists all of them.
-    return ", then ".join(some_of(said, NAMED, "more changes"))
+    return ", then ".join(some_of(clauses, NAMED, "more changes"))
 
 
 def cause(because: Because, names: Names) -> str:
@@ -200,8 +200,8 @@ def cause(because: Because, names: Names) -> str:
 
 
 def _cause(because: Because, names: Names) -> str:
-    if (said := consumer_cause(because, names)) is not None:
-        return said
+    if (text := consumer_cause(because, names)) is not None:
+        return text
     who = names(because.member_id)
     detail = because.detail
     match because.kind:
@@ -244,19 +244,19 @@ def cost(rebalance: Rebalance, names: Names) -> str:
     for gap in rebalance.gaps:
         took[gap.partition] = took.get(gap.partition, 0) + gap.duration_ms
     if not took:
-        said = "no partition was unowned"
+        text = "no partition was unowned"
     else:
         total = max(rebalance.partitions, rebalance.partitions_before, len(took))
         longest, shortest = max(took.values()), min(took.values())
         for_how_long = "for" if duration(longest) == duration(shortest) else "for up to"
-        said = (
+        text = (
             f"{len(took)} of {total} partition{'s' * (total != 1)} unowned {for_how_long} {duration(longest)} "
             f"({partition_seconds(rebalance.unowned_partition_s)})"
         )
     if rebalance.silences:
         silent = sorted({str(gap.before) for gap in rebalance.silences})
-        said += f", after {partition_seconds(rebalance.silent_partition_s)} with {names.listed(silent)} silent"
-    return said
+        text += f", after {partition_seconds(rebalance.silent_partition_s)} with {names.listed(silent)} silent"
+    return text
 
 
 def partition_seconds(amount: float) -> str:
@@ -354,10 +354,10 @@ def _clock_links(rebalance: Rebalance, names: Names) -> list[list[Link]]:
 
 
 def _departed(departure: Departure, names: Names) -> str:
-    said = cause(departure.because._replace(member_id=departure.member_id), names)
-    if is_eviction(departure) and departure.silent_ms >= 0 and "heartbeat" not in said:
-        said += f", not heard of for {duration(departure.silent_ms)}"
-    return said
+    text = cause(departure.because._replace(member_id=departure.member_id), names)
+    if is_eviction(departure) and departure.silent_ms >= 0 and "heartbeat" not in text:
+        text += f", not heard of for {duration(departure.silent_ms)}"
+    return text
 
 
 def _round_links(rebalance: Rebalance, number: int, each: Round, names: Names) -> Iterator[Link]:
@@ -398,27 +398,27 @@ def _moved(rebalance: Rebalance, names: Names) -> str:
     flows = [f"{count} from {giver} to {taker}" for (giver, taker), count in sorted(counts.items())]
     flows = some_of(flows, 2 * NAMED, "more such moves")
     took = duration(rebalance.duration_ms())
-    said = ["nobody is left"] if rebalance.outcome is Outcome.EMPTY else []
+    clauses = ["nobody is left"] if rebalance.outcome is Outcome.EMPTY else []
     if rebalance.partitions and rebalance.partitions_before:
-        said = [f"{rebalance.stayed()} of {rebalance.partitions} partitions stayed"]
-    said += flows
-    return f"over after {took}: {', '.join(said) or 'nothing is assigned'}"
+        clauses = [f"{rebalance.stayed()} of {rebalance.partitions} partitions stayed"]
+    clauses += flows
+    return f"over after {took}: {', '.join(clauses) or 'nothing is assigned'}"
 
 
-def told(event: EventFields, names: Names) -> str:
+def event_text(event: EventFields, names: Names) -> str:
     """Return one event in a line: its name, the member, the cause's detail and whatever else it says in a word."""
     because = event.get("cause") or {}
-    said = [str(event.get("event"))]
+    clauses = [str(event.get("event"))]
     if event.get("member"):
-        said.append(names(str(event["member"])))
-    said += [f"{name}={event[name]}" for name in _SAID if event.get(name) not in (None, "", {}, [])]
-    said.append(f"cause={because.get('kind')}")
+        clauses.append(names(str(event["member"])))
+    clauses += [f"{name}={event[name]}" for name in _SHOWN_FIELDS if event.get(name) not in (None, "", {}, [])]
+    clauses.append(f"cause={because.get('kind')}")
     if because.get("detail"):
-        said.append(f"({printable(str(because['detail']))})")
-    return " ".join(said)
+        clauses.append(f"({printable(str(because['detail']))})")
+    return " ".join(clauses)
 
 
-_SAID = (
+_SHOWN_FIELDS = (
     "generation", "epoch", "target_epoch", "member_epoch", "member_state", "phase", "to", "message", "size",
     "silent_ms", "session_timeout_ms", "initial_delay_ms", "delay_ms", "protocol", "replaced",
 )  # fmt: skip
@@ -471,9 +471,9 @@ def also(detail: str) -> str:
     return f" ({detail})" if detail else ""
 
 
-def some_of(said: list[str], most: int, others: str) -> list[str]:
+def some_of(clauses: list[str], most: int, others: str) -> list[str]:
     """Return the first `most` of some phrases and how many others there are: never one alone, which is shown."""
-    return said if len(said) <= most + 1 else [*said[:most], f"{len(said) - most} {others}"]
+    return clauses if len(clauses) <= most + 1 else [*clauses[:most], f"{len(clauses) - most} {others}"]
 
 
 def conversion(each: Conversion, say: Say) -> str:
@@ -515,13 +515,13 @@ def _flows(epoch: GroupEpoch, say: Say) -> str:
 
 
 def _step(step: Step, say: Say, listed: Listed) -> str:
-    said = []
+    clauses = []
     if step.gave:
-        said.append(f"gave up {step.gave}")
+        clauses.append(f"gave up {step.gave}")
     if step.got:
-        said.append(f"got {step.got}")
+        clauses.append(f"got {step.got}")
     if step.asked:
-        said.append(f"is to give up {step.asked}")
+        clauses.append(f"is to give up {step.asked}")
     if step.owners:
-        said.append(f"waits for {step.awaited} of {listed(step.owners)}")
-    return f"{say(step.member_id)} {', '.join(said)}"
+        clauses.append(f"waits for {step.awaited} of {listed(step.owners)}")
+    return f"{say(step.member_id)} {', '.join(clauses)}"

@@ -398,7 +398,7 @@ class Rebalance:
 
 
 @dataclass(slots=True)
-class Told:
+class GroupReport:
     """What is known of a group now."""
 
     group_id: str

@@ -67,7 +67,7 @@ from kohort.group.group_timers import (
     target_timer,
 )
 from kohort.group.image import TopicImage
-from kohort.group.migration.conversion_rules import downgrade_refusal, said_of, upgrade_refusal
+from kohort.group.migration.conversion_rules import downgrade_refusal, subscription_of, upgrade_refusal
 from kohort.group.results import ConsumerHeartbeatResult, JoinedMember, JoinResult, SyncResult
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
@@ -133,7 +133,8 @@ def _first_epoch(group: ClassicGroup) -> int:
 
 
 def _topic_names(group: ClassicGroup, settings: GroupSettings) -> set[str]:
-    return {name for member in group.members.values() if (said := said_of(member, settings)) for name in said.topics}
+    subscriptions = (subscription_of(member, settings) for member in group.members.values())
+    return {name for each in subscriptions if each is not None for name in each.topics}
 
 
 def _end_rounds(group: ClassicGroup) -> Effects:
@@ -152,7 +153,7 @@ def _end_rounds(group: ClassicGroup) -> Effects:
 
 
 def _classic_member(group: ClassicGroup, member: Member, settings: GroupSettings, cause: Cause) -> ConsumerMemberStored:
-    subscription = said_of(member, settings)
+    subscription = subscription_of(member, settings)
     assert subscription is not None, "a group is converted only if every subscription can be read"
     return classic_record(group.group_id, member.member_id, member, subscription, cause)
 
@@ -176,13 +177,13 @@ def _ownership(group: ClassicGroup, settings: GroupSettings) -> dict[str, _Owned
     is_assigned = any(member.assignment for member in group.members.values())
     claims: dict[tuple[bytes, int], tuple[int, str]] = {}
     for member_id, member in sorted(group.members.items()):
-        said = _claiming(member, settings)
-        if said is None:
+        subscription = _claiming(member, settings)
+        if subscription is None:
             continue
-        for partition in _existing(said.owned, settings.image):
+        for partition in _existing(subscription.owned, settings.image):
             best = claims.get(partition)
-            if partition not in given and (best is None or said.generation > best[0]):
-                claims[partition] = (said.generation, member_id)
+            if partition not in given and (best is None or subscription.generation > best[0]):
+                claims[partition] = (subscription.generation, member_id)
     for partition, (_, member_id) in claims.items():
         (owned[member_id].revoked if is_assigned else owned[member_id].assigned).add(partition)
     return owned
@@ -201,9 +202,9 @@ def _leaves_out(group: ClassicGroup, owned: dict[str, _Owned], settings: GroupSe
 def _claiming(member: Member, settings: GroupSettings) -> Subscription | None:
     """Return the first of a member's subscriptions that says it owns something."""
     for _, metadata in member.protocols:
-        said = settings.subscription_of(metadata)
-        if said is not None and said.owned:
-            return said
+        subscription = settings.subscription_of(metadata)
+        if subscription is not None and subscription.owned:
+            return subscription
     return None
 
 

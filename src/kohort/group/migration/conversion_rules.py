@@ -64,11 +64,11 @@ def _upgrade_obstacles(group: ClassicGroup, settings: GroupSettings) -> Iterator
     unreadable: list[str] = []
     custom: list[str] = []
     for member_id, member in sorted(group.members.items()):
-        said = said_of(member, settings)
-        if said is None or not _is_readable(member, settings):
+        subscription = subscription_of(member, settings)
+        if subscription is None or not _is_readable(member, settings):
             unreadable.append(member_id)
-        elif said.version < settings.min_embedded_version:
-            old.setdefault(said.version, []).append(member_id)
+        elif subscription.version < settings.min_embedded_version:
+            old.setdefault(subscription.version, []).append(member_id)
         elif _has_state(group, member, settings):
             custom.append(member_id)
     for version, member_ids in sorted(old.items()):
@@ -87,7 +87,7 @@ def _of_members(rule: str, member_ids: list[str], text: str) -> Obstacle:
     return Obstacle(rule, tuple(member_ids), f"{plural} {', '.join(member_ids[:NAMED])}{more} {verb} {text}")
 
 
-def said_of(member: Member, settings: GroupSettings) -> Subscription | None:
+def subscription_of(member: Member, settings: GroupSettings) -> Subscription | None:
     """Return the subscription that counts for a consumer group: that of the protocol which the member likes best."""
     return settings.subscription_of(member.protocols[0][1]) if member.protocols else None
 
@@ -100,12 +100,12 @@ def _has_state(group: ClassicGroup, member: Member, settings: GroupSettings) -> 
     """Whether an assignor left something of its own in the member's assignment."""
     assignment = settings.assignment_of(member.assignment) if member.assignment else None
     user_data = None if assignment is None else assignment.user_data
-    said = (settings.subscription_of(metadata) for _, metadata in member.protocols)
-    return is_state(group.protocol_name, user_data, said, ignores_echoed=settings.ignores_echoed_data)
+    subscriptions = (settings.subscription_of(metadata) for _, metadata in member.protocols)
+    return is_state(group.protocol_name, user_data, subscriptions, ignores_echoed=settings.ignores_echoed_data)
 
 
 def is_state(
-    assignor: str | None, user_data: bytes | None, said: Iterable[Subscription | None], *, ignores_echoed: bool
+    assignor: str | None, user_data: bytes | None, subscriptions: Iterable[Subscription | None], *, ignores_echoed: bool
 ) -> bool:
     """Whether the user data of an assignment keeps its group from a conversion: any does, but our leaders' error code.
 
@@ -117,7 +117,7 @@ def is_state(
         return True
     if assignor == _COOPERATIVE_STICKY:
         return user_data.removesuffix(MARK) != encode_generation(decode_generation(user_data))
-    return all(each is None or each.user_data != user_data for each in said)
+    return all(each is None or each.user_data != user_data for each in subscriptions)
 
 
 def downgrade_refusal(group: ConsumerGroup, settings: GroupSettings) -> str | None:

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kohort.group.explain.explain import Explanation
-from kohort.group.explain.rebalance_report import Because, EventFields, Outcome, Rebalance, Told
+from kohort.group.explain.rebalance_report import Because, EventFields, GroupReport, Outcome, Rebalance
 from kohort.group.invariants import CAUSES_ARE_TRUE
 from kohort.log.group_replay import records_of
 from kohort.member.member_state import POLL_EXPIRED
@@ -138,9 +138,9 @@ class CauseChecker(Checker):
                 explanation = Explanation(group_id, keeps_events=False)
                 for event in events:
                     explanation.fold(event)
-                self._judge(group_id, explanation.told(max(int(event.get("at_ms", 0)) for event in events)))
+                self._judge(group_id, explanation.report(max(int(event.get("at_ms", 0)) for event in events)))
 
-    def _judge(self, group_id: str, report: Told) -> None:
+    def _judge(self, group_id: str, report: GroupReport) -> None:
         wishes: Counter[str] = Counter()
         for rebalance in report.rebalances:
             for because in _causes_of(rebalance):
@@ -206,7 +206,7 @@ class CauseChecker(Checker):
                 if since_ms < before_ms:
                     self._lies(group_id, rebalance, f"{before_ms - since_ms} ms of {partition} are counted twice")
 
-    def _judge_owners(self, group_id: str, report: Told) -> None:
+    def _judge_owners(self, group_id: str, report: GroupReport) -> None:
         """What the last rebalance moved, and what is owned now, are in the hands that it says."""
         ledger = self._ledgers.group(group_id)
         owners = {
@@ -232,7 +232,7 @@ class CauseChecker(Checker):
             text = f"{wrong[0]} is owned by {report.owners.get(wrong[0])}, and {owners.get(wrong[0])} acts on it"
             self._lies(group_id, last, text)
 
-    def _name_of(self, member_id: str | None, report: Told) -> str:
+    def _name_of(self, member_id: str | None, report: GroupReport) -> str:
         life = self._by_id.get(member_id or "")
         if life is not None:
             return life.name

@@ -275,7 +275,7 @@ def test_only_the_last_ones_are_kept_if_so_asked_but_all_are_counted() -> None:
     explanation = Explanation("g", last=1, keeps_events=False)
     for event in story.events:
         explanation.fold(event)
-    told = explanation.told(story.at_ms)
+    told = explanation.report(story.at_ms)
     assert [(each.because.member_id, each.events) for each in told.rebalances] == [("b", [])]
     assert (told.total, told.unowned_partition_s) == (3, 12.0)
 
