@@ -24,10 +24,7 @@ BANNED = re.compile(rf"\b(?:{'|'.join(REPLACEMENTS)})\b", re.IGNORECASE)
 CODE = ("src/", "demo/", "tests/", "bench/", "examples/", "interop/", "scripts/")
 
 NOT_YET_PROSE = (
-    "src/kohort/broker/",
-    "src/kohort/log/",
     "src/kohort/net/",
-    "src/kohort/node/",
     "src/kohort/what_if/",
     "tests/integration/",
     "tests/quality/",
@@ -39,7 +36,6 @@ NOT_YET_PROSE = (
 
 NOT_YET_STRINGS = (
     "src/kohort/group/",
-    "src/kohort/node/",
     "src/kohort/what_if/",
     "tests/integration/",
     "tests/quality/",
