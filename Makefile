@@ -23,7 +23,7 @@ check: .venv/dev ## format, lint, types, layers, tidy and unit tests: under a mi
 	$(BIN)/ruff check --quiet .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/python -m pytest -q tests/tidy tests/unit -m "not spark and not interop"
+	$(BIN)/python -m pytest -q -n 2 tests/tidy tests/unit -m "not spark and not interop"
 
 museum: .venv/dev ## how many seeds the simulator needs to find each bug that others shipped, into docs/museum.md
 	$(BIN)/python -m tests.quality

@@ -1,4 +1,5 @@
-"""With several processes, one of them runs all tests on Spark, which share a session; the others take whole modules."""
+"""With several processes, one runs all tests on Spark, which share a session, one all of tidy, which shares the parsed
+tree; otherwise a process takes whole modules."""
 
 from __future__ import annotations
 
@@ -15,6 +16,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class ByModule(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             module = nodeid.partition("::")[0]
-            return "tests/spark" if module.startswith("tests/spark/") else module
+            return next((shared for shared in ("tests/spark/", "tests/tidy/") if module.startswith(shared)), module)
 
     return ByModule(config, log)
