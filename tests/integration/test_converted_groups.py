@@ -85,8 +85,8 @@ def test_our_classic_members_share_with_a_native_one_and_take_over_from_it(
             connection.close()
             for member in members:
                 await member.stop()
-            told = [what for each in recorder for what, _ in each.told]
-            assert "lost" not in told
+            names = [what for each in recorder for what, _ in each.callbacks]
+            assert "lost" not in names
 
     run(scenario, shared_broker.bootstrap_servers, f"converted-{assignor().name}")
 

@@ -139,7 +139,7 @@ def test_case_1_before_the_generation_is_stored_all_members_join_again(broker: E
         await stage.gathers(3)
         assert (await stage.leader.join()).generation_id == 2
         await stage.hand_out()
-        assert stage.recorder[0].told == [("assigned", 2)]
+        assert stage.recorder[0].callbacks == [("assigned", 2)]
 
     play(broker, end, scene)
 
