@@ -12,18 +12,16 @@ from kohort.lazy import lazy_exports
 if TYPE_CHECKING:
     from kohort.sim.programs.random_source import NotSimulated
     from kohort.sim.users.instance import Instance
-    from kohort.sim.users.seed_runs import WorldFailed
+    from kohort.sim.users.seed_runs import WorldFailed, world
     from kohort.sim.users.world import World
-    from kohort.sim.users.world_decorator import world
     from kohort.sim.users.world_driver import WorldBroken
 
 # Imported when first asked for: a world brings a broker and a client with it.
 _NAMES_IN = {
     "kohort.sim.programs.random_source": "NotSimulated",
     "kohort.sim.users.instance": "Instance",
-    "kohort.sim.users.seed_runs": "WorldFailed",
+    "kohort.sim.users.seed_runs": "WorldFailed world",
     "kohort.sim.users.world": "World",
-    "kohort.sim.users.world_decorator": "world",
     "kohort.sim.users.world_driver": "WorldBroken",
 }
 

@@ -1,4 +1,7 @@
-"""What watches a world: checkers that hold it against the invariants of `kohort.group.invariants`."""
+"""Checkers: observers that compare a world with the invariants of `kohort.group.invariants`.
+
+Each counts what it compared, and stops the world at the first violation.
+"""
 
 from kohort.sim.checks.all_checks import all_checkers
 from kohort.sim.checks.checker import Checker, InvariantBroken, Violation

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from kohort.node.groups.offsets_partition import OffsetsPartition
 
 NOTHING: Partitions = frozenset()
-_NAMING = frozenset({"JoinGroup", "SyncGroup", "ConsumerGroupHeartbeat"})
 
 
 @dataclass(slots=True)

@@ -192,12 +192,12 @@ class StandstillChecker(Checker):
         self._owned[member.name] = partitions
         owners = self._owners.setdefault(group_id, {})
         gaps = self._gaps.setdefault(group_id, {})
-        for partition in partitions - before:
+        for partition in sorted(partitions - before):
             owners[partition] = owners.get(partition, 0) + 1
             since_us = gaps.pop(partition, None)
             if since_us is not None:
                 self.unowned_us += self.now_us - since_us
-        for partition in before - partitions:
+        for partition in sorted(before - partitions):
             owners[partition] -= 1
             if not owners[partition]:
                 gaps[partition] = self.now_us

@@ -1,4 +1,4 @@
-"""The kernel of every simulation: virtual time, hosts, network, disks and brokers on them, random numbers, and
+"""The kernel of every simulation: virtual time, hosts, network, brokers on their disks, random numbers, observers.
 
-the hooks of observers. It knows nothing of members, plans or checks.
+It knows nothing of members, plans or checks.
 """

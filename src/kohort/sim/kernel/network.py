@@ -147,10 +147,6 @@ class Network:
         self._listeners[address] = (host, accept)
         host.on_death.append(lambda: self._unlisten(address, host))
 
-    def unlisten(self, address: Address) -> None:
-        """Take no more connections at an address."""
-        self._listeners.pop(address, None)
-
     def connect(
         self, host: Host, address: Address, opened: Callable[[End], None], failed: Callable[[str], None]
     ) -> None:

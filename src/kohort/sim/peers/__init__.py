@@ -1,1 +1,4 @@
-"""Members without a client: the state machines behind real bytes, and what their users do."""
+"""Simulated clients: the member state machines behind real bytes, a producer and an administrator, without asyncio.
+
+The swarm and the generator of fleets use them.
+"""

@@ -1,4 +1,4 @@
-"""What a seed decides before a world runs (its plan and the menu of faults), and what carries it out on a
+"""The plan of a seed, the menu of its faults, and the simulated cluster on which they are carried out.
 
-simulated cluster. The swarm and worlds of users' programs share it.
+The swarm and the worlds of users' programs share it.
 """

@@ -1,1 +1,4 @@
-"""Worlds for users' own programs: `@kohort.sim.world` and what it hands to a test."""
+"""Worlds for users' own programs: `@kohort.sim.world`, and the `World` that a test gets from it.
+
+The programs run unmodified, each on a simulated host of its own.
+"""
