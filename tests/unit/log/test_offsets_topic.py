@@ -203,8 +203,8 @@ def test_records_of_other_groups_and_of_the_future_are_counted_and_skipped(kind:
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
-        (record(None), "no key"),
-        (record(b"\x00"), "no key"),
+        (record(None), "no record type"),
+        (record(b"\x00"), "no record type"),
         (record(b"\x00\x01\x00\x05gro"), "middle of a name"),
         (record(b"\x00\x01\x00\x01g\x00\x01t\x00"), "before its partition"),
         (record(b"\x00\x01\x00\x01\xff\x00\x01t\x00\x00\x00\x00"), "not UTF-8"),
