@@ -143,7 +143,7 @@ def test_offsets_that_retention_took_fail_with_the_range_that_is_left() -> None:
 def test_offsets_that_may_be_lost_are_skipped_also_inside_a_batch(caplog: pytest.LogCaptureFixture) -> None:
     leader = Leader(refused(ErrorCode.OFFSET_OUT_OF_RANGE), held, first=12)
     assert leader.read(5, 25, fail_on_data_loss=False) == list(range(12, 25))
-    assert "offsets 5 to 11 of t-0 are lost" in caplog.text
+    assert "t-0: offsets 5 to 11 are lost" in caplog.text
 
 
 @pytest.mark.parametrize("first", [25, 40])
