@@ -65,10 +65,10 @@ def by_kohort(
     """Return exact offset ranges through our source."""
     from kohort.spark.rows.read_settings import ReadSettings
     from kohort.spark.rows.rounds import OffsetRange
-    from kohort.spark.source.data_source import read_ranges_as_frame
+    from kohort.spark.source.round_frames import frame_on_executors
 
     ranges = [OffsetRange(TopicPartition(topic, each), starts[each], stops[each]) for each in sorted(stops)]
-    return read_ranges_as_frame(spark, ReadSettings(broker.bootstrap), ranges, PARTITIONS)
+    return frame_on_executors(spark, ReadSettings(broker.bootstrap), ranges)
 
 
 def into_noop(frame: DataFrame) -> None:

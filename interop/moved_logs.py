@@ -12,7 +12,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from kohort.broker.os_disk import OsDisk
+from kohort.node.disk_space import DiskSpace
 from kohort.node.metadata_log import Entry, MetadataLog
+from kohort.node.node_clock import NodeClock
 
 OFFSETS = "__consumer_offsets"
 CHECKPOINTS = (
@@ -66,7 +68,8 @@ def list_topics(logs: Path, topics: dict[str, tuple[bytes, int]], cluster_id: st
         for name, (topic_id, partitions) in sorted(topics.items())
     ]
     entries.append({"type": "epoch", "epoch": leader_epoch, "at_ms": 0})
-    log = MetadataLog(disk, 0, fsync=False)
+    log = MetadataLog(disk, DiskSpace(NodeClock(0)))
+    log.open(0, fsync=False)
     log.append(entries, 0)
     log.close()
 
