@@ -16,10 +16,11 @@ from typing import Any
 from kohort.log.disk import DiskFull, StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis.context import ApiContext
-from kohort.node.apis.routes import Route, Routes
+from kohort.node.apis.routes import Routes
 from kohort.node.client_connection import NO_REPLY, Connection, Request
 from kohort.node.connection_limit import ConnectionLimit
 from kohort.node.foreign_protocols import describe_foreign_protocol
+from kohort.node.route import Route
 from kohort.node.step_scheduler import SHORT_FRAME, TURN_STEPS, UNFINISHED, Steps
 from kohort.wire.apis import Api
 from kohort.wire.codec import Buffer, MalformedMessage, TooManyEntries

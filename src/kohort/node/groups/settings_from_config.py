@@ -12,6 +12,7 @@ from kohort.group.coordinator_settings import GroupConfig, GroupSettings, NamedP
 from kohort.group.image import NoTopics, TopicImage
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.ids import TopicPartition
+from kohort.model.subscription import Subscription
 from kohort.node.configuration.config import Config
 from kohort.wire.codec import MalformedMessage
 from kohort.wire.consumer_protocol import (
@@ -64,7 +65,7 @@ def group_settings(
         has_join_reasons=config.kohort_group_join_reasons,
         elects_by_version=config.kohort_group_leader_by_version,
         group_config=group_config,
-        subscription_of=_or_none(decode_subscription),
+        subscription_of=_or_none(_subscription),
         assignment_of=_or_none(decode_assignment),
         encode_assignment_of=_encode_assignment_of,
         min_session_timeout_ms=config.group_min_session_timeout_ms,
@@ -80,7 +81,7 @@ def group_settings(
         owned_of=_or_none(owned_partitions),
         assigned_of=_or_none(_assigned_of),
         offer_of=_or_none(_offer_of),
-        want_of=_want_of,
+        want_of=_or_none(_want_of),
     )
 
 
@@ -98,8 +99,16 @@ def _encode_assignment_of(topics: NamedPartitions, version: int) -> bytes:
     return encode_assignment(Assignment(partitions), min(max(version, 0), NEWEST))
 
 
+def _subscription(metadata: bytes) -> Subscription:
+    return _decoded(metadata) if len(metadata) <= CACHED_BYTES else decode_subscription(metadata)
+
+
+_decoded = lru_cache(maxsize=1024)(decode_subscription)
+"""In each round the metadata of the round before is compared with the new one."""
+
+
 def _offer_of(metadata: bytes) -> object:
-    subscription = decode_subscription(metadata)
+    subscription = _subscription(metadata)
     user_data = subscription.user_data
     if user_data is not None and user_data.removesuffix(MARK) == encode_generation(subscription.generation):
         # Cooperative-sticky repeats the generation as its user data.
@@ -108,15 +117,6 @@ def _offer_of(metadata: bytes) -> object:
     return (frozenset(subscription.topics), user_data, owned, subscription.rack, subscription.version)
 
 
-def _want_of(protocol: str, metadata: bytes) -> Want | None:
-    return _cached_want(protocol, metadata) if len(metadata) <= CACHED_BYTES else _read_want(protocol, metadata)
-
-
-@_or_none
-def _read_want(protocol: str, metadata: bytes) -> Want:
-    subscription = decode_subscription(metadata)
+def _want_of(protocol: str, metadata: bytes) -> Want:
+    subscription = _subscription(metadata)
     return Want(frozenset(subscription.topics), subscription.rack, wish(protocol, subscription.user_data))
-
-
-_cached_want = lru_cache(maxsize=1024)(_read_want)
-"""In each round the metadata of the round before is compared with the new one."""

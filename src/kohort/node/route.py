@@ -1,0 +1,59 @@
+"""One API in one version, as requests are served by it.
+
+It is handed the module of the API and imports none, so that connections and the modules of the APIs can both name it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kohort.node.step_scheduler import Steps
+from kohort.wire.apis import Api, flexible_from, request_class, response_class
+from kohort.wire.codec import Buffer, decoder, gatherer, stepwise_decoder, stepwise_gatherer
+
+
+class Route:
+    """One API in one version: how to read, serve, refuse and write it."""
+
+    __slots__ = (
+        "_stepwise_decoder",
+        "_stepwise_gatherer",
+        "api",
+        "decode",
+        "gather",
+        "handle",
+        "has_tagged_request",
+        "has_tagged_response",
+        "overtakes",
+        "refuse",
+        "version",
+    )
+
+    def __init__(self, api: Api, version: int, module: Any) -> None:
+        """`module.handle` returns a response, None if it comes later, or a generator of steps that ends so."""
+        self.api = api
+        self.version = version
+        self.handle: Callable[[Any, Any, Any], Any] = module.handle
+        self.refuse: Callable[[Any, int, str, int], Any] = module.refuse
+        self.overtakes: Callable[[Any, Any, Any, int], bool] | None = getattr(module, "overtakes", None)
+        """Whether a request may be served before the parked one that it came behind; most never are."""
+        self.decode = decoder(request_class(api), version)
+        self.gather = gatherer(response_class(api), version)
+        self._stepwise_decoder: Callable[[Buffer, int, int], Steps[tuple[Any, int]]] | None = None
+        self._stepwise_gatherer: Callable[[Any, list[Buffer]], Steps[None]] | None = None
+        self.has_tagged_request = version >= flexible_from(api)
+        # KIP-511: the response header of ApiVersions is v0 for ever, so that any client can read it.
+        self.has_tagged_response = self.has_tagged_request and api != Api.API_VERSIONS
+
+    def decode_in_steps(self, frame: Buffer, position: int, limit: int) -> Steps[tuple[Any, int]]:
+        """Decode a request of `limit` entries at most. Raises MalformedMessage."""
+        if self._stepwise_decoder is None:
+            self._stepwise_decoder = stepwise_decoder(request_class(self.api), self.version)
+        return self._stepwise_decoder(frame, position, limit)
+
+    def gather_in_steps(self, response: Any, parts: list[Buffer]) -> Steps[None]:
+        """Encode a response as `gather` does."""
+        if self._stepwise_gatherer is None:
+            self._stepwise_gatherer = stepwise_gatherer(response_class(self.api), self.version)
+        return self._stepwise_gatherer(response, parts)
