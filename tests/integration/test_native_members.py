@@ -32,10 +32,33 @@ def test_auto_falls_back_where_the_broker_does_not_serve_the_protocol() -> None:
         await create(bootstrap, name, 2)
         async with reader(bootstrap, name, name, group_protocol="auto", protocol_check_ms=20) as consumer:
             await together(consumer, until=lambda: len(consumer.assignment()) == 2)
-            assert membership_of(consumer).protocol == "classic"
+            for _ in range(10):  # ten polls of 20 ms: the probe has looked meanwhile
+                await consumer.poll(20)
+                assert membership_of(consumer).protocol == "classic"
+            assert membership_of(consumer).generation == 1, "the broker announces the requests, and serves none"
 
     with EmbeddedBroker(group_initial_rebalance_delay_ms=0, group_coordinator_rebalance_protocols="classic") as broker:
         run(scenario, broker.bootstrap_servers, "fallback")
+
+
+def test_a_member_that_moved_and_is_refused_returns_to_its_group_under_its_id() -> None:
+    async def scenario(bootstrap: str, name: str) -> None:
+        await create(bootstrap, name, 2)
+        quick = {"heartbeat_interval_ms": 50, "protocol_check_ms": 100}
+        async with reader(bootstrap, name, name, group_protocol="classic", **quick) as leader:
+            await together(leader, until=lambda: len(leader.assignment()) == 2)
+            recorder = Recorder()
+            async with reader(bootstrap, name, name, group_protocol="auto", listener=recorder, **quick) as auto:
+                await together(leader, auto, until=lambda: len(leader.assignment()) == len(auto.assignment()) == 1)
+                joined = membership_of(auto).identity
+                await together(leader, auto, until=lambda: len(recorder.callbacks) == 3)
+                assert recorder.callbacks == [("assigned", 1), ("revoked", 1), ("assigned", 1)]
+                assert membership_of(auto).identity == joined, "the move that was refused cost the group no rebalance"
+
+    # The policy is the one condition that DescribeGroups does not show.
+    settings = {"group_initial_rebalance_delay_ms": 0, "group_consumer_migration_policy": "disabled"}
+    with EmbeddedBroker(**settings) as broker:
+        run(scenario, broker.bootstrap_servers, "refused")
 
 
 def test_auto_is_classic_beside_an_old_member_and_moves_once_that_is_gone(bootstrap: str) -> None:

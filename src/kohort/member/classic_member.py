@@ -36,10 +36,17 @@ SECOND_ROUND = "need to revoke partitions and re-join"
 class ClassicMember(MemberBase):
     """The state machine. `step` is the only way in; a driver reads the attributes and writes none."""
 
-    def __init__(self, config: MemberConfig, assignors: Sequence[Assignor], random: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        config: MemberConfig,
+        assignors: Sequence[Assignor],
+        random: Callable[[], float],
+        member_id: str = NOBODY.member_id,
+    ) -> None:
+        """Make a member of no generation; `member_id` is what the coordinator knows it by already."""
         super().__init__(config, random)
         self.state = State.UNJOINED
-        self.identity = NOBODY
+        self.identity = Identity(NO_GENERATION, member_id)
         self.protocol_name = ""
         self.is_leader = False
         self.assignment_error: ErrorCode | None = None

@@ -46,6 +46,7 @@ class BrokerVersions:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{address} refused to negotiate versions")
         self._ranges = {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
         self._features = {each.name: (each.min_version, each.max_version) for each in answer.supported_features}
+        self._finalized = {each.name: each.max_version_level for each in answer.finalized_features}
 
     def newest(self, api: Api, *, highest: int | None = None) -> int:
         """Return the newest version of an API that both sides support, up to `highest`. Raises UNSUPPORTED_VERSION."""
@@ -67,3 +68,7 @@ class BrokerVersions:
         """Return whether the broker supports a version of a feature (KIP-584); ours begin with `kohort.`."""
         lowest, highest = self._features.get(name, (0, -1))
         return lowest <= version <= highest
+
+    def is_enabled(self, name: str) -> bool:
+        """Return whether the cluster has finalized a version of a feature above 0, which means off (KIP-584)."""
+        return self._finalized.get(name, 0) > 0

@@ -123,6 +123,10 @@ class Connection:
         """Return whether the broker supports a version of a feature."""
         return self._versions is not None and self._versions.has_feature(name, version)
 
+    def is_enabled(self, name: str) -> bool:
+        """Return whether the cluster has switched a feature on."""
+        return self._versions is not None and self._versions.is_enabled(name)
+
     @property
     def is_closed(self) -> bool:
         """Whether nothing can be sent any more."""

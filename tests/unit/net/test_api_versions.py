@@ -70,3 +70,11 @@ def test_a_feature_of_the_broker_is_known_by_its_versions() -> None:
     assert versions.has_feature("kohort.group", 2)
     assert not versions.has_feature("kohort.group", 3)
     assert not BrokerVersions("h:1", answer(0), 0).has_feature("kohort.group"), "a broker of before KIP-584"
+
+
+@pytest.mark.parametrize(("level", "enabled"), [(1, True), (0, False)])
+def test_a_feature_is_enabled_where_the_cluster_finalized_a_version_above_zero(level: int, enabled: bool) -> None:
+    final = ApiVersionsResponse.FinalizedFeature(name="group.version", max_version_level=level)
+    response = ApiVersionsResponse(finalized_features=[final], finalized_features_epoch=1)
+    frame = b"".join(encode_response(response, FIRST_VERSION, 7))[4:]
+    assert BrokerVersions("h:1", frame, FIRST_VERSION).is_enabled("group.version") == enabled

@@ -105,7 +105,8 @@ class Membership:
         self._subscription = inputs.Subscribed(tuple(topics), matches, regex, tuple(names))
         self._link = CoordinatorLink(cluster, group_id)
         self._switch = ProtocolSwitch(protocol)
-        first = new_driver(self._switch.first, self._link, self.config, assignors, member_id or new_member_id())
+        own_id = member_id or new_member_id() if self._switch.first == "consumer" else ""
+        first = new_driver(self._switch.first, self._link, self.config, assignors, own_id)
         self._active = ActiveDriver(first)
         self._commits = MemberCommits(cluster, group_id, group_instance_id, self._active)
         listener = listener or RebalanceListener()
@@ -426,19 +427,20 @@ class Membership:
     def _switch_protocol(self, action: SwitchAction) -> None:
         match action:
             case SwitchAction.JOIN_CLASSIC:
-                self._go_on_in("classic", new_member_id())
+                self._go_on_in("classic")
             case SwitchAction.JOIN_CONSUMER:
-                self._go_on_in("consumer", self._switch.member_id)
+                self._go_on_in("consumer")
             case SwitchAction.CLOSE_CLASSIC:
                 log.info("group %s: the broker takes this member in the consumer protocol: it moves", self.group_id)
                 self._step(inputs.CloseRequested(MOVING, leave=False))
 
-    def _go_on_in(self, protocol: str, member_id: str) -> None:
+    def _go_on_in(self, protocol: str) -> None:
         """Replace the member, which owns nothing now; responses to requests of the old one are void."""
         poll_state = self._active.member.poll_state
         self._link.drop()
         assignors = tuple(self._assignors.values())
-        driver = self._active.driver = new_driver(protocol, self._link, self.config, assignors, member_id)
+        driver = new_driver(protocol, self._link, self.config, assignors, self._switch.member_id)
+        self._active.driver = driver
         driver.follow(self._subscription.topics)
         if protocol == "classic":
             self._hold(asyncio.create_task(self._probe(self._protocol_check_ms * self._switch.probe_factor)))

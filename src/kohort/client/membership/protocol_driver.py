@@ -83,9 +83,12 @@ class ActiveDriver:
 def new_driver(
     protocol: str, link: CoordinatorLink, config: MemberConfig, assignors: Sequence[Assignor], member_id: str
 ) -> ProtocolDriver:
-    """Return the driver of a new member. Raises ValueError for assignors that do not go together."""
+    """Return the driver of a new member. Raises ValueError for assignors that do not go together.
+
+    A classic member's id is the one that the group knows it by already, or empty: the coordinator makes it.
+    """
     if protocol == "classic":
-        return ClassicDriver(link, config, assignors)
+        return ClassicDriver(link, config, assignors, member_id)
     return ConsumerDriver(link, config, member_id)
 
 
@@ -101,8 +104,10 @@ class ClassicDriver:
 
     name = "classic"
 
-    def __init__(self, link: CoordinatorLink, config: MemberConfig, assignors: Sequence[Assignor]) -> None:
-        self.member = ClassicMember(config, assignors, link.cluster.random)
+    def __init__(
+        self, link: CoordinatorLink, config: MemberConfig, assignors: Sequence[Assignor], member_id: str
+    ) -> None:
+        self.member = ClassicMember(config, assignors, link.cluster.random, member_id)
         self._group_id = link.group_id
         self._requests = ClassicRequests(link, config)
         self._leader = Leader(

@@ -33,6 +33,9 @@ REFUSALS_OF_CONSUMER = frozenset(
 LOWEST_EMBEDDED_VERSION = 3
 """A group moves when all its members write this version of the embedded protocol, or a newer one (KIP-792)."""
 
+_FEATURE = "group.version"
+"""The feature that a cluster switches the consumer protocol on by (KIP-848)."""
+
 _REFUSED_MOVE_FACTOR = 10
 """How many times longer the probe waits between two looks at a group that refused a member which moved."""
 
@@ -61,14 +64,15 @@ class ProtocolSwitch:
 
         state      event                                         next       what the membership does
         CONSUMER   the broker refuses the protocol or the group  REFUSED    waits until the member owns nothing
-        REFUSED    nothing is owned, no callback runs            CLASSIC    joins with a new classic member
+        REFUSED    nothing is owned, no callback runs            CLASSIC    joins with a classic member
         CLASSIC    the probe finds that the group could move     MOVABLE    waits until the member is stable
         MOVABLE    stable, and the user is not closing it        MOVING     closes the classic member without LeaveGroup
         MOVING     the classic member is closed                  CONSUMER   joins with a consumer member of the same id
 
     It begins in CONSUMER. A move is a rolling bounce of one member: what it owns is revoked, and it joins under the id
-    it has, so that the broker keeps its partitions for it. The probe looks every `protocol_check_ms`; where a move
-    ended in REFUSED, ten times as seldom. With a fixed protocol the state is FIXED for ever.
+    it has, so that the broker keeps its partitions for it. A moved member that is refused returns under that id too:
+    the group would wait for it until its session ended. The probe looks every `protocol_check_ms`; where a move ended
+    in REFUSED, ten times as seldom. With a fixed protocol the state is FIXED for ever.
     """
 
     def __init__(self, protocol: GroupProtocol) -> None:
@@ -78,8 +82,7 @@ class ProtocolSwitch:
         self.first: Literal["classic", "consumer"] = "classic" if protocol == "classic" else "consumer"
         """The protocol to begin in."""
         self.member_id = ""
-        """The id under which a member that moves joins again."""
-        self._has_moved = False
+        """The id that the group knows a moved member by: it joins with it, and returns with it if it is refused."""
 
     def is_mended_by_switch(self, code: ErrorCode) -> bool:
         """Return whether the member that failed with `code` goes on in the other protocol; False where it is final."""
@@ -91,7 +94,7 @@ class ProtocolSwitch:
     @property
     def probe_factor(self) -> int:
         """How many times `protocol_check_ms` lie between two looks at the group."""
-        return _REFUSED_MOVE_FACTOR if self._has_moved else 1
+        return _REFUSED_MOVE_FACTOR if self.member_id else 1
 
     def mark_movable(self) -> None:
         """The broker would convert the group of this classic member."""
@@ -102,7 +105,7 @@ class ProtocolSwitch:
         """Return what is due now that the member has taken a step, or None."""
         match self.state:
             case SwitchState.CONSUMER if member.is_stable:
-                self._has_moved = False
+                self.member_id = ""
             case SwitchState.REFUSED if not member.owned and member.running is None:
                 self.state = SwitchState.CLASSIC
                 return SwitchAction.JOIN_CLASSIC
@@ -110,7 +113,7 @@ class ProtocolSwitch:
                 self.state, self.member_id = SwitchState.MOVING, member.identity.member_id
                 return SwitchAction.CLOSE_CLASSIC
             case SwitchState.MOVING if member.is_closed:
-                self.state, self._has_moved = SwitchState.CONSUMER, True
+                self.state = SwitchState.CONSUMER
                 return SwitchAction.JOIN_CONSUMER
         return None
 
@@ -129,7 +132,8 @@ async def wait_until_movable(link: CoordinatorLink, check_ms: int) -> None:
 
 async def _is_movable(link: CoordinatorLink) -> bool:
     connection = await link.open()
-    if not connection.supports(Api.CONSUMER_GROUP_HEARTBEAT):
+    # A broker that does not serve the protocol announces its requests all the same, and refuses them.
+    if not connection.supports(Api.CONSUMER_GROUP_HEARTBEAT) or not connection.is_enabled(_FEATURE):
         return False
     request = DescribeGroupsRequest(groups=[link.group_id])
     answer = await connection.call(request, timeout_ms=link.cluster.request_timeout_ms)

@@ -103,6 +103,7 @@ def test_a_member_that_moved_and_is_refused_is_back_in_the_classic_protocol_and_
     switch = moved()
     assert switch.is_mended_by_switch(ErrorCode.GROUP_ID_NOT_FOUND)
     assert advance(switch) is SwitchAction.JOIN_CLASSIC
+    assert switch.member_id == "m", "the group knows it by its id, and would wait for it"
     assert switch.probe_factor == 10
 
 
@@ -111,6 +112,7 @@ def test_a_member_that_moved_and_was_stable_there_looks_as_often_as_before() -> 
     advance(switch, is_stable=True)
     assert switch.is_mended_by_switch(ErrorCode.GROUP_ID_NOT_FOUND)
     assert advance(switch) is SwitchAction.JOIN_CLASSIC
+    assert switch.member_id == "", "the group it left was of the other protocol"
     assert switch.probe_factor == 1
 
 
