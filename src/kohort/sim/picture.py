@@ -14,8 +14,7 @@ from kohort.group.events import ConsumerGroupStored, Event, GroupStored
 from kohort.group.shard import Shard
 from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition
-from kohort.sim.kernel.scheduler import Scheduler
-from kohort.sim.kernel.world_observer import Observer, SeenMember, SeenNode
+from kohort.sim.kernel.world_observer import SeenMember, SeenNode, TimedObserver
 
 COLOURS = ("#4269d0", "#efb118", "#ff725c", "#3ca951", "#a463f2", "#6cc5b0", "#97bbf5", "#9c6b4e", "#ff8ab7", "#6e7787")
 GREY = "#d8dce2"
@@ -40,12 +39,11 @@ class Mark(NamedTuple):
     text: str
 
 
-class Picture(Observer):
+class Picture(TimedObserver):
     """Remembers what a picture shows; `svg` draws it."""
 
     def __init__(self, title: str = "") -> None:
         self.title = title
-        self._scheduler: Scheduler | None = None
         self._members: dict[str, str] = {}
         self._owned: dict[str, Partitions] = {}
         self._since: dict[tuple[str, TopicPartition, str], int] = {}
@@ -57,14 +55,6 @@ class Picture(Observer):
         self._healed_us: int | None = None
 
     # -- what it sees
-
-    def began(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
-
-    @property
-    def now_us(self) -> int:
-        """The time of the world."""
-        return 0 if self._scheduler is None else self._scheduler.now_us
 
     def fault(self, name: str, subject: str, detail: str) -> None:
         if name not in _QUIET and not name.endswith("answered"):

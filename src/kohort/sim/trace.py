@@ -20,7 +20,7 @@ from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 from kohort.node.groups.offsets_partition import OffsetsPartition
 from kohort.sim.kernel.scheduler import Scheduler
-from kohort.sim.kernel.world_observer import Observer, SeenMember, SeenNode
+from kohort.sim.kernel.world_observer import Observer, SeenMember, SeenNode, TimedObserver
 
 HEADINGS = f"{'TIME':>11} {'EVENT':>7}  {'WHO':<5} {'WHAT':<10} REST"
 CHANGES = frozenset({
@@ -34,15 +34,14 @@ _NUMBERS = ("generation", "epoch", "member_epoch", "offset", "partition", "phase
 _WORDS = ("member_id", "instance_id", "leader", "topic", "protocol_name")
 
 
-class Trace(Observer):
+class Trace(TimedObserver):
     """Writes what it sees, a line at a time."""
 
     def __init__(self, write: Callable[[str], object]) -> None:
         self._write = write
-        self._scheduler: Scheduler | None = None
 
     def began(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
+        super().began(scheduler)
         self._write(HEADINGS)
 
     def put(self, who: str, what: str, rest: str = "") -> None:
@@ -200,26 +199,19 @@ _RECORD = re.compile(r"(\S+)-(\d+)@(\d+)")
 class Line(NamedTuple):
     """One thing that happened; `partitions` are those it concerns, None where it concerns all."""
 
-    at_us: int
     text: str
     partitions: frozenset[TopicPartition] | None = None
     first: int = 0
     next_offset: int = 1 << 62
 
 
-class Story(Observer):
+class Story(TimedObserver):
     """Keeps the lines of a story."""
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
         self.is_over = False
         """Whether the world is taken apart: lines from here on are dropped."""
-        self._scheduler: Scheduler | None = None
-        self._commits: dict[tuple[str, int], Mapping[TopicPartition, int]] = {}
-
-    def began(self, scheduler: Scheduler) -> None:
-        """Take the clock of the world."""
-        self._scheduler = scheduler
 
     def put(
         self,
@@ -233,9 +225,8 @@ class Story(Observer):
         """Add a line."""
         if self.is_over:
             return
-        at_us = 0 if self._scheduler is None else self._scheduler.now_us
-        text = f"{at_us / 1_000_000:>11.6f}  {who:<6} {what:<9} {rest}".rstrip()
-        self.lines.append(Line(at_us, text, None if partitions is None else frozenset(partitions), first, next_offset))
+        text = f"{self.now_us / 1_000_000:>11.6f}  {who:<6} {what:<9} {rest}".rstrip()
+        self.lines.append(Line(text, None if partitions is None else frozenset(partitions), first, next_offset))
 
     def lines_about(self, sentence: str) -> list[str]:
         """Return the lines that concern what a sentence speaks of, at most so many."""

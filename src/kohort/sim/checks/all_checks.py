@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from kohort.sim.checks.callback_checks import CallbackChecker
 from kohort.sim.checks.cause_checks import CauseChecker
 from kohort.sim.checks.checker import Checker
@@ -20,18 +18,9 @@ from kohort.sim.checks.state_checks import StateChecker
 from kohort.sim.kernel.rng import Rng
 
 
-class Seeded(Protocol):
-    """Whatever has a seed, such as a plan: checkers draw from it when to look at everything."""
-
-    @property
-    def seed(self) -> int:
-        """The seed."""
-        ...
-
-
-def all_checkers(plan: Seeded) -> list[Checker]:
-    """Return new checkers for a world."""
-    rng = Rng(plan.seed)
+def all_checkers(seed: int) -> list[Checker]:
+    """Return new checkers for the world of a seed, from which they draw when to look at everything."""
+    rng = Rng(seed)
     ledgers = Ledgers()
     faults = FaultsSeen()
     ownership = OwnershipChecker(ledgers)

@@ -6,6 +6,8 @@ it shows: which callback runs with which partitions, what it acts on in between,
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from kohort.group.invariants import CALLBACK_CONTRACT
 from kohort.member.effects import Callback
 from kohort.model.assignment import Partitions
@@ -35,7 +37,7 @@ class CallbackChecker(Checker):
 
     def __init__(self) -> None:
         super().__init__()
-        self._listeners: dict[str, Listener] = {}
+        self._listeners: defaultdict[str, Listener] = defaultdict(Listener)
 
     def member_started(self, member: SeenMember) -> None:
         """Begin with nothing."""
@@ -52,7 +54,7 @@ class CallbackChecker(Checker):
 
     def callback_began(self, member: SeenMember, callback: Callback, partitions: Partitions, cause: str) -> None:
         """Compare a callback with what the ones before it left."""
-        listener = self._listener(member)
+        listener = self._listeners[member.name]
         self.count(CALLBACK_CONTRACT)
         named = f"{callback}({_text(partitions)})"
         self._demand(member, listener.running is None, f"{named} begins while {listener.running} runs")
@@ -79,7 +81,7 @@ class CallbackChecker(Checker):
 
     def callback_ended(self, member: SeenMember, callback: Callback, partitions: Partitions, error: str | None) -> None:
         """Note what it leaves the listener with."""
-        listener = self._listener(member)
+        listener = self._listeners[member.name]
         self.count(CALLBACK_CONTRACT)
         self._demand(
             member, listener.running == (callback, partitions), f"{callback} ends, and {listener.running} runs"
@@ -99,7 +101,7 @@ class CallbackChecker(Checker):
         """No round is joined while a callback runs, and in EAGER with empty hands."""
         if request != "JoinGroup":
             return
-        listener = self._listener(member)
+        listener = self._listeners[member.name]
         self.count(CALLBACK_CONTRACT)
         self._demand(member, listener.running is None, f"joins a round while {listener.running} runs")
         if member.kind == "eager":
@@ -109,21 +111,12 @@ class CallbackChecker(Checker):
     def delivered(self, member: SeenMember, partition: TopicPartition, first: int, next_offset: int) -> None:
         """Records are handed out between assigned and the end of what takes their partition away."""
         self.count(CALLBACK_CONTRACT)
-        if partition not in self._listener(member).granted:
-            self.broken(
-                CALLBACK_CONTRACT,
-                f"{member.name} ({member.kind}): hands out {partition}@{first}, which no callback has assigned to it",
-            )
-
-    def _listener(self, member: SeenMember) -> Listener:
-        listener = self._listeners.get(member.name)
-        if listener is None:
-            listener = self._listeners[member.name] = Listener()
-        return listener
+        if partition not in self._listeners[member.name].granted:
+            self.contract_broken(member, f"hands out {partition}@{first}, which no callback has assigned to it")
 
     def _demand(self, member: SeenMember, is_kept: bool, sentence: str) -> None:
         if not is_kept:
-            self.broken(CALLBACK_CONTRACT, f"{member.name} ({member.kind}): {sentence}")
+            self.contract_broken(member, sentence)
 
 
 def _text(partitions: Partitions) -> str:

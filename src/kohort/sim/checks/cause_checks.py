@@ -207,7 +207,7 @@ class CauseChecker(Checker):
 
     def _judge_owners(self, group_id: str, report: GroupReport) -> None:
         """What the last rebalance moved, and what is owned now, are in the hands that it says."""
-        ledger = self._ledgers.group(group_id)
+        ledger = self._ledgers.groups[group_id]
         owners = {
             partition: member.identity.member_id
             for name, member in sorted(self._ledgers.members.items())

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NoReturn
 
 from kohort.group.invariants import Invariant
-from kohort.sim.kernel.scheduler import Scheduler
-from kohort.sim.kernel.world_observer import Observer
+from kohort.sim.kernel.world_observer import TimedObserver
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,23 +33,13 @@ class InvariantBroken(AssertionError):
         self.violation = violation
 
 
-class Checker(Observer):
+class Checker(TimedObserver):
     """Holds a world against some invariants. `checked` counts the comparisons made, by name."""
 
     invariants: ClassVar[tuple[Invariant, ...]] = ()
 
     def __init__(self) -> None:
         self.checked: dict[str, int] = {invariant.name: 0 for invariant in self.invariants}
-        self._scheduler: Scheduler | None = None
-
-    def began(self, scheduler: Scheduler) -> None:
-        """Take the clock of the world."""
-        self._scheduler = scheduler
-
-    @property
-    def now_us(self) -> int:
-        """The time of the world; 0 before it began."""
-        return 0 if self._scheduler is None else self._scheduler.now_us
 
     def count(self, invariant: Invariant, times: int = 1) -> None:
         """Note that something was compared."""
@@ -59,9 +48,3 @@ class Checker(Observer):
     def broken(self, invariant: Invariant, sentence: str) -> NoReturn:
         """Stop the world."""
         raise InvariantBroken(Violation(invariant, sentence, self.now_us))
-
-    def demand(self, is_kept: bool, invariant: Invariant, sentence: str) -> None:
-        """Count a comparison, and stop the world if it failed. For where the sentence costs nothing to build."""
-        self.checked[invariant.name] += 1
-        if not is_kept:
-            self.broken(invariant, sentence)

@@ -20,7 +20,6 @@ from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import NO_TOPIC_ID, TopicPartition
 from kohort.sim.checks.checker import Checker
-from kohort.sim.checks.delivery_checks import RENEWAL
 from kohort.sim.checks.fault_history import FaultsSeen
 from kohort.sim.checks.group_ledger import NEVER, GroupLedger, Ledgers
 from kohort.sim.kernel.world_observer import SeenMember, SeenNode
@@ -71,14 +70,8 @@ class CommitChecker(Checker):
         self._told: dict[tuple[str, str, int], int] = {}
         """The highest of these whose commit was answered without an error."""
         self._shown: Identity | None = None
-        self._renewed: dict[str, None] = {}
         ledgers.before(OffsetCommitted, self._committed)
         ledgers.before(OffsetDeleted, self._forgotten)
-
-    def fault(self, name: str, subject: str, detail: str) -> None:
-        """Take note of topics made anew: who had the old one may commit its position (docs/gaps.md)."""
-        if name == RENEWAL:
-            self._renewed[subject] = None
 
     # -- commits and their responses
 
@@ -89,7 +82,7 @@ class CommitChecker(Checker):
     def commit_sent(self, member: SeenMember, number: int, offsets: Mapping[TopicPartition, int]) -> None:
         """Remember it with the epoch that its member shows."""
         (epoch, member_id), self._shown = self._shown or member.identity, None
-        turns = self._ledgers.group(member.group_id).turns
+        turns = self._ledgers.groups[member.group_id].turns
         sent = self._sent.setdefault(member_id, {})
         sent[number] = Sent(number, member_id, epoch, offsets, turns, self._ledgers.loads)
         self._ids[member.name, number] = member_id
@@ -138,32 +131,27 @@ class CommitChecker(Checker):
         )
 
     def _demand_stale(self, member: SeenMember, sent: Sent, partition: TopicPartition, error: ErrorCode) -> None:
-        ledger = self._ledgers.group(member.group_id)
+        ledger = self._ledgers.groups[member.group_id]
         if ledger.turns != sent.turns or self._ledgers.loads != sent.loads or not sent.member_id:
             return  # it may have been stale when it arrived
         if ledger.kind == "":
             return
         self.count(COMMIT_FENCED)
         # A commit is taken or refused as a whole.
-        if all(
-            ledger.why_no_commit(sent.member_id, sent.epoch, self._place(member, each)) is None for each in sent.offsets
-        ):
+        ids = {topic: self._ledgers.topic_id(member.group_id, topic) for topic, _ in sent.offsets}
+        places = [(ids[topic], number) for topic, number in sent.offsets]
+        if all(ledger.why_no_commit(sent.member_id, sent.epoch, place) is None for place in places):
             self.broken(
                 COMMIT_FENCED,
                 f"commit {sent.number} of {member.name} ({sent.member_id}, epoch {sent.epoch}) of {partition} is "
                 f"refused with {error.name}, and the log says that it may",
             )
 
-    def _place(self, member: SeenMember, partition: TopicPartition) -> tuple[bytes, int]:
-        shard = self._ledgers.shards.get(member.group_id)
-        topic = None if shard is None else shard.settings.image.topic(partition.topic)
-        return (NO_TOPIC_ID if topic is None else topic.topic_id), partition.partition
-
     def shard_loaded(self, node: SeenNode, hosted: OffsetsPartition) -> None:
         """A commit without a response may be lost with a node: take what the log has now."""
         for key, (offset, member_id, topic_id) in list(self._highest.items()):
             group_id, topic, number = key
-            committed = self._ledgers.group(group_id).committed(topic, number, topic_id)
+            committed = self._ledgers.groups[group_id].committed(topic, number, topic_id)
             if committed < offset and self._told.get(key, NEVER) < offset:
                 self._highest[key] = (committed, member_id, topic_id)
 
@@ -203,7 +191,7 @@ class CommitChecker(Checker):
 
     def _demand_ahead(self, event: OffsetCommitted, partition: TopicPartition) -> None:
         """A member's own commits may overtake each other on two connections; another's never go back behind them."""
-        if event.topic in self._renewed:
+        if event.topic in self._ledgers.renewed:
             return
         key = (event.group_id, event.topic, event.partition)
         highest = self._highest.get(key)
@@ -264,15 +252,14 @@ class ClosingChecker(Checker):
 
     def closing(self, member: SeenMember, finished: Mapping[TopicPartition, int]) -> None:
         """Remember what the member owes, if its commit would be taken now."""
-        shard = self._ledgers.shards.get(member.group_id)
-        if not finished or shard is None or member.identity.generation < 0:
+        if not finished or member.group_id not in self._ledgers.shards or member.identity.generation < 0:
             return
-        image = shard.settings.image
-        topics = {name: image.topic(name) for name in sorted({partition.topic for partition in finished})}
-        topic_ids = {name: topic.topic_id for name, topic in topics.items() if topic is not None}
+        topics = sorted({partition.topic for partition in finished})
+        ids = {name: self._ledgers.topic_id(member.group_id, name) for name in topics}
+        topic_ids = {name: topic_id for name, topic_id in ids.items() if topic_id != NO_TOPIC_ID}
         owed = {partition: offset for partition, offset in finished.items() if partition.topic in topic_ids}
         closing = Closing(member, member.identity, owed, topic_ids, self.now_us)
-        if self._is_taken(self._ledgers.group(member.group_id), closing):
+        if self._is_taken(self._ledgers.groups[member.group_id], closing):
             self._closings[member.name] = closing
 
     def group_event(self, node: SeenNode, shard: Shard, event: Event, now_ms: int) -> None:
@@ -280,7 +267,7 @@ class ClosingChecker(Checker):
         for closing in self._closings.values():
             if closing.member.group_id != event.group_id or closing.has_left:
                 continue
-            ledger = self._ledgers.group(event.group_id)
+            ledger = self._ledgers.groups[event.group_id]
             member_id = closing.identity.member_id
             if ledger.is_out(member_id) and member_id not in ledger.left_behind:
                 closing.has_left = True
@@ -304,7 +291,7 @@ class ClosingChecker(Checker):
         closing = self._closings.pop(member.name, None)
         if closing is None or how != "closed" or closing.is_in_doubt or self._is_excused(closing):
             return
-        ledger = self._ledgers.group(member.group_id)
+        ledger = self._ledgers.groups[member.group_id]
         for partition, offset in closing.finished.items():
             self.count(CLOSE_KEEPS_WORK)
             committed = ledger.committed(*partition, closing.topic_ids[partition.topic])

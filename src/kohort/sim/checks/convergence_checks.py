@@ -106,7 +106,7 @@ class EndChecker(Checker):
         if strangers := sorted(group.members.keys() - ids):
             return f"{strangers[0]} is in it, and no process has that id any more"
         owned: dict[TopicPartition, str] = {}
-        ledger = self._ledgers.group(group.group_id)
+        ledger = self._ledgers.groups[group.group_id]
         for each in members:
             if ledger.is_out(each.identity.member_id):
                 continue  # it was removed, and has not sent a request since

@@ -13,7 +13,7 @@ from kohort.group.events import OffsetCommitted, OffsetDeleted
 from kohort.group.invariants import AT_LEAST_ONCE
 from kohort.group.shard import Shard
 from kohort.model.assignment import Partitions
-from kohort.model.ids import NO_TOPIC_ID, TopicPartition
+from kohort.model.ids import TopicPartition
 from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.group_ledger import NEVER, GroupLedger, Ledgers
 from kohort.sim.kernel.world_observer import SeenMember, SeenNode
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from kohort.node.groups.offsets_partition import OffsetsPartition
 
 NOTHING: Partitions = frozenset()
-RENEWAL = "recreate topic"
-"""The fault that deletes a topic and creates one of the same name."""
 
 
 class Reading:
@@ -51,15 +49,8 @@ class ReadingChecker(Checker):
         self._members: dict[str, SeenMember] = {}
         self._reached: dict[tuple[str, TopicPartition, bytes], int] = {}
         """By group, partition and topic: up to where records were handed out, without a gap."""
-        self._renewed: dict[str, None] = {}
-        """Topics that were made anew under their names: a position of the old one may pass for one of the new."""
         ledgers.after(OffsetCommitted, self._committed)
         ledgers.after(OffsetDeleted, self._forgotten)
-
-    def fault(self, name: str, subject: str, detail: str) -> None:
-        """Take note of topics that are deleted and created again (docs/gaps.md)."""
-        if name == RENEWAL:
-            self._renewed[subject] = None
 
     # -- what is committed
 
@@ -85,7 +76,7 @@ class ReadingChecker(Checker):
     def shard_loaded(self, node: SeenNode, hosted: OffsetsPartition) -> None:
         """What the log holds now may be less than what was seen in it: a load is when that shows."""
         for name, readings in self._readings.items():
-            ledger = self._ledgers.group(self._members[name].group_id)
+            ledger = self._ledgers.groups[self._members[name].group_id]
             for (topic, number), reading in readings.items():
                 committed = ledger.committed(topic, number, reading.topic_id)
                 reading.low = min(reading.low, committed)
@@ -99,9 +90,9 @@ class ReadingChecker(Checker):
         readings = self._readings.setdefault(name, {})
         for partition in sorted(before - partitions):
             readings.pop(partition, None)
-        ledger = self._ledgers.group(member.group_id)
+        ledger = self._ledgers.groups[member.group_id]
         for partition in sorted(partitions - before):
-            topic_id = self._topic_id(member.group_id, partition.topic)
+            topic_id = self._ledgers.topic_id(member.group_id, partition.topic)
             readings[partition] = Reading(topic_id, ledger.committed(*partition, topic_id))
         self._owned[name] = partitions
         self._members[name] = member
@@ -112,10 +103,11 @@ class ReadingChecker(Checker):
         if reading is None:
             return  # it has given it up meanwhile
         self.count(AT_LEAST_ONCE)
-        if reading.topic_id != self._topic_id(member.group_id, partition.topic):
-            reading.topic_id = self._topic_id(member.group_id, partition.topic)
+        topic_id = self._ledgers.topic_id(member.group_id, partition.topic)
+        if reading.topic_id != topic_id:
+            reading.topic_id = topic_id
             reading.low = reading.high = NEVER  # the topic is another one of that name
-        elif partition.topic in self._renewed:
+        elif partition.topic in self._ledgers.renewed:
             pass
         elif why == "committed" and not reading.low <= offset <= reading.high:
             self.broken(
@@ -130,7 +122,7 @@ class ReadingChecker(Checker):
             )
         key = (member.group_id, partition, reading.topic_id)
         reached = self._reached.setdefault(key, offset)
-        if why == "committed" and offset > reached and partition.topic not in self._renewed:
+        if why == "committed" and offset > reached and partition.topic not in self._ledgers.renewed:
             self.broken(
                 AT_LEAST_ONCE,
                 f"{member.name} begins {partition} at {offset}, and {member.group_id} had read up to {reached} only",
@@ -171,7 +163,7 @@ class ReadingChecker(Checker):
         """See that a member has been handed out what it says it has read."""
         for partition, offset in offsets.items():
             reading = self._readings.get(member.name, {}).get(partition)
-            if reading is None or reading.next_offset == NEVER or partition.topic in self._renewed:
+            if reading is None or reading.next_offset == NEVER or partition.topic in self._ledgers.renewed:
                 continue
             self.count(AT_LEAST_ONCE)
             if offset > reading.next_offset:
@@ -193,11 +185,15 @@ class ReadingChecker(Checker):
             assert node.node is not None, "a node that runs is there"
             for name, readings in sorted(self._readings.items()):
                 group_id = self._members[name].group_id
-                if self._ledgers.group(group_id).is_out(self._members[name].identity.member_id):
+                if self._ledgers.groups[group_id].is_out(self._members[name].identity.member_id):
                     continue  # its user has gone away, and what it had is another's
                 for partition, reading in sorted(readings.items()):
                     hosted = node.node.topics.partition(*partition)
-                    if hosted is None or hosted.topic.topic_id != reading.topic_id or partition.topic in self._renewed:
+                    if (
+                        hosted is None
+                        or hosted.topic.topic_id != reading.topic_id
+                        or partition.topic in self._ledgers.renewed
+                    ):
                         continue
                     end = hosted.log.log_end_offset
                     self.count(AT_LEAST_ONCE)
@@ -206,8 +202,3 @@ class ReadingChecker(Checker):
                             AT_LEAST_ONCE,
                             f"{name} owns {partition} of {group_id} and has read up to {reading.next_offset} of {end}",
                         )
-
-    def _topic_id(self, group_id: str, topic: str) -> bytes:
-        shard = self._ledgers.shards.get(group_id)
-        found = None if shard is None else shard.settings.image.topic(topic)
-        return NO_TOPIC_ID if found is None else found.topic_id

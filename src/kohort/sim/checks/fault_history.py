@@ -35,14 +35,11 @@ class FaultsSeen(Checker):
         super().__init__()
         self._until_us: dict[tuple[str, str], int] = {}
         """By kind (`cluster`, `slow`, `member`, `topic`) and subject."""
-        self.names: dict[str, int] = {}
-        """How often each kind of step was seen."""
 
     def fault(self, name: str, subject: str, detail: str) -> None:
         """Note a fault, or the answer to what an operator asked for: it takes effect by then."""
         name = name.removesuffix(" answered")
-        self.names[name] = self.names.get(name, 0) + 1
-        if name in OF_CLUSTER:
+        if name in OF_CLUSTER or name in OF_OFFSETS:
             self._note("cluster", "", detail)
         elif name in ("packets", "drift"):
             self._note("slow", "", detail, is_lasting=True)
@@ -50,8 +47,6 @@ class FaultsSeen(Checker):
             self._note("member", subject, detail)
         elif name in OF_TOPIC:
             self._note("topic", subject, detail)
-        elif name in OF_OFFSETS:
-            self._note("cluster", "", detail)
 
     def _note(self, kind: str, subject: str, detail: str, *, is_lasting: bool = False) -> None:
         lasts_us = 0

@@ -7,6 +7,7 @@ static members were replaced. When a shard is loaded its ledgers begin again fro
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,7 +30,6 @@ from kohort.group.events import (
     MemberAssignmentStored,
     MemberRejoined,
     MemberRemoved,
-    MemberState,
     MemberTargetDeleted,
     MemberTargetStored,
     OffsetCommitted,
@@ -62,6 +62,9 @@ Place = tuple[bytes, int]
 NEVER = -1
 """The offset of a partition without a commit."""
 
+RENEWAL = "recreate topic"
+"""The fault that deletes a topic and creates one of the same name."""
+
 AWAY = -2
 """The epoch of a static member that left for a while."""
 
@@ -71,11 +74,9 @@ class Native:
     """The records of one member of a consumer group; `held` has the epoch in which each partition was assigned."""
 
     instance_id: str | None = None
-    is_classic: bool = False
     names: tuple[str, ...] = ()
     regex: str = ""
     epoch: int = 0
-    state: MemberState = MemberState.STABLE
     assigned: frozenset[Place] = frozenset()
     held: dict[Place, int] = field(default_factory=dict)
     target: IdPartitions = NOTHING
@@ -181,192 +182,143 @@ class GroupLedger:
             self.left_behind = before.left_behind & self.members.keys()
             self.former = {id_: had for id_, had in before.former.items() if id_ in self.members} | self.former
 
+    def fold(self, event: Event) -> None:
+        """Fold one event."""
+        match event:
+            case OffsetCommitted():
+                self.commits[event.topic, event.partition] = event
+            case OffsetDeleted():
+                self.commits.pop((event.topic, event.partition), None)
+            case _:
+                self._fold_classic(event)
+                self._fold_consumer(event)
 
-def fold(group: GroupLedger, event: Event) -> None:
-    """Fold one event into what is known of its group."""
-    change = _FOLDS.get(type(event))
-    if change is not None:
-        change(group, event)
+    def _fold_classic(self, event: Event) -> None:
+        match event:
+            case GroupStored():
+                self._store_generation(event)
+            case GroupDeleted() if self.kind != "consumer":  # else a tombstone of the classic group that it was
+                self.before = {id_: stored for id_, stored in self.members.items() if not self.is_out(id_)}
+                self.turns += 1
+                self._end_classic("")
+            case MemberRemoved():
+                self.turns += 1
+                self.out.add(event.member_id)
+                self.joined.discard(event.member_id)
+            case MemberAdded() | MemberRejoined():
+                self.turns += 1
+                self.joined.add(event.member_id)
+                self.out.discard(event.member_id)
+            case StaticMemberReplaced():
+                self.turns += 1
+                self.out.add(event.old_member_id)
+                self.joined.discard(event.old_member_id)
+                if event.awaits_join:
+                    self.joined.add(event.member_id)
+            case RoundOpened():
+                self.turns += 1
+                self.is_gathering = True
+            case GatheringFailed():
+                self.turns += 1
+                self.joined = set()
+            case GroupLoaded() | GroupUnloaded():
+                self.turns += 1
+                self.is_gathering = False
 
+    def _fold_consumer(self, event: Event) -> None:
+        match event:
+            case ConsumerGroupStored():
+                self._become_consumer()
+                self.former = {}
+                self.epoch = event.epoch
+            case ConsumerGroupDeleted() if self.kind == "consumer":
+                self.turns += 1
+                self.generation = self.epoch  # at which a classic group goes on, if this one is converted
+                self.natives, self.asker, self.regexes = {}, {}, {}
+                self.epoch = self.target_epoch = 0
+                self.kind = ""
+            case ConsumerMemberStored():
+                self.turns += 1
+                member = self._native(event.member_id)
+                member.instance_id = event.instance_id
+                member.names = event.subscribed_topic_names
+                member.regex = event.subscribed_topic_regex
+            case ConsumerMemberDeleted():
+                self.turns += 1
+                self.left_behind.discard(event.member_id)
+                self._release(event.member_id)
+                self.natives.pop(event.member_id, None)
+            case TargetStored():
+                self.target_epoch = event.epoch
+            case TargetDeleted():
+                self.target_epoch = -1
+            case MemberTargetStored():
+                self._native(event.member_id).target = event.target
+            case MemberTargetDeleted() if event.member_id in self.natives:
+                self.natives[event.member_id].target = NOTHING
+            case MemberAssignmentStored():
+                self._store_assignment(event)
+            case MemberAssignmentDeleted():
+                self.turns += 1
+                if (known := self.natives.get(event.member_id)) is not None:
+                    self.former[event.member_id] = known.assigned
+                    self._release(event.member_id)
+                    known.epoch, known.assigned, known.held = 0, frozenset(), {}
+            case RegexStored():
+                self.regexes[event.regex] = event.topics
+            case RegexDeleted():
+                self.regexes.pop(event.regex, None)
 
-def _commit(group: GroupLedger, event: OffsetCommitted) -> None:
-    group.commits[event.topic, event.partition] = event
+    def _store_generation(self, event: GroupStored) -> None:
+        is_new = event.generation != self.generation
+        if is_new:
+            self.former = {}
+        if not event.is_synced:
+            self.left_behind = {stored.member_id for stored in event.members} - self.joined
+        elif is_new:
+            self.left_behind = set()
+        if is_new or not event.is_synced:
+            self.joined = set()
+        self.kind = "classic"
+        self.turns += 1
+        self.generation = event.generation
+        self.is_synced = event.is_synced
+        self.is_gathering = False
+        self.members = {stored.member_id: stored for stored in event.members}
+        self.left_behind &= self.members.keys()
+        self.out.clear()
 
+    def _store_assignment(self, event: MemberAssignmentStored) -> None:
+        self.turns += 1
+        member = self._native(event.member_id)
+        self._release(event.member_id)
+        member.epoch = event.epoch
+        assigned = epochs_of(event.assigned)
+        member.assigned = frozenset(assigned)
+        member.held = {**epochs_of(event.pending), **assigned} if event.pending else assigned
+        self.asker.update(dict.fromkeys(member.held, event.member_id))
 
-def _forget_commit(group: GroupLedger, event: OffsetDeleted) -> None:
-    group.commits.pop((event.topic, event.partition), None)
+    def _end_classic(self, kind: str) -> None:
+        self.kind = kind
+        self.members = {}
+        self.out, self.joined, self.former = set(), set(), {}
+        self.is_gathering = False
 
+    def _become_consumer(self) -> None:
+        if self.kind != "consumer":
+            self._end_classic("consumer")
+            self.is_synced = True
 
-def _store_classic(group: GroupLedger, event: GroupStored) -> None:
-    if event.generation != group.generation:
-        group.former = {}
-    if not event.is_synced:
-        group.left_behind = {stored.member_id for stored in event.members} - group.joined
-        group.joined = set()
-    elif event.generation != group.generation:
-        group.left_behind = set()
-        group.joined = set()
-    group.kind = "classic"
-    group.turns += 1
-    group.generation = event.generation
-    group.is_synced = event.is_synced
-    group.is_gathering = False
-    group.members = {stored.member_id: stored for stored in event.members}
-    group.left_behind &= group.members.keys()
-    group.out.clear()
+    def _native(self, member_id: str) -> Native:
+        self._become_consumer()
+        return self.natives.setdefault(member_id, Native())
 
-
-def _delete_classic(group: GroupLedger, _: GroupDeleted) -> None:
-    if group.kind == "consumer":
-        return  # a tombstone of the classic group that it was
-    group.kind = ""
-    group.turns += 1
-    group.before = {id_: stored for id_, stored in group.members.items() if not group.is_out(id_)}
-    group.members = {}
-    group.out, group.joined, group.former = set(), set(), {}
-    group.is_gathering = False
-
-
-def _remove(group: GroupLedger, event: MemberRemoved) -> None:
-    group.turns += 1
-    group.out.add(event.member_id)
-    group.joined.discard(event.member_id)
-
-
-def _join(group: GroupLedger, event: MemberAdded | MemberRejoined) -> None:
-    group.turns += 1
-    group.joined.add(event.member_id)
-    group.out.discard(event.member_id)
-
-
-def _replace_static(group: GroupLedger, event: StaticMemberReplaced) -> None:
-    group.turns += 1
-    group.out.add(event.old_member_id)
-    group.joined.discard(event.old_member_id)
-    if event.awaits_join:
-        group.joined.add(event.member_id)
-
-
-def _open_round(group: GroupLedger, _: RoundOpened) -> None:
-    group.turns += 1
-    group.is_gathering = True
-
-
-def _fail_gathering(group: GroupLedger, _: GatheringFailed) -> None:
-    group.turns += 1
-    group.joined = set()
-
-
-def _load(group: GroupLedger, _: GroupLoaded | GroupUnloaded) -> None:
-    group.turns += 1
-    group.is_gathering = False
-
-
-def _drop_consumer(group: GroupLedger) -> None:
-    group.natives = {}
-    group.asker = {}
-    group.regexes = {}
-    group.epoch = group.target_epoch = 0
-
-
-def _become_consumer(group: GroupLedger) -> None:
-    if group.kind != "consumer":
-        group.kind = "consumer"
-        group.members = {}
-        group.out, group.joined, group.former = set(), set(), {}
-        group.is_gathering, group.is_synced = False, True
-
-
-def _native(group: GroupLedger, member_id: str) -> Native:
-    _become_consumer(group)
-    member = group.natives.get(member_id)
-    if member is None:
-        member = group.natives[member_id] = Native()
-    return member
-
-
-def _store_group(group: GroupLedger, event: ConsumerGroupStored) -> None:
-    _become_consumer(group)
-    group.former = {}
-    group.epoch = event.epoch
-
-
-def _delete_group(group: GroupLedger, _: ConsumerGroupDeleted) -> None:
-    if group.kind == "consumer":
-        group.turns += 1
-        group.generation = group.epoch  # at which a classic group goes on, if this one is converted
-        _drop_consumer(group)
-        group.kind = ""
-
-
-def _store_native(group: GroupLedger, event: ConsumerMemberStored) -> None:
-    group.turns += 1
-    member = _native(group, event.member_id)
-    member.instance_id = event.instance_id
-    member.is_classic = event.classic is not None
-    member.names = event.subscribed_topic_names
-    member.regex = event.subscribed_topic_regex
-
-
-def _delete_native(group: GroupLedger, event: ConsumerMemberDeleted) -> None:
-    group.turns += 1
-    group.left_behind.discard(event.member_id)
-    member = group.natives.pop(event.member_id, None)
-    if member is not None:
-        _release(group, event.member_id, member)
-
-
-def _store_target(group: GroupLedger, event: TargetStored) -> None:
-    group.target_epoch = event.epoch
-
-
-def _delete_target(group: GroupLedger, _: TargetDeleted) -> None:
-    group.target_epoch = -1
-
-
-def _store_member_target(group: GroupLedger, event: MemberTargetStored) -> None:
-    _native(group, event.member_id).target = event.target
-
-
-def _delete_member_target(group: GroupLedger, event: MemberTargetDeleted) -> None:
-    if (member := group.natives.get(event.member_id)) is not None:
-        member.target = NOTHING
-
-
-def _store_assignment(group: GroupLedger, event: MemberAssignmentStored) -> None:
-    group.turns += 1
-    member_id = event.member_id
-    member = _native(group, member_id)
-    _release(group, member_id, member)
-    member.epoch, member.state = event.epoch, event.state
-    assigned = epochs_of(event.assigned)
-    member.assigned = frozenset(assigned)
-    member.held = {**epochs_of(event.pending), **assigned} if event.pending else assigned
-    group.asker.update(dict.fromkeys(member.held, member_id))
-
-
-def _delete_assignment(group: GroupLedger, event: MemberAssignmentDeleted) -> None:
-    group.turns += 1
-    member = group.natives.get(event.member_id)
-    if member is not None:
-        group.former[event.member_id] = member.assigned
-        _release(group, event.member_id, member)
-        member.epoch, member.state = 0, MemberState.STABLE
-        member.assigned, member.held = frozenset(), {}
-
-
-def _release(group: GroupLedger, member_id: str, member: Native) -> None:
-    for place in member.held:
-        if group.asker.get(place) == member_id:
-            del group.asker[place]
-
-
-def _store_regex(group: GroupLedger, event: RegexStored) -> None:
-    group.regexes[event.regex] = event.topics
-
-
-def _delete_regex(group: GroupLedger, event: RegexDeleted) -> None:
-    group.regexes.pop(event.regex, None)
+    def _release(self, member_id: str) -> None:
+        """Note that a member has nothing any more, of what it was granted or asked for."""
+        member = self.natives.get(member_id)
+        for place in () if member is None else member.held:
+            if self.asker.get(place) == member_id:
+                del self.asker[place]
 
 
 def epochs_of(held: tuple[Held, ...]) -> dict[Place, int]:
@@ -378,34 +330,6 @@ def epochs_of(held: tuple[Held, ...]) -> dict[Place, int]:
     }
 
 
-_FOLDS: dict[type[Any], Callable[[GroupLedger, Any], None]] = {
-    OffsetCommitted: _commit,
-    OffsetDeleted: _forget_commit,
-    GroupStored: _store_classic,
-    GroupDeleted: _delete_classic,
-    MemberRemoved: _remove,
-    MemberAdded: _join,
-    MemberRejoined: _join,
-    StaticMemberReplaced: _replace_static,
-    RoundOpened: _open_round,
-    GatheringFailed: _fail_gathering,
-    GroupLoaded: _load,
-    GroupUnloaded: _load,
-    ConsumerGroupStored: _store_group,
-    ConsumerGroupDeleted: _delete_group,
-    ConsumerMemberStored: _store_native,
-    ConsumerMemberDeleted: _delete_native,
-    TargetStored: _store_target,
-    TargetDeleted: _delete_target,
-    MemberTargetStored: _store_member_target,
-    MemberTargetDeleted: _delete_member_target,
-    MemberAssignmentStored: _store_assignment,
-    MemberAssignmentDeleted: _delete_assignment,
-    RegexStored: _store_regex,
-    RegexDeleted: _delete_regex,
-}
-
-
 Hook = Callable[[GroupLedger, Any, Shard], None]
 """Called with what the log says of the group, the event, and the shard, to which the event has been applied."""
 
@@ -415,7 +339,8 @@ class Ledgers(Checker):
 
     def __init__(self) -> None:
         super().__init__()
-        self.groups: dict[str, GroupLedger] = {}
+        self.groups: defaultdict[str, GroupLedger] = defaultdict(GroupLedger)
+        """An empty one for a group that the log does not know."""
         self.shards: dict[str, Shard] = {}
         """The shard that each group was last seen in."""
         self.touched: dict[str, Shard] = {}
@@ -428,25 +353,31 @@ class Ledgers(Checker):
         """By name, the partitions that they act on."""
         self.loads = 0
         """How often a shard was loaded."""
-        self._before: dict[type[Any], list[Hook]] = {}
-        self._after: dict[type[Any], list[Hook]] = {}
+        self.renewed: set[str] = set()
+        """Topics made anew: a position or a commit of the old one may pass for one of the new (docs/gaps.md)."""
+        self._before: defaultdict[type[Any], list[Hook]] = defaultdict(list)
+        self._after: defaultdict[type[Any], list[Hook]] = defaultdict(list)
 
     def before(self, event_type: type[Any], hook: Hook) -> None:
         """Call `hook` with each event of a type, before the ledger takes it."""
-        self._before.setdefault(event_type, []).append(hook)
+        self._before[event_type].append(hook)
 
     def after(self, event_type: type[Any], hook: Hook) -> None:
         """Call `hook` with each event of a type, once the ledger has taken it."""
-        self._after.setdefault(event_type, []).append(hook)
+        self._after[event_type].append(hook)
 
-    def group(self, group_id: str) -> GroupLedger:
-        """Return what is known of a group; nothing, for one that the log does not know."""
-        ledger = self.groups.get(group_id)
-        if ledger is None:
-            ledger = self.groups[group_id] = GroupLedger()
-        return ledger
+    def topic_id(self, group_id: str, topic: str) -> bytes:
+        """Return the id of a topic as the group's shard sees it, NO_TOPIC_ID for one that does not exist."""
+        shard = self.shards.get(group_id)
+        found = None if shard is None else shard.settings.image.topic(topic)
+        return NO_TOPIC_ID if found is None else found.topic_id
 
     # -- hooks of the world
+
+    def fault(self, name: str, subject: str, detail: str) -> None:
+        """Note topics that are made anew."""
+        if name == RENEWAL:
+            self.renewed.add(subject)
 
     def member_started(self, member: SeenMember) -> None:
         """Note that a member runs."""
@@ -480,7 +411,7 @@ class Ledgers(Checker):
         with undisturbed(node):
             events = events_of(hosted.partition)
         for event in events:
-            fold(self.group(event.group_id), event)
+            self.groups[event.group_id].fold(event)
         for group_id, before in left.items():
             if group_id in self.groups:
                 self.groups[group_id].resume(before)
@@ -489,18 +420,14 @@ class Ledgers(Checker):
         """Call the hooks of its type, and fold it."""
         kind = type(event)
         group_id = event.group_id
-        ledger = self.groups.get(group_id)
-        if ledger is None:
-            ledger = self.groups[group_id] = GroupLedger()
+        ledger = self.groups[group_id]
         self.shards[group_id] = shard
-        for hook in self._before.get(kind, ()):
+        for hook in self._before[kind]:
             hook(ledger, event, shard)
-        if kind is OffsetCommitted:
-            ledger.commits[event.topic, event.partition] = event  # type: ignore[union-attr, assignment]
-        else:
+        if kind is not OffsetCommitted:
             self.touched[group_id] = shard
-            fold(ledger, event)
-        for hook in self._after.get(kind, ()):
+        ledger.fold(event)
+        for hook in self._after[kind]:
             hook(ledger, event, shard)
 
 

@@ -59,7 +59,7 @@ class MembershipChecker(Checker):
     def shard_loaded(self, node: SeenNode, hosted: OffsetsPartition) -> None:
         """A replacement that waited for a round is forgotten in a crash: its old id is the member again."""
         for group_id, member_id in list(self._replaced):
-            ledger = self._ledgers.group(group_id)
+            ledger = self._ledgers.groups[group_id]
             if member_id in ledger.members or member_id in ledger.natives:
                 del self._replaced[group_id, member_id]
 
@@ -119,11 +119,10 @@ class MembershipChecker(Checker):
         if request not in _MEMBERS_ONLY or member.name in self._leaving:
             return
         epoch, member_id = member.identity
-        ledger = self._ledgers.groups.get(member.group_id)
+        ledger = self._ledgers.groups[member.group_id]
         key = member.name, request
-        if ledger is not None:
-            ledger.note_shown(member_id, epoch)
-        if epoch > 0 and ledger is not None and ledger.kind and ledger.is_out(member_id):
+        ledger.note_shown(member_id, epoch)
+        if epoch > 0 and ledger.kind and ledger.is_out(member_id):
             self._lost[key] = (self._ledgers.loads, member_id)
         else:
             self._lost.pop(key, None)
@@ -134,7 +133,7 @@ class MembershipChecker(Checker):
         if lost is None:
             return
         loads, member_id = lost
-        ledger = self._ledgers.group(member.group_id)
+        ledger = self._ledgers.groups[member.group_id]
         if loads != self._ledgers.loads or not ledger.is_out(member_id):
             return  # a crash has forgotten its removal
         self.count(FENCED_IS_TOLD)

@@ -30,7 +30,7 @@ from kohort.group.shard import Shard
 from kohort.model.assignment import Partitions
 from kohort.model.cause import CauseKind
 from kohort.model.id_partitions import each
-from kohort.model.ids import NO_TOPIC_ID, TopicPartition
+from kohort.model.ids import TopicPartition
 from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.group_ledger import GroupLedger, Ledgers, Place
 from kohort.sim.kernel.world_observer import SeenMember
@@ -97,7 +97,7 @@ class OwnershipChecker(Checker):
     def _judge(self, partition: TopicPartition, other: Holding, mine: Holding) -> None:
         if other.topic_id != mine.topic_id:
             return  # it acts on a topic that is no more
-        ledger = self._ledgers.group(mine.member.group_id)
+        ledger = self._ledgers.groups[mine.member.group_id]
         outsider = next((each for each in (other, mine) if ledger.is_out(each.member_id)), None)
         if outsider is not None:
             self._orphans += not outsider.is_orphan
@@ -114,11 +114,9 @@ class OwnershipChecker(Checker):
 
         A member that was granted the partition of a deleted topic may learn of the grant only now.
         """
-        shard = self._ledgers.shards.get(group_id)
-        found = None if shard is None else shard.settings.image.topic(partition.topic)
-        topic_id = NO_TOPIC_ID if found is None else found.topic_id
+        topic_id = self._ledgers.topic_id(group_id, partition.topic)
         self._named(partition.topic, topic_id)
-        native = self._ledgers.group(group_id).natives.get(member_id)
+        native = self._ledgers.groups[group_id].natives.get(member_id)
         if native is None or (topic_id, partition.partition) in native.held:
             return topic_id
         return self._former.get(partition.topic, topic_id)

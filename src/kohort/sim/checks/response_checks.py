@@ -6,6 +6,7 @@ An answer to who it was says nothing of who it is; a refusal because of a round 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -47,7 +48,8 @@ class ResponseChecker(Checker):
 
     def __init__(self) -> None:
         super().__init__()
-        self._exchanges: dict[str, Exchange] = {}
+        self._exchanges: defaultdict[str, Exchange] = defaultdict(Exchange)
+        """By member's name."""
 
     def member_started(self, member: SeenMember) -> None:
         """Begin with a process without requests."""
@@ -59,7 +61,7 @@ class ResponseChecker(Checker):
 
     def member_moved(self, member: SeenMember, state: str, cause: str) -> None:
         """Note where it is, and whether it went there by itself."""
-        exchange = self._exchange(member)
+        exchange = self._exchanges[member.name]
         exchange.state = state
         if cause == "Tick":
             exchange.is_misled = False
@@ -68,7 +70,7 @@ class ResponseChecker(Checker):
 
     def asked(self, member: SeenMember, request: str, detail: str) -> None:
         """Look at what made a member join."""
-        exchange = self._exchange(member)
+        exchange = self._exchanges[member.name]
         epoch = member.identity.generation
         if request == "ConsumerGroupHeartbeat":
             exchange.is_joining = epoch <= 0 and detail.startswith("epoch 0")
@@ -80,7 +82,7 @@ class ResponseChecker(Checker):
 
     def answered(self, member: SeenMember, request: str, error: ErrorCode, detail: str) -> None:
         """Note the response, and check that a refusal has a cause."""
-        exchange = self._exchange(member)
+        exchange = self._exchanges[member.name]
         if error is not ErrorCode.NONE:
             exchange.is_misled = False
         elif request == "SyncGroup":
@@ -94,11 +96,11 @@ class ResponseChecker(Checker):
 
     def commit_shows(self, member: SeenMember, number: int, identity: Identity) -> None:
         """Note the identity of a commit, where it is not the member's of now."""
-        self._exchange(member).commits[number] = identity.generation
+        self._exchanges[member.name].commits[number] = identity.generation
 
     def commit_sent(self, member: SeenMember, number: int, offsets: Mapping[TopicPartition, int]) -> None:
         """Note what it shows."""
-        self._exchange(member).commits.setdefault(number, member.identity.generation)
+        self._exchanges[member.name].commits.setdefault(number, member.identity.generation)
 
     def commit_answered(
         self,
@@ -108,7 +110,7 @@ class ResponseChecker(Checker):
         errors: Mapping[TopicPartition, ErrorCode],
     ) -> None:
         """Note which identity a refusal concerns, and the member's state."""
-        exchange = self._exchange(member)
+        exchange = self._exchanges[member.name]
         shown = exchange.commits.pop(number, -1)
         error = next(iter(errors.values()), ErrorCode.NONE)
         if error in _OUT:
@@ -121,7 +123,7 @@ class ResponseChecker(Checker):
     def callback_began(self, member: SeenMember, callback: Callback, partitions: Partitions, cause: str) -> None:
         """Check that the refusal which lost everything concerned the member's identity of then."""
         if callback is Callback.LOST:
-            self._judge(member, self._exchange(member), "")
+            self._judge(member, self._exchanges[member.name], "")
 
     def _judge(self, member: SeenMember, exchange: Exchange, reason: str) -> None:
         self.count(ROUNDS_HAVE_CAUSES)
@@ -132,9 +134,3 @@ class ResponseChecker(Checker):
             )
         if reason.startswith(_BY_COMMIT) and not exchange.has_ground:
             self.broken(ROUNDS_HAVE_CAUSES, f"{member.name} joins because of a commit that was refused in a round")
-
-    def _exchange(self, member: SeenMember) -> Exchange:
-        exchange = self._exchanges.get(member.name)
-        if exchange is None:
-            exchange = self._exchanges[member.name] = Exchange()
-        return exchange

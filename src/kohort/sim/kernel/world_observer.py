@@ -29,27 +29,22 @@ class SeenMember(Protocol):
     @property
     def name(self) -> str:
         """What the world calls it; it keeps that over restarts of its process."""
-        ...
 
     @property
     def group_id(self) -> str:
         """Its group."""
-        ...
 
     @property
     def kind(self) -> str:
         """`eager`, `cooperative`, `consumer`, …: which protocol, for the trace."""
-        ...
 
     @property
     def instance_id(self) -> str | None:
         """Its `group.instance.id`."""
-        ...
 
     @property
     def identity(self) -> Identity:
         """Its member id with the generation or epoch that it shows; empty before it joined."""
-        ...
 
 
 class SeenNode(Protocol):
@@ -58,12 +53,10 @@ class SeenNode(Protocol):
     @property
     def name(self) -> str:
         """What the world calls it."""
-        ...
 
     @property
     def node(self) -> Node | None:
         """The running node, None while the process is down."""
-        ...
 
 
 class Observer:
@@ -166,6 +159,21 @@ class Observer:
 
 
 HOOKS = tuple(name for name in vars(Observer) if not name.startswith("_"))
+
+
+class TimedObserver(Observer):
+    """An observer with the clock of the world."""
+
+    _scheduler: Scheduler | None = None
+
+    def began(self, scheduler: Scheduler) -> None:
+        """Take the clock."""
+        self._scheduler = scheduler
+
+    @property
+    def now_us(self) -> int:
+        """The time of the world; 0 before it began."""
+        return 0 if self._scheduler is None else self._scheduler.now_us
 
 
 class Observers(Observer):

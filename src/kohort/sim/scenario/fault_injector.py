@@ -1,4 +1,4 @@
-"""Carries out the steps of a plan: each kind of step of the menu is a method here.
+"""Carries out the steps of a plan: each kind of step of the menu is a method, such as `_kill_node` for "kill node".
 
 A step that finds nothing to act on (a node that is down already, a member that never started) does nothing and is not
 counted as met. Every fault that lasts ends with the faults as a whole at the latest; `heal` ends what is left.
@@ -7,6 +7,7 @@ counted as met. Every fault that lasts ends with the faults as a whole at the la
 from __future__ import annotations
 
 import errno
+from collections import Counter
 from collections.abc import Callable, Mapping
 from random import Random
 
@@ -36,46 +37,9 @@ class FaultInjector:
         self._cluster = cluster
         self._until_us = cluster.plan.end_us
         self._scheduler = cluster.scheduler
-        self.met: dict[str, int] = {}
+        self.met: Counter[str] = Counter()
         """How often each kind of step came to something."""
         self._normal_flush_us = cluster.node_host.flush_us
-        self._kinds: dict[str, Callable[[Step, Random], bool]] = {
-            "start": self._start,
-            "kill": self._kill,
-            "close": self._close,
-            "close within": self._close_within,
-            "old client": self._old_client,
-            "freeze": self._freeze,
-            "bounce": self._bounce,
-            "roll": self._roll,
-            "subscribe": self._subscribe,
-            "expel": self._meddle,
-            "impersonate": self._meddle,
-            "kill node": lambda step, _: self._take_down(step, "kill"),
-            "power loss": lambda step, _: self._take_down(step, "power loss"),
-            "stop node": lambda step, _: self._take_down(step, "stop"),
-            "move node": self._move,
-            "freeze node": self._freeze_node,
-            "partition": self._partition,
-            "one way": self._one_way,
-            "vanish": self._vanish,
-            "break": self._break,
-            "slow disk": self._slow_disk,
-            "full disk": self._full_disk,
-            "failing disk": self._failing_disk,
-            "compact": self._compact,
-            "grow topic": self._grow_topic,
-            "delete topic": self._delete_topic,
-            "recreate topic": self._recreate_topic,
-            "delete offsets": self._delete_offsets,
-            "delete group": self._delete_group,
-            "reset offsets": self._reset_offsets,
-            "configure group": self._configure_group,
-            "burst": self._burst,
-            "packets": self._packets,
-            "storm": self._storm,
-            "drift": lambda *_: True,  # the hosts have had it from the beginning
-        }
 
     def schedule(self) -> None:
         """Put every step where it belongs in time; what lasts from the beginning is put in force at once."""
@@ -89,8 +53,8 @@ class FaultInjector:
         """Do what a step says."""
         random = self._cluster.rng.stream(f"step {step.number}")
         self.show(step.what, step.subject, " ".join(f"{name}={value}" for name, value in step.how))
-        if self._kinds[step.what](step, random):
-            self.met[step.what] = self.met.get(step.what, 0) + 1
+        if getattr(self, "_" + step.what.replace(" ", "_"))(step, random):
+            self.met[step.what] += 1
 
     def show(self, name: str, subject: str, detail: str) -> None:
         """Let observers see what happens to the world."""
@@ -103,8 +67,8 @@ class FaultInjector:
         network = cluster.network
         network.latency_us, network.jitter_us, network.loss, network.cut = 250, 200, 0.0, 0.0
         network.snap = 0.0
+        self._quicken()
         for node_host in cluster.nodes.values():
-            node_host.flush_us = self._normal_flush_us
             node_host.fail_disk(None)
             node_host.fill_disk(None)
         # A partition whose log met a failing disk is served again after a restart, as an operator would do it.
@@ -149,7 +113,7 @@ class FaultInjector:
         def close() -> None:
             if self._scheduler.now_us < self._until_us and self._end_and_restart(seat, step, "close"):
                 self.show("closed within", seat.name, step.text("state"))
-                self.met[step.what] = self.met.get(step.what, 0) + 1
+                self.met[step.what] += 1
 
         seat.peer.when_in(_STATES[step.text("state")], step.get("wait_us"), close)
         others = [each for each in self._cluster.seats.values() if each.group == seat.group and each is not seat]
@@ -232,17 +196,21 @@ class FaultInjector:
             operator.impersonate(seat.group, member_id, config.topics, answered)
         return True
 
+    _expel = _impersonate = _meddle
+
     # -- nodes
 
-    def _take_down(self, step: Step, how: str) -> bool:
+    def _take_down(self, step: Step, _: Random) -> bool:
         node_host = self._cluster.node_host
         if node_host.node is None:
             return False
-        node_host.end(how)
+        node_host.end(step.what.removesuffix(" node"))
         self._later(min(step.get("down_us"), 12 * SECOND_US), self._boot, self._cluster.place)
         return True
 
-    def _move(self, step: Step, random: Random) -> bool:
+    _kill_node = _stop_node = _power_loss = _take_down
+
+    def _move_node(self, step: Step, random: Random) -> bool:
         """The disk goes to the next node, which takes it over at its own address."""
         cluster = self._cluster
         names = list(cluster.nodes)
@@ -296,17 +264,14 @@ class FaultInjector:
         network.block(source, destination)
         self._scheduler.at(self._end_of(step), network.unblock, source, destination)
 
-    def _vanish(self, step: Step, random: Random) -> bool:
-        ends = self._cluster.network.open_ends(step.subject)
+    def _break(self, step: Step, random: Random) -> bool:
+        network = self._cluster.network
+        ends = network.open_ends(step.subject)
         if ends:
-            self._cluster.network.vanish(random.choice(ends))
+            (network.vanish if step.what == "vanish" else network.break_connection)(random.choice(ends))
         return bool(ends)
 
-    def _break(self, step: Step, random: Random) -> bool:
-        ends = self._cluster.network.open_ends(step.subject)
-        if ends:
-            self._cluster.network.break_connection(random.choice(ends))
-        return bool(ends)
+    _vanish = _break
 
     def _packets(self, step: Step, _: Random) -> bool:
         network = self._cluster.network
@@ -424,6 +389,9 @@ class FaultInjector:
         return True
 
     # -- time
+
+    def _drift(self, _: Step, __: Random) -> bool:
+        return True  # the hosts have had it from the beginning
 
     def _answered(self, step: Step) -> Callable[[str], None]:
         def answered(answer: str) -> None:

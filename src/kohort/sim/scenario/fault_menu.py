@@ -1,6 +1,6 @@
 """The faults and events that a world may have: how likely each is there at all, how often, and how strong.
 
-One entry for each; `faults.py` carries them out under the same name. A table, so that it can be read, counted in the
+One entry for each; `fault_injector` carries them out by name. A table, so that it can be read, counted in the
 summary of a swarm, and grow by a line.
 """
 
@@ -11,11 +11,11 @@ from random import Random
 from typing import NamedTuple
 
 from kohort.sim.kernel.rng import Rng
-from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan, Step, TopicPlan
+from kohort.sim.scenario.world_plan import SECOND_US, How, MemberPlan, Step, TopicPlan
 
-How = tuple[tuple[str, int | str], ...]
-Drawn = tuple[str, str, How] | None
-"""What, subject, arguments; None where nothing comes of it."""
+Drawn = tuple[str, str, How]
+"""What, subject, arguments."""
+Argument = Callable[[Random], tuple[str, int | str]]
 
 
 COOPERATIVE = ("cooperative", "cooperative", "cooperative-java", "cooperative-v1", "cooperative-v2")
@@ -49,6 +49,44 @@ class FaultKind(NamedTuple):
     fits: Callable[[Sketch], bool] = always
 
 
+# What a step acts on, and its arguments. They are drawn in this order.
+
+
+def _of(subject: Callable[[Sketch], str], what: str, *arguments: Argument) -> Callable[[Sketch], Drawn]:
+    def draw(sketch: Sketch) -> Drawn:
+        return what, subject(sketch), tuple(argument(sketch.random) for argument in arguments)
+
+    return draw
+
+
+def _member(sketch: Sketch) -> str:
+    return sketch.random.choice(sketch.members).name
+
+
+def _group(sketch: Sketch) -> str:
+    return sketch.random.choice(sketch.members).group
+
+
+def _topic(sketch: Sketch) -> str:
+    return sketch.random.choice(sketch.topics).name
+
+
+def _host(sketch: Sketch) -> str:
+    return sketch.random.choice((*sketch.nodes, *(member.name for member in sketch.members)))
+
+
+def _node(_: Sketch) -> str:
+    return "node"
+
+
+def _network(_: Sketch) -> str:
+    return "network"
+
+
+def _one_of(name: str, *values: int | str) -> Argument:
+    return lambda random: (name, random.choice(values))
+
+
 def _down(random: Random) -> tuple[str, int]:
     return "down_us", random.choice((0, 200_000, 2_000_000, 7_000_000, 12_000_000)) + random.randrange(500_000)
 
@@ -57,25 +95,18 @@ def _lasts(random: Random) -> tuple[str, int]:
     return "for_us", random.choice((300_000, 2_000_000, 5_000_000, 9_000_000, 15_000_000)) + random.randrange(500_000)
 
 
-def _of_member(what: str, *arguments: Callable[[Random], tuple[str, int]]) -> Callable[[Sketch], Drawn]:
-    def draw(sketch: Sketch) -> Drawn:
-        member = sketch.random.choice(sketch.members)
-        return what, member.name, tuple(argument(sketch.random) for argument in arguments)
-
-    return draw
-
-
-def _of_node(what: str, *arguments: Callable[[Random], tuple[str, int]]) -> Callable[[Sketch], Drawn]:
-    def draw(sketch: Sketch) -> Drawn:
-        return what, "node", tuple(argument(sketch.random) for argument in arguments)
-
-    return draw
-
-
-def _bounce(sketch: Sketch) -> Drawn:
-    member = sketch.random.choice(sketch.members)
-    how = sketch.random.choice(("close", "close", "kill"))
-    return "bounce", member.name, (("how", how), _down(sketch.random))
+_PACKETS = (
+    _one_of("latency_us", 100, 250, 2_000, 30_000),
+    _one_of("jitter_us", 0, 200, 5_000, 50_000),
+    _one_of("loss_ppm", 0, 1_000, 10_000, 50_000),
+    _one_of("cut_ppm", 0, 0, 20_000, 300_000),
+)
+_DRIFT = (_one_of("ppm", -500, -200, 200, 500, 20_000, -20_000), _one_of("ahead_ms", 0, 0, 5_000, -5_000))
+_BOUNCE = (_one_of("how", "close", "close", "kill"), _down)
+_ROLL = (_one_of("pause_us", 500_000, 2_000_000, 4_000_000), _down)
+"""A deployment: every member of a group is bounced, one after the other."""
+_STORM = (_one_of("odds_ppm", 30_000, 100_000, 400_000), _one_of("for_us", 1_000_000, 4_000_000, 9_000_000))
+_FAILING_DISK = (_one_of("odds_ppm", 1_000_000, 300_000, 50_000), _lasts)
 
 
 def _subscribe(sketch: Sketch) -> Drawn:
@@ -84,46 +115,6 @@ def _subscribe(sketch: Sketch) -> Drawn:
     names = [topic.name for topic in sketch.topics]
     wanted = [name for name in names if random.random() < 0.6] or [random.choice(names)]
     return "subscribe", member.name, (("topics", ",".join(wanted)),)
-
-
-def _roll(sketch: Sketch) -> Drawn:
-    """A deployment: every member of a group is bounced, one after the other."""
-    group = sketch.random.choice([member.group for member in sketch.members])
-    pause_us = sketch.random.choice((500_000, 2_000_000, 4_000_000))
-    return "roll", group, (("pause_us", pause_us), _down(sketch.random))
-
-
-def _drift(sketch: Sketch) -> Drawn:
-    random = sketch.random
-    name = random.choice((*sketch.nodes, *(member.name for member in sketch.members)))
-    ppm = random.choice((-500, -200, 200, 500, 20_000, -20_000))
-    return "drift", name, (("ppm", ppm), ("ahead_ms", random.choice((0, 0, 5_000, -5_000))))
-
-
-def _packets(sketch: Sketch) -> Drawn:
-    random = sketch.random
-    return "packets", "network", (
-        ("latency_us", random.choice((100, 250, 2_000, 30_000))),
-        ("jitter_us", random.choice((0, 200, 5_000, 50_000))),
-        ("loss_ppm", random.choice((0, 1_000, 10_000, 50_000))),
-        ("cut_ppm", random.choice((0, 0, 20_000, 300_000))),
-    )  # fmt: skip
-
-
-def _of_topic(what: str, *arguments: Callable[[Random], tuple[str, int]]) -> Callable[[Sketch], Drawn]:
-    def draw(sketch: Sketch) -> Drawn:
-        topic = sketch.random.choice(sketch.topics)
-        return what, topic.name, tuple(argument(sketch.random) for argument in arguments)
-
-    return draw
-
-
-def _of_group(what: str, *arguments: Callable[[Random], tuple[str, int]]) -> Callable[[Sketch], Drawn]:
-    def draw(sketch: Sketch) -> Drawn:
-        group = sketch.random.choice(sketch.members).group
-        return what, group, tuple(argument(sketch.random) for argument in arguments)
-
-    return draw
 
 
 def _configure(sketch: Sketch) -> Drawn:
@@ -135,54 +126,17 @@ def _configure(sketch: Sketch) -> Drawn:
             ("consumer.assignment.interval.ms", ("0", "2000")),
         )
     )
-    group = random.choice(sketch.members).group
-    return "configure group", group, (("name", name), ("value", random.choice(values)))
-
-
-def _expel(sketch: Sketch) -> Drawn:
-    return "expel", sketch.random.choice(sketch.members).name, ()
-
-
-def _storm(sketch: Sketch) -> Drawn:
-    random = sketch.random
-    odds_ppm = random.choice((30_000, 100_000, 400_000))
-    return "storm", "network", (("odds_ppm", odds_ppm), ("for_us", random.choice((1_000_000, 4_000_000, 9_000_000))))
-
-
-def _impersonate(sketch: Sketch) -> Drawn:
-    return "impersonate", sketch.random.choice(sketch.members).name, ()
-
-
-def _burst(sketch: Sketch) -> Drawn:
-    random = sketch.random
-    return "burst", random.choice(sketch.topics).name, (("count", random.choice((1, 20, 100, 400))),)
-
-
-def _more(random: Random) -> tuple[str, int]:
-    return "by", random.choice((1, 1, 2, 4))
-
-
-def _spare(random: Random) -> tuple[str, int]:
-    return "spare", random.choice((0, 200, 3_000))
-
-
-def _slow(random: Random) -> tuple[str, int]:
-    return "flush_us", random.choice((20_000, 200_000, 1_500_000))
-
-
-def _odds(random: Random) -> tuple[str, int]:
-    return "odds_ppm", random.choice((1_000_000, 300_000, 50_000))
+    return "configure group", _group(sketch), (("name", name), ("value", random.choice(values)))
 
 
 def _close_within(sketch: Sketch) -> Drawn:
     random = sketch.random
     state = random.choice(("joining", "joining", "syncing", "revoking"))
     wait = "wait_us", random.choice((0, 1_000, 50_000, 400_000))
-    return "close within", random.choice(sketch.members).name, (("state", state), wait, _down(random))
+    return "close within", _member(sketch), (("state", state), wait, _down(random))
 
 
-def _old_client(sketch: Sketch) -> Drawn:
-    return "old client", sketch.random.choice(sketch.members).name, (_down(sketch.random),)
+# Which worlds may have it.
 
 
 def _is_cooperative(sketch: Sketch) -> bool:
@@ -198,40 +152,40 @@ def _has_native(sketch: Sketch) -> bool:
 
 
 MENU = (
-    FaultKind("burst", 1.0, _burst, 6),
-    FaultKind("packets", 0.4, _packets, is_lasting=True),
-    FaultKind("drift", 0.3, _drift, is_lasting=True),
-    FaultKind("kill member", 0.35, _of_member("kill", _down)),
-    FaultKind("close member", 0.35, _of_member("close", _down)),
+    FaultKind("burst", 1.0, _of(_topic, "burst", _one_of("count", 1, 20, 100, 400)), 6),
+    FaultKind("packets", 0.4, _of(_network, "packets", *_PACKETS), is_lasting=True),
+    FaultKind("drift", 0.3, _of(_host, "drift", *_DRIFT), is_lasting=True),
+    FaultKind("kill member", 0.35, _of(_member, "kill", _down)),
+    FaultKind("close member", 0.35, _of(_member, "close", _down)),
     FaultKind("close within", 0.3, _close_within, 3),
-    FaultKind("old client", 0.2, _old_client, 2, fits=_is_cooperative),
-    FaultKind("freeze member", 0.3, _of_member("freeze", _lasts)),
-    FaultKind("bounce", 0.35, _bounce),
-    FaultKind("roll", 0.3, _roll, 2),
+    FaultKind("old client", 0.2, _of(_member, "old client", _down), 2, fits=_is_cooperative),
+    FaultKind("freeze member", 0.3, _of(_member, "freeze", _lasts)),
+    FaultKind("bounce", 0.35, _of(_member, "bounce", *_BOUNCE)),
+    FaultKind("roll", 0.3, _of(_group, "roll", *_ROLL), 2),
     FaultKind("subscribe", 0.25, _subscribe),
-    FaultKind("expel", 0.1, _expel, 2),
-    FaultKind("kill node", 0.25, _of_node("kill node", _down), 3),
-    FaultKind("power loss", 0.25, _of_node("power loss", _down), 3),
-    FaultKind("stop node", 0.15, _of_node("stop node", _down), 2),
-    FaultKind("move node", 0.6, _of_node("move node", _down), 3, fits=_has_two_nodes),
-    FaultKind("freeze node", 0.15, _of_node("freeze node", _lasts), 2),
-    FaultKind("partition", 0.2, _of_member("partition", _lasts), 3),
-    FaultKind("one way", 0.2, _of_member("one way", _lasts), 3),
-    FaultKind("vanish", 0.2, _of_member("vanish"), 3),
-    FaultKind("break", 0.3, _of_member("break")),
-    FaultKind("slow disk", 0.15, _of_node("slow disk", _slow, _lasts), 3),
-    FaultKind("full disk", 0.12, _of_node("full disk", _spare, _lasts), 2),
-    FaultKind("failing disk", 0.12, _of_node("failing disk", _odds, _lasts), 2),
-    FaultKind("compact", 0.3, _of_node("compact")),
-    FaultKind("grow topic", 0.2, _of_topic("grow topic", _more), 2),
-    FaultKind("delete topic", 0.1, _of_topic("delete topic"), 1),
-    FaultKind("recreate topic", 0.12, _of_topic("recreate topic", _down), 2),
-    FaultKind("delete offsets", 0.1, _of_topic("delete offsets"), 2),
-    FaultKind("delete group", 0.1, _of_group("delete group"), 2),
-    FaultKind("reset offsets", 0.1, _of_group("reset offsets"), 2),
+    FaultKind("expel", 0.1, _of(_member, "expel"), 2),
+    FaultKind("kill node", 0.25, _of(_node, "kill node", _down), 3),
+    FaultKind("power loss", 0.25, _of(_node, "power loss", _down), 3),
+    FaultKind("stop node", 0.15, _of(_node, "stop node", _down), 2),
+    FaultKind("move node", 0.6, _of(_node, "move node", _down), 3, fits=_has_two_nodes),
+    FaultKind("freeze node", 0.15, _of(_node, "freeze node", _lasts), 2),
+    FaultKind("partition", 0.2, _of(_member, "partition", _lasts), 3),
+    FaultKind("one way", 0.2, _of(_member, "one way", _lasts), 3),
+    FaultKind("vanish", 0.2, _of(_member, "vanish"), 3),
+    FaultKind("break", 0.3, _of(_member, "break")),
+    FaultKind("slow disk", 0.15, _of(_node, "slow disk", _one_of("flush_us", 20_000, 200_000, 1_500_000), _lasts), 3),
+    FaultKind("full disk", 0.12, _of(_node, "full disk", _one_of("spare", 0, 200, 3_000), _lasts), 2),
+    FaultKind("failing disk", 0.12, _of(_node, "failing disk", *_FAILING_DISK), 2),
+    FaultKind("compact", 0.3, _of(_node, "compact")),
+    FaultKind("grow topic", 0.2, _of(_topic, "grow topic", _one_of("by", 1, 1, 2, 4)), 2),
+    FaultKind("delete topic", 0.1, _of(_topic, "delete topic"), 1),
+    FaultKind("recreate topic", 0.12, _of(_topic, "recreate topic", _down), 2),
+    FaultKind("delete offsets", 0.1, _of(_topic, "delete offsets"), 2),
+    FaultKind("delete group", 0.1, _of(_group, "delete group"), 2),
+    FaultKind("reset offsets", 0.1, _of(_group, "reset offsets"), 2),
     FaultKind("configure group", 0.15, _configure, 2, fits=_has_native),
-    FaultKind("storm", 0.25, _storm, 3),
-    FaultKind("impersonate", 0.1, _impersonate, 2),
+    FaultKind("storm", 0.25, _of(_network, "storm", *_STORM), 3),
+    FaultKind("impersonate", 0.1, _of(_member, "impersonate"), 2),
 )  # fmt: skip
 
 
@@ -242,7 +196,7 @@ def draw_steps(rng: Rng, sketch: Sketch, menu: Iterable[FaultKind] = MENU) -> tu
     were.
     """
     random = sketch.random
-    drawn: list[tuple[int | None, str, str, tuple[tuple[str, int | str], ...]]] = []
+    drawn: list[tuple[int | None, str, str, How]] = []
     for member in sketch.members:
         late_us = random.choice((0, 0, random.randrange(2 * SECOND_US), random.randrange(sketch.end_us * 2 // 3)))
         drawn.append((late_us, "start", member.name, ()))
@@ -253,9 +207,7 @@ def draw_steps(rng: Rng, sketch: Sketch, menu: Iterable[FaultKind] = MENU) -> tu
             continue
         for _ in range(_times(random, fault)):
             at_us = None if fault.is_lasting else random.randrange(SECOND_US, sketch.end_us)
-            step = fault.draw(sketch)
-            if step is not None:
-                drawn.append((at_us, *step))
+            drawn.append((at_us, *fault.draw(sketch)))
     drawn.sort(key=lambda step: -1 if step[0] is None else step[0])
     return tuple(Step(number, *step) for number, step in enumerate(drawn, 1))
 

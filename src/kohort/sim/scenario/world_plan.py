@@ -14,6 +14,9 @@ from kohort.sim.peers.client_kinds import Kind, PeerConfig
 
 SECOND_US = 1_000_000
 
+How = tuple[tuple[str, int | str], ...]
+"""The arguments of a step, by name."""
+
 
 class MemberPlan(NamedTuple):
     """One member: what program it is, and what its user configures."""
@@ -42,7 +45,7 @@ class Step(NamedTuple):
     at_us: int | None
     what: str
     subject: str = ""
-    how: tuple[tuple[str, int | str], ...] = ()
+    how: How = ()
 
     def get(self, name: str, default: int = 0) -> int:
         """Return a number among the arguments."""

@@ -44,7 +44,7 @@ RESTART_US = 3 * SECOND_US
 
 def run(plan: Plan, *observers: Observer, checkers: Sequence[Checker] | None = None) -> Outcome:
     """Let a world happen."""
-    checkers = tuple(all_checkers(plan)) if checkers is None else checkers
+    checkers = tuple(all_checkers(plan.seed)) if checkers is None else checkers
     world = _World(plan, checkers, observers)
     with _defects(world):
         broken = world.live()

@@ -54,7 +54,7 @@ class WorldDriver:
         self.scheduler = Scheduler()
         self.census = MemberCensus()
         self.effects = EffectChecker()
-        self.checkers = [*all_checkers(plan), self.effects]
+        self.checkers = [*all_checkers(plan.seed), self.effects]
         self.observer = _FirstViolation([*observers, self.census, *self.checkers])
         self._failure: tuple[str, BaseException] | None = None
         self._defect: str | None = None

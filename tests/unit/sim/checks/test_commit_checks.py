@@ -30,7 +30,6 @@ from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 from kohort.sim.checks.commit_checks import ClosingChecker, CommitChecker
 from kohort.sim.checks.fault_history import FaultsSeen
-from kohort.sim.checks.group_ledger import fold
 
 P = TopicPartition("t", 0)
 
@@ -182,7 +181,7 @@ def test_a_commit_without_a_response_may_be_lost_with_a_node_and_one_with_a_resp
         sends(script, 1, offset=7)
         script.happens(commit("A", 7))
         answered(script, ErrorCode.NONE if is_answered else ErrorCode.NOT_COORDINATOR)
-        fold(script.ledgers.group("g"), commit("A", 3))  # what is left in the log
+        script.ledgers.groups["g"].fold(commit("A", 3))  # what is left in the log
         script.checkers[0].shard_loaded(NODE, None)  # type: ignore[arg-type]
         if is_answered:
             with breaks(COMMIT_NEVER_REWINDS, "A had committed 7"):

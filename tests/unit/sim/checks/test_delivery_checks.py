@@ -10,7 +10,8 @@ from kohort.group.events import OffsetDeleted
 from kohort.group.invariants import AT_LEAST_ONCE
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.ids import TopicPartition
-from kohort.sim.checks.delivery_checks import RENEWAL, ReadingChecker
+from kohort.sim.checks.delivery_checks import ReadingChecker
+from kohort.sim.checks.group_ledger import RENEWAL
 
 P = TopicPartition("t", 0)
 

@@ -126,7 +126,7 @@ def test_who_missed_the_round_knows_nothing_of_it_when_the_group_is_converted_ei
 
 def test_a_member_that_missed_the_round_and_shows_its_epoch_knows_it() -> None:
     script = missed_a_round_and_is_converted()
-    script.ledgers.group("g").note_shown("A", 2)
+    script.ledgers.groups["g"].note_shown("A", 2)
     with breaks(NO_DOUBLE_OWNERSHIP):
         script.see.owns(script.member("b"), of("t0 t1"))
 

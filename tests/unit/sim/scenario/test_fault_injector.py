@@ -1,0 +1,16 @@
+"""The steps of a plan: each kind of the menu is carried out by a method of its name."""
+
+from __future__ import annotations
+
+from kohort.sim.kernel.rng import Rng
+from kohort.sim.peers.client_kinds import KINDS, PeerConfig
+from kohort.sim.scenario.fault_injector import FaultInjector
+from kohort.sim.scenario.fault_menu import MENU, Sketch
+from kohort.sim.scenario.world_plan import MemberPlan, TopicPlan
+
+
+def test_each_fault_of_the_menu_has_its_method() -> None:
+    member = MemberPlan("m1", KINDS["cooperative"], PeerConfig("g", ("t",)))
+    sketch = Sketch(Rng(1).stream("menu"), 1, (TopicPlan("t", 1),), ("n1",), (member,))
+    for what in ("start", *(fault.draw(sketch)[0] for fault in MENU)):
+        assert callable(getattr(FaultInjector, "_" + what.replace(" ", "_")))
