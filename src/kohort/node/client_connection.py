@@ -129,10 +129,9 @@ class Request:
         self.dropped = dropped
         self.connection.kept = followed
 
-    def refusal(self, code: int, text: str | None = None) -> Any:
+    def refusal(self, code: ErrorCode, text: str | None = None) -> Any:
         """Return an error response of the request's API."""
-        text = ErrorCode(code).text if text is None else text
-        return self.route.refuse(self.message, ErrorCode(code), text, self.route.version)
+        return self.route.refuse(self.message, code, code.text if text is None else text)
 
     def proceed(self, work: Steps[Any]) -> None:
         """Answer the parked request with what `work` returns, in this turn of the event loop or a later one."""

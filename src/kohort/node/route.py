@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kohort.model.errors import ErrorCode
+from kohort.node.error_responses import error_response
 from kohort.node.step_scheduler import Steps
 from kohort.wire.apis import Api, flexible_from, request_class, response_class
 from kohort.wire.codec import Buffer, decoder, gatherer, stepwise_decoder, stepwise_gatherer
@@ -17,6 +19,7 @@ class Route:
     """One API in one version: how to read, serve, refuse and write it."""
 
     __slots__ = (
+        "_refuse",
         "_stepwise_decoder",
         "_stepwise_gatherer",
         "api",
@@ -26,7 +29,6 @@ class Route:
         "has_tagged_request",
         "has_tagged_response",
         "overtakes",
-        "refuse",
         "version",
     )
 
@@ -35,7 +37,7 @@ class Route:
         self.api = api
         self.version = version
         self.handle: Callable[[Any, Any, Any], Any] = module.handle
-        self.refuse: Callable[[Any, int, str, int], Any] = module.refuse
+        self._refuse: Callable[[Any, ErrorCode, str, int], Any] | None = getattr(module, "refuse", None)
         self.overtakes: Callable[[Any, Any, Any, int], bool] | None = getattr(module, "overtakes", None)
         """Whether a request may be served before the parked one that it came behind; most never are."""
         self.decode = decoder(request_class(api), version)
@@ -45,6 +47,12 @@ class Route:
         self.has_tagged_request = version >= flexible_from(api)
         # KIP-511: the response header of ApiVersions is v0 for ever, so that any client can read it.
         self.has_tagged_response = self.has_tagged_request and api != Api.API_VERSIONS
+
+    def refuse(self, message: Any, code: ErrorCode, text: str) -> Any:
+        """Return an error response."""
+        if self._refuse is not None:
+            return self._refuse(message, code, text, self.version)
+        return error_response(response_class(self.api), message, code, text)
 
     def decode_in_steps(self, frame: Buffer, position: int, limit: int) -> Steps[tuple[Any, int]]:
         """Decode a request of `limit` entries at most. Raises MalformedMessage."""

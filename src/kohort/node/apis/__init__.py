@@ -1,7 +1,7 @@
 """One module per API key, named kNN_name: the list of these files is the list of what the broker serves.
 
 Each has `handle(context, request, message)`, which returns the response or None (parked: `request.reply` comes
-later), and `refuse(message, code, text, version)`, which returns an error response of that API.
+later). `refuse(message, code, text, version)` returns an error response, where `node.error_responses` does not suffice.
 """
 
 from __future__ import annotations

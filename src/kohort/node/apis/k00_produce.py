@@ -14,6 +14,7 @@ from kohort.log.segments import PIECE_RECORDS, PIECE_STEPS
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import NO_REPLY, Request, Silence
+from kohort.node.error_responses import set_error
 from kohort.node.step_scheduler import Steps
 from kohort.node.topics.topic import Partition
 from kohort.wire.apis import Api
@@ -29,10 +30,9 @@ _Result = ProduceResponse.Response.PartitionResponse
 def handle(context: ApiContext, request: Request, message: ProduceRequest) -> Steps[ProduceResponse | Silence | None]:
     """Append each partition's batch; the response waits for the disk where the topic promises it."""
     if message.acks not in (-1, 0, 1):
-        return refuse(message, ErrorCode.INVALID_REQUIRED_ACKS, "", request.api_version)
+        raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
     if message.transactional_id is not None:
-        text = "Transactions are not supported by this broker."
-        return refuse(message, ErrorCode.INVALID_TXN_STATE, text, request.api_version)
+        raise KafkaError(ErrorCode.INVALID_TXN_STATE, "Transactions are not supported by this broker.")
     response = ProduceResponse(responses=[])
     waiting = _Waiting(request, response)
     for topic in message.topic_data:
@@ -45,10 +45,8 @@ def handle(context: ApiContext, request: Request, message: ProduceRequest) -> St
                 yield from _append(context, request, partition, produced, result)
                 if message.acks:
                     waiting.add(context, partition, result)
-            except KafkaError as error:
-                result.error_code, result.error_message = error.code, error.text
-            except StorageError as error:
-                result.error_code, result.error_message = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
+            except (KafkaError, StorageError) as error:
+                set_error(result, error)
             results.append(result)
             yield 1
         response.responses.append(
@@ -57,23 +55,6 @@ def handle(context: ApiContext, request: Request, message: ProduceRequest) -> St
     if message.acks == 0:
         return _after_silence(context, request, response)
     return waiting.response()
-
-
-def refuse(message: ProduceRequest, code: ErrorCode, text: str, version: int) -> ProduceResponse:
-    """Return a response with an error for every partition."""
-    return ProduceResponse(
-        responses=[
-            ProduceResponse.Response(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_responses=[
-                    _Result(index=produced.index, error_code=code, base_offset=-1, error_message=text or None)
-                    for produced in topic.partition_data
-                ],
-            )
-            for topic in message.topic_data
-        ]
-    )
 
 
 def _find(context: ApiContext, request: Request, asked: ProduceRequest.TopicData, index: int) -> Partition:

@@ -12,6 +12,7 @@ from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
+from kohort.node.error_responses import set_error
 from kohort.node.step_scheduler import Steps
 from kohort.node.topics.topic import Partition
 from kohort.wire.apis import Api
@@ -40,29 +41,12 @@ def handle(context: ApiContext, request: Request, message: ListOffsetsRequest) -
                     raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 partition.check_leader_epoch(asked.current_leader_epoch)
                 yield from _look_up(partition, asked.timestamp, request.api_version, result)
-            except KafkaError as error:
-                result.error_code = error.code
-            except StorageError:
-                result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            except (KafkaError, StorageError) as error:
+                set_error(result, error)
             results.append(result)
             yield 1
         topics.append(ListOffsetsResponse.Topic(name=topic.name, partitions=results))
     return ListOffsetsResponse(topics=topics)
-
-
-def refuse(message: ListOffsetsRequest, code: ErrorCode, text: str, version: int) -> ListOffsetsResponse:
-    """Return a response with an error for every partition."""
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsResponse.Topic(
-                name=topic.name,
-                partitions=[
-                    _Result(partition_index=asked.partition_index, error_code=code) for asked in topic.partitions
-                ],
-            )
-            for topic in message.topics
-        ]
-    )
 
 
 def _look_up(

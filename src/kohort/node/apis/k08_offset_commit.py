@@ -115,23 +115,6 @@ def _read(
     return command, topics, answers
 
 
-def refuse(message: OffsetCommitRequest, code: ErrorCode, text: str, version: int) -> OffsetCommitResponse:
-    """Return a response with an error for every partition."""
-    return OffsetCommitResponse(
-        topics=[
-            _Topic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=[
-                    _Partition(partition_index=partition.partition_index, error_code=code)
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in message.topics
-        ]
-    )
-
-
 def _mark(result: Result, answers: list[tuple[_Partition, str]], version: int) -> None:
     """Write a result's errors into the answers of the partitions they are about."""
     assert isinstance(result, CommitResult), "a commit is answered by a commit's result"

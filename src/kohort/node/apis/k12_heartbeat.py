@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from kohort.group.commands import Heartbeat
 from kohort.group.results import Result
-from kohort.model.errors import ErrorCode
 from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
 from kohort.parking.client_software import can_static_member_wait
@@ -31,8 +30,3 @@ def handle(context: ApiContext, request: Request, message: HeartbeatRequest) -> 
     if parked is not None:
         request.keep(lambda behind, now_ms: parked.followed(follower_of(message, behind), now_ms), parked.drop)
     return None
-
-
-def refuse(message: HeartbeatRequest, code: ErrorCode, text: str, version: int) -> HeartbeatResponse:
-    """Return an error response."""
-    return HeartbeatResponse(error_code=code)

@@ -57,11 +57,6 @@ def overtakes(context: ApiContext, blocker: Request, message: LeaveGroupRequest,
     return message.group_id == waiting.group_id and leaving == {waiting.member_id}
 
 
-def refuse(message: LeaveGroupRequest, code: ErrorCode, text: str, version: int) -> LeaveGroupResponse:
-    """Return an error response."""
-    return LeaveGroupResponse(error_code=code)
-
-
 def _single_response(result: LeaveResult) -> LeaveGroupResponse:
     first = result.members[0].error if result.members else ErrorCode.NONE
     return LeaveGroupResponse(error_code=result.error or first)

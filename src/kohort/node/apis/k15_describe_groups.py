@@ -38,16 +38,6 @@ def handle(context: ApiContext, request: Request, message: DescribeGroupsRequest
     return DescribeGroupsResponse(groups=groups)
 
 
-def refuse(message: DescribeGroupsRequest, code: ErrorCode, text: str, version: int) -> DescribeGroupsResponse:
-    """Return a response with an error for every group."""
-    shown = text if version >= 6 else None
-    return DescribeGroupsResponse(
-        groups=[
-            _Group(error_code=code, error_message=shown, group_id=group_id, members=[]) for group_id in message.groups
-        ]
-    )
-
-
 def _missing(context: ApiContext, group_id: str, version: int) -> _Group:
     if version < 6:
         return _Group(group_id=group_id, group_state="Dead", members=[])

@@ -5,7 +5,7 @@ v3 is flexible, v4 filters by state (KIP-518), v5 by type (KIP-848).
 
 from __future__ import annotations
 
-from kohort.model.errors import ErrorCode
+from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
 from kohort.node.step_scheduler import Steps
@@ -18,7 +18,7 @@ API = Api.LIST_GROUPS
 def handle(context: ApiContext, request: Request, message: ListGroupsRequest) -> Steps[ListGroupsResponse]:
     """List the groups that pass both filters; letter case does not matter to them."""
     if context.coordinator.is_loading():
-        return refuse(message, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "", request.api_version)
+        raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     states = frozenset(state.lower() for state in message.states_filter)
     types = frozenset(each.lower() for each in message.types_filter)
     response = ListGroupsResponse(groups=[])
@@ -33,8 +33,3 @@ def handle(context: ApiContext, request: Request, message: ListGroupsRequest) ->
         )
         yield 1
     return response
-
-
-def refuse(message: ListGroupsRequest, code: ErrorCode, text: str, version: int) -> ListGroupsResponse:
-    """Return an error response."""
-    return ListGroupsResponse(error_code=code, groups=[])

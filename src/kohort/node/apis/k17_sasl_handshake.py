@@ -25,8 +25,3 @@ def handle(context: ApiContext, request: Request, message: SaslHandshakeRequest)
         raise KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM)
     request.connection.sasl_mechanism = message.mechanism
     return SaslHandshakeResponse(mechanisms=[PLAIN])
-
-
-def refuse(message: SaslHandshakeRequest, code: ErrorCode, text: str, version: int) -> SaslHandshakeResponse:
-    """Return an error response."""
-    return SaslHandshakeResponse(error_code=code, mechanisms=[])

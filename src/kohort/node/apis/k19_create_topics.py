@@ -13,6 +13,7 @@ from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
 from kohort.node.configuration.broker_settings import TOPIC, value_text
+from kohort.node.error_responses import set_error
 from kohort.node.step_scheduler import Steps
 from kohort.node.topics.topic import INTERNAL
 from kohort.node.topics.topics import CREATION_STEPS
@@ -28,22 +29,16 @@ def handle(context: ApiContext, request: Request, message: CreateTopicsRequest) 
     results: list[CreateTopicsResponse.Topic] = []
     for topic in {topic.name: topic for topic in message.topics}.values():
         yield 1
-        if names[topic.name] > 1:
-            results.append(_refusal(topic.name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
-            continue
         try:
+            if names[topic.name] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             results.append(_create(context, request, topic, message.validate_only))
             yield CREATION_STEPS
-        except KafkaError as error:
-            results.append(_refusal(topic.name, error.code, error.text))
-        except StorageError as error:
-            results.append(_refusal(topic.name, ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
+        except (KafkaError, StorageError) as error:
+            result = CreateTopicsResponse.Topic(name=topic.name)
+            set_error(result, error)
+            results.append(result)
     return CreateTopicsResponse(topics=results)
-
-
-def refuse(message: CreateTopicsRequest, code: ErrorCode, text: str, version: int) -> CreateTopicsResponse:
-    """Return a response with an error for every topic."""
-    return CreateTopicsResponse(topics=[_refusal(topic.name, code, text) for topic in message.topics])
 
 
 def _create(
@@ -88,7 +83,3 @@ def _partitions(context: ApiContext, topic: CreateTopicsRequest.Topic) -> int:
         text = f"Unable to replicate the partition {topic.replication_factor} time(s): only 1 broker is registered."
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, text)
     return context.config.num_partitions if topic.num_partitions == -1 else topic.num_partitions
-
-
-def _refusal(name: str, code: ErrorCode, text: str) -> CreateTopicsResponse.Topic:
-    return CreateTopicsResponse.Topic(name=name, error_code=code, error_message=text)

@@ -10,6 +10,7 @@ from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import NO_TOPIC_ID
 from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
+from kohort.node.error_responses import set_error
 from kohort.node.step_scheduler import Steps
 from kohort.node.topics.topics import CREATION_STEPS
 from kohort.wire.apis import Api
@@ -64,8 +65,6 @@ def _delete(context: ApiContext, request: Request, name: str | None, topic_id: b
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Deletion of internal topic {topic.name} is prohibited.")
         result.name, result.topic_id = topic.name, topic.topic_id
         context.topics.delete(topic, request.now_ms)
-    except KafkaError as error:
-        result.error_code, result.error_message = error.code, error.text
-    except StorageError as error:
-        result.error_code, result.error_message = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
+    except (KafkaError, StorageError) as error:
+        set_error(result, error)
     return result

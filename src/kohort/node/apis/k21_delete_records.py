@@ -6,6 +6,7 @@ from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
+from kohort.node.error_responses import set_error
 from kohort.node.step_scheduler import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import DeleteRecordsRequest, DeleteRecordsResponse
@@ -25,30 +26,12 @@ def handle(context: ApiContext, request: Request, message: DeleteRecordsRequest)
             result = _Result(partition_index=asked.partition_index, low_watermark=-1)
             try:
                 result.low_watermark = _delete(context, topic.name, asked)
-            except KafkaError as error:
-                result.error_code = error.code
-            except StorageError:
-                result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            except (KafkaError, StorageError) as error:
+                set_error(result, error)
             results.append(result)
             yield 1
         topics.append(DeleteRecordsResponse.Topic(name=topic.name, partitions=results))
     return DeleteRecordsResponse(topics=topics)
-
-
-def refuse(message: DeleteRecordsRequest, code: ErrorCode, text: str, version: int) -> DeleteRecordsResponse:
-    """Return a response with an error for every partition."""
-    return DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsResponse.Topic(
-                name=topic.name,
-                partitions=[
-                    _Result(partition_index=asked.partition_index, low_watermark=-1, error_code=code)
-                    for asked in topic.partitions
-                ],
-            )
-            for topic in message.topics
-        ]
-    )
 
 
 def _delete(context: ApiContext, name: str, asked: DeleteRecordsRequest.Topic.Partition) -> int:

@@ -20,8 +20,3 @@ def handle(context: ApiContext, request: Request, message: InitProducerIdRequest
     if message.transactional_id is not None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Transactions are not supported by this broker.")
     return InitProducerIdResponse(producer_id=context.state.next_producer_id(request.now_ms), producer_epoch=0)
-
-
-def refuse(message: InitProducerIdRequest, code: ErrorCode, text: str, version: int) -> InitProducerIdResponse:
-    """Return an error response."""
-    return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)

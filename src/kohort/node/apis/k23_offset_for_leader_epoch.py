@@ -6,6 +6,7 @@ from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
+from kohort.node.error_responses import set_error
 from kohort.node.step_scheduler import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
@@ -33,26 +34,9 @@ def handle(
                     result.leader_epoch, result.end_offset = asked.leader_epoch, partition.log.high_watermark
                 else:
                     result.leader_epoch, result.end_offset = partition.log.end_offset_for_epoch(asked.leader_epoch)
-            except KafkaError as error:
-                result.error_code = error.code
-            except StorageError:
-                result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            except (KafkaError, StorageError) as error:
+                set_error(result, error)
             results.append(result)
             yield 1
         topics.append(OffsetForLeaderEpochResponse.Topic(topic=topic.topic, partitions=results))
     return OffsetForLeaderEpochResponse(topics=topics)
-
-
-def refuse(
-    message: OffsetForLeaderEpochRequest, code: ErrorCode, text: str, version: int
-) -> OffsetForLeaderEpochResponse:
-    """Return a response with an error for every partition."""
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderEpochResponse.Topic(
-                topic=topic.topic,
-                partitions=[_Result(partition=asked.partition, error_code=code) for asked in topic.partitions],
-            )
-            for topic in message.topics
-        ]
-    )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.errors import KafkaError
 from kohort.node.apis.config_resources import Resource, find_resource
 from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
@@ -40,22 +40,6 @@ def handle(context: ApiContext, request: Request, message: DescribeConfigsReques
         results.append(result)
         yield 1
     return DescribeConfigsResponse(results=results)
-
-
-def refuse(message: DescribeConfigsRequest, code: ErrorCode, text: str, version: int) -> DescribeConfigsResponse:
-    """Return a response with an error for every resource."""
-    return DescribeConfigsResponse(
-        results=[
-            _Result(
-                error_code=code,
-                error_message=text,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-                configs=[],
-            )
-            for resource in message.resources
-        ]
-    )
 
 
 def _describe(

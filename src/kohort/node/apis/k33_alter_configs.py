@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.errors import KafkaError
 from kohort.node.apis import k44_incremental_alter_configs as incremental
 from kohort.node.apis.config_resources import find_resource
 from kohort.node.apis.context import ApiContext
@@ -51,21 +51,6 @@ def handle(context: ApiContext, request: Request, message: AlterConfigsRequest) 
         )
         yield 1
     return response
-
-
-def refuse(message: AlterConfigsRequest, code: ErrorCode, text: str, version: int) -> AlterConfigsResponse:
-    """Return a response with an error for every resource."""
-    return AlterConfigsResponse(
-        responses=[
-            _Result(
-                error_code=code,
-                error_message=text,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource in message.resources
-        ]
-    )
 
 
 def _present(context: ApiContext, resource_type: int, name: str) -> Iterable[str]:

@@ -34,11 +34,6 @@ def handle(context: ApiContext, request: Request, message: DescribeLogDirsReques
     return DescribeLogDirsResponse(results=[result])
 
 
-def refuse(message: DescribeLogDirsRequest, code: ErrorCode, text: str, version: int) -> DescribeLogDirsResponse:
-    """Return an error for the whole answer; versions below 3 have no field for it and get no directory."""
-    return DescribeLogDirsResponse(error_code=code, results=[])
-
-
 def _topics(context: ApiContext, message: DescribeLogDirsRequest) -> Iterator[DescribeLogDirsResponse.Result.Topic]:
     if message.topics is None:
         wanted: list[tuple[Topic, range | set[int]]] = [(each, range(len(each.partitions))) for each in context.topics]

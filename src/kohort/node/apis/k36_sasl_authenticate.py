@@ -32,11 +32,6 @@ def handle(
             connection.is_authenticated = True
             connection.principal = name
             return SaslAuthenticateResponse(auth_bytes=b"")
-    response = refuse(message, ErrorCode.SASL_AUTHENTICATION_FAILED, "Authentication failed.", request.api_version)
+    response = request.refusal(ErrorCode.SASL_AUTHENTICATION_FAILED, "Authentication failed.")
     request.farewell(response, "SASL authentication failed")
     return NO_REPLY
-
-
-def refuse(message: SaslAuthenticateRequest, code: ErrorCode, text: str, version: int) -> SaslAuthenticateResponse:
-    """Return an error response."""
-    return SaslAuthenticateResponse(error_code=code, error_message=text, auth_bytes=b"")

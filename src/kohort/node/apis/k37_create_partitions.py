@@ -8,6 +8,7 @@ from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
+from kohort.node.error_responses import set_error
 from kohort.node.step_scheduler import Steps
 from kohort.node.topics.topics import CREATION_STEPS, MAX_PARTITIONS
 from kohort.wire.apis import Api
@@ -29,17 +30,9 @@ def handle(context: ApiContext, request: Request, message: CreatePartitionsReque
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
             _grow(context, request, asked, message.validate_only)
             yield CREATION_STEPS
-        except KafkaError as error:
-            result.error_code, result.error_message = error.code, error.text
-        except StorageError as error:
-            result.error_code, result.error_message = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
+        except (KafkaError, StorageError) as error:
+            set_error(result, error)
     return CreatePartitionsResponse(results=list(results.values()))
-
-
-def refuse(message: CreatePartitionsRequest, code: ErrorCode, text: str, version: int) -> CreatePartitionsResponse:
-    """Return a response with an error for every topic."""
-    results = [_Result(name=asked.name, error_code=code, error_message=text) for asked in message.topics]
-    return CreatePartitionsResponse(results=results)
 
 
 def _grow(context: ApiContext, request: Request, asked: CreatePartitionsRequest.Topic, validate_only: bool) -> None:

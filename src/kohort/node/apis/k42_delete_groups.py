@@ -9,7 +9,6 @@ from functools import partial
 
 from kohort.group.commands import DeleteGroup
 from kohort.group.results import Result
-from kohort.model.errors import ErrorCode
 from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
 from kohort.node.step_scheduler import Steps
@@ -37,11 +36,3 @@ def handle(context: ApiContext, request: Request, message: DeleteGroupsRequest) 
         context.coordinator.submit(DeleteGroup(answer.group_id), partial(ticket, answer), context.clock.now_ms)
         yield 4
     return None if results else DeleteGroupsResponse(results=[])
-
-
-def refuse(message: DeleteGroupsRequest, code: ErrorCode, text: str, version: int) -> DeleteGroupsResponse:
-    """Return a response with an error for every group."""
-    shown = text if version >= 3 else None
-    return DeleteGroupsResponse(
-        results=[_Result(group_id=group_id, error_code=code, error_message=shown) for group_id in message.groups_names]
-    )

@@ -11,6 +11,7 @@ from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
 from kohort.node.configuration.broker_settings import Kind
 from kohort.node.configuration.config import ConfigError, find, parse_value
+from kohort.node.error_responses import set_error
 from kohort.node.step_scheduler import Steps
 from kohort.wire.apis import Api
 from kohort.wire.messages import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
@@ -39,30 +40,11 @@ def handle(
                 resource.alter(context, changes, request.now_ms)
         except ConfigError as error:
             result.error_code, result.error_message = ErrorCode.INVALID_CONFIG, str(error)
-        except KafkaError as error:
-            result.error_code, result.error_message = error.code, error.text
-        except StorageError as error:
-            result.error_code, result.error_message = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
+        except (KafkaError, StorageError) as error:
+            set_error(result, error)
         results.append(result)
         yield 1
     return IncrementalAlterConfigsResponse(responses=results)
-
-
-def refuse(
-    message: IncrementalAlterConfigsRequest, code: ErrorCode, text: str, version: int
-) -> IncrementalAlterConfigsResponse:
-    """Return a response with an error for every resource."""
-    return IncrementalAlterConfigsResponse(
-        responses=[
-            _Result(
-                error_code=code,
-                error_message=text,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource in message.resources
-        ]
-    )
 
 
 def _changes(resource: Resource, asked: _Asked) -> list[tuple[str, str | None]]:

@@ -50,8 +50,3 @@ def handle(context: ApiContext, request: Request, message: OffsetDeleteRequest) 
         DeleteOffsets(message.group_id, tuple(dict.fromkeys(partitions))), ticket, context.clock.now_ms
     )
     return None
-
-
-def refuse(message: OffsetDeleteRequest, code: ErrorCode, text: str, version: int) -> OffsetDeleteResponse:
-    """Return a response with an error for the whole request."""
-    return OffsetDeleteResponse(error_code=code, topics=[])

@@ -35,8 +35,3 @@ def handle(context: ApiContext, request: Request, message: DescribeClusterReques
     if message.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     return response
-
-
-def refuse(message: DescribeClusterRequest, code: ErrorCode, text: str, version: int) -> DescribeClusterResponse:
-    """Return an error response."""
-    return DescribeClusterResponse(error_code=code, error_message=text, cluster_id="")

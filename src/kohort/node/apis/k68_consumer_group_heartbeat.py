@@ -11,7 +11,7 @@ from base64 import urlsafe_b64encode
 from kohort.assign.server.spec import StandbyLags
 from kohort.group.commands import ConsumerHeartbeat
 from kohort.group.results import ConsumerHeartbeatResult, Result
-from kohort.model.errors import ErrorCode
+from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.id_partitions import IdPartitions, id_partitions
 from kohort.model.reason import MAX_REASON_LENGTH
 from kohort.node.apis.context import ApiContext
@@ -30,7 +30,7 @@ def handle(
 ) -> ConsumerGroupHeartbeatResponse | None:
     """Pass the heartbeat to the member's group, where it may wait for news."""
     if "consumer" not in context.config.group_coordinator_rebalance_protocols:
-        return refuse(message, ErrorCode.UNSUPPORTED_VERSION, _NOT_HERE, request.api_version)
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, _NOT_HERE)
     names, owned = message.subscribed_topic_names, message.topic_partitions
     member_id = message.member_id
     command = ConsumerHeartbeat(
@@ -65,13 +65,6 @@ def handle(
 
 
 _NOT_HERE = "The consumer protocol is not enabled here: `consumer` is not in group.coordinator.rebalance.protocols."
-
-
-def refuse(
-    message: ConsumerGroupHeartbeatRequest, code: ErrorCode, text: str, version: int
-) -> ConsumerGroupHeartbeatResponse:
-    """Return an error response."""
-    return ConsumerGroupHeartbeatResponse(error_code=code, error_message=text)
 
 
 def _response(result: ConsumerHeartbeatResult) -> ConsumerGroupHeartbeatResponse:

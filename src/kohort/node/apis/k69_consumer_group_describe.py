@@ -53,13 +53,6 @@ def handle(
     return ConsumerGroupDescribeResponse(groups=groups)
 
 
-def refuse(
-    message: ConsumerGroupDescribeRequest, code: ErrorCode, text: str, version: int
-) -> ConsumerGroupDescribeResponse:
-    """Return a response with an error for every group."""
-    return ConsumerGroupDescribeResponse(groups=[_refused(group_id, code, text) for group_id in message.group_ids])
-
-
 def _refused(group_id: str, code: ErrorCode, text: str) -> ConsumerGroupDescribeResponse.Group:
     return _Group(error_code=code, error_message=text, group_id=group_id, members=[])
 

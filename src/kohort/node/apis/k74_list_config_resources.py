@@ -31,10 +31,3 @@ def handle(context: ApiContext, request: Request, message: ListConfigResourcesRe
     if GROUP in wanted:
         found += [resource(resource_name=group_id, resource_type=GROUP) for group_id in context.state.group_configs]
     return ListConfigResourcesResponse(config_resources=found)
-
-
-def refuse(
-    message: ListConfigResourcesRequest, code: ErrorCode, text: str, version: int
-) -> ListConfigResourcesResponse:
-    """Return an error response."""
-    return ListConfigResourcesResponse(error_code=code)

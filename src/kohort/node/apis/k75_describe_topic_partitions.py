@@ -52,15 +52,6 @@ def handle(
     return response
 
 
-def refuse(
-    message: DescribeTopicPartitionsRequest, code: ErrorCode, text: str, version: int
-) -> DescribeTopicPartitionsResponse:
-    """Return a response with an error for every topic."""
-    return DescribeTopicPartitionsResponse(
-        topics=[_Topic(error_code=code, name=topic.name) for topic in message.topics]
-    )
-
-
 def _describe(topic: Topic, node_id: int, first: int, limit: int) -> DescribeTopicPartitionsResponse.Topic:
     alone = [node_id]
     return _Topic(

@@ -12,6 +12,7 @@ from kohort.log.disk import StorageError
 from kohort.log.partition_log import OffsetOutOfRange
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.client_connection import Request
+from kohort.node.error_responses import set_error
 from kohort.node.fetch.fetch_sessions import Fetched, FetchSession
 from kohort.node.services import Services
 from kohort.node.step_scheduler import Steps
@@ -123,12 +124,8 @@ class Fetch:
         try:
             partition = self._find(fetched)
             return result, self._read_log(partition, fetched.asked, result, left, is_first)
-        except OffsetOutOfRange:
-            result.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
-        except KafkaError as error:
-            result.error_code = error.code
-        except StorageError:
-            result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        except (KafkaError, StorageError) as error:
+            set_error(result, error)
         self._has_error = True
         return result, 0
 

@@ -1,0 +1,54 @@
+"""Errors as responses carry them: of a whole request, or in the entry of a topic, partition, resource or group.
+
+An API whose error response has another form has a function `refuse` of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kohort.log.disk import StorageError
+from kohort.model.errors import ErrorCode, KafkaError
+
+_NAMES = ("name", "topic", "topic_id", "index", "partition", "partition_index", "resource_type", "resource_name")
+"""Fields by which a request and its response name the same thing."""
+
+_UNKNOWN = {"base_offset": -1, "low_watermark": -1, "producer_epoch": -1}
+"""Fields that have another value than their default where there is an error."""
+
+
+def error_response(cls: type[Any], asked: Any, code: ErrorCode, text: str | None) -> Any:
+    """Return a response, or one of its structs, with an error.
+
+    The error is in the struct itself where there is a field for it, else in an entry for each thing that is `asked`.
+    """
+    response = cls()
+    for name in _NAMES:
+        if hasattr(response, name) and hasattr(asked, name):
+            setattr(response, name, getattr(asked, name))
+    if hasattr(response, "group_id"):
+        response.group_id = asked  # a request names groups by text alone
+    for name, value in _UNKNOWN.items():
+        if hasattr(response, name):
+            setattr(response, name, value)
+    if hasattr(response, "error_code"):
+        response.error_code = code
+        if hasattr(response, "error_message"):
+            response.error_message = text or None
+    else:
+        entries = next(name for name in cls.__slots__ if isinstance(getattr(response, name), list))
+        named = next(value for name in asked.__slots__ if isinstance(value := getattr(asked, name), list))
+        entry = next(value for value in vars(cls).values() if isinstance(value, type))
+        setattr(response, entries, [error_response(entry, each, code, text) for each in named])
+    return response
+
+
+def set_error(entry: Any, error: KafkaError | StorageError) -> None:
+    """Write an error into an entry of a response."""
+    if isinstance(error, KafkaError):
+        code, text = error.code, error.text
+    else:
+        code, text = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
+    entry.error_code = code
+    if hasattr(entry, "error_message"):
+        entry.error_message = text
