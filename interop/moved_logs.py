@@ -14,7 +14,7 @@ from pathlib import Path
 from kohort.broker.os_disk import OsDisk
 from kohort.node.disk_space import DiskSpace
 from kohort.node.metadata_log import Entry, MetadataLog
-from kohort.node.node_clock import NodeClock
+from kohort.node.timers import NodeClock
 
 OFFSETS = "__consumer_offsets"
 CHECKPOINTS = (

@@ -22,7 +22,7 @@ OPTIONAL_HOMES = {
     "lz4": "src/kohort/wire/compression.py",
     "zstandard": "src/kohort/wire/compression.py",
     "cramjam": "src/kohort/wire/compression.py",
-    "re2": "src/kohort/node/groups/topic_expressions.py",
+    "re2": "src/kohort/node/groups/topic_image.py",
     "uvloop": "src/kohort/net/event_loop.py",
     "rich": "src/kohort/cli/terminal/output.py",
     "shtab": "src/kohort/cli/completion.py",

@@ -17,8 +17,8 @@ from kohort.node.configuration.config import Config, ConfigError
 from kohort.node.configuration.group_configs import GroupConfigs
 from kohort.node.durability import Durability
 from kohort.node.metadata_log import Entry, MetadataLog
-from kohort.node.node_clock import NodeClock
 from kohort.node.step_scheduler import Steps
+from kohort.node.timers import NodeClock
 from kohort.node.topics.topic import Storage
 from kohort.node.topics.topics import Topics
 

@@ -18,8 +18,8 @@ from kohort.wire.codec import Buffer
 from kohort.wire.frames import FrameSplitter
 
 if TYPE_CHECKING:
-    from kohort.node.node_clock import NodeClock
     from kohort.node.route import Route
+    from kohort.node.timers import NodeClock
 
 BACKLOG_FRAMES = 64
 BACKLOG_BYTES = 1 << 20

@@ -18,8 +18,7 @@ from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis.context import ApiContext
 from kohort.node.apis.routes import Routes
 from kohort.node.client_connection import NO_REPLY, Connection, Request
-from kohort.node.connection_limit import ConnectionLimit
-from kohort.node.foreign_protocols import describe_foreign_protocol
+from kohort.node.configuration.config import Config
 from kohort.node.route import Route
 from kohort.node.step_scheduler import SHORT_FRAME, TURN_STEPS, UNFINISHED, Steps
 from kohort.wire.apis import Api
@@ -39,6 +38,56 @@ OVERTAKING_BYTES = 16 << 10
 """A larger request waits for those before it: it would be decoded twice."""
 
 _BEFORE_LOGIN = frozenset({Api.API_VERSIONS, Api.SASL_HANDSHAKE, Api.SASL_AUTHENTICATE})
+
+_HTTP = (b"GET ", b"POST", b"HEAD", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI ")
+
+QUIET_MS = 60_000
+"""How long the same limit is not logged again."""
+
+
+class ConnectionLimit:
+    """`max.connections`, or what the process's limit of open files leaves, if that is less."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._for_clients: int | None = None
+        self._open_files = 0
+        self._refused = 0
+        self._said_ms: int | None = None
+
+    def derive(self, for_clients: int, open_files: int) -> None:
+        """Take no more than `for_clients` of the `open_files` that the process may have."""
+        self._for_clients, self._open_files = for_clients, open_files
+
+    @property
+    def most(self) -> int:
+        """How many connections may be open."""
+        most = self._config.max_connections
+        return most if self._for_clients is None else min(most, self._for_clients)
+
+    def admits(self, count: int, peer_host: str, now_ms: int) -> bool:
+        """Whether one more connection is taken where `count` are open."""
+        most = self.most
+        if count < most:
+            return True
+        self._refused += 1
+        if self._said_ms is None or now_ms - self._said_ms >= QUIET_MS:
+            self._said_ms = now_ms
+            name, advice = f"max.connections ({most})", ""
+            if most != self._config.max_connections:
+                name = f"max.connections ({most}, which the limit of {self._open_files} open files leaves)"
+                advice = "; a higher `ulimit -n` allows more"
+            log.warning(
+                "%s is reached: closed the connection from %s, %d refused so far; new ones are taken when others end%s",
+                name, peer_host, self._refused, advice,
+            )  # fmt: skip
+        return False
+
+    def left(self, count: int) -> None:
+        """Note that a connection has ended and `count` are open now."""
+        if self._refused and count < self.most:
+            log.info("connections are taken again: %d of %d are open, %d were refused", count, self.most, self._refused)
+            self._refused = 0
 
 
 class Connections:
@@ -482,3 +531,15 @@ def _read_client(connection: Connection, frame: bytes, length: int, route: Route
             return decode_request_header(frame)[1]
         position += 1
     return position
+
+
+def describe_foreign_protocol(first_bytes: bytes | bytearray | memoryview) -> str | None:
+    """Return a sentence about bytes that begin a foreign protocol, or None when they are not known."""
+    head = bytes(first_bytes[:8])
+    if head[:4] in _HTTP:
+        return "this is an HTTP request; kohort speaks Kafka's protocol only"
+    if head[:2] == b"\x16\x03":
+        return "this is a TLS handshake, but the listener is PLAINTEXT (set security.protocol=PLAINTEXT in the client)"
+    if head[:4] == b"SSH-":
+        return "this is an SSH client; kohort speaks Kafka's protocol only"
+    return None

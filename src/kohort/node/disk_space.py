@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 
 from kohort.log.disk import DiskFull
-from kohort.node.node_clock import NodeClock
+from kohort.node.timers import NodeClock
 
 log = logging.getLogger("kohort.node")
 

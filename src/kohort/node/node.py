@@ -18,10 +18,9 @@ from kohort.node.broker_state import BrokerState
 from kohort.node.configuration.config import Config
 from kohort.node.connections import Connections
 from kohort.node.durability import Durability
-from kohort.node.node_clock import NodeClock
 from kohort.node.services import Services
 from kohort.node.step_scheduler import TURN_STEPS, StepScheduler
-from kohort.node.timers import Timers
+from kohort.node.timers import NodeClock, Timers
 from kohort.node.topics.log_cleaner import LogCleaner
 
 if TYPE_CHECKING:

@@ -12,9 +12,8 @@ from kohort.log.disk import Disk
 from kohort.node.broker_state import BrokerState
 from kohort.node.configuration.config import Config
 from kohort.node.durability import Durability
-from kohort.node.node_clock import NodeClock
 from kohort.node.step_scheduler import StepScheduler
-from kohort.node.timers import Timers
+from kohort.node.timers import NodeClock, Timers
 from kohort.node.topics.topics import Topics
 
 

@@ -1,7 +1,7 @@
-"""Deadlines by key: arm, re-arm, disarm, and run what is due.
+"""The time of one node, which its runtime sets, and deadlines by key: arm, re-arm, disarm, and run what is due.
 
-Re-arming to a later time touches one dict entry, because every heartbeat does it; the heap holds one
-entry per key and is corrected when an entry comes up too early. It knows no clock: time is an argument.
+Re-arming to a later time touches one dict entry, because every heartbeat does it; the heap holds one entry per key and
+is corrected when an entry comes up too early. The node reads no clock: time is an argument.
 """
 
 from __future__ import annotations
@@ -11,6 +11,24 @@ from heapq import heappop, heappush
 
 Action = Callable[[int], None]
 """What to run at a deadline; its argument is the time in milliseconds at which it runs."""
+
+
+class NodeClock:
+    """Milliseconds since the epoch, which never go back.
+
+    `elapsed_us` counts microseconds, for measuring what a computation takes; without it nothing is measured.
+    """
+
+    __slots__ = ("elapsed_us", "now_ms")
+
+    def __init__(self, now_ms: int, elapsed_us: Callable[[], int] | None = None) -> None:
+        self.now_ms = now_ms
+        self.elapsed_us = elapsed_us
+
+    def advance(self, now_ms: int) -> None:
+        """Set the time, unless it is earlier than the time already set."""
+        if now_ms > self.now_ms:
+            self.now_ms = now_ms
 
 
 class _Timer:

@@ -26,12 +26,10 @@ class Answer(Protocol):
     @property
     def error(self) -> ErrorCode:
         """NONE, or what its sender must do."""
-        ...
 
     @property
     def is_quiet(self) -> bool:
         """Whether it carries no news, and will not until the group's next event."""
-        ...
 
 
 AnswerT = TypeVar("AnswerT", bound=Answer)

@@ -41,12 +41,10 @@ class ConsumerHeartbeat(Heartbeat, Protocol):
     @property
     def owned(self) -> object:
         """The partitions that the sender owns, which acknowledges its assignment; None when they are not sent."""
-        ...
 
     @property
     def margin_ms(self) -> int:
         """How long before its next heartbeat is due the client needs the last answer; 0 where it does not matter."""
-        ...
 
 
 class ConsumerAnswer(Protocol):
@@ -57,32 +55,26 @@ class ConsumerAnswer(Protocol):
     @property
     def error(self) -> int:
         """0, or an error code."""
-        ...
 
     @property
     def member_id(self) -> str | None:
         """The member."""
-        ...
 
     @property
     def member_epoch(self) -> int:
         """The member's epoch; 0 or less when it leaves."""
-        ...
 
     @property
     def assignment(self) -> object:
         """What the member shall own, None when that has not changed."""
-        ...
 
     @property
     def is_quiet(self) -> bool:
         """Whether it carries no news."""
-        ...
 
     @property
     def is_settling(self) -> bool:
         """Whether the member has something to do or to wait for."""
-        ...
 
 
 HeartbeatT = TypeVar("HeartbeatT", bound=ConsumerHeartbeat)

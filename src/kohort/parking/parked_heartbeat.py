@@ -19,12 +19,10 @@ class Heartbeat(Protocol):
     @property
     def group_id(self) -> str:
         """The group of the member."""
-        ...
 
     @property
     def member_id(self) -> str:
         """The member."""
-        ...
 
 
 HeartbeatT = TypeVar("HeartbeatT", bound=Heartbeat)
@@ -66,12 +64,37 @@ def follower_of(heartbeat: HeartbeatRequest, behind: object) -> Follower:
     return Follower.HEARTBEAT if isinstance(behind, HeartbeatRequest) else Follower.COMMIT
 
 
+# -- what a client's software, as ApiVersions names it (KIP-511), demands where its heartbeats are parked
+
+JAVA = "apache-kafka-java"
+
+MARGIN_MS = {"kohort": 0, "unknown": 0, JAVA: 50}
+"""How long before its next heartbeat is due a client of the consumer protocol must have the last answer.
+
+0 where it does not matter. Java's client polls without pause until it is answered.
+"""
+
+OTHERS_MARGIN_MS = 200
+"""The same for all others. librdkafka, under many names, abandons a heartbeat when the next one is due."""
+
+
+def can_static_member_wait(software: str) -> bool:
+    """Whether a heartbeat of a static classic member may be parked while its group is stable.
+
+    Java's close waits for the answers to all that it has sent, and a static member sends no LeaveGroup that would
+    release a parked heartbeat.
+    """
+    return software != JAVA
+
+
+# -- parking
+
+
 class Parking(Protocol[HeartbeatT, AnswerT]):
     """Where a heartbeat waits."""
 
     def followed(self, parked: ParkedHeartbeat[HeartbeatT, AnswerT], follower: Follower, now_ms: int) -> bool:
         """Another request arrived behind a heartbeat that waits; return whether it goes on waiting."""
-        ...
 
     def drop(self, parked: ParkedHeartbeat[HeartbeatT, AnswerT]) -> None:
         """Remove a heartbeat that waits, without an answer."""

@@ -21,7 +21,7 @@ from kohort.node.configuration.config import Config
 from kohort.node.durability import Durability
 from kohort.node.groups.coordinator import OFFSETS_TOPIC
 from kohort.node.node import Node
-from kohort.node.node_clock import NodeClock
+from kohort.node.timers import NodeClock
 from kohort.what_if.virtual_broker import numbered_ids
 from kohort.wire.codec import MalformedMessage
 from kohort.wire.consumer_protocol import decode_assignment, decode_subscription

@@ -30,7 +30,6 @@ class Output(Protocol):
 
     def target(self, owner: str, field: Field) -> str:
         """Return what the value of a field is assigned to."""
-        ...
 
     def absent(self, source: DecoderSource, owner: str, field: Field, cls: type[Any]) -> None:
         """Pass over a field that the version lacks."""

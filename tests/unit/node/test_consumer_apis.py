@@ -13,7 +13,7 @@ from tests.unit.node.test_configs_apis import SET, alter
 
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.model.errors import ErrorCode
-from kohort.node.groups import topic_expressions
+from kohort.node.groups import topic_image
 from kohort.node.groups.offsets_partition import Status
 from kohort.wire.messages import (
     ApiVersionsRequest,
@@ -227,7 +227,7 @@ def test_session_and_interval_of_a_single_group_hold_for_its_next_heartbeat() ->
 
 
 def test_without_google_re2_an_expression_is_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topic_expressions, "re2", None)
+    monkeypatch.setattr(topic_image, "re2", None)
     desk = consumer_desk()
     NativeMember(desk, "m0", "named").join()
     assert describe(desk, "named").members[0].subscribed_topic_regex == ""

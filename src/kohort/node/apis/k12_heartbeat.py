@@ -9,8 +9,7 @@ from kohort.group.commands import Heartbeat
 from kohort.group.results import Result
 from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
-from kohort.parking.client_software import can_static_member_wait
-from kohort.parking.parked_heartbeat import follower_of
+from kohort.parking.parked_heartbeat import can_static_member_wait, follower_of
 from kohort.wire.apis import Api
 from kohort.wire.messages import HeartbeatRequest, HeartbeatResponse
 

@@ -16,8 +16,7 @@ from kohort.model.id_partitions import IdPartitions, id_partitions
 from kohort.model.reason import MAX_REASON_LENGTH
 from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
-from kohort.parking.client_software import MARGIN_MS, OTHERS_MARGIN_MS
-from kohort.parking.parked_heartbeat import Follower
+from kohort.parking.parked_heartbeat import MARGIN_MS, OTHERS_MARGIN_MS, Follower
 from kohort.wire.apis import Api
 from kohort.wire.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 

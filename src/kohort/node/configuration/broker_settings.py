@@ -42,7 +42,6 @@ class Configuration(Protocol):
 
     def get(self, name: str) -> Any:
         """Return the value in force of a setting."""
-        ...
 
 
 class Setting(Generic[ValueT]):

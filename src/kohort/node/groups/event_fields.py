@@ -133,49 +133,8 @@ def event_name(event: Event) -> str:
                 return "assignment_stored"
             return "group_emptied" if event.generation else "group_created"
         case _:
-            return NAMES.get(type(event)) or _snake(type(event).__name__)
-
-
-NAMES: dict[type, str] = {
-    MemberIdIssued: "member_id_issued",
-    PendingMemberDropped: "member_id_dropped",
-    MemberAdded: "member_joined",
-    MemberRejoined: "member_rejoined",
-    StaticMemberReplaced: "member_replaced",
-    MemberRemoved: "member_left or member_evicted",
-    RoundOpened: "round_opened",
-    RoundAnnounced: "round_announced",
-    InitialDelayExtended: "initial_delay_extended",
-    GenerationFormed: "generation_formed",
-    SyncReceived: "member_synced",
-    MemberRecognized: "member_recognized",
-    RebalanceAvoided: "rebalance_avoided",
-    AssignmentFailed: "assignment_failed",
-    RevocationsAwaited: "revocations_awaited",
-    SyncsReleased: "syncs_released",
-    JoinRefused: "join_refused",
-    GatheringFailed: "gathering_failed",
-    GroupLoaded: "group_loaded",
-    GroupStored: "assignment_stored, group_emptied or group_created",
-    GroupDeleted: "group_deleted",
-    GroupUnloaded: "group_unloaded",
-    ConsumerGroupStored: "group_epoch_bumped",
-    ConsumerMemberStored: "member_subscribed",
-    TargetStored: "target_computed",
-    MemberTargetStored: "member_targeted",
-    MemberAssignmentStored: "member_reconciled",
-    RegexStored: "regex_resolved",
-    ConsumerGroupDeleted: "group_deleted",
-    ConsumerMemberDeleted: "member_deleted",
-    MemberAssignmentDeleted: "member_assignment_deleted",
-    TargetFailed: "target_failed",
-    TargetTimed: "target_timed",
-    ConsumerMemberOut: "member_left or member_evicted",
-    ClassicJoinParked: "join_held",
-    ClassicJoinAnswered: "join_released",
-    GroupConverted: "group_converted",
-}
-"""The name of each type of event. A type that is not here is written under its own name, with all its fields."""
+            described = EVENTS.get(type(event))
+            return _snake(type(event).__name__) if described is None else described[0]
 
 
 def event_fields(noted: Noted, name_of: TopicName = topic_id_text) -> Fields:
@@ -186,7 +145,8 @@ def event_fields(noted: Noted, name_of: TopicName = topic_id_text) -> Fields:
     if noted.phase is not None:
         found["epoch" if noted.is_consumer else "generation"] = noted.generation
         found["state"] = noted.phase
-    found |= PARTICULARS.get(type(event), _all_fields)(event, name_of)
+    describe = EVENTS[type(event)][1] if type(event) in EVENTS else _all_fields
+    found |= describe(event, name_of)
     if noted.members is not None:
         found["members"] = sorted(noted.members)
     elif noted.phase is not None:
@@ -217,8 +177,16 @@ def loaded_fields(group: ClassicGroup) -> Callable[[TopicName], Fields]:
     return lambda _: found
 
 
-def _member(event: Any, _: TopicName) -> Fields:
-    return {"member": event.member_id}
+Describe = Callable[[Any, TopicName], Fields]
+
+
+def _copied(**attributes: str) -> Describe:
+    """Return a function that copies attributes of an event to fields of other names."""
+    return lambda event, _: {name: getattr(event, attribute) for name, attribute in attributes.items()}
+
+
+_MEMBER = _copied(member="member_id")
+_NOTHING = _copied()
 
 
 def _member_added(event: MemberAdded, _: TopicName) -> Fields:
@@ -260,10 +228,12 @@ def _member_replaced(event: StaticMemberReplaced, _: TopicName) -> Fields:
     }
 
 
-def _member_removed(event: MemberRemoved, _: TopicName) -> Fields:
+def _member_gone(event: MemberRemoved | ConsumerMemberOut, _: TopicName) -> Fields:
     found: Fields = {"member": event.member_id, "instance": event.instance_id}
     if event.silent_ms >= 0:
-        found |= {"silent_ms": event.silent_ms, "session_timeout_ms": event.session_timeout_ms}
+        found["silent_ms"] = event.silent_ms
+        if isinstance(event, MemberRemoved):
+            found["session_timeout_ms"] = event.session_timeout_ms
     return found
 
 
@@ -274,18 +244,6 @@ def _round_opened(event: RoundOpened, _: TopicName) -> Fields:
     return found
 
 
-def _round_announced(event: RoundAnnounced, _: TopicName) -> Fields:
-    return {"waited_ms": event.waited_ms}
-
-
-def _delay_extended(event: InitialDelayExtended, _: TopicName) -> Fields:
-    return {"delay_ms": event.delay_ms, "remaining_ms": event.remaining_ms}
-
-
-def _generation_formed(event: GenerationFormed, _: TopicName) -> Fields:
-    return {"protocol": event.protocol_name, "leader": event.leader}
-
-
 def _group_stored(event: GroupStored, _: TopicName) -> Fields:
     if not event.members:
         return {}
@@ -293,14 +251,6 @@ def _group_stored(event: GroupStored, _: TopicName) -> Fields:
     if event.protocol_type == CONSUMER_PROTOCOL_TYPE:
         assignments = _decoded({member.member_id: member.assignment for member in event.members})
     return {"protocol": event.protocol_name, "leader": event.leader, "assignments": assignments}
-
-
-def _member_synced(event: SyncReceived, _: TopicName) -> Fields:
-    return {"member": event.member_id, "is_held": event.awaits_sync}
-
-
-def _assignment_failed(event: AssignmentFailed, _: TopicName) -> Fields:
-    return {"leader": event.leader, "message": event.message}
 
 
 def _revocations_awaited(event: RevocationsAwaited, _: TopicName) -> Fields:
@@ -323,14 +273,6 @@ def refusal_fields(why: Why, count: int) -> Callable[[TopicName], Fields]:
     """Return the fields of a refused join: why, which members prevent it, and how many refusals the event counts."""
     found = {"text": why.text, "in_the_way": list(why.member_ids[:MOST_NAMED]), "count": count}
     return lambda _: found
-
-
-def _group_deleted(event: GroupDeleted, _: TopicName) -> Fields:
-    return {"to": "consumer"} if is_conversion(event) else {}
-
-
-def _nothing(_event: Event, _: TopicName) -> Fields:
-    return {}
 
 
 def _all_fields(event: Event, _: TopicName) -> Fields:
@@ -377,10 +319,6 @@ def targets_fields(targets: Iterable[MemberTargetStored], name_of: TopicName) ->
     return {"targets": {each.member_id: _named(each.target, name_of) for each in targets}}
 
 
-def _group_epoch(event: ConsumerGroupStored, _: TopicName) -> Fields:
-    return {"epoch": event.epoch}
-
-
 def _member_stored(event: ConsumerMemberStored, name_of: TopicName) -> Fields:
     found: Fields = {
         "member": event.member_id,
@@ -401,10 +339,6 @@ def _member_stored(event: ConsumerMemberStored, name_of: TopicName) -> Fields:
     if event.lags:
         found["lags"] = {name_of(topic_id): [list(lag) for lag in lags] for topic_id, lags in event.lags}
     return found
-
-
-def _target_stored(event: TargetStored, _: TopicName) -> Fields:
-    return {"target_epoch": event.epoch, "computed_ms": event.timestamp_ms}
 
 
 def _member_target(event: MemberTargetStored, name_of: TopicName) -> Fields:
@@ -429,73 +363,56 @@ def _regex_stored(event: RegexStored, _: TopicName) -> Fields:
     return {"regex": event.regex, "topics": list(event.topics)}
 
 
-def _consumer_group_deleted(event: ConsumerGroupDeleted, _: TopicName) -> Fields:
-    return {"to": "classic"} if is_conversion(event) else {}
-
-
-def is_conversion(event: Any) -> bool:
-    """Whether a group is deleted only to go on as one of the other type."""
-    return str(event.cause.kind) == "group_converted"
-
-
-def _member_out(event: ConsumerMemberOut, _: TopicName) -> Fields:
-    found: Fields = {"member": event.member_id, "instance": event.instance_id}
-    if event.silent_ms >= 0:
-        found["silent_ms"] = event.silent_ms
-    return found
+def _group_deleted(event: GroupDeleted | ConsumerGroupDeleted, _: TopicName) -> Fields:
+    if event.cause.kind != CauseKind.GROUP_CONVERTED:
+        return {}
+    return {"to": "consumer" if isinstance(event, GroupDeleted) else "classic"}
 
 
 def _group_converted(event: GroupConverted, _: TopicName) -> Fields:
     return {"to": "consumer" if event.is_consumer else "classic"}
 
 
-def _target_failed(event: TargetFailed, _: TopicName) -> Fields:
-    return {"assignor": event.assignor, "message": event.message}
-
-
-def _target_timed(event: TargetTimed, _: TopicName) -> Fields:
-    return {"cost_us": event.cost_us}
-
-
-PARTICULARS: dict[type, Callable[[Any, TopicName], Fields]] = {
-    MemberIdIssued: _member,
-    PendingMemberDropped: _member,
-    MemberAdded: _member_added,
-    MemberRejoined: _member_rejoined,
-    StaticMemberReplaced: _member_replaced,
-    MemberRemoved: _member_removed,
-    RoundOpened: _round_opened,
-    RoundAnnounced: _round_announced,
-    InitialDelayExtended: _delay_extended,
-    GenerationFormed: _generation_formed,
-    SyncReceived: _member_synced,
-    MemberRecognized: _member,
-    RebalanceAvoided: _member,
-    AssignmentFailed: _assignment_failed,
-    RevocationsAwaited: _revocations_awaited,
-    SyncsReleased: _nothing,
-    JoinRefused: _join_refused,
-    GatheringFailed: _nothing,
-    GroupLoaded: _nothing,
-    GroupStored: _group_stored,
-    GroupDeleted: _group_deleted,
-    GroupUnloaded: _nothing,
-    ConsumerGroupStored: _group_epoch,
-    ConsumerMemberStored: _member_stored,
-    TargetStored: _target_stored,
-    MemberTargetStored: _member_target,
-    MemberAssignmentStored: _member_assignment,
-    RegexStored: _regex_stored,
-    ConsumerGroupDeleted: _consumer_group_deleted,
-    ConsumerMemberDeleted: _member,
-    MemberAssignmentDeleted: _member,
-    TargetFailed: _target_failed,
-    TargetTimed: _target_timed,
-    ConsumerMemberOut: _member_out,
-    ClassicJoinParked: _member,
-    ClassicJoinAnswered: _member,
-    GroupConverted: _group_converted,
+EVENTS: dict[type, tuple[str, Describe]] = {
+    MemberIdIssued: ("member_id_issued", _MEMBER),
+    PendingMemberDropped: ("member_id_dropped", _MEMBER),
+    MemberAdded: ("member_joined", _member_added),
+    MemberRejoined: ("member_rejoined", _member_rejoined),
+    StaticMemberReplaced: ("member_replaced", _member_replaced),
+    MemberRemoved: ("member_left or member_evicted", _member_gone),
+    RoundOpened: ("round_opened", _round_opened),
+    RoundAnnounced: ("round_announced", _copied(waited_ms="waited_ms")),
+    InitialDelayExtended: ("initial_delay_extended", _copied(delay_ms="delay_ms", remaining_ms="remaining_ms")),
+    GenerationFormed: ("generation_formed", _copied(protocol="protocol_name", leader="leader")),
+    SyncReceived: ("member_synced", _copied(member="member_id", is_held="awaits_sync")),
+    MemberRecognized: ("member_recognized", _MEMBER),
+    RebalanceAvoided: ("rebalance_avoided", _MEMBER),
+    AssignmentFailed: ("assignment_failed", _copied(leader="leader", message="message")),
+    RevocationsAwaited: ("revocations_awaited", _revocations_awaited),
+    SyncsReleased: ("syncs_released", _NOTHING),
+    JoinRefused: ("join_refused", _join_refused),
+    GatheringFailed: ("gathering_failed", _NOTHING),
+    GroupLoaded: ("group_loaded", _NOTHING),
+    GroupStored: ("assignment_stored, group_emptied or group_created", _group_stored),
+    GroupDeleted: ("group_deleted", _group_deleted),
+    GroupUnloaded: ("group_unloaded", _NOTHING),
+    ConsumerGroupStored: ("group_epoch_bumped", _copied(epoch="epoch")),
+    ConsumerMemberStored: ("member_subscribed", _member_stored),
+    TargetStored: ("target_computed", _copied(target_epoch="epoch", computed_ms="timestamp_ms")),
+    MemberTargetStored: ("member_targeted", _member_target),
+    MemberAssignmentStored: ("member_reconciled", _member_assignment),
+    RegexStored: ("regex_resolved", _regex_stored),
+    ConsumerGroupDeleted: ("group_deleted", _group_deleted),
+    ConsumerMemberDeleted: ("member_deleted", _MEMBER),
+    MemberAssignmentDeleted: ("member_assignment_deleted", _MEMBER),
+    TargetFailed: ("target_failed", _copied(assignor="assignor", message="message")),
+    TargetTimed: ("target_timed", _copied(cost_us="cost_us")),
+    ConsumerMemberOut: ("member_left or member_evicted", _member_gone),
+    ClassicJoinParked: ("join_held", _MEMBER),
+    ClassicJoinAnswered: ("join_released", _MEMBER),
+    GroupConverted: ("group_converted", _group_converted),
 }
+"""The name and the fields of each type of event. One that is not here has its own name and all of its fields."""
 
 
 def _claims(protocol_type: str, protocols: Protocols) -> tuple[list[str] | None, dict[str, list[int]] | None]:

@@ -3,16 +3,77 @@
 An expression is matched against every topic once, when it is first asked for; from then on a topic that appears or
 goes is matched against the expressions that are known. So what a change costs follows what changes. Expressions that
 have not been used for longest are forgotten; using one again only costs time.
+
+Expressions (KIP-848) have RE2's syntax. RE2 matches in time that grows with the name and the expression and never
+faster; an expression that is too large for the topics there are is refused. `kohort[fast]` brings google-re2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
+from kohort.extras import install_command
 from kohort.group.image import ImageTopic
-from kohort.node.groups.topic_expressions import InvalidExpression, Match, compile_expression
 from kohort.node.topics.topic import EVENT_TOPIC, Topic
 from kohort.node.topics.topics import Topics
+
+try:
+    import re2
+except ImportError:
+    re2 = None
+
+MAX_LENGTH = 32_767
+"""Characters of an expression: what the record that stores it can hold."""
+
+MAX_STEPS = 500_000_000
+"""The size of a compiled expression times the characters of all names: a few seconds, at the very worst."""
+
+FREE_SIZE = 250
+"""A compiled expression up to this size is never refused."""
+
+MISSING = f"This broker cannot match regular expressions: it needs google-re2; {install_command('fast')}"
+
+Match = Callable[[str], bool]
+
+
+class InvalidExpression(ValueError):
+    """An expression cannot be used; the text is the reason, in one sentence."""
+
+
+def compile_expression(text: str, name_chars: int) -> Match:
+    """Return the function that matches whole names; `name_chars` is the number of characters of all names.
+
+    Raises InvalidExpression.
+    """
+    if re2 is None:
+        raise InvalidExpression(MISSING)
+    shown = text if len(text) <= 100 else text[:100] + "…"
+    if len(text) > MAX_LENGTH:
+        raise InvalidExpression(f"SubscribedTopicRegex `{shown}` has {len(text)} characters; {MAX_LENGTH} are allowed.")
+    try:
+        compiled = re2.compile(text.encode(), _options())
+    except (re2.error, UnicodeEncodeError) as error:
+        reason = error.args[0].decode(errors="replace") if isinstance(error, re2.error) else str(error)
+        raise InvalidExpression(
+            f"SubscribedTopicRegex `{shown}` is not a valid regular expression: {reason}."
+        ) from error
+    size: int = compiled.programsize
+    if size > FREE_SIZE and size * name_chars > MAX_STEPS:
+        raise InvalidExpression(
+            f"SubscribedTopicRegex `{shown}` is too large for the topics of this cluster: {size} steps for each "
+            f"character of their names, of which there are {name_chars}."
+        )
+    fullmatch = compiled.fullmatch
+    return lambda name: fullmatch(name.encode()) is not None
+
+
+def _options() -> Any:
+    options = re2.Options()
+    options.log_errors = False
+    options.never_capture = True
+    return options
+
 
 EXPRESSIONS = 1_000
 """How many expressions are remembered with what they match."""

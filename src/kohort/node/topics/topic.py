@@ -13,7 +13,7 @@ from kohort.node.configuration.broker_settings import LONG_MAX
 from kohort.node.configuration.config import Config, TopicConfig
 from kohort.node.disk_space import DiskSpace
 from kohort.node.durability import Durability, Waiter
-from kohort.node.node_clock import NodeClock
+from kohort.node.timers import NodeClock
 from kohort.wire.codec import Buffer
 
 log = logging.getLogger("kohort.node")

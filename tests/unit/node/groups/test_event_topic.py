@@ -33,7 +33,7 @@ from kohort.log.disk import StorageError
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.ids import TopicPartition, topic_id_text
 from kohort.model.subscription import Subscription
-from kohort.node.groups.event_fields import NAMES, PARTICULARS, UNWRITTEN, Noted, event_fields, event_name, is_unwritten
+from kohort.node.groups.event_fields import EVENTS, UNWRITTEN, Noted, event_fields, event_name, is_unwritten
 from kohort.node.groups.event_topic import LINGER_MS, EventTopic
 from kohort.wire.consumer_protocol import encode_subscription
 from kohort.wire.messages import LeaveGroupRequest
@@ -55,7 +55,7 @@ UNTOLD = {
 
 def test_every_type_of_event_has_a_name_and_its_fields_or_is_known_not_to_be_written() -> None:
     assert SyncReceived in TYPES
-    described = set(NAMES) & set(PARTICULARS) | UNWRITTEN
+    described = set(EVENTS) | UNWRITTEN
     missing = [
         each.__name__ for each in TYPES if each not in described and each not in (OffsetCommitted, OffsetDeleted)
     ]
@@ -65,12 +65,11 @@ def test_every_type_of_event_has_a_name_and_its_fields_or_is_known_not_to_be_wri
 
 
 def test_every_event_that_is_written_is_folded_or_known_to_tell_nothing() -> None:
-    assert set(NAMES.values()) - FOLDED == UNTOLD
+    assert {name for name, _ in EVENTS.values()} - FOLDED == UNTOLD
 
 
 def test_event_of_a_type_that_nobody_described_is_told_with_all_its_fields(monkeypatch: Any) -> None:
-    monkeypatch.delitem(NAMES, RoundOpened)
-    monkeypatch.delitem(PARTICULARS, RoundOpened)
+    monkeypatch.delitem(EVENTS, RoundOpened)
     noted = Noted(RoundOpened("g", 3, True, 100, 200, CAUSE), Phase.PREPARING_REBALANCE, 3, 2, None)
     told = event_fields(noted)
     assert (told["event"], told["initial_delay_ms"], told["is_initial"]) == ("round_opened", 100, True)

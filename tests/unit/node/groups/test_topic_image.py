@@ -6,7 +6,7 @@ import pytest
 from tests.unit.node.desk import Desk
 
 from kohort.group.image import ImageTopic
-from kohort.node.groups import topic_expressions, topic_image
+from kohort.node.groups import topic_image
 from kohort.node.groups.topic_image import NodeTopics
 
 
@@ -75,9 +75,10 @@ def test_change_of_a_topic_is_matched_and_not_the_other_topics_again(monkeypatch
         desk.create(f"orders-{number}")
     image = image_of(desk)
     asked: list[str] = []
+    compile_really = topic_image.compile_expression
 
-    def compile_expression(text: str, name_chars: int) -> topic_expressions.Match:
-        match = topic_expressions.compile_expression(text, name_chars)
+    def compile_expression(text: str, name_chars: int) -> topic_image.Match:
+        match = compile_really(text, name_chars)
         return lambda name: asked.append(name) or match(name)  # type: ignore[func-returns-value]
 
     monkeypatch.setattr(topic_image, "compile_expression", compile_expression)
@@ -172,7 +173,7 @@ def test_names_that_expressions_match_together_are_bounded(monkeypatch: pytest.M
 
 
 def test_without_google_re2_an_expression_is_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topic_expressions, "re2", None)
+    monkeypatch.setattr(topic_image, "re2", None)
     image = image_of(Desk())
-    assert image.regex_error(".*") == topic_expressions.MISSING
+    assert image.regex_error(".*") == topic_image.MISSING
     assert image.matching(".*") == frozenset()
