@@ -7,9 +7,8 @@ without power the disk forgets what was not flushed, and may tear what was being
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from random import Random
-from typing import ClassVar
 
 from kohort.group.events import Event
 from kohort.group.shard import Shard
@@ -22,6 +21,9 @@ from kohort.sim.kernel.host import Alarm, Host
 from kohort.sim.kernel.network import Address, End, Network
 from kohort.sim.kernel.world_observer import Observer
 from kohort.wire.codec import Buffer
+
+ENDINGS = ("kill", "stop", "power loss")
+"""How a broker's process may end."""
 
 
 class NodeHost:
@@ -75,39 +77,27 @@ class NodeHost:
         self._watch()
         return True
 
-    def stop(self) -> None:
-        """Stop in good order: everything is flushed, connections are closed after the last responses."""
-        if self.node is None:
-            return
-        node = self.node
-        self._observer.node_stopped(self, "stop")
-        try:
-            node.stop(self.host.now_ms())
-        except StorageError as error:
-            self.failure = error
-        self._end()
-
-    def kill(self) -> None:
-        """End the process where it stands: what it had written is in the system's hands, and stays."""
-        if self.node is None:
-            return
-        self._observer.node_stopped(self, "kill")
-        self._end()
-
-    def lose_power(self) -> None:
-        """End the machine: connections are not reset, and of the disk only what was flushed is certain."""
-        if self.node is None:
-            return
-        self._observer.node_stopped(self, "power loss")
-        self._network.close_all(self.host, silently=True)
-        self._end()
-        self._tear()
-
-    ENDINGS: ClassVar = {"kill": kill, "stop": stop, "power loss": lose_power}
-
     def end(self, how: str) -> None:
-        """End by the name of a fault: one of `ENDINGS`."""
-        self.ENDINGS[how](self)
+        """End the process, if it runs, in one of the `ENDINGS`.
+
+        `stop`: everything is flushed, connections are closed after the last responses. `kill`: what it had written is
+        in the system's hands, and stays. `power loss`: connections are not reset, and of the disk only what was flushed
+        is certain.
+        """
+        node = self.node
+        if node is None:
+            return
+        self._observer.node_stopped(self, how)
+        if how == "stop":
+            try:
+                node.stop(self.host.now_ms())
+            except StorageError as error:
+                self.failure = error
+        self.node = None
+        self._network.close_all(self.host, silently=how == "power loss")
+        self.host.kill()
+        if how == "power loss":
+            self._tear()
 
     def _tear(self) -> None:
         """Keep of each file's unflushed bytes a beginning, of any length: writes reach the medium when they do."""
@@ -115,11 +105,6 @@ class NodeHost:
             file = self.disk.files[path]
             if file.size > file.flushed:
                 self.disk.tear(path, self._random.randint(file.flushed, file.size))
-
-    def _end(self) -> None:
-        self.node = None
-        self._network.close_all(self.host)
-        self.host.kill()
 
     # -- the node's surroundings
 
@@ -179,12 +164,6 @@ class NodeHost:
         if self.node is not None:
             self.node.flush(self.host.now_ms())
             self._watch()
-
-    # -- faults of the disk
-
-    def fail_disk(self, fault: Callable[[str, str], None] | None) -> None:
-        """Have a function object to operations of the disk (operation, path), or with None let it work again."""
-        self.disk.fault = fault
 
     def fill_disk(self, spare: int | None) -> None:
         """Leave only so many bytes of space, or with None no limit."""

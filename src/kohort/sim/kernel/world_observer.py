@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kohort.group.events import Event
 from kohort.group.shard import Shard
+from kohort.member import effects, inputs
 from kohort.member.effects import Callback
 from kohort.member.identity import Identity
 from kohort.model.assignment import Partitions
@@ -204,3 +205,42 @@ class Observers(Observer):
                 hook(*arguments)
 
         return call_all
+
+
+def request_of(effect: effects.Effect) -> tuple[str, str] | None:
+    """Return the group request that an effect is and its detail, for `asked`; None for other effects."""
+    match effect:
+        case effects.Join():
+            return "JoinGroup", f"{','.join(name for name, _ in effect.protocols)}: {effect.reason}"
+        case effects.Sync():
+            return "SyncGroup", f"{len(effect.assignments)} assignments of {effect.protocol_name}"
+        case effects.Heartbeat():
+            return "Heartbeat", ""
+        case effects.Leave():
+            return "LeaveGroup", effect.reason
+        case effects.ConsumerHeartbeat():
+            return "ConsumerGroupHeartbeat", f"epoch {effect.member_epoch}: {effect.cause}"
+        case _:
+            return None
+
+
+def response_of(event: inputs.Input) -> tuple[str, ErrorCode, str] | None:
+    """Return the group request that an input answers, its error and its detail, for `answered`; None for others."""
+    match event:
+        case inputs.JoinAnswered():
+            role = "leads" if event.leader and event.leader == event.member_id else "follows"
+            return "JoinGroup", event.error, f"{role} as {event.member_id} in generation {event.generation}"
+        case inputs.SyncAnswered():
+            return "SyncGroup", event.error, " ".join(map(str, sorted(event.assignment.partitions)))
+        case inputs.HeartbeatAnswered():
+            return "Heartbeat", event.error, ""
+        case inputs.LeaveAnswered():
+            return "LeaveGroup", event.error, ""
+        case inputs.ConsumerHeartbeatAnswered():
+            assigned = ""
+            if event.assignment is not None:
+                ids = [f"{topic_id.hex()[:4]}:{','.join(map(str, numbers))}" for topic_id, numbers in event.assignment]
+                assigned = f", assigned {' '.join(ids) or 'nothing'}"
+            return "ConsumerGroupHeartbeat", event.error, f"epoch {event.member_epoch}{assigned}"
+        case _:
+            return None

@@ -274,6 +274,3 @@ def kind_for(
     label = "consumer" if protocol == "consumer" else "/".join(assignors)
     name = label if embedded_version == 3 else f"{label}-v{embedded_version}"
     return Kind(name, protocol, assignors, embedded_version, _AGE[embedded_version], is_ours=is_ours)
-
-
-__all__ = ["ASSIGNORS", "KINDS", "Kind", "PeerConfig", "kind_for"]

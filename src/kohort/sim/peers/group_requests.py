@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from kohort.assign.cooperative import assign_group
 from kohort.assign.spec import Assignor, GroupSpec
@@ -19,9 +20,7 @@ from kohort.member.effects import ConsumerHeartbeat, HurryHeartbeat, NameTopics
 from kohort.member.identity import Identity
 from kohort.member.inputs import ConsumerHeartbeatAnswered
 from kohort.member.member_state import State
-from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, error_for
-from kohort.model.id_partitions import IdPartitions
 from kohort.model.ids import topic_id_text
 from kohort.sim.peers.client_kinds import Kind
 from kohort.sim.peers.peer_connection import PeerConnections, reader
@@ -36,37 +35,20 @@ EffectT = TypeVar("EffectT", effects.Join, effects.Sync)
 _RETRY_METADATA_US = 200_000
 
 
-class Requester(Protocol):
-    """The member on whose behalf requests are sent."""
-
-    def take(self, event: inputs.Input) -> None:
-        """Feed an input to the member's state machine."""
-
-    def requested(self, request: str, detail: str) -> None:
-        """A request leaves."""
-
-    def answered(self, request: str, error: ErrorCode, detail: str) -> None:
-        """Its response arrived."""
-
-
+@dataclass(eq=False)
 class GroupRequests(ABC):
-    """The requests of one member, and its state machine (`member`)."""
+    """The requests of one member, whose responses it takes; and its state machine (`member`)."""
 
-    member: ClassicMember | ConsumerMember
+    connections: PeerConnections
+    metadata: PeerMetadata
+    kind: Kind
+    config: MemberConfig
+    take: Callable[[inputs.Input], None]
+    member: ClassicMember | ConsumerMember = field(init=False)
 
-    def __init__(
-        self,
-        connections: PeerConnections,
-        metadata: PeerMetadata,
-        kind: Kind,
-        config: MemberConfig,
-        requester: Requester,
-    ) -> None:
-        self._connections = connections
-        self._metadata = metadata
-        self._kind = kind
-        self._config = config
-        self._requester = requester
+    @abstractmethod
+    def __post_init__(self) -> None:
+        """Make the state machine."""
 
     @abstractmethod
     def carry_out(self, effect: effects.Effect) -> None:
@@ -80,17 +62,12 @@ class GroupRequests(ABC):
 class ClassicRequests(GroupRequests):
     """A member of the classic protocol: it joins, leads, assigns and syncs."""
 
-    def __init__(
-        self,
-        connections: PeerConnections,
-        metadata: PeerMetadata,
-        kind: Kind,
-        config: MemberConfig,
-        requester: Requester,
-    ) -> None:
-        super().__init__(connections, metadata, kind, config, requester)
-        assignors = kind.made_assignors()
-        self.member: ClassicMember = ClassicMember(config, assignors, connections.random.random)
+    member: ClassicMember
+
+    def __post_init__(self) -> None:
+        connections, config = self.connections, self.config
+        assignors = self.kind.made_assignors()
+        self.member = ClassicMember(config, assignors, connections.random.random)
         self._assignors: dict[str, Assignor] = {assignor.name: assignor for assignor in assignors}
         self._held_back = 0
         """How many JoinGroup and SyncGroup requests are unanswered."""
@@ -101,7 +78,6 @@ class ClassicRequests(GroupRequests):
         self._held_back_ms = classic_messages.held_back_ms(connections.request_timeout_ms, config)
 
     def carry_out(self, effect: effects.Effect) -> None:
-        """Send a request, or compute the group's assignment."""
         match effect:
             case effects.Heartbeat():
                 self._heartbeat(effect)
@@ -117,42 +93,39 @@ class ClassicRequests(GroupRequests):
                 self._assignors[name].on_assignment(assignment, generation)
 
     def seen(self) -> inputs.Input:
-        """Return the topics of the newest metadata as an input."""
-        return metadata_seen(self._metadata.view, self._metadata.followed)
+        return metadata_seen(self.metadata.view, self.metadata.followed)
 
     # -- heartbeats
 
     def _heartbeat(self, effect: effects.Heartbeat) -> None:
         identity = effect.identity
-        group_id = self._connections.group_id
+        group_id = self.connections.group_id
         if identity != self._beat_as:
-            self._beat = self._connections.frame(classic_messages.heartbeat_request(group_id, self._config, effect))
+            self._beat = self.connections.frame(classic_messages.heartbeat_request(group_id, self.config, effect))
             self._beat_as = identity
 
         def answered(code: ErrorCode, response: Any) -> None:
             if response is not None:
                 code = error_for(response.error_code)
-            self._requester.answered("Heartbeat", code, "")
             self._keep_pace(identity)
-            self._requester.take(inputs.HeartbeatAnswered(identity, code))
+            self.take(inputs.HeartbeatAnswered(identity, code))
 
-        self._requester.requested("Heartbeat", "")
-        if self._kind.pace == "overlaps":
-            interval_us = self._config.heartbeat_interval_ms * 1000
-            self._connections.host.after_us(interval_us, self._overlap, identity)
-        self._connections.group.send(self._beat, self._beat_read, answered, self._beat_ms)
+        if self.kind.pace == "overlaps":
+            interval_us = self.config.heartbeat_interval_ms * 1000
+            self.connections.host.after_us(interval_us, self._overlap, identity)
+        self.connections.group.send(self._beat, self._beat_read, answered, self._beat_ms)
 
     def _keep_pace(self, identity: Identity) -> None:
         """A heartbeat that was sent as `identity` is answered: time the next one as the client library does."""
-        member, session, now_ms = self.member, self.member.session, self._connections.host.now_ms()
+        member, session, now_ms = self.member, self.member.session, self.connections.host.now_ms()
         if identity != member.identity or session.heartbeat_ms is None:
             return
-        match self._kind.pace:
+        match self.kind.pace:
             case "overlaps" if member.beat_as is None:
                 member.beat_as = identity  # it was taken for answered when the next one fell due
             case "skips":
                 while session.heartbeat_ms <= now_ms:
-                    session.heartbeat_ms += self._config.heartbeat_interval_ms
+                    session.heartbeat_ms += self.config.heartbeat_interval_ms
             case "from answer":
                 session.mark_heartbeat_sent(now_ms)
             case _:
@@ -162,35 +135,28 @@ class ClassicRequests(GroupRequests):
         """The interval is over: have the member send the next heartbeat, whether or not the last one is answered."""
         if self.member.beat_as == identity == self.member.identity:
             self.member.beat_as = None
-            self._requester.take(inputs.Tick())
+            self.take(inputs.Tick())
 
     # -- rounds
 
     def _join(self, effect: effects.Join) -> None:
-        group_id = self._connections.group_id
-        request = classic_messages.join_request(group_id, self._config, effect, self._kind.embedded_version)
+        group_id = self.connections.group_id
+        request = classic_messages.join_request(group_id, self.config, effect, self.kind.embedded_version)
 
         def answered(code: ErrorCode, response: Any) -> None:
             event = _input_of(inputs.JoinAnswered, classic_messages.join_answered, effect, code, response)
-            role = "leads" if event.leader and event.leader == event.member_id else "follows"
-            detail = f"{role} as {event.member_id} in generation {event.generation}"
-            self._requester.answered("JoinGroup", event.error, detail)
-            self._requester.take(event)
+            self.take(event)
 
-        offers = ",".join(name for name, _ in effect.protocols)
-        self._requester.requested("JoinGroup", f"{offers}: {effect.reason}")
         self._send_held_back(request, answered)
 
     def _sync(self, effect: effects.Sync) -> None:
-        group_id = self._connections.group_id
-        request = classic_messages.sync_request(group_id, self._config, effect, self._kind.embedded_version)
+        group_id = self.connections.group_id
+        request = classic_messages.sync_request(group_id, self.config, effect, self.kind.embedded_version)
 
         def answered(code: ErrorCode, response: Any) -> None:
             event = _input_of(inputs.SyncAnswered, classic_messages.sync_answered, effect, code, response)
-            self._requester.answered("SyncGroup", event.error, _names(event.assignment.partitions))
-            self._requester.take(event)
+            self.take(event)
 
-        self._requester.requested("SyncGroup", f"{len(effect.assignments)} assignments of {effect.protocol_name}")
         self._send_held_back(request, answered)
 
     def _send_held_back(self, request: Request[Any], done: Callable[[ErrorCode, Any], None]) -> None:
@@ -201,45 +167,41 @@ class ClassicRequests(GroupRequests):
             done(code, response)
 
         self._held_back += 1
-        self._connections.send(self._connections.joins, request, answered, timeout_ms=self._held_back_ms)
+        self.connections.send(self.connections.joins, request, answered, timeout_ms=self._held_back_ms)
 
     def _leave(self, effect: effects.Leave) -> None:
         if self._held_back:
             # On a new connection: brokers answer in order.
-            self._connections.joins.drop()
-        request = classic_messages.leave_request(self._connections.group_id, self._config, effect)
+            self.connections.joins.drop()
+        request = classic_messages.leave_request(self.connections.group_id, self.config, effect)
 
         def answered(code: ErrorCode, response: Any) -> None:
-            event = inputs.LeaveAnswered(effect.identity, ErrorCode.REQUEST_TIMED_OUT)
-            if response is not None:
-                event = classic_messages.leave_answered(effect, response)
-            self._requester.answered("LeaveGroup", event.error if response is not None else code, "")
-            self._requester.take(event)
+            event = inputs.LeaveAnswered(effect.identity, code)
+            self.take(event if response is None else classic_messages.leave_answered(effect, response))
 
-        self._requester.requested("LeaveGroup", effect.reason)
         timeout_ms = classic_messages.LEAVE_TIMEOUT_MS
-        self._connections.send(self._connections.group, request, answered, timeout_ms=timeout_ms)
+        self.connections.send(self.connections.group, request, answered, timeout_ms=timeout_ms)
 
     # -- leading
 
     def _compute(self, effect: effects.Compute) -> None:
         """Run the assignor over the members, with new metadata that covers all their topics."""
         topics = sorted({topic for member in effect.members.values() for topic in member.subscription.topics})
-        self._metadata.follow(topics)
+        self.metadata.follow(topics)
 
         def looked(is_new: bool) -> None:
             if self.member.state is not State.ASSIGNING or self.member.identity != effect.identity:
                 return
-            is_known = all(self._metadata.view.spec(topic) is not None for topic in topics)
+            is_known = all(self.metadata.view.spec(topic) is not None for topic in topics)
             if not is_new and not is_known:
-                self._connections.host.after_us(_RETRY_METADATA_US, self._compute, effect)
+                self.connections.host.after_us(_RETRY_METADATA_US, self._compute, effect)
             else:
-                self._requester.take(self._assigned(effect, topics))
+                self.take(self._assigned(effect, topics))
 
-        self._metadata.look(looked)
+        self.metadata.look(looked)
 
     def _assigned(self, effect: effects.Compute, topics: list[str]) -> inputs.Input:
-        snapshot = specs(self._metadata.view, topics)
+        snapshot = specs(self.metadata.view, topics)
         if effect.skip:
             return inputs.Computed(effect.identity, {}, snapshot)
         spec = GroupSpec(effect.members, snapshot)
@@ -247,7 +209,7 @@ class ClassicRequests(GroupRequests):
             made = assign_group(self._assignors, effect.protocol_name, spec, lambda _: None)
         except Exception as error:  # an assignor may be a user's code
             text = f"{type(error).__name__}: {error}"
-            return inputs.ComputeFailed(effect.identity, text, is_passed_on=self._kind.is_ours)
+            return inputs.ComputeFailed(effect.identity, text, is_passed_on=self.kind.is_ours)
         return inputs.Computed(effect.identity, made, snapshot)
 
 
@@ -270,42 +232,34 @@ def _input_of(
 class ConsumerRequests(GroupRequests):
     """A member of the consumer protocol: it sends heartbeats, and finds the names of its assigned topics."""
 
-    def __init__(
-        self,
-        connections: PeerConnections,
-        metadata: PeerMetadata,
-        kind: Kind,
-        config: MemberConfig,
-        requester: Requester,
-    ) -> None:
-        super().__init__(connections, metadata, kind, config, requester)
-        self.member: ConsumerMember = ConsumerMember(config, _new_member_id(connections), connections.random.random)
+    member: ConsumerMember
+
+    def __post_init__(self) -> None:
+        connections = self.connections
+        self.member = ConsumerMember(self.config, _new_member_id(connections), connections.random.random)
         self._known: dict[bytes, str] = {}
         self._interval_ms = 5_000
         api = Api.CONSUMER_GROUP_HEARTBEAT
         self._read = reader(api, connections.version(api))
         self._hurry = connections.opening("kohort")
-        self._last: ConsumerHeartbeat | None = None
-        self._frame = b""
-        """The bytes of the last heartbeat."""
+        self._last: tuple[Request[Any] | None, bytes] = None, b""
+        """The last heartbeat, and its bytes."""
 
     def carry_out(self, effect: effects.Effect) -> None:
-        """Send a heartbeat, or request the names of topics."""
         match effect:
             case ConsumerHeartbeat():
                 self._heartbeat(effect)
             case HurryHeartbeat():
                 self._hurry_up()
             case NameTopics(topic_ids):
-                self._metadata.want_names(topic_ids)
+                self.metadata.want_names(topic_ids)
 
     def seen(self) -> inputs.Input:
-        """Return the topics of the newest metadata as an input."""
-        return topics_seen(self._metadata.view, self._known)
+        return topics_seen(self.metadata.view, self._known)
 
     def _heartbeat(self, effect: ConsumerHeartbeat) -> None:
         longest_ms = max(consumer_messages.SHORTEST_TIMEOUT_MS, 3 * self._interval_ms)
-        timeout_ms = min(self._connections.request_timeout_ms, longest_ms)
+        timeout_ms = min(self.connections.request_timeout_ms, longest_ms)
         if effect.is_leave:
             timeout_ms = consumer_messages.LEAVE_TIMEOUT_MS
 
@@ -315,45 +269,25 @@ class ConsumerRequests(GroupRequests):
                 event = consumer_messages.heartbeat_answered(effect, response)
                 if event.error is ErrorCode.NONE and event.interval_ms > 0:
                     self._interval_ms = event.interval_ms
-            assigned = "" if event.assignment is None else _ids(event.assignment)
-            self._requester.answered("ConsumerGroupHeartbeat", event.error, f"epoch {event.member_epoch}{assigned}")
-            self._requester.take(event)
+            self.take(event)
 
-        self._requester.requested("ConsumerGroupHeartbeat", f"epoch {effect.member_epoch}: {effect.cause}")
-        self._connections.group.send(self._frame_of(effect), self._read, answered, timeout_ms)
+        self.connections.group.send(self._frame_of(effect), self._read, answered, timeout_ms)
 
     def _frame_of(self, effect: ConsumerHeartbeat) -> bytes:
-        if self._last is None or not _is_same(self._last, effect):
-            request = consumer_messages.heartbeat_request(
-                self._connections.group_id,
-                self._config,
-                effect,
-                is_heard=self._kind.is_ours,
-                topic_id=self._metadata.spec_id,
-            )
-            self._last, self._frame = effect, self._connections.frame(request)
-        return self._frame
+        group_id, is_heard = self.connections.group_id, self.kind.is_ours
+        request = consumer_messages.heartbeat_request(
+            group_id, self.config, effect, is_heard=is_heard, topic_id=self.metadata.spec_id
+        )
+        if request != self._last[0]:
+            self._last = request, self.connections.frame(request)
+        return self._last[1]
 
     def _hurry_up(self) -> None:
         """Send any request: a broker that parks the heartbeat under way answers it before any other request."""
-        if self._kind.is_ours:
-            self._connections.group.send(self._hurry, bytes, lambda *_: self._requester.take(inputs.Tick()), 20_000)
+        if self.kind.is_ours:
+            self.connections.group.send(self._hurry, bytes, lambda *_: self.take(inputs.Tick()), 20_000)
         else:
-            self._requester.take(inputs.Tick())
-
-
-def _is_same(last: ConsumerHeartbeat, effect: ConsumerHeartbeat) -> bool:
-    """Return whether two heartbeats have the same bytes: both carry nothing but the member's identity."""
-    return (
-        last.member_epoch == effect.member_epoch
-        and last.member_id == effect.member_id
-        and effect.topics is last.topics is None
-        and effect.regex is last.regex is None
-        and effect.owned is last.owned is None
-        and effect.lags is last.lags is None
-        and effect.rebalance_timeout_ms == last.rebalance_timeout_ms == -1
-        and effect.reason == last.reason == ""
-    )
+            self.take(inputs.Tick())
 
 
 def _new_member_id(connections: PeerConnections) -> str:
@@ -361,12 +295,3 @@ def _new_member_id(connections: PeerConnections) -> str:
     while (text := topic_id_text(connections.random.randbytes(16))).startswith("-"):
         pass
     return text
-
-
-def _names(partitions: Partitions) -> str:
-    return " ".join(map(str, sorted(partitions)))
-
-
-def _ids(assignment: IdPartitions) -> str:
-    parts = [f"{topic_id.hex()[:4]}:{','.join(map(str, numbers))}" for topic_id, numbers in assignment]
-    return f", assigned {' '.join(parts) or 'nothing'}"

@@ -12,7 +12,7 @@ ended; `is_settled` when it owns its assignment and reads it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
@@ -65,42 +65,42 @@ class Peer:
             layout=kind.connections,
         )
         self._metadata = PeerMetadata(self._connections, config.metadata_ms)
-        self._member = PeerMember(name, kind, config, self._connections, self._metadata, observer)
-        self._fetcher = PeerFetcher(self._member)
-        self._application = Application(self._member, self._fetcher, PeerCommits(self._member))
+        self.member = PeerMember(name, kind, config, self._connections, self._metadata, observer)
+        self._fetcher = PeerFetcher(self.member)
+        self._application = Application(self.member, self._fetcher, PeerCommits(self.member))
 
     # -- what others see
 
     @property
     def config(self) -> PeerConfig:
         """What its user configures."""
-        return self._member.config
+        return self.member.config
 
     @property
     def identity(self) -> Identity:
         """Its member id with the generation or epoch that it shows; empty before it joined."""
-        return self._member.identity
+        return self.member.identity
 
     @property
     def owned(self) -> Partitions:
         """The partitions that it owns."""
-        return self._member.owned
+        return self.member.owned
 
     @property
     def is_over(self) -> bool:
         """Whether the process has ended."""
-        return self._member.is_over
+        return self.member.is_over
 
     @property
     def is_settled(self) -> bool:
         """Whether it is in its group, owns its assignment, reads that, and no round is under way."""
-        return self._member.is_stable and self._application.is_settled
+        return self.member.is_stable and self._application.is_settled
 
     # -- its life
 
     def start(self) -> None:
         """Begin the process."""
-        member = self._member
+        member = self.member
         if not self.host.is_up:
             self.host.boot()
         member.observer.member_started(member)
@@ -115,7 +115,7 @@ class Peer:
         """End the process where it stands; its kernel resets its connections."""
         if not self.is_over:
             self._network.close_all(self.host)
-            self._member.end("killed")
+            self.member.end("killed")
 
     def close(self, leave: bool | None = None) -> None:
         """Close the member when its user has finished the current batch. `leave` as in `CloseRequested`."""
@@ -124,15 +124,11 @@ class Peer:
         if self._is_begun:
             self._application.close(inputs.CloseRequested(CLOSING, leave))
         else:
-            self._member.end("closed")
+            self.member.end("closed")
 
     def reconfigure(self, **changes: float) -> None:
         """Change how the user behaves from now on, by fields of `PeerConfig`."""
-        self._member.config = replace(self._member.config, **changes)  # type: ignore[arg-type]
-
-    def when_in(self, states: frozenset[str], wait_us: int, action: Callable[[], None]) -> None:
-        """Run an action once, `wait_us` after the member next enters one of these states."""
-        self._member.when_in(states, wait_us, action)
+        self.member.config = replace(self.member.config, **changes)  # type: ignore[arg-type]
 
     def subscribe(self, topics: Sequence[str], pattern: str | None = None) -> None:
         """Subscribe to other topics from now on."""
@@ -141,26 +137,26 @@ class Peer:
         if self._metadata.follow(topics) or pattern is not None:
             self._metadata.want_look()
         if self._is_begun and not self.is_over:
-            self._member.take(self._subscribed())
+            self.member.take(self._subscribed())
 
     def rejoin(self, reason: str) -> None:
         """Ask for a rebalance (classic)."""
         if self._is_begun and not self.is_over:
-            self._member.take(inputs.RejoinRequested(reason))
+            self.member.take(inputs.RejoinRequested(reason))
 
     # -- topics
 
     def _topics_changed(self) -> None:
         if self.is_over:
             return
-        self._member.show_topics()
+        self.member.show_topics()
         if not self._is_begun:
             self._is_begun = True
-            self._member.take(self._subscribed())
+            self.member.take(self._subscribed())
             self._application.begin()
             return
         if self._subscription[1] is not None:
-            self._member.take(self._subscribed())
+            self.member.take(self._subscribed())
         self._fetcher.topics_changed()
         self._application.go_on()
 

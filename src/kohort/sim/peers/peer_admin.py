@@ -16,7 +16,7 @@ from kohort.sim.peers.client_kinds import ASSIGNORS
 from kohort.wire.apis import Api, response_class
 from kohort.wire.consumer_protocol import encode_subscription
 from kohort.wire.frames import FrameSplitter, decode_response, gather_request
-from kohort.wire.message import Message
+from kohort.wire.message import Message, Value
 from kohort.wire.messages import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
@@ -52,29 +52,29 @@ class Operator:
         """Create a topic."""
         topic = CreateTopicsRequest.Topic(name=name, num_partitions=partitions, replication_factor=1)
         request = CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
-        self._ask(request, 7, lambda answer: answer.topics[0].error_code, answered)
+        self._ask(request, 7, answered)
 
     def grow_topic(self, name: str, partitions: int, answered: Answered) -> None:
         """Give a topic more partitions."""
         topic = CreatePartitionsRequest.Topic(name=name, count=partitions, assignments=None)
         request = CreatePartitionsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
-        self._ask(request, 3, lambda answer: answer.results[0].error_code, answered)
+        self._ask(request, 3, answered)
 
     def delete_topic(self, name: str, answered: Answered) -> None:
         """Delete a topic."""
         request = DeleteTopicsRequest(topic_names=[name], timeout_ms=TIMEOUT_MS)
-        self._ask(request, 5, lambda answer: answer.responses[0].error_code, answered)
+        self._ask(request, 5, answered)
 
     def delete_offsets(self, group: str, topic: str, partitions: int, answered: Answered) -> None:
         """Delete what a group has committed of a topic."""
         parts = [OffsetDeleteRequest.Topic.Partition(partition_index=index) for index in range(partitions)]
         request = OffsetDeleteRequest(group_id=group, topics=[OffsetDeleteRequest.Topic(name=topic, partitions=parts)])
-        self._ask(request, 0, _first_error, answered)
+        self._ask(request, 0, answered)
 
     def delete_group(self, group: str, answered: Answered) -> None:
         """Delete a group."""
         request = DeleteGroupsRequest(groups_names=[group])
-        self._ask(request, 2, lambda answer: answer.results[0].error_code, answered)
+        self._ask(request, 2, answered)
 
     def reset_offsets(self, group: str, topic: str, partitions: int, answered: Answered) -> None:
         """Have a group read a topic from its beginning; a group with members refuses that."""
@@ -83,7 +83,7 @@ class Operator:
             for index in range(partitions)
         ]
         request = OffsetCommitRequest(group_id=group, topics=[OffsetCommitRequest.Topic(name=topic, partitions=parts)])
-        self._ask(request, 8, lambda answer: answer.topics[0].partitions[0].error_code, answered)
+        self._ask(request, 8, answered)
 
     def configure_group(self, group: str, name: str, value: str, answered: Answered) -> None:
         """Set one of a group's own settings."""
@@ -93,7 +93,7 @@ class Operator:
             configs=[IncrementalAlterConfigsRequest.Resource.Config(name=name, config_operation=SET, value=value)],
         )
         request = IncrementalAlterConfigsRequest(resources=[resource])
-        self._ask(request, 1, lambda answer: answer.responses[0].error_code, answered)
+        self._ask(request, 1, answered)
 
     def expel(self, group: str, member_id: str, instance_id: str | None, answered: Answered) -> None:
         """Remove a member from its group, as an admin client does."""
@@ -103,12 +103,7 @@ class Operator:
             reason="removed by the operator",
         )
         request = LeaveGroupRequest(group_id=group, members=[member])
-        self._ask(
-            request,
-            5,
-            lambda answer: answer.error_code or (answer.members[0].error_code if answer.members else 0),
-            answered,
-        )
+        self._ask(request, 5, answered)
 
     def impersonate(self, group: str, member_id: str, topics: Sequence[str], answered: Answered) -> None:
         """Join under the id of a member as an instance that it is not: no tool does that, a stranger may."""
@@ -123,11 +118,11 @@ class Operator:
             protocol_type="consumer",
             protocols=protocols,
         )
-        self._ask(request, 5, lambda answer: answer.error_code, answered)
+        self._ask(request, 5, answered)
 
     # -- how
 
-    def _ask(self, request: Message, version: int, error_of: Callable[[Any], int], answered: Answered) -> None:
+    def _ask(self, request: Message, version: int, answered: Answered) -> None:
         address = self._where()
         if address is None:
             answered("no node")
@@ -140,7 +135,7 @@ class Operator:
                 for frame in splitter.feed(chunk):
                     _, answer = decode_response(kind, version, frame)
                     end.close()
-                    answered(ErrorCode(error_of(answer)).name)
+                    answered(ErrorCode(_first_error(answer)).name)
 
             end.on_bytes = take
             end.on_closed = answered
@@ -150,6 +145,8 @@ class Operator:
 
 
 def _first_error(answer: Any) -> int:
-    if answer.error_code or not answer.topics:
-        return int(answer.error_code)
-    return int(answer.topics[0].partitions[0].error_code)
+    """Return the error code of a response; where that is 0 or missing, of its first topic, group or partition."""
+    code = getattr(answer, "error_code", 0)
+    parts = (getattr(answer, name) for name in answer.__slots__)
+    first = next((part[0] for part in parts if isinstance(part, list) and part), None)
+    return code if code or not isinstance(first, Value) else _first_error(first)

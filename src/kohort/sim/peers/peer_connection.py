@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from random import Random
 from struct import Struct
 from typing import Any, NamedTuple
@@ -257,12 +257,10 @@ class PeerConnections:
         self._coordinator: Address | None = None
         self._is_looking = False
         self._waits = Backoff(random.random)
-        self.group = Connection(host, network, self._find_coordinator, self._doubt_coordinator)
-        self.joins = self.offsets = self.group
-        if layout == "apart":
-            self.offsets = Connection(host, network, self._find_coordinator, self._doubt_coordinator)
-        elif layout == "joins apart":
-            self.joins = Connection(host, network, self._find_coordinator, self._doubt_coordinator)
+        to_coordinator = partial(Connection, host, network, self._find_coordinator, self.forget_coordinator)
+        self.group = to_coordinator()
+        self.joins = to_coordinator() if layout == "joins apart" else self.group
+        self.offsets = to_coordinator() if layout == "apart" else self.group
         self.records = Connection(host, network, self._leader, self._turn_away)
         self.any = Connection(host, network, self._anybody, self._turn_away)
         self._coordinated = tuple(dict.fromkeys((self.group, self.joins, self.offsets)))
@@ -290,10 +288,8 @@ class PeerConnections:
         """Send a request; `answered` is called with its response or failure."""
         api = Api(request.API_KEY)
         chosen = self.version(api) if version is None else version
-        frame = encode_request(request, chosen, 0, self.client_id)
-        connection.send(
-            frame, reader(api, chosen), answered, self.request_timeout_ms if timeout_ms is None else timeout_ms
-        )
+        timeout_ms = self.request_timeout_ms if timeout_ms is None else timeout_ms
+        connection.send(self.frame(request, chosen), reader(api, chosen), answered, timeout_ms)
 
     def opening(self, software: str) -> bytes:
         """Return an ApiVersions request, which any broker answers at once."""
@@ -303,9 +299,8 @@ class PeerConnections:
     def rediscover(self) -> None:
         """Forget the coordinator and the connection to it; the next request looks it up."""
         self.forget_coordinator()
-        self.group.drop()
-        if self.joins is not self.group:
-            self.joins.drop()
+        for connection in dict.fromkeys((self.group, self.joins)):
+            connection.drop()
 
     def forget_coordinator(self) -> None:
         """Say that the known coordinator is not, or may not be, the coordinator."""
@@ -328,9 +323,6 @@ class PeerConnections:
 
     def _turn_away(self) -> None:
         self._turn += 1
-
-    def _doubt_coordinator(self) -> None:
-        self._coordinator = None
 
     def _find_coordinator(self) -> Address | None:
         if self._coordinator is None:

@@ -8,6 +8,7 @@ was asked for. Of records only the headers of their batches are read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from kohort.client.cluster.committed_offsets import (
@@ -38,21 +39,19 @@ _PARTITION_BYTES = 1 << 20
 _BACKOFF_US = 100_000
 
 
+@dataclass(slots=True, eq=False)
 class FetchPosition:
     """One assigned partition. `position` is the next offset to hand out, `consumed` what the user is done with."""
 
-    __slots__ = ("ahead", "committed", "consumed", "is_reset_due", "not_before_us", "partition", "position", "topic_id")
-
-    def __init__(self, partition: TopicPartition, topic_id: bytes | None) -> None:
-        self.partition = partition
-        self.topic_id = topic_id
-        self.position: int | None = None
-        self.consumed: int | None = None
-        self.committed: int | None = None
-        self.ahead: int | None = None
-        """Where what was fetched and not handed out ends; None where there is nothing."""
-        self.is_reset_due = False
-        self.not_before_us = 0
+    partition: TopicPartition
+    topic_id: bytes | None
+    position: int | None = None
+    consumed: int | None = None
+    committed: int | None = None
+    ahead: int | None = None
+    """Where what was fetched and not handed out ends; None where there is nothing."""
+    is_reset_due: bool = False
+    not_before_us: int = 0
 
     def move(self, offset: int | None) -> None:
         """Read on at `offset`, whatever came before; None looks the position up."""
@@ -106,16 +105,11 @@ class PeerFetcher:
 
     def finished(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
         """Return the consumed offsets that are not committed, of these partitions or of all."""
-        entries = self.entries
-        chosen = (
-            entries.values()
-            if partitions is None
-            else [entries[each] for each in sorted(partitions) if each in entries]
-        )
+        chosen = self.entries if partitions is None else [each for each in sorted(partitions) if each in self.entries]
         return {
-            entry.partition: entry.consumed
-            for entry in chosen
-            if entry.consumed is not None and entry.consumed != entry.committed
+            each: entry.consumed
+            for each in chosen
+            if (entry := self.entries[each]).consumed is not None and entry.consumed != entry.committed
         }
 
     def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
@@ -222,9 +216,7 @@ class PeerFetcher:
         topics: dict[str, ListOffsetsRequest.Topic] = {}
         for entry in entries:
             name, number = entry.partition
-            topic = topics.get(name)
-            if topic is None:
-                topic = topics[name] = ListOffsetsRequest.Topic(name=name)
+            topic = topics.setdefault(name, ListOffsetsRequest.Topic(name=name))
             topic.partitions.append(ListOffsetsRequest.Topic.Partition(partition_index=number, timestamp=timestamp))
         request = ListOffsetsRequest(replica_id=-1, topics=list(topics.values()))
         asked = {entry.partition: entry for entry in entries}
@@ -283,9 +275,7 @@ class PeerFetcher:
         topics: dict[str, FetchRequest.Topic] = {}
         for entry in ready:
             name, number = entry.partition
-            topic = topics.get(name)
-            if topic is None:
-                topic = topics[name] = FetchRequest.Topic(topic=name, topic_id=entry.topic_id or bytes(16))
+            topic = topics.setdefault(name, FetchRequest.Topic(topic=name, topic_id=entry.topic_id or bytes(16)))
             seen = view.topics[name].partitions.get(number) if name in view.topics else None
             topic.partitions.append(
                 FetchRequest.Topic.Partition(

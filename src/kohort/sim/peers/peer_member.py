@@ -14,9 +14,8 @@ from kohort.member.callback_contract import ContractBroken
 from kohort.member.contract_checker import ConsumerContractChecker, ContractChecker
 from kohort.member.identity import NOBODY
 from kohort.model.assignment import Partitions
-from kohort.model.errors import ErrorCode
 from kohort.sim.kernel.host import Alarm
-from kohort.sim.kernel.world_observer import Observer
+from kohort.sim.kernel.world_observer import Observer, request_of, response_of
 from kohort.sim.peers.client_kinds import Kind, PeerConfig
 from kohort.sim.peers.group_requests import ClassicRequests, ConsumerRequests, GroupRequests
 from kohort.sim.peers.peer_connection import PeerConnections
@@ -79,7 +78,7 @@ class PeerMember:
         self._awaited: tuple[frozenset[str], int, Callable[[], None]] | None = None
         self._alarm = Alarm(self.host, self._tick)
         requests = ConsumerRequests if kind.protocol == "consumer" else ClassicRequests
-        self._requests: GroupRequests = requests(connections, metadata, kind, config.member_config(kind), self)
+        self._requests: GroupRequests = requests(connections, metadata, kind, config.member_config(kind), self.take)
         self.machine: ClassicMember | ConsumerMember = self._requests.member
         machine = self.machine
         self._checked = (
@@ -114,6 +113,8 @@ class PeerMember:
 
     def take(self, event: inputs.Input) -> None:
         """Feed an input to the state machine, after those that came before it, and carry out the effects."""
+        if (response := response_of(event)) is not None:
+            self.observer.answered(self, *response)
         self._inbox.append(event)
         if self._is_stepping or self.is_over:
             return
@@ -163,6 +164,8 @@ class PeerMember:
             case effects.RaiseInPoll() | effects.PollLate() | effects.PollMissed():
                 pass
             case _:
+                if (request := request_of(effect)) is not None:
+                    self._show_request(*request)
                 self._requests.carry_out(effect)
 
     def _tick(self) -> None:
@@ -176,20 +179,13 @@ class PeerMember:
         """Feed the newest view of the cluster's topics to the state machine."""
         self.take(self._requests.seen())
 
-    # -- requests and responses, as observers see them
-
-    def requested(self, request: str, detail: str) -> None:
-        """Show observers a group request that leaves."""
+    def _show_request(self, request: str, detail: str) -> None:
         if request == "JoinGroup" or (
             request == "ConsumerGroupHeartbeat" and self.machine.topics is not self._subscribed
         ):
             self._subscribed = self.machine.topics
             self.observer.subscribed(self, self._subscribed)
         self.observer.asked(self, request, detail)
-
-    def answered(self, request: str, error: ErrorCode, detail: str) -> None:
-        """Show observers its response."""
-        self.observer.answered(self, request, error, detail)
 
     # -- the end
 

@@ -7,8 +7,9 @@ a record stand in the log twice. Observers see what is acknowledged.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any, NamedTuple
 
@@ -42,18 +43,16 @@ class _Identity(NamedTuple):
     epoch: int
 
 
+@dataclass(slots=True, eq=False)
 class _Outgoing:
     """The batches of one partition that are not acknowledged."""
 
-    __slots__ = ("encoded", "identity", "queue", "sequence")
-
-    def __init__(self) -> None:
-        self.queue: deque[list[bytes]] = deque()
-        """The values of each batch."""
-        self.encoded: bytes | None = None
-        """The oldest, as it is sent until it is acknowledged."""
-        self.identity: _Identity | None = None
-        self.sequence = 0
+    queue: deque[list[bytes]] = field(default_factory=deque)
+    """The values of each batch."""
+    encoded: bytes | None = None
+    """The oldest, as it is sent until it is acknowledged."""
+    identity: _Identity | None = None
+    sequence: int = 0
 
 
 class Feeder:
@@ -86,7 +85,7 @@ class Feeder:
         self._metadata = PeerMetadata(self._connections, 60_000)
         self._waits = Backoff(random.random)
         self._identity: _Identity | None = None
-        self._partitions: dict[TopicPartition, _Outgoing] = {}
+        self._partitions: defaultdict[TopicPartition, _Outgoing] = defaultdict(_Outgoing)
         self._is_busy = False
         self._is_feeding = False
 
@@ -110,21 +109,20 @@ class Feeder:
         partitions = self._topics.get(topic, 0)
         while partitions and count > 0:
             some = min(count, self._random.randint(1, _LARGEST_BATCH))
-            self._add(TopicPartition(topic, self._random.randrange(partitions)), some)
+            self._add(TopicPartition(topic, self._random.randrange(partitions)), self._numbered(some))
             count -= some
         self._send()
 
     def write(self, partition: TopicPartition, values: list[bytes]) -> None:
         """Write these records, in order."""
-        self._partitions.setdefault(partition, _Outgoing()).queue.append(values)
-        self.number += len(values)
+        self._add(partition, values)
         self._send()
 
     def touch(self) -> None:
         """Write one more record to each partition there is."""
         for topic, partitions in self._topics.items():
             for index in range(partitions):
-                self._add(TopicPartition(topic, index), 1)
+                self._add(TopicPartition(topic, index), self._numbered(1))
         self._send()
 
     # -- the inside
@@ -137,12 +135,12 @@ class Feeder:
             self.burst(topic, self._random.randint(1, self._most))
         self._host.after_us(int(self._pause_us * (0.5 + self._random.random())), self._feed)
 
-    def _add(self, partition: TopicPartition, count: int) -> None:
-        outgoing = self._partitions.get(partition)
-        if outgoing is None:
-            outgoing = self._partitions[partition] = _Outgoing()
-        outgoing.queue.append([self._value(number) for number in range(self.number, self.number + count)])
-        self.number += count
+    def _numbered(self, count: int) -> list[bytes]:
+        return [self._value(number) for number in range(self.number, self.number + count)]
+
+    def _add(self, partition: TopicPartition, values: list[bytes]) -> None:
+        self._partitions[partition].queue.append(values)
+        self.number += len(values)
 
     def _send(self) -> None:
         if self._is_busy:
@@ -165,9 +163,7 @@ class Feeder:
         topics: dict[str, ProduceRequest.TopicData] = {}
         sent = {partition: (outgoing, self._encoded(outgoing)) for partition, outgoing in ready.items()}
         for (name, index), (_, records) in sent.items():
-            topic = topics.get(name)
-            if topic is None:
-                topic = topics[name] = ProduceRequest.TopicData(name=name)
+            topic = topics.setdefault(name, ProduceRequest.TopicData(name=name))
             topic.partition_data.append(ProduceRequest.TopicData.PartitionData(index=index, records=records))
         request = ProduceRequest(
             acks=-1, timeout_ms=self._connections.request_timeout_ms, topic_data=list(topics.values())

@@ -10,13 +10,11 @@ from collections.abc import Mapping, Sequence
 
 from kohort.client.observer import Answer, ClientObserver, ObservedMembership
 from kohort.member import effects, inputs
-from kohort.member.effects import ConsumerHeartbeat
 from kohort.member.identity import Identity
-from kohort.member.inputs import ConsumerHeartbeatAnswered
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
-from kohort.sim.kernel.world_observer import Observer
+from kohort.sim.kernel.world_observer import Observer, request_of, response_of
 
 NOTHING: Partitions = frozenset()
 
@@ -78,19 +76,8 @@ class ObservedClient(ClientObserver):
     def input_received(self, membership: ObservedMembership, event: inputs.Input) -> None:
         """Report a response."""
         member = self._member(membership)
-        match event:
-            case inputs.JoinAnswered():
-                role = "leads" if event.leader and event.leader == event.member_id else "follows"
-                detail = f"{role} as {event.member_id} in generation {event.generation}"
-                self._observer.answered(member, "JoinGroup", event.error, detail)
-            case inputs.SyncAnswered():
-                self._observer.answered(member, "SyncGroup", event.error, _names(event.assignment.partitions))
-            case inputs.HeartbeatAnswered():
-                self._observer.answered(member, "Heartbeat", event.error, "")
-            case inputs.LeaveAnswered():
-                self._observer.answered(member, "LeaveGroup", event.error, "")
-            case ConsumerHeartbeatAnswered():
-                self._observer.answered(member, "ConsumerGroupHeartbeat", event.error, f"epoch {event.member_epoch}")
+        if (response := response_of(event)) is not None:
+            self._observer.answered(member, *response)
 
     def input_processed(
         self, membership: ObservedMembership, event: inputs.Input, asked: Sequence[effects.Effect]
@@ -104,23 +91,12 @@ class ObservedClient(ClientObserver):
         # New partitions count from their callback on, which is about to begin.
         self._own(member, member.owned & membership.assignment)
         for effect in asked:
-            match effect:
-                case effects.Join():
-                    offers = ",".join(name for name, _ in effect.protocols)
-                    self._observer.subscribed(member, effect.protocols[0][1].topics)
-                    self._observer.asked(member, "JoinGroup", f"{offers}: {effect.reason}")
-                case effects.Sync():
-                    detail = f"{len(effect.assignments)} assignments of {effect.protocol_name}"
-                    self._observer.asked(member, "SyncGroup", detail)
-                case effects.Heartbeat():
-                    self._observer.asked(member, "Heartbeat", "")
-                case effects.Leave():
-                    self._observer.asked(member, "LeaveGroup", effect.reason)
-                case ConsumerHeartbeat():
-                    detail = f"epoch {effect.member_epoch}: {effect.cause}"
-                    self._observer.asked(member, "ConsumerGroupHeartbeat", detail)
-                case effects.RunCallback():
-                    member.cause = effect.cause
+            if isinstance(effect, effects.RunCallback):
+                member.cause = effect.cause
+            if isinstance(effect, effects.Join):
+                self._observer.subscribed(member, effect.protocols[0][1].topics)
+            if (request := request_of(effect)) is not None:
+                self._observer.asked(member, *request)
 
     def membership_ended(self, membership: ObservedMembership) -> None:
         """Report that a membership is over."""
@@ -196,7 +172,3 @@ class ObservedClient(ClientObserver):
         self._own(member, NOTHING)
         del self.members[member.membership]
         self._observer.member_ended(member, how)
-
-
-def _names(partitions: Partitions) -> str:
-    return " ".join(map(str, sorted(partitions)))

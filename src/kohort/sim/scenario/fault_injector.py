@@ -69,11 +69,11 @@ class FaultInjector:
         network.snap = 0.0
         self._quicken()
         for node_host in cluster.nodes.values():
-            node_host.fail_disk(None)
+            node_host.disk.fault = None
             node_host.fill_disk(None)
         # A partition whose log met a failing disk is served again after a restart, as an operator would do it.
         if self._has_given_up():
-            cluster.node_host.stop()
+            cluster.node_host.end("stop")
         if cluster.node_host.node is None:
             self._boot(cluster.place)
         cluster.count_topics()
@@ -115,7 +115,7 @@ class FaultInjector:
                 self.show("closed within", seat.name, step.text("state"))
                 self.met[step.what] += 1
 
-        seat.peer.when_in(_STATES[step.text("state")], step.get("wait_us"), close)
+        seat.peer.member.when_in(_STATES[step.text("state")], step.get("wait_us"), close)
         others = [each for each in self._cluster.seats.values() if each.group == seat.group and each is not seat]
         other = next((each for each in others if each.is_running and not each.is_closing), None)
         if other is not None:
@@ -307,14 +307,14 @@ class FaultInjector:
             if random.random() < odds:
                 raise StorageError(errno.EIO, f"{operation}: input/output error", path)
 
-        self._cluster.node_host.fail_disk(fault)
+        self._cluster.node_host.disk.fault = fault
         self._scheduler.at(self._end_of(step), self._repair)
         return True
 
     def _repair(self) -> None:
         """The disk is sound again; a broker whose logs met the faults is restarted, as an operator does it."""
         node_host = self._cluster.node_host
-        node_host.fail_disk(None)
+        node_host.disk.fault = None
         if self._has_given_up():
             node_host.end("stop")
             self._scheduler.after(RETRY_US, self._boot, node_host.name)

@@ -15,6 +15,7 @@ from kohort.client.consumer.batch import Batch
 from kohort.client.consumer.consumer import Consumer
 from kohort.group.invariants import AT_LEAST_ONCE, CONVERGES_AFTER_HEALING
 from kohort.model.ids import TopicPartition
+from kohort.sim.kernel.broker_host import ENDINGS
 from kohort.sim.kernel.world_observer import Observer
 from kohort.sim.programs.program import CURRENT
 from kohort.sim.programs.virtual_loop import VirtualLoop
@@ -242,8 +243,8 @@ class World:
     def restart_broker(self, *, seconds: float = 1.0, how: str = "kill") -> None:
         """Take the broker down ("kill", "stop" or "power loss") and bring it back after a while."""
         node = self._cluster.node_host
-        if how not in node.ENDINGS:
-            raise ValueError(f"how={how!r} is not one of {', '.join(node.ENDINGS)}")
+        if how not in ENDINGS:
+            raise ValueError(f"how={how!r} is not one of {', '.join(ENDINGS)}")
         self._driver.observer.fault("restart broker", self._cluster.place, how)
         node.end(how)
         self._scheduler.at(self._in(seconds), lambda: node.node is None and node.start())

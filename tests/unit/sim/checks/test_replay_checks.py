@@ -61,7 +61,7 @@ def test_a_node_that_comes_back_finds_what_it_left(how: str) -> None:
     broker = Broker(ReplayChecker)
     broker.enter("A")
     broker.commit("A", broker.consumer_group.members["A"].epoch, 5)
-    getattr(broker.node_host, how)()
+    broker.node_host.end(how)
     before = broker.checker.checked[REPLAY_EQUALS_LIVE.name]
     assert broker.node_host.start()
     assert broker.checker.checked[REPLAY_EQUALS_LIVE.name] > before
@@ -70,7 +70,7 @@ def test_a_node_that_comes_back_finds_what_it_left(how: str) -> None:
 def test_a_restart_that_forgets_is_seen() -> None:
     broker = Broker(ReplayChecker)
     broker.enter("A")
-    broker.node_host.kill()
+    broker.node_host.end("kill")
     for path, file in broker.node_host.disk.files.items():
         if path.startswith("__consumer_offsets-0/") and path.endswith(".log"):
             del file.content[:]

@@ -55,7 +55,7 @@ class Bench:
 def test_a_killed_node_comes_back_with_what_it_had_written() -> None:
     bench = Bench()
     bench.create("orders")
-    bench.node.kill()
+    bench.node.end("kill")
     assert bench.node.node is None
     assert bench.node.start()
     assert bench.topics() == ["orders"]
@@ -64,15 +64,15 @@ def test_a_killed_node_comes_back_with_what_it_had_written() -> None:
 def test_a_node_that_cannot_read_its_disk_does_not_start() -> None:
     bench = Bench()
     bench.create("orders")
-    bench.node.kill()
+    bench.node.end("kill")
 
     def fault(operation: str, path: str) -> None:
         if operation == "read":
             raise StorageError(errno.EIO, "input/output error", path)
 
-    bench.node.fail_disk(fault)
+    bench.node.disk.fault = fault
     assert not bench.node.start()
     assert bench.node.failure is not None
-    bench.node.fail_disk(None)
+    bench.node.disk.fault = None
     assert bench.node.start()
     assert bench.topics() == ["orders"]

@@ -138,7 +138,7 @@ def test_members_outlive_a_coordinator_that_is_killed() -> None:
         world = PeerWorld()
         peers = [world.peer(name, kind) for name in ("m1", "m2")]
         world.pass_s(8)
-        world.node.kill()
+        world.node.end("kill")
         world.pass_s(2)
         assert world.node.start()
         world.feed(50)

@@ -37,7 +37,7 @@ def test_every_record_is_written_once_whatever_breaks(seed: int) -> None:
             for end in world.network.open_ends("feed"):
                 world.network.break_connection(end)
         else:
-            (world.node.kill if random.random() < 0.5 else world.node.lose_power)()
+            world.node.end("kill" if random.random() < 0.5 else "power loss")
             world.pass_s(random.random())
             assert world.node.start()
     world.feeder.stop()
@@ -50,7 +50,7 @@ def test_every_record_is_written_once_whatever_breaks(seed: int) -> None:
 
 def test_what_was_for_a_partition_that_is_gone_is_forgotten() -> None:
     world = PeerWorld()
-    world.node.kill()
+    world.node.end("kill")
     world.feeder.burst("t", 100)
     world.pass_s(2)
     world.topics.clear()
