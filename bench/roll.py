@@ -149,6 +149,6 @@ def sampled(embedded: EmbeddedBroker, group: Group, duration_s: float) -> dict[s
     until_s = time.monotonic() + duration_s
     while time.monotonic() < until_s:
         for member in described.members:
-            found[member.client_id].append(coordinator.is_parked(group.name, member.member_id))
+            found[member.client_id].append(coordinator.runtime.classic_parking.is_parked(group.name, member.member_id))
         time.sleep(0.02)
     return found

@@ -272,7 +272,7 @@ class Cast:
 
     def lived(self) -> dict[TopicPartition, str]:
         """Return the real owners, without members that the group has given up."""
-        hosted = self.desk.node.coordinator._runtime.hosted("g")
+        hosted = self.desk.node.coordinator.runtime.hosted("g")
         group = None if hosted is None else hosted.shard.groups.get("g")
         known = set() if group is None else set(group.members)
         believed = {member_id: owned for member in self.members for member_id, owned in member.past.items()}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kohort.model.errors import ErrorCode
@@ -51,46 +52,28 @@ class RequestServer(Protocol):
         """Close a connection, with one log line."""
 
 
+@dataclass(slots=True, eq=False)
 class Request:
     """One request under way. A handler that returns None keeps it and calls `reply` later, once."""
 
-    __slots__ = (
-        "_server",
-        "blocks",
-        "buffers",
-        "connection",
-        "correlation_id",
-        "dropped",
-        "is_long",
-        "is_parked",
-        "message",
-        "response",
-        "route",
-        "size",
-        "work",
-    )
-
-    def __init__(
-        self, server: RequestServer, connection: Connection, route: Route, correlation_id: int, message: Any
-    ) -> None:
-        self._server = server
-        self.connection = connection
-        self.route = route
-        self.correlation_id = correlation_id
-        self.message = message
-        self.is_parked = False
-        self.is_long = False
-        """Whether it took more than one turn of the event loop."""
-        self.work: Steps[Any] | None = None
-        """What is to be done for it in further turns."""
-        self.blocks = True
-        """Whether later requests wait if this is not answered when its handler returns; the handler may clear it."""
-        self.dropped: Callable[[], None] | None = None
-        """Called when the client disconnects before the answer; a handler that parks may set it."""
-        self.response: Any = None
-        self.buffers: list[Buffer] | None = None
-        self.size = 0
-        """Bytes in `buffers`."""
+    _server: RequestServer
+    connection: Connection
+    route: Route
+    correlation_id: int
+    message: Any
+    is_parked: bool = False
+    is_long: bool = False
+    """Whether it took more than one turn of the event loop."""
+    work: Steps[Any] | None = None
+    """What is to be done for it in further turns."""
+    blocks: bool = True
+    """Whether later requests wait if this is not answered when its handler returns; the handler may clear it."""
+    dropped: Callable[[], None] | None = None
+    """Called when the client disconnects before the answer; a handler that parks may set it."""
+    response: Any = None
+    buffers: list[Buffer] | None = None
+    size: int = 0
+    """Bytes in `buffers`."""
 
     @property
     def api_version(self) -> int:
@@ -146,68 +129,33 @@ class Request:
         self._server.reject(self.connection, reason)
 
 
+@dataclass(slots=True, eq=False)
 class Connection:
-    """What the node knows of one client. `send` and `close` are the socket's side of it."""
+    """What the node knows of one client. `send`, `close` and `throttle` are the socket's side of it."""
 
-    __slots__ = (
-        "backlog",
-        "backlog_bytes",
-        "blocker",
-        "client_id",
-        "client_id_bytes",
-        "client_software",
-        "close",
-        "is_authenticated",
-        "is_closed",
-        "is_paused",
-        "is_throttled",
-        "kept",
-        "last_ms",
-        "out",
-        "out_bytes",
-        "outstanding",
-        "peer_host",
-        "principal",
-        "sasl_mechanism",
-        "send",
-        "splitter",
-        "throttle",
-    )
-
-    def __init__(
-        self,
-        peer_host: str,
-        send: Callable[[list[Buffer]], None],
-        close: Callable[[str], None],
-        *,
-        limit: int,
-        now_ms: int,
-        throttle: Callable[[bool], None] | None = None,
-    ) -> None:
-        self.peer_host = peer_host
-        self.send = send
-        self.close = close
-        self.throttle = throttle
-        self.splitter = FrameSplitter(limit)
-        self.client_id: str | None = None
-        self.client_id_bytes: bytes | None = None
-        self.client_software = ("unknown", "unknown")
-        self.principal = "ANONYMOUS"
-        self.is_authenticated = True
-        self.sasl_mechanism: str | None = None
-        self.is_closed = False
-        self.is_paused = False
-        self.is_throttled = False
-        self.kept: Callable[[object, int], bool] | None = None
-        """Called with each request behind the kept one: whether that goes on waiting; no harm if it is answered."""
-        self.last_ms = now_ms
-        self.out: list[Buffer] = []
-        self.out_bytes = 0
-        self.outstanding: deque[Request] = deque()
-        self.blocker: Request | None = None
-        """The unanswered request behind which others wait; none is served behind it that could block too."""
-        self.backlog: deque[bytes] = deque()
-        self.backlog_bytes = 0
+    peer_host: str
+    send: Callable[[list[Buffer]], None]
+    close: Callable[[str], None]
+    throttle: Callable[[bool], None] | None
+    splitter: FrameSplitter
+    is_authenticated: bool
+    last_ms: int
+    client_id: str | None = None
+    client_id_bytes: bytes | None = None
+    client_software: tuple[str, str] = ("unknown", "unknown")
+    sasl_mechanism: str | None = None
+    is_closed: bool = False
+    is_paused: bool = False
+    is_throttled: bool = False
+    kept: Callable[[object, int], bool] | None = None
+    """Called with each request behind the kept one: whether that goes on waiting; no harm if it is answered."""
+    out: list[Buffer] = field(default_factory=list)
+    out_bytes: int = 0
+    outstanding: deque[Request] = field(default_factory=deque)
+    blocker: Request | None = None
+    """The unanswered request behind which others wait; none is served behind it that could block too."""
+    backlog: deque[bytes] = field(default_factory=deque)
+    backlog_bytes: int = 0
 
     @property
     def is_blocked(self) -> bool:

@@ -23,7 +23,7 @@ from kohort.node.route import Route
 from kohort.node.step_scheduler import SHORT_FRAME, TURN_STEPS, UNFINISHED, Steps
 from kohort.wire.apis import Api
 from kohort.wire.codec import Buffer, MalformedMessage, TooManyEntries
-from kohort.wire.frames import FrameTooLarge, decode_request_header, join_small
+from kohort.wire.frames import FrameSplitter, FrameTooLarge, decode_request_header, join_small
 
 log = logging.getLogger("kohort.node")
 
@@ -129,9 +129,8 @@ class Connections:
     ) -> Connection:
         """Add a new client. `throttle(True)` asks to stop reading from its socket, `throttle(False)` to go on."""
         now_ms = self.clock.now_ms
-        limit = self._config.socket_request_max_bytes
-        connection = Connection(peer_host, send, close, limit=limit, now_ms=now_ms, throttle=throttle)
-        connection.is_authenticated = not self._context.users
+        splitter = FrameSplitter(self._config.socket_request_max_bytes)
+        connection = Connection(peer_host, send, close, throttle, splitter, not self._context.users, now_ms)
         if self.limit.admits(len(self._open), peer_host, now_ms):
             self._open.add(connection)
         else:

@@ -18,20 +18,6 @@ from kohort.wire.codec import Buffer, decoder, gatherer, stepwise_decoder, stepw
 class Route:
     """One API in one version: how to read, serve, refuse and write it."""
 
-    __slots__ = (
-        "_refuse",
-        "_stepwise_decoder",
-        "_stepwise_gatherer",
-        "api",
-        "decode",
-        "gather",
-        "handle",
-        "has_tagged_request",
-        "has_tagged_response",
-        "overtakes",
-        "version",
-    )
-
     def __init__(self, api: Api, version: int, module: Any) -> None:
         """`module.handle` returns a response, None if it comes later, or a generator of steps that ends so."""
         self.api = api

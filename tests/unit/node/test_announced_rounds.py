@@ -210,7 +210,7 @@ def test_static_java_member_whose_heartbeats_are_not_parked_learns_of_a_round_wi
     java, absent = stable_group(desk, 2)
     java.peer.connection.client_software = ("apache-kafka-java", "4.3.1")
     coordinator = desk.node.coordinator
-    group = coordinator._partitions[coordinator.partition_of("g")].shard.groups["g"]
+    group = coordinator.partitions[coordinator.partition_of("g")].shard.groups["g"]
     java.instance_id = group.members[java.member_id].instance_id = "i"
     group.static_members["i"] = java.member_id
     desk.advance(INTERVAL_MS)
@@ -247,7 +247,7 @@ def test_round_that_ends_in_a_conversion_to_the_consumer_protocol_is_announced_n
     assert native.join().error_code == 0
     (group,) = desk.node.coordinator.list_groups(frozenset(), frozenset())
     assert group.group_type == "consumer"
-    parking = desk.node.coordinator._runtime._parking
+    parking = desk.node.coordinator.runtime.classic_parking
     assert all(each.announcement is None for each in parking._groups.values())
     desk.advance(INTERVAL_MS)
     beat(absent)
@@ -258,11 +258,11 @@ def test_group_that_is_given_up_answers_members_that_wait_for_the_announcement()
     desk, (one, other, _) = settled()
     GroupMember(desk).enter()
     coordinator = desk.node.coordinator
-    hosted = coordinator._partitions[coordinator.partition_of("g")]
-    coordinator._runtime._give_up(hosted, desk.clock.now_ms())
+    hosted = coordinator.partitions[coordinator.partition_of("g")]
+    coordinator.runtime.give_up(hosted, desk.clock.now_ms())
     desk.advance(0)
     assert codes(one) == codes(other) == [15]
-    assert coordinator._runtime._parking._groups == {}
+    assert coordinator.runtime.classic_parking._groups == {}
 
 
 def test_clients_that_are_gone_leave_no_announcement_behind() -> None:
@@ -272,7 +272,7 @@ def test_clients_that_are_gone_leave_no_announcement_behind() -> None:
     for member in (*members, newcomer):
         member.peer.leave()
     desk.advance(SESSION_MS + 5 * 60_000)
-    assert desk.node.coordinator._runtime._parking._groups == {}
+    assert desk.node.coordinator.runtime.classic_parking._groups == {}
     assert len(desk.node.coordinator.describe("g").members) == 0  # type: ignore[union-attr]
 
 

@@ -134,7 +134,7 @@ def test_lags_and_reason_reach_the_group() -> None:
     lag = ConsumerGroupHeartbeatRequest.StandbyLag
     partitions = [lag.Partition(partition_index=index, lag=value) for index, value in ((2, 5), (0, 9), (2, 7))]
     member.beat(standby_lags=[lag(topic_id=topic_id, partitions=partitions)], reason="x" * 300)
-    group = desk.node.coordinator._runtime.hosted("g").shard.groups["g"]  # type: ignore[union-attr]
+    group = desk.node.coordinator.runtime.hosted("g").shard.groups["g"]  # type: ignore[union-attr]
     assert isinstance(group, ConsumerGroup)
     assert group.members["m1"].lags == ((topic_id, ((0, 9), (2, 7))),)
 
@@ -189,7 +189,7 @@ def test_loading_coordinator_sends_heartbeats_away() -> None:
     desk = consumer_desk()
     (member,) = stable_members(desk, 1)
     coordinator = desk.node.coordinator
-    coordinator._partitions[coordinator.partition_of("g")].status = Status.LOADING
+    coordinator.partitions[coordinator.partition_of("g")].status = Status.LOADING
     assert member.peer.call(member.request(), 1).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert describe(desk).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 

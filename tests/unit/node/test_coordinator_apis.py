@@ -94,7 +94,7 @@ def test_error_has_no_protocol_name_as_its_version_says_it(desk: Desk, version: 
 def test_first_version_has_one_timeout_for_both(desk: Desk) -> None:
     member = GroupMember(desk)
     member.peer.send(member.join_request(), 0)
-    (group_member,) = desk.node.coordinator._runtime.hosted("g").shard.groups["g"].members.values()  # type: ignore[union-attr]
+    (group_member,) = desk.node.coordinator.runtime.hosted("g").shard.groups["g"].members.values()  # type: ignore[union-attr]
     assert group_member.rebalance_timeout_ms == group_member.session_timeout_ms == 10_000
 
 

@@ -83,7 +83,7 @@ def test_commit_behind_a_sync_that_is_held_is_carried_out() -> None:
     desk = group_desk(kohort_group_sync_hold_ms=1_000)
     leader, follower = stable_group(desk)
     coordinator = desk.node.coordinator
-    group = coordinator._partitions[coordinator.partition_of("g")].shard.groups["g"]
+    group = coordinator.partitions[coordinator.partition_of("g")].shard.groups["g"]
     group.is_holding = True
     group.revoking = {leader.member_id}
     follower.peer.send(follower.sync_request(), 5)

@@ -33,7 +33,7 @@ def parking_desk(**settings: int) -> Desk:
 
 
 def parking_of(desk: Desk) -> ConsumerParking:
-    return desk.node.coordinator._runtime._consumer_parking
+    return desk.node.coordinator.runtime.consumer_parking
 
 
 def parked(count: int = 2, **settings: int) -> tuple[Desk, list[NativeMember]]:
@@ -305,8 +305,8 @@ def test_parked_heartbeat_never_endangers_a_short_session() -> None:
 def test_groups_that_are_given_up_answer_their_parked_heartbeats() -> None:
     desk, members = parked()
     coordinator = desk.node.coordinator
-    hosted = coordinator._partitions[coordinator.partition_of("g")]
-    coordinator._runtime._give_up(hosted, desk.clock.now_ms())
+    hosted = coordinator.partitions[coordinator.partition_of("g")]
+    coordinator.runtime.give_up(hosted, desk.clock.now_ms())
     desk.advance(0)
     for member in members:
         (answer,) = member.answers()

@@ -128,10 +128,10 @@ def test_leave_behind_a_parked_heartbeat_is_served_at_once() -> None:
 
 def test_client_that_is_gone_leaves_nothing_behind() -> None:
     desk, (leader, follower) = settled()
-    assert len(desk.node.coordinator._runtime._parking) == 2
+    assert len(desk.node.coordinator.runtime.classic_parking) == 2
     leader.peer.leave()
     follower.peer.leave()
-    assert len(desk.node.coordinator._runtime._parking) == 0
+    assert len(desk.node.coordinator.runtime.classic_parking) == 0
     desk.advance(2 * INTERVAL_MS)
 
 
@@ -240,14 +240,14 @@ def test_broker_that_stops_drops_parked_heartbeats() -> None:
     desk, (leader, follower) = settled()
     desk.node.stop(desk.clock.now_ms())
     assert codes(leader) == codes(follower) == []
-    assert len(desk.node.coordinator._runtime._parking) == 0
+    assert len(desk.node.coordinator.runtime.classic_parking) == 0
 
 
 def test_group_that_is_given_up_says_so_to_those_who_wait() -> None:
     desk, (leader, follower) = settled()
     coordinator = desk.node.coordinator
-    hosted = coordinator._partitions[coordinator.partition_of("g")]
-    coordinator._runtime._give_up(hosted, desk.clock.now_ms())
+    hosted = coordinator.partitions[coordinator.partition_of("g")]
+    coordinator.runtime.give_up(hosted, desk.clock.now_ms())
     desk.advance(0)
     assert codes(leader) == codes(follower) == [15]
 

@@ -30,7 +30,6 @@ def handle(
         is_right = expected is not None and compare_digest(expected.encode(), password.encode())
         if is_right and wanted in ("", name):
             connection.is_authenticated = True
-            connection.principal = name
             return SaslAuthenticateResponse(auth_bytes=b"")
     response = request.refusal(ErrorCode.SASL_AUTHENTICATION_FAILED, "Authentication failed.")
     request.farewell(response, "SASL authentication failed")

@@ -6,7 +6,7 @@ Commands of clients go to the `Runtime`, as do those of the broker itself: topic
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from kohort.assign.server.spec import ServerAssignor
 from kohort.group.classic.group import ClassicGroup
@@ -29,9 +29,8 @@ from kohort.group.describe import (
     describe_consumer,
     list_groups,
 )
-from kohort.group.effects import Parked
 from kohort.group.events import OffsetCommitted
-from kohort.group.shard import followers_of
+from kohort.group.shard import Shard, followers_of
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import group_partition
@@ -67,9 +66,11 @@ class Coordinator:
         self._image = NodeTopics(services.topics, services.config.broker_rack)
         group_config = services.state.group_configs.effective
         self._settings = group_settings(services.config, self._image, assignors, group_config)
-        self._partitions: list[OffsetsPartition] = []
+        self.partitions: list[OffsetsPartition] = []
+        """The offsets partitions of this node."""
         self._places: dict[str, OffsetsPartition] = {}
-        self._runtime = Runtime(services, self._partitions, observer)
+        self._empty = Shard(self._settings)
+        self.runtime = Runtime(services, self.partitions, observer)
 
     # -- life
 
@@ -83,7 +84,7 @@ class Coordinator:
 
     def stop(self, now_ms: int) -> None:
         """Write the last events; parked requests die with their connections."""
-        self._runtime.stop(now_ms)
+        self.runtime.stop(now_ms)
 
     def ensure_topic(self, now_ms: int) -> Topic:
         """Return `__consumer_offsets`, created if there is none. Raises KafkaError, StorageError."""
@@ -96,66 +97,38 @@ class Coordinator:
             }
             partitions = self._config.offsets_topic_num_partitions
             topic = self._topics.create(OFFSETS_TOPIC, partitions, configs, now_ms)
-        if not self._partitions:
+        if not self.partitions:
             self._host(topic, now_ms)
         return topic
 
     def _host(self, topic: Topic, now_ms: int) -> None:
         ignored = self._config.ignored_offsets
-        self._partitions += [
+        self.partitions += [
             OffsetsPartition(partition, self._settings, ignored(partition.index)) for partition in topic.partitions
         ]
         progress = Progress(self._clock.elapsed_us)
-        for hosted in self._partitions:
+        for hosted in self.partitions:
             if self._services.disk.exists(hosted.partition.directory):
-                self._runtime.load(hosted, now_ms, progress)
+                self.runtime.load(hosted, now_ms, progress)
             else:
                 hosted.status = Status.ACTIVE
-        progress.ended(sum(len(hosted.shard.groups) for hosted in self._partitions))
-
-    # -- looking
-
-    @property
-    def partitions(self) -> Sequence[OffsetsPartition]:
-        """The offsets partitions of this node."""
-        return self._partitions
-
-    @property
-    def parked(self) -> Collection[Parked]:
-        """Where requests wait."""
-        return self._runtime.parked
-
-    @property
-    def parked_heartbeats(self) -> int:
-        """How many heartbeats wait for news."""
-        return self._runtime.parked_heartbeats
-
-    def is_parked(self, group_id: str, member_id: str) -> bool:
-        """Whether a heartbeat of a classic member waits for news."""
-        return self._runtime.is_parked(group_id, member_id)
-
-    @property
-    def known_members(self) -> int:
-        """The number of members of whose heartbeats something is known."""
-        return self._runtime.known_members
+        progress.ended(sum(len(hosted.shard.groups) for hosted in self.partitions))
 
     # -- asking
 
     def submit(self, command: Command, ticket: Ticket, now_ms: int) -> None:
         """Decide a command; `ticket` gets the result, at once or when the group comes to it."""
-        hosted = self._places.get(command.group_id) or self._placed(command, ticket, now_ms)
+        hosted = self._active(command, ticket, now_ms)
         if hosted is None:
             return
-        if hosted.status is not Status.ACTIVE:
-            ticket(refusal(command, hosted.error))
-        elif type(command) is CommitOffsets:
-            self._runtime.gather(hosted, command, ticket)
+        if type(command) is CommitOffsets:
+            self.runtime.gather(hosted, command, ticket)
         else:
-            self._runtime.run(hosted, command, ticket, now_ms)
+            self.runtime.run(hosted, command, ticket, now_ms)
 
     def takes(self, command: CommitOffsets) -> bool:
         """Whether a group would take a commit now."""
-        hosted = self._runtime.hosted(command.group_id)
+        hosted = self.runtime.hosted(command.group_id)
         if hosted is None or hosted.status is not Status.ACTIVE:
             return False
         shard = hosted.shard
@@ -168,69 +141,66 @@ class Coordinator:
 
         One that cannot wait is answered at once while its group is stable.
         """
-        hosted = self._places.get(command.group_id)
-        if hosted is None or hosted.status is not Status.ACTIVE:
-            self.submit(command, ticket, now_ms)
-            return None
-        return self._runtime.heartbeat(hosted, command, ticket, now_ms, can_wait=can_wait)
+        hosted = self._active(command, ticket, now_ms)
+        return self.runtime.heartbeat(hosted, command, ticket, now_ms, can_wait=can_wait) if hosted else None
 
     def consumer_heartbeat(self, command: ConsumerHeartbeat, ticket: Ticket, now_ms: int) -> ParkedConsumer | None:
         """Decide a heartbeat of the consumer protocol; the same holds for one that is parked."""
-        hosted = self._places.get(command.group_id)
-        if hosted is None:
-            hosted = self._placed(command, ticket, now_ms)
-            if hosted is None:
-                return None
-        if hosted.status is not Status.ACTIVE:
-            ticket(refusal(command, hosted.error))
-            return None
-        return self._runtime.consumer_heartbeat(hosted, command, ticket, now_ms)
+        hosted = self._active(command, ticket, now_ms)
+        return self.runtime.consumer_heartbeat(hosted, command, ticket, now_ms) if hosted else None
 
     def partition_of(self, group_id: str) -> int:
         """Return the partition of `__consumer_offsets` that holds a group."""
-        return group_partition(group_id, len(self._partitions) or self._config.offsets_topic_num_partitions)
+        return group_partition(group_id, len(self.partitions) or self._config.offsets_topic_num_partitions)
 
     def load_error(self, group_id: str) -> ErrorCode:
         """Return why a group cannot be described now, or NONE."""
-        hosted = self._runtime.hosted(group_id)
+        hosted = self.runtime.hosted(group_id)
         return ErrorCode.NONE if hosted is None or hosted.status is Status.ACTIVE else hosted.error
 
     def describe(self, group_id: str) -> DescribedGroup | None:
         """Return what an operator sees of a group, None when there is no such group."""
-        hosted = self._runtime.hosted(group_id)
-        return None if hosted is None else describe(hosted.shard, group_id)
+        return describe(self._shard(group_id), group_id)
 
     def describe_consumer(self, group_id: str) -> DescribedConsumerGroup | None:
         """Return what an operator sees of a consumer group, None when there is no such group."""
-        hosted = self._runtime.hosted(group_id)
-        return None if hosted is None else describe_consumer(hosted.shard, group_id)
+        return describe_consumer(self._shard(group_id), group_id)
 
     def list_groups(self, states: frozenset[str], types: frozenset[str]) -> Iterator[ListedGroup]:
         """Yield the groups of this node, partition by partition."""
-        for hosted in self._partitions:
-            self._runtime.commit_gathered(hosted)
+        for hosted in self.partitions:
+            self.runtime.commit_gathered(hosted)
             if hosted.status is Status.ACTIVE:
                 yield from list_groups(hosted.shard, states, types)
 
     def is_loading(self) -> bool:
         """Whether some partition is not replayed yet."""
-        return any(hosted.status is Status.LOADING for hosted in self._partitions)
+        return any(hosted.status is Status.LOADING for hosted in self.partitions)
 
     def fetch_error(self, group_id: str, member_id: str | None, epoch: int) -> ErrorCode:
         """Return why a sender that names a member may not read a group's offsets, or NONE."""
-        hosted = self._runtime.hosted(group_id)
-        return ErrorCode.NONE if hosted is None else fetch_error(hosted.shard.groups.get(group_id), member_id, epoch)
+        return fetch_error(self._shard(group_id).groups.get(group_id), member_id, epoch)
 
     def offset(self, group_id: str, topic: str, partition: int, topic_id: bytes) -> OffsetCommitted | None:
         """Return a committed offset, or None."""
-        hosted = self._runtime.hosted(group_id)
-        return None if hosted is None else fetch_offset(hosted.shard, group_id, topic, partition, topic_id)
+        return fetch_offset(self._shard(group_id), group_id, topic, partition, topic_id)
 
     def offsets(self, group_id: str) -> list[OffsetCommitted]:
         """Return every committed offset of a group, by topic and partition."""
-        hosted = self._runtime.hosted(group_id)
-        held = {} if hosted is None else hosted.shard.offsets.get(group_id, {})
-        return [held[key] for key in sorted(held)]
+        committed = self._shard(group_id).offsets.get(group_id, {})
+        return [committed[key] for key in sorted(committed)]
+
+    def _shard(self, group_id: str) -> Shard:
+        hosted = self.runtime.hosted(group_id)
+        return self._empty if hosted is None else hosted.shard
+
+    def _active(self, command: Command, ticket: Ticket, now_ms: int) -> OffsetsPartition | None:
+        """Return the partition of a command's group; None when the command was refused."""
+        hosted = self._places.get(command.group_id) or self._placed(command, ticket, now_ms)
+        if hosted is None or hosted.status is Status.ACTIVE:
+            return hosted
+        ticket(refusal(command, hosted.error))
+        return None
 
     def _placed(self, command: Command, ticket: Ticket, now_ms: int) -> OffsetsPartition | None:
         """Return the partition of a command's group, made if there is none; None when the command was refused."""
@@ -242,7 +212,7 @@ class Coordinator:
             return None
         if len(self._places) >= _PLACES:
             self._places.clear()
-        hosted = self._places[command.group_id] = self._partitions[self.partition_of(command.group_id)]
+        hosted = self._places[command.group_id] = self.partitions[self.partition_of(command.group_id)]
         return hosted
 
     # -- what happens without a request
@@ -251,10 +221,10 @@ class Coordinator:
         self._services.steps.in_slices(self._expire())
 
     def _expire(self) -> Steps[None]:
-        for hosted in self._partitions:
+        for hosted in self.partitions:
             for group_id in sorted(hosted.shard.groups):
                 if hosted.status is Status.ACTIVE and group_id in hosted.shard.groups:
-                    self._runtime.run(hosted, ExpireOffsets(group_id), None, self._clock.now_ms)
+                    self.runtime.run(hosted, ExpireOffsets(group_id), None, self._clock.now_ms)
                 yield GROUP_STEPS
         interval_ms = self._config.offsets_retention_check_interval_ms
         self._services.timers.arm("offsets expiry", self._clock.now_ms + interval_ms, self._check_expiry)
@@ -263,16 +233,16 @@ class Coordinator:
         """Pass a change of a topic to the groups that subscribe to it; forget the commits of a deleted topic."""
         is_gone = self._topics.get(name) is None
         now_ms = self._clock.now_ms
-        for hosted in self._partitions:
-            self._runtime.commit_gathered(hosted)
+        for hosted in self.partitions:
+            self.runtime.commit_gathered(hosted)
             if hosted.status is not Status.ACTIVE:
                 continue
             if is_gone:
                 for group_id in sorted(hosted.shard.offsets):
-                    self._runtime.run(hosted, ForgetTopic(group_id, name), None, now_ms)
+                    self.runtime.run(hosted, ForgetTopic(group_id, name), None, now_ms)
             for group_id in followers_of(hosted.shard, name):
                 if self._follows(hosted.shard.groups[group_id], name):
-                    self._runtime.run(hosted, TopicChanged(group_id, name), None, now_ms)
+                    self.runtime.run(hosted, TopicChanged(group_id, name), None, now_ms)
 
     def _follows(self, group: ClassicGroup | ConsumerGroup, name: str) -> bool:
         """Whether a topic is one that a consumer group subscribes to, by name or by expression."""

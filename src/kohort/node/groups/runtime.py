@@ -7,7 +7,7 @@ rule and no API version.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -95,12 +95,13 @@ class Runtime:
         self._durability = services.durability
         self._partitions = partitions
         self._observer = observer
-        self._parked: dict[Parked, Ticket] = {}
-        self._parking: ClassicParking[Heartbeat, HeartbeatResult] = ClassicParking(
+        self.parked: dict[Parked, Ticket] = {}
+        """The requests that wait."""
+        self.classic_parking: ClassicParking[Heartbeat, HeartbeatResult] = ClassicParking(
             timers, self._answer_of, _ALIVE, self._note_announced, config.kohort_group_commit_hold_ms
         )
         self._is_parking = config.kohort_group_heartbeat_park
-        self._consumer_parking: ConsumerParking[ConsumerHeartbeat, Result] = ConsumerParking(
+        self.consumer_parking: ConsumerParking[ConsumerHeartbeat, Result] = ConsumerParking(
             timers,
             self._answer_parked,
             config.kohort_group_consumer_heartbeat_park_ms,
@@ -118,25 +119,6 @@ class Runtime:
         """Write the last events; parked requests die with their connections."""
         if self._events is not None:
             self._events.flush(now_ms)
-
-    @property
-    def parked(self) -> Collection[Parked]:
-        """Where requests wait."""
-        return self._parked.keys()
-
-    @property
-    def parked_heartbeats(self) -> int:
-        """How many heartbeats wait for news."""
-        return len(self._parking) + len(self._consumer_parking)
-
-    def is_parked(self, group_id: str, member_id: str) -> bool:
-        """Whether a heartbeat of a classic member waits for news."""
-        return self._parking.is_parked(group_id, member_id)
-
-    @property
-    def known_members(self) -> int:
-        """The number of members of whose heartbeats something is known."""
-        return self._parking.known_members + self._consumer_parking.known_members
 
     def hosted(self, group_id: str) -> OffsetsPartition | None:
         """Return the partition that holds a group, with all commits decided; None while there is no offsets topic."""
@@ -177,7 +159,7 @@ class Runtime:
             if not self._timers.move(timer, arm.deadline_ms):
                 self._timers.arm(timer, arm.deadline_ms, partial(self._fire, timer))
             if self._is_parking and (can_wait or result.error):
-                parked = self._parking.park(command, result, ticket, arm.deadline_ms - now_ms, now_ms)
+                parked = self.classic_parking.park(command, result, ticket, arm.deadline_ms - now_ms, now_ms)
                 if parked is not None:
                     command.is_counted = True
                     return parked
@@ -191,7 +173,7 @@ class Runtime:
         result, arm = None, None
         decision = decide(hosted.shard, command, now_ms)
         if command.owned is not None:
-            self._consumer_parking.acknowledged(command.group_id, command.member_id)
+            self.consumer_parking.acknowledged(command.group_id, command.member_id)
         for effect in decision:
             if type(effect) is Reply:
                 result = effect.result
@@ -208,11 +190,11 @@ class Runtime:
                 self._timers.arm(timer, arm.deadline_ms, partial(self._fire, timer))
         assert type(result) is ConsumerHeartbeatResult, "a heartbeat is answered by a heartbeat's result"
         if result.is_quiet and (not result.is_settling or _waits_for_others(hosted, command)):
-            parked = self._consumer_parking.park(command, ticket, session_ms, now_ms)
+            parked = self.consumer_parking.park(command, ticket, session_ms, now_ms)
             if parked is not None:
                 command.is_counted = True
                 return parked
-        self._consumer_parking.answering(command.group_id, result, command.margin_ms, now_ms)
+        self.consumer_parking.answering(command.group_id, result, command.margin_ms, now_ms)
         ticket(result)
         return None
 
@@ -221,7 +203,7 @@ class Runtime:
 
         def answer(result: Result) -> None:
             if type(result) is ConsumerHeartbeatResult:
-                self._consumer_parking.answering(command.group_id, result, command.margin_ms, self._clock.now_ms)
+                self.consumer_parking.answering(command.group_id, result, command.margin_ms, self._clock.now_ms)
             ticket(result)
 
         return answer
@@ -247,7 +229,7 @@ class Runtime:
         decision = decide(hosted.shard, command, now_ms)
         quiet = _quiet_result(decision)
         if quiet is not None:  # as nearly always: there is nothing to carry out
-            self._consumer_parking.answering(command.group_id, quiet, command.margin_ms, now_ms)
+            self.consumer_parking.answering(command.group_id, quiet, command.margin_ms, now_ms)
             ticket(quiet)
         else:
             self.run(hosted, command, self._noting_answer(command, ticket), now_ms, decision)
@@ -332,7 +314,7 @@ class Runtime:
             self._has_changed = False
             group = hosted.shard.groups.get(group_id)
             is_gathering = type(group) is ClassicGroup and group.is_gathering
-            self._parking.group_changed(group_id, now_ms, is_gathering=is_gathering)
+            self.classic_parking.group_changed(group_id, now_ms, is_gathering=is_gathering)
         if self._roused:
             self._answer_roused(now_ms)
 
@@ -377,12 +359,12 @@ class Runtime:
                     if self._events is not None:
                         self._events.note(shard, event, now_ms)
             elif type(effect) is Reply:
-                waiting = ticket if effect.to is None else self._parked.pop(effect.to, None)
+                waiting = ticket if effect.to is None else self.parked.pop(effect.to, None)
                 if waiting is not None:
                     ready.append((waiting, effect.result))
                 if type(effect.result) is SyncResult and not effect.result.error:
                     member_id = effect.to.member_id if effect.to else getattr(command, "member_id", "")
-                    self._parking.begin(member_id, now_ms)
+                    self.classic_parking.begin(member_id, now_ms)
             elif type(effect) is Arm:
                 timers.arm(effect.timer, effect.deadline_ms, partial(self._fire, effect.timer))
             elif type(effect) is Disarm:
@@ -391,15 +373,17 @@ class Runtime:
                     self._forget(effect.timer)
             elif type(effect) is Rouse:
                 for member_id in effect.member_ids:
-                    self._rouse(self._consumer_parking.parked_of(effect.group_id, member_id))
+                    self._rouse(self.consumer_parking.parked_of(effect.group_id, member_id))
             elif type(effect) is Then:
                 followers.append(effect.command)
             elif type(effect) is Park and ticket is not None:
-                self._parked[effect.at] = ticket
+                self.parked[effect.at] = ticket
                 if effect.at.kind is ParkedKind.JOIN:
-                    self._parking.joined(effect.at.group_id, effect.at.member_id)
+                    self.classic_parking.joined(effect.at.group_id, effect.at.member_id)
             elif type(effect) is Announce and self._is_parking:
-                self._parking.announce(effect.group_id, effect.awaited, effect.stopping, effect.latest_ms, now_ms)
+                self.classic_parking.announce(
+                    effect.group_id, effect.awaited, effect.stopping, effect.latest_ms, now_ms
+                )
         if ready:
             self._answer(hosted, ready)
         return followers
@@ -431,9 +415,9 @@ class Runtime:
         for ticket, result in ready:
             ticket(failure(result, append_error(error)) if error else result)
         if error and hosted.status is Status.ACTIVE:
-            self._give_up(hosted, self._clock.now_ms)
+            self.give_up(hosted, self._clock.now_ms)
 
-    def _give_up(self, hosted: OffsetsPartition, now_ms: int) -> None:
+    def give_up(self, hosted: OffsetsPartition, now_ms: int) -> None:
         """Forget a partition's groups until the broker starts again.
 
         Its log takes no more appends, and what may be read of it now the disk need not hold: a generation that
@@ -460,8 +444,8 @@ class Runtime:
 
     def _forget(self, session: Timer) -> None:
         """A member is out, or another id has taken its place."""
-        self._parking.forget(session.group_id, session.member_id)
-        self._rouse(self._consumer_parking.forget(session.group_id, session.member_id))
+        self.classic_parking.forget(session.group_id, session.member_id)
+        self._rouse(self.consumer_parking.forget(session.group_id, session.member_id))
 
 
 def _waits_for_others(hosted: OffsetsPartition, command: ConsumerHeartbeat) -> bool:

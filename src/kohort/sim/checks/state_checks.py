@@ -106,7 +106,6 @@ class StateChecker(Checker):
         partitions = hosted_by(node)
         if not partitions:
             return
-        coordinator = node.coordinator
         expected = set()
         members = groups = pending = 0
         for hosted in partitions:
@@ -119,9 +118,9 @@ class StateChecker(Checker):
                 pending += len(group.pending) if isinstance(group, ClassicGroup) else 0
                 self._demand_timers(group_id, group, node)
         self.count(EVERY_PARKED_REPLY_ANSWERED)
-        if expected != set(coordinator.parked):
-            surplus = sorted(set(coordinator.parked) - expected)
-            missing = sorted(expected - set(coordinator.parked))
+        parked = set(node.coordinator.runtime.parked)
+        if expected != parked:
+            surplus, missing = sorted(parked - expected), sorted(expected - parked)
             self.broken(
                 EVERY_PARKED_REPLY_ANSWERED, f"{surplus} wait for nothing, and {missing} should wait and do not"
             )
@@ -129,19 +128,17 @@ class StateChecker(Checker):
 
     def _demand_bounds(self, node: Node, members: int, groups: int, pending: int) -> None:
         self.count(BOUNDED_MEMORY)
-        coordinator = node.coordinator
+        runtime = node.coordinator.runtime
+        classic, consumer = runtime.classic_parking, runtime.consumer_parking
         waits = sum(len(connection.outstanding) for connection in node.connections)
         bound = members * TIMERS_OF_A_MEMBER + pending + groups * TIMERS_OF_A_GROUP + waits + SPARE
         if len(node.timers) > bound:
             self.broken(BOUNDED_MEMORY, f"{len(node.timers)} timers for {members} members of {groups} groups")
-        if coordinator.known_members > members + SPARE:
-            self.broken(
-                BOUNDED_MEMORY, f"heartbeats of {coordinator.known_members} are remembered, of {members} members"
-            )
-        if coordinator.parked_heartbeats > waits:
-            self.broken(
-                BOUNDED_MEMORY, f"{coordinator.parked_heartbeats} heartbeats are parked, and {waits} requests wait"
-            )
+        known, parked = classic.known_members + consumer.known_members, len(classic) + len(consumer)
+        if known > members + SPARE:
+            self.broken(BOUNDED_MEMORY, f"heartbeats of {known} are remembered, of {members} members")
+        if parked > waits:
+            self.broken(BOUNDED_MEMORY, f"{parked} heartbeats are parked, and {waits} requests wait")
         # A group that could not be loaded when a topic went keeps what it had committed of it (docs/gaps.md).
         for topic in node.topics:
             self._partitions[topic.name] = max(self._partitions.get(topic.name, 0), len(topic.partitions))

@@ -90,7 +90,7 @@ def test_plan_refuses_what_the_coordinator_would_refuse() -> None:
         live = [live_member(each, "", None, has_state(each, described, limits)) for each in described.members]
         group = LiveGroup("g", "classic", described.state, "consumer", "range", tuple(live), {"orders": (b"o" * 16, 3)})
         plan = make_plan(group, limits, Goal.CONSUMER)
-        hosted = desk.node.coordinator._runtime.hosted("g")
+        hosted = desk.node.coordinator.runtime.hosted("g")
         assert hosted is not None
         stored = hosted.shard.groups["g"]
         assert isinstance(stored, ClassicGroup)

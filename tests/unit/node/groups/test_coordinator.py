@@ -188,7 +188,7 @@ def test_records_of_other_group_types_are_left_out_and_counted() -> None:
     assert topic is not None
     topic.partitions[3].append([encode_batch([Record(0, 1, b"\x00\x11\x00\x01g", b"\x00\x00")])], desk.clock.now_ms())
     desk = desk.restart()
-    hosted = coordinator(desk)._partitions[3]
+    hosted = coordinator(desk).partitions[3]
     assert (hosted.status, hosted.skipped) == (Status.ACTIVE, 1)
 
 
@@ -208,7 +208,7 @@ def test_expired_offsets_are_forgotten_on_time() -> None:
 def test_loading_coordinator_keeps_members_alive_and_sends_the_rest_away() -> None:
     desk = group_desk()
     (member,) = stable_group(desk, 1)
-    coordinator(desk)._partitions[coordinator(desk).partition_of("g")].status = Status.LOADING
+    coordinator(desk).partitions[coordinator(desk).partition_of("g")].status = Status.LOADING
     assert member.heartbeat() == 0
     assert member.commit() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert member.leave() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

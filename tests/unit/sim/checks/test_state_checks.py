@@ -128,8 +128,8 @@ def _waits(broker: Broker) -> None:
 
 
 def _remembered(broker: Broker) -> None:
-    runtime = broker.node.coordinator._runtime
-    runtime._parked[parked_sync("g", "Z")] = lambda _: None
+    runtime = broker.node.coordinator.runtime
+    runtime.parked[parked_sync("g", "Z")] = lambda _: None
 
 
 @pytest.mark.parametrize(
