@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
+from tests.unit.wire.responses import encode_response
+
 from kohort.wire.apis import VERSIONS, Api, request_class
 from kohort.wire.codec import decode
-from kohort.wire.frames import decode_request_header, encode_response
+from kohort.wire.frames import decode_request_header
 from kohort.wire.messages import (
     ApiVersionsResponse,
     ConsumerGroupHeartbeatResponse,

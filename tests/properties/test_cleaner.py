@@ -8,12 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.properties.test_consumer_log import DEEDS, PART, act, cast
+from tests.replay.cleaned_log import replay_differences
 from tests.replay.test_cleaned_log import DIRECTORY, written
 from tests.replay.test_consumer_group_log import Recorded
 
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.log import cleaner
-from kohort.log.group_replay import replay_differences
 from kohort.log.log_config import LogConfig
 from kohort.log.memory_disk import MemoryDisk
 from kohort.log.partition_log import PartitionLog

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from tests.replay.cleaned_log import loaded, replay_differences
 from tests.replay.test_consumer_group_log import SCENARIOS, Recorded
 from tests.replay.test_group_log import SCENARIOS as CLASSIC_SCENARIOS
 from tests.unit.group.world import World
@@ -15,7 +16,7 @@ from tests.unit.group.world import World
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.events import HardEvent, OffsetCommitted
 from kohort.group.hard_state import differences
-from kohort.log.group_replay import folded, loaded, records_of, replay_differences
+from kohort.log.group_replay import folded, records_of
 from kohort.log.log_config import LogConfig
 from kohort.log.memory_disk import MemoryDisk
 from kohort.log.offsets_topic import encode_events

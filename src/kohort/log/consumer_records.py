@@ -37,6 +37,7 @@ from kohort.group.events import (
 from kohort.log.group_records import LOADED, read_text, read_version, short, text
 from kohort.model.id_partitions import IdPartitions, id_partitions
 from kohort.wire.codec import decode, encode
+from kohort.wire.message import Message
 from kohort.wire.messages import (
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,
@@ -154,24 +155,30 @@ def regex_value(event: RegexStored) -> bytes:
     return _VERSION_BYTES + encode(value, _VERSION)
 
 
+def _group(kind: int, value: Callable[[Any], bytes | None]) -> Callable[[Any], tuple[bytes, bytes | None]]:
+    return lambda event: (group_key(kind, event.group_id), value(event))
+
+
+def _member(kind: int, value: Callable[[Any], bytes | None]) -> Callable[[Any], tuple[bytes, bytes | None]]:
+    return lambda event: (part_key(kind, event.group_id, event.member_id), value(event))
+
+
+def _tombstone(_: Any) -> None:
+    return None
+
+
 WRITERS: dict[type[Any], Callable[[Any], tuple[bytes, bytes | None]]] = {
-    ConsumerGroupStored: lambda event: (group_key(GROUP, event.group_id), group_value(event)),
-    ConsumerGroupDeleted: lambda event: (group_key(GROUP, event.group_id), None),
-    PartitionMetadataDeleted: lambda event: (group_key(PARTITION_METADATA, event.group_id), None),
-    ConsumerMemberStored: lambda event: (part_key(MEMBER, event.group_id, event.member_id), member_value(event)),
-    ConsumerMemberDeleted: lambda event: (part_key(MEMBER, event.group_id, event.member_id), None),
-    TargetStored: lambda event: (group_key(TARGET, event.group_id), target_value(event)),
-    TargetDeleted: lambda event: (group_key(TARGET, event.group_id), None),
-    MemberTargetStored: lambda event: (
-        part_key(MEMBER_TARGET, event.group_id, event.member_id),
-        member_target_value(event.target),
-    ),
-    MemberTargetDeleted: lambda event: (part_key(MEMBER_TARGET, event.group_id, event.member_id), None),
-    MemberAssignmentStored: lambda event: (
-        part_key(MEMBER_ASSIGNMENT, event.group_id, event.member_id),
-        member_assignment_value(event),
-    ),
-    MemberAssignmentDeleted: lambda event: (part_key(MEMBER_ASSIGNMENT, event.group_id, event.member_id), None),
+    ConsumerGroupStored: _group(GROUP, group_value),
+    ConsumerGroupDeleted: _group(GROUP, _tombstone),
+    PartitionMetadataDeleted: _group(PARTITION_METADATA, _tombstone),
+    ConsumerMemberStored: _member(MEMBER, member_value),
+    ConsumerMemberDeleted: _member(MEMBER, _tombstone),
+    TargetStored: _group(TARGET, target_value),
+    TargetDeleted: _group(TARGET, _tombstone),
+    MemberTargetStored: _member(MEMBER_TARGET, lambda event: member_target_value(event.target)),
+    MemberTargetDeleted: _member(MEMBER_TARGET, _tombstone),
+    MemberAssignmentStored: _member(MEMBER_ASSIGNMENT, member_assignment_value),
+    MemberAssignmentDeleted: _member(MEMBER_ASSIGNMENT, _tombstone),
     RegexStored: lambda event: (part_key(REGEX, event.group_id, event.regex), regex_value(event)),
     RegexDeleted: lambda event: (part_key(REGEX, event.group_id, event.regex), None),
 }
@@ -181,30 +188,15 @@ WRITERS: dict[type[Any], Callable[[Any], tuple[bytes, bytes | None]]] = {
 # -- reading
 
 
-def read_consumer_group(key: bytes, value: bytes | None) -> ConsumerHardEvent:
-    """Return the event of a record of type 3. Raises MalformedMessage."""
-    group_id, _ = read_text(key, 2)
-    if value is None:
-        return ConsumerGroupDeleted(group_id, LOADED)
-    found, _ = decode(ConsumerGroupMetadataValue, read_version(value, _VERSION), value, 2)
+def _read_group(group_id: str, found: ConsumerGroupMetadataValue) -> ConsumerHardEvent:
     return ConsumerGroupStored(group_id, found.epoch, found.metadata_hash, LOADED)
 
 
-def read_partition_metadata(key: bytes, value: bytes | None) -> ConsumerHardEvent:
-    """Return the event of a record of type 4: only that it is there. Raises MalformedMessage."""
-    group_id, _ = read_text(key, 2)
-    if value is None:
-        return PartitionMetadataDeleted(group_id, LOADED)
-    decode(ConsumerGroupPartitionMetadataValue, read_version(value, _VERSION), value, 2)
+def _read_partition_metadata(group_id: str, _: ConsumerGroupPartitionMetadataValue) -> ConsumerHardEvent:
     return PartitionMetadataStored(group_id, LOADED)
 
 
-def read_member(key: bytes, value: bytes | None) -> ConsumerHardEvent:
-    """Return the event of a record of type 5. Raises MalformedMessage."""
-    group_id, member_id = _read_part(key)
-    if value is None:
-        return ConsumerMemberDeleted(group_id, member_id, LOADED)
-    found, _ = decode(_member_values, read_version(value, _VERSION), value, 2)
+def _read_member(group_id: str, member_id: str, found: _member_values) -> ConsumerHardEvent:
     return ConsumerMemberStored(
         group_id=group_id,
         member_id=member_id,
@@ -234,31 +226,20 @@ def _classic_metadata(found: _member_values.ClassicMemberMetadata | None) -> Cla
     return ClassicMemberMetadata(found.session_timeout_ms, protocols)
 
 
-def read_target(key: bytes, value: bytes | None) -> ConsumerHardEvent:
-    """Return the event of a record of type 6. Raises MalformedMessage."""
-    group_id, _ = read_text(key, 2)
-    if value is None:
-        return TargetDeleted(group_id, LOADED)
-    found, _ = decode(ConsumerGroupTargetAssignmentMetadataValue, read_version(value, _VERSION), value, 2)
+def _read_target(group_id: str, found: ConsumerGroupTargetAssignmentMetadataValue) -> ConsumerHardEvent:
     return TargetStored(group_id, found.assignment_epoch, found.assignment_timestamp, LOADED)
 
 
-def read_member_target(key: bytes, value: bytes | None) -> ConsumerHardEvent:
-    """Return the event of a record of type 7. Raises MalformedMessage."""
-    group_id, member_id = _read_part(key)
-    if value is None:
-        return MemberTargetDeleted(group_id, member_id, LOADED)
-    found, _ = decode(ConsumerGroupTargetAssignmentMemberValue, read_version(value, _VERSION), value, 2)
+def _read_member_target(
+    group_id: str, member_id: str, found: ConsumerGroupTargetAssignmentMemberValue
+) -> ConsumerHardEvent:
     target = id_partitions((topic.topic_id, topic.partitions) for topic in found.topic_partitions)
     return MemberTargetStored(group_id, member_id, target, LOADED)
 
 
-def read_member_assignment(key: bytes, value: bytes | None) -> ConsumerHardEvent:
-    """Return the event of a record of type 8. Raises MalformedMessage."""
-    group_id, member_id = _read_part(key)
-    if value is None:
-        return MemberAssignmentDeleted(group_id, member_id, LOADED)
-    found, _ = decode(ConsumerGroupCurrentMemberAssignmentValue, read_version(value, _VERSION), value, 2)
+def _read_member_assignment(
+    group_id: str, member_id: str, found: ConsumerGroupCurrentMemberAssignmentValue
+) -> ConsumerHardEvent:
     return MemberAssignmentStored(
         group_id=group_id,
         member_id=member_id,
@@ -307,28 +288,42 @@ def _held(topics: Iterable[_StoredTopic], member_epoch: int) -> tuple[Held, ...]
     )
 
 
-def read_regex(key: bytes, value: bytes | None) -> ConsumerHardEvent:
-    """Return the event of a record of type 16. Raises MalformedMessage."""
-    group_id, regex = _read_part(key)
-    if value is None:
-        return RegexDeleted(group_id, regex, LOADED)
-    found, _ = decode(ConsumerGroupRegularExpressionValue, read_version(value, _VERSION), value, 2)
+def _read_regex(group_id: str, regex: str, found: ConsumerGroupRegularExpressionValue) -> ConsumerHardEvent:
     return RegexStored(group_id, regex, tuple(sorted(set(found.topics))), found.version, found.timestamp, LOADED)
 
 
-def _read_part(key: bytes) -> tuple[str, str]:
-    group_id, position = read_text(key, 2)
-    part, _ = read_text(key, position)
-    return group_id, part
+MakeEvent = Callable[..., ConsumerHardEvent]
+
+
+def _reader(
+    message: type[Message], stored: MakeEvent, deleted: MakeEvent, texts: int
+) -> Callable[[bytes, bytes | None], ConsumerHardEvent]:
+    """Return what reads a record whose key has so many texts: the group, and a member or an expression."""
+
+    def read(key: bytes, value: bytes | None) -> ConsumerHardEvent:
+        names, position = [], 2
+        for _ in range(texts):
+            name, position = read_text(key, position)
+            names.append(name)
+        if value is None:
+            return deleted(*names, LOADED)
+        found, _ = decode(message, read_version(value, _VERSION), value, 2)
+        return stored(*names, found)
+
+    return read
 
 
 READERS: dict[int, Callable[[bytes, bytes | None], ConsumerHardEvent]] = {
-    GROUP: read_consumer_group,
-    PARTITION_METADATA: read_partition_metadata,
-    MEMBER: read_member,
-    TARGET: read_target,
-    MEMBER_TARGET: read_member_target,
-    MEMBER_ASSIGNMENT: read_member_assignment,
-    REGEX: read_regex,
+    GROUP: _reader(ConsumerGroupMetadataValue, _read_group, ConsumerGroupDeleted, 1),
+    PARTITION_METADATA: _reader(
+        ConsumerGroupPartitionMetadataValue, _read_partition_metadata, PartitionMetadataDeleted, 1
+    ),
+    MEMBER: _reader(_member_values, _read_member, ConsumerMemberDeleted, 2),
+    TARGET: _reader(ConsumerGroupTargetAssignmentMetadataValue, _read_target, TargetDeleted, 1),
+    MEMBER_TARGET: _reader(ConsumerGroupTargetAssignmentMemberValue, _read_member_target, MemberTargetDeleted, 2),
+    MEMBER_ASSIGNMENT: _reader(
+        ConsumerGroupCurrentMemberAssignmentValue, _read_member_assignment, MemberAssignmentDeleted, 2
+    ),
+    REGEX: _reader(ConsumerGroupRegularExpressionValue, _read_regex, RegexDeleted, 2),
 }
-"""By record type, what reads the key and the value of a record."""
+"""By record type, what reads the key and the value of a record. Raises MalformedMessage."""

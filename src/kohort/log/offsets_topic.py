@@ -41,6 +41,7 @@ from kohort.wire.record_batches import (
     Row,
     control_type,
     read_header,
+    signed_varint,
     sound_rows,
 )
 
@@ -62,23 +63,6 @@ _AFTER_LENGTH = 4 + 1 + 4 + _TAIL_SIZE
 """Bytes of a batch between its length field and its records."""
 
 
-def _signed_varint(number: int) -> bytes:
-    number = number << 1 ^ number >> 63
-    octets = bytearray()
-    while number > 127:
-        octets.append(number & 127 | 128)
-        number >>= 7
-    octets.append(number)
-    return bytes(octets)
-
-
-_VARINTS = tuple(_signed_varint(number) for number in range(4096))
-
-
-def _varint(number: int) -> bytes:
-    return _VARINTS[number] if number < 4096 else _signed_varint(number)
-
-
 _WRITERS: dict[type[Any], Callable[[Any], tuple[bytes, bytes | None]]] = {
     OffsetCommitted: lambda event: (offset_key(event.group_id, event.topic, event.partition), offset_value(event)),
     OffsetDeleted: lambda event: (offset_key(event.group_id, event.topic, event.partition), None),
@@ -98,9 +82,9 @@ def encode_events(events: Sequence[HardEvent], now_ms: int) -> bytes:
                 value: bytes | None = offset_value(event)
             else:
                 key, value = _WRITERS[type(event)](event)
-            field = b"\x01" if value is None else _varint(len(value)) + value
-            body = b"\x00\x00%b%b%b%b\x00" % (_varint(delta), _varint(len(key)), key, field)
-            parts += (_varint(len(body)), body)
+            field = b"\x01" if value is None else signed_varint(len(value)) + value
+            body = b"\x00\x00%b%b%b%b\x00" % (signed_varint(delta), signed_varint(len(key)), key, field)
+            parts += (signed_varint(len(body)), body)
     except (struct.error, UnencodableMessage, UnicodeEncodeError) as error:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"a name or text fits no record: {error}") from error
     count = len(events)

@@ -18,7 +18,6 @@ MessageT = TypeVar("MessageT", bound=Message)
 
 _LENGTH = Struct(">i")
 _REQUEST_HEAD = Struct(">hhih")
-_RESPONSE_HEAD = Struct(">ii")
 _NEVER = 1 << 15
 _REQUEST_FLEXIBLE_FROM = {int(api): flexible_from(api) for api in Api}
 _RESPONSE_FLEXIBLE_FROM = {**_REQUEST_FLEXIBLE_FROM, int(Api.API_VERSIONS): _NEVER}
@@ -90,20 +89,6 @@ def gather_request(message: Message, version: int, correlation_id: int, client_i
     parts: list[Buffer] = [b"", head]
     gather(message, version, parts)
     parts[0] = _LENGTH.pack(sum([len(part) for part in parts]))
-    return join_small(parts)
-
-
-def encode_response(message: Message, version: int, correlation_id: int) -> list[Buffer]:
-    """Return a response with its length and header, in buffers: record batches by reference. Raises as `encode`."""
-    is_flexible = version >= _RESPONSE_FLEXIBLE_FROM.get(message.API_KEY, _NEVER)
-    if not message.HOLDS_RECORDS:
-        body = encode(message, version)
-        if is_flexible:
-            return [_RESPONSE_HEAD.pack(len(body) + 5, correlation_id) + b"\0" + body]
-        return [_RESPONSE_HEAD.pack(len(body) + 4, correlation_id) + body]
-    parts: list[Buffer] = [b"", b"\0" if is_flexible else b""]
-    gather(message, version, parts)
-    parts[0] = _RESPONSE_HEAD.pack(sum([len(part) for part in parts]) + 4, correlation_id)
     return join_small(parts)
 
 

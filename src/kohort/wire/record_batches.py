@@ -116,12 +116,13 @@ _SMALL_VARINTS = tuple(_zigzag_varint(value) for value in range(2048))
 _ABSENT = _zigzag_varint(-1)
 
 
-def _varint(value: int) -> bytes:
+def signed_varint(value: int) -> bytes:
+    """Return a number as records hold it."""
     return _SMALL_VARINTS[value] if 0 <= value < 2048 else _zigzag_varint(value)
 
 
 def _field(content: Buffer | None) -> bytes:
-    return _ABSENT if content is None else _varint(len(content)) + content
+    return _ABSENT if content is None else signed_varint(len(content)) + content
 
 
 def encode_records(
@@ -142,20 +143,20 @@ def encode_records(
         if timestamp > max_timestamp:
             max_timestamp = timestamp
         if headers:
-            tail = [_varint(len(headers))]
+            tail = [signed_varint(len(headers))]
             for name, content in headers:
                 tail += (_field(name.encode()), _field(content))
             suffix = b"".join(tail)
         else:
             suffix = b"\x00"
         body = b"\x00%b%b%b%b%b" % (
-            _varint(timestamp - base_timestamp),
-            _varint(delta),
+            signed_varint(timestamp - base_timestamp),
+            signed_varint(delta),
             _field(key),
             _field(value),
             suffix,
         )
-        parts += (_varint(len(body)), body)
+        parts += (signed_varint(len(body)), body)
     return b"".join(parts), delta, max_timestamp
 
 

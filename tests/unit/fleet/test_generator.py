@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 
 import pytest
+from tests.replay.cleaned_log import loaded
 
 from kohort.fleet.generator import generate, read_truth
 from kohort.fleet.generator.ground_truth import Known, Truth
@@ -15,7 +16,7 @@ from kohort.fleet.log_check.checked_files import check_partition, segments_of
 from kohort.fleet.log_check.load_check import KAFKA_17306
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.events import ConsumerGroupStored, GroupStored, OffsetCommitted
-from kohort.log.group_replay import loaded, records_of
+from kohort.log.group_replay import records_of
 from kohort.log.log_config import LogConfig
 from kohort.log.memory_disk import MemoryDisk
 from kohort.log.offsets_topic import Replay

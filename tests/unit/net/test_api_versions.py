@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.unit.wire.responses import encode_response
 
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.net.api_versions import FIRST_VERSION, BrokerVersions, retry_version
 from kohort.wire.apis import Api
-from kohort.wire.frames import encode_response
 from kohort.wire.messages import ApiVersionsResponse
 
 

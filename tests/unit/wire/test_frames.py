@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.unit.wire.responses import encode_response
 
 from kohort.wire import codec
 from kohort.wire.frames import (
@@ -12,7 +13,6 @@ from kohort.wire.frames import (
     decode_request_header,
     decode_response,
     encode_request,
-    encode_response,
     gather_request,
 )
 from kohort.wire.messages import (

@@ -15,7 +15,7 @@ from struct import Struct
 
 from kohort.fleet.log_check.load_check import LogCheck, Step, Violation
 from kohort.group.events import MemberAssignmentStored
-from kohort.log.consumer_records import MEMBER_ASSIGNMENT, read_member_assignment
+from kohort.log.consumer_records import MEMBER_ASSIGNMENT, READERS
 from kohort.log.group_records import read_text
 from kohort.model.ids import TopicPartition, topic_id_text
 from kohort.wire.codec import MalformedMessage
@@ -141,7 +141,7 @@ def step_of(offset: int, at_ms: int, key: bytes, value: bytes | None) -> Step:
     member = read_text(key, position)[0] if record_type in _WITH_MEMBER else ""
     if record_type != MEMBER_ASSIGNMENT or value is None:
         return Step(offset, at_ms, record_type, group, member, value is None)
-    event = read_member_assignment(key, value)
+    event = READERS[MEMBER_ASSIGNMENT](key, value)
     assert isinstance(event, MemberAssignmentStored), "a value is no tombstone"
     owned_partitions = [
         (topic_id_text(topic.topic_id), partition)

@@ -7,6 +7,8 @@ v9 adds the member and its epoch (KIP-848), which a consumer group checks, v10 n
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from kohort.group.events import OffsetCommitted
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import NO_TOPIC_ID
@@ -19,6 +21,8 @@ from kohort.wire.messages import OffsetFetchRequest, OffsetFetchResponse
 API = Api.OFFSET_FETCH
 _Topic = OffsetFetchResponse.Topic
 _Group = OffsetFetchResponse.Group
+TopicT = TypeVar("TopicT", _Topic, _Group.Topic)
+PartitionT = TypeVar("PartitionT", _Topic.Partition, _Group.Topic.Partition)
 
 
 def handle(context: ApiContext, request: Request, message: OffsetFetchRequest) -> Steps[OffsetFetchResponse]:
@@ -32,14 +36,14 @@ def handle(context: ApiContext, request: Request, message: OffsetFetchRequest) -
     if error := context.coordinator.load_error(message.group_id):
         return refuse(message, error, "", version)
     if message.topics is None:
-        return OffsetFetchResponse(topics=(yield from _all_topics(context, message.group_id)))
+        return OffsetFetchResponse(topics=(yield from _all_topics(context, message.group_id, _Topic)))
     topics = []
     for topic in message.topics:
         partitions = []
         yield 1
         for index in topic.partition_indexes:
             committed = context.coordinator.offset(message.group_id, topic.name, index, NO_TOPIC_ID)
-            partitions.append(_partition(index, committed))
+            partitions.append(_partition(_Topic.Partition, index, committed))
             yield 1
         topics.append(_Topic(name=topic.name, partitions=partitions))
     return OffsetFetchResponse(topics=topics)
@@ -53,63 +57,31 @@ def refuse(message: OffsetFetchRequest, code: ErrorCode, text: str, version: int
         )
     if version >= 2:
         return OffsetFetchResponse(topics=[], error_code=code)
-    topics = [
-        _Topic(
-            name=topic.name,
-            partitions=[
-                _Topic.Partition(partition_index=index, committed_offset=-1, metadata="", error_code=code)
-                for index in topic.partition_indexes
-            ],
-        )
-        for topic in message.topics or ()
-    ]
-    return OffsetFetchResponse(topics=topics)
-
-
-def _all_topics(context: ApiContext, group_id: str) -> Steps[list[_Topic]]:
-    topics: dict[str, _Topic] = {}
-    for committed in context.coordinator.offsets(group_id):
-        topic = topics.get(committed.topic)
-        if topic is None:
-            topic = topics[committed.topic] = _Topic(name=committed.topic, partitions=[])
-        topic.partitions.append(_partition(committed.partition, committed))
-        yield 1
-    return list(topics.values())
-
-
-def _partition(index: int, committed: OffsetCommitted | None) -> _Topic.Partition:
-    if committed is None:
-        return _Topic.Partition(partition_index=index, committed_offset=-1, metadata="")
-    return _Topic.Partition(
-        partition_index=index,
-        committed_offset=committed.offset,
-        committed_leader_epoch=committed.leader_epoch,
-        metadata=committed.metadata,
-    )
+    response = OffsetFetchResponse(topics=[])
+    for topic in message.topics or ():
+        partitions = [_missing(_Topic.Partition, index, code) for index in topic.partition_indexes]
+        response.topics.append(_Topic(name=topic.name, partitions=partitions))
+    return response
 
 
 def _fetch_group(context: ApiContext, asked: OffsetFetchRequest.Group, version: int) -> Steps[_Group]:
     yield 1
     group_id = asked.group_id
-    if error := context.coordinator.load_error(group_id):
+    coordinator = context.coordinator
+    error = coordinator.load_error(group_id) or coordinator.fetch_error(group_id, asked.member_id, asked.member_epoch)
+    if error:
         return _Group(group_id=group_id, topics=[], error_code=error)
-    if error := context.coordinator.fetch_error(group_id, asked.member_id, asked.member_epoch):
-        return _Group(group_id=group_id, topics=[], error_code=error)
-    if asked.topics is None:
-        topics = [
-            _Group.Topic(
-                name=topic.name,
-                topic_id=found.topic_id if found is not None else NO_TOPIC_ID,
-                partitions=[_group_partition(each) for each in topic.partitions],
-            )
-            for topic in (yield from _all_topics(context, group_id))
-            # v10 has no way to name a topic that is gone.
-            if (found := context.topics.get(topic.name)) is not None or version < 10
-        ]
-        return _Group(group_id=group_id, topics=topics)
     answered = _Group(group_id=group_id, topics=[])
-    for topic in asked.topics:
-        answered.topics.append((yield from _fetch_topic(context, group_id, topic, version)))
+    if asked.topics is None:
+        for topic in (yield from _all_topics(context, group_id, _Group.Topic)):
+            found = context.topics.get(topic.name)
+            if found is not None:
+                topic.topic_id = found.topic_id
+            if found is not None or version < 10:  # v10 has no way to name a topic that is gone
+                answered.topics.append(topic)
+        return answered
+    for named in asked.topics:
+        answered.topics.append((yield from _fetch_topic(context, group_id, named, version)))
     if version >= 10:
         # As Kafka orders them: topics whose id is unknown come last.
         answered.topics.sort(key=lambda topic: not topic.name)
@@ -120,35 +92,43 @@ def _fetch_topic(
     context: ApiContext, group_id: str, asked: OffsetFetchRequest.Group.Topic, version: int
 ) -> Steps[_Group.Topic]:
     yield 1
-    name = asked.name
+    answered = _Group.Topic(name=asked.name, topic_id=asked.topic_id, partitions=[])
+    is_known = True
     if version >= 10:
         topic = context.topics.by_id(asked.topic_id)
-        if topic is None:
-            unknown = []
-            for index in asked.partition_indexes:
-                unknown.append(
-                    _Group.Topic.Partition(
-                        partition_index=index,
-                        committed_offset=-1,
-                        metadata="",
-                        error_code=ErrorCode.UNKNOWN_TOPIC_ID,
-                    )
-                )
-                yield 1
-            return _Group.Topic(topic_id=asked.topic_id, partitions=unknown)
-        name = topic.name
-    partitions = []
+        is_known, answered.name = topic is not None, "" if topic is None else topic.name
     for index in asked.partition_indexes:
-        committed = context.coordinator.offset(group_id, name, index, asked.topic_id)
-        partitions.append(_group_partition(_partition(index, committed)))
+        if is_known:
+            committed = context.coordinator.offset(group_id, answered.name, index, asked.topic_id)
+            partition = _partition(_Group.Topic.Partition, index, committed)
+        else:
+            partition = _missing(_Group.Topic.Partition, index, ErrorCode.UNKNOWN_TOPIC_ID)
+        answered.partitions.append(partition)
         yield 1
-    return _Group.Topic(name=name, topic_id=asked.topic_id, partitions=partitions)
+    return answered
 
 
-def _group_partition(partition: _Topic.Partition) -> _Group.Topic.Partition:
-    return _Group.Topic.Partition(
-        partition_index=partition.partition_index,
-        committed_offset=partition.committed_offset,
-        committed_leader_epoch=partition.committed_leader_epoch,
-        metadata=partition.metadata,
+def _all_topics(context: ApiContext, group_id: str, cls: type[TopicT]) -> Steps[list[TopicT]]:
+    topics: dict[str, TopicT] = {}
+    for committed in context.coordinator.offsets(group_id):
+        topic = topics.get(committed.topic)
+        if topic is None:
+            topic = topics[committed.topic] = cls(name=committed.topic, partitions=[])
+        topic.partitions.append(_partition(cls.Partition, committed.partition, committed))
+        yield 1
+    return list(topics.values())
+
+
+def _partition(cls: type[PartitionT], index: int, committed: OffsetCommitted | None) -> PartitionT:
+    if committed is None:
+        return _missing(cls, index)
+    return cls(
+        partition_index=index,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
     )
+
+
+def _missing(cls: type[PartitionT], index: int, error: ErrorCode = ErrorCode.NONE) -> PartitionT:
+    return cls(partition_index=index, committed_offset=-1, metadata="", error_code=error)
