@@ -9,7 +9,7 @@ from tests.quality.page import story
 from tests.tidy.tree import ROOT
 
 from kohort.group.invariants import CATALOGUE
-from kohort.sim.scenario.outcome import NO_DEFECT
+from kohort.sim.checks.checker import NO_DEFECT
 
 QUICK = [exhibit for exhibit in EXHIBITS if exhibit.is_quick]
 

@@ -20,8 +20,7 @@ from kohort.cli.terminal.failure import FAILED, INTERRUPTED, USAGE, CommandFaile
 from kohort.cli.terminal.options import add_json, number, verb
 
 if TYPE_CHECKING:
-    from kohort.sim.scenario.outcome import Broken, Outcome
-    from kohort.sim.scenario.world_plan import Plan
+    from kohort.sim.scenario.world_plan import Broken, Outcome, Plan
     from kohort.sim.swarm.seed_batch import Tally
 
 EXAMPLES = """
@@ -131,7 +130,7 @@ def print_outcome(args: argparse.Namespace, outcome: Outcome, smaller: str) -> i
         output.put_json(outcome_as_json(outcome) | ({"shrunk": smaller} if smaller else {}))
     else:
         output.put("\n".join(filter(None, [*outcome_lines(outcome), f"smaller: {smaller}" if smaller else ""])))
-    return 0 if outcome.passed else FAILED
+    return 0 if outcome.broken is None else FAILED
 
 
 def cut(args: argparse.Namespace) -> tuple[Plan, Plan]:

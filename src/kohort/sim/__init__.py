@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kohort.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from kohort.sim.programs.random_source import NotSimulated
+    from kohort.sim.programs.virtual_loop import NotSimulated
     from kohort.sim.users.instance import Instance
     from kohort.sim.users.seed_runs import WorldFailed, world
     from kohort.sim.users.world import World
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # Imported when first asked for: a world brings a broker and a client with it.
 _NAMES_IN = {
-    "kohort.sim.programs.random_source": "NotSimulated",
+    "kohort.sim.programs.virtual_loop": "NotSimulated",
     "kohort.sim.users.instance": "Instance",
     "kohort.sim.users.seed_runs": "WorldFailed world",
     "kohort.sim.users.world": "World",

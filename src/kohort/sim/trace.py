@@ -20,7 +20,7 @@ from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 from kohort.node.groups.offsets_partition import OffsetsPartition
 from kohort.sim.kernel.scheduler import Scheduler
-from kohort.sim.kernel.world_observer import Observer, SeenMember, SeenNode, TimedObserver
+from kohort.sim.kernel.world_observer import Errors, Observer, Offsets, SeenMember, SeenNode, TimedObserver
 
 HEADINGS = f"{'TIME':>11} {'EVENT':>7}  {'WHO':<5} {'WHAT':<10} REST"
 CHANGES = frozenset({
@@ -107,16 +107,10 @@ class Trace(TimedObserver):
     def position(self, member: SeenMember, partition: TopicPartition, offset: int, why: str) -> None:
         self.put(member.name, "position", f"{partition} {offset} {why}")
 
-    def commit_sent(self, member: SeenMember, number: int, offsets: Mapping[TopicPartition, int]) -> None:
+    def commit_sent(self, member: SeenMember, number: int, offsets: Offsets) -> None:
         self.put(member.name, "commits", f"#{number} {_show_offsets(offsets)}")
 
-    def commit_answered(
-        self,
-        member: SeenMember,
-        number: int,
-        offsets: Mapping[TopicPartition, int],
-        errors: Mapping[TopicPartition, ErrorCode],
-    ) -> None:
+    def commit_answered(self, member: SeenMember, number: int, offsets: Offsets, errors: Errors) -> None:
         del offsets
         bad = [f"{partition}={error.name}" for partition, error in sorted(errors.items()) if error]
         self.put(member.name, "committed", f"#{number} {' '.join(bad) or 'NONE'}")
@@ -276,13 +270,7 @@ class Story(TimedObserver):
     def delivered(self, member: SeenMember, partition: TopicPartition, first: int, next_offset: int) -> None:
         self.put(member.name, "reads", f"{partition} {first}..{next_offset - 1}", [partition], first, next_offset)
 
-    def commit_answered(
-        self,
-        member: SeenMember,
-        number: int,
-        offsets: Mapping[TopicPartition, int],
-        errors: Mapping[TopicPartition, ErrorCode],
-    ) -> None:
+    def commit_answered(self, member: SeenMember, number: int, offsets: Offsets, errors: Errors) -> None:
         del number
         for partition, offset in sorted(offsets.items()):
             code = errors.get(partition, ErrorCode.NONE)

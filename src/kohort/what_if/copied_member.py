@@ -379,6 +379,3 @@ class CopiedMember(Sender):
 
 def _never_random() -> float:
     return 0.5
-
-
-__all__ = ["CopiedMember"]

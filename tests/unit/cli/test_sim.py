@@ -14,7 +14,7 @@ from kohort.cli import sim
 from kohort.cli.main import main, parser_for
 from kohort.cli.terminal.output import table
 from kohort.sim.scenario.fault_menu import MENU
-from kohort.sim.scenario.outcome import Broken, Outcome
+from kohort.sim.scenario.world_plan import Broken, Outcome
 from kohort.sim.swarm.seed_plan import draw_plan
 
 NOTHING = ["--only", "none", "--until", "2"]

@@ -14,7 +14,7 @@ from kohort.sim.kernel.host import Host
 from kohort.sim.kernel.network import Network
 from kohort.sim.kernel.rng import Rng
 from kohort.sim.kernel.scheduler import Scheduler
-from kohort.sim.kernel.world_observer import Observer, Observers, SeenMember
+from kohort.sim.kernel.world_observer import Errors, Observer, Observers, Offsets, SeenMember
 from kohort.sim.peers.client_kinds import KINDS, Kind, PeerConfig
 from kohort.sim.peers.peer import Peer
 from kohort.sim.peers.peer_producer import Feeder
@@ -68,16 +68,10 @@ class Diary(Observer):
     def position(self, member: SeenMember, partition: TopicPartition, offset: int, why: str) -> None:
         self.lines.append(f"{member.name} at {partition} {offset} {why}")
 
-    def commit_sent(self, member: SeenMember, number: int, offsets: Mapping[TopicPartition, int]) -> None:
+    def commit_sent(self, member: SeenMember, number: int, offsets: Offsets) -> None:
         self.lines.append(f"{member.name} commit {number} {offsets_text(offsets)}")
 
-    def commit_answered(
-        self,
-        member: SeenMember,
-        number: int,
-        offsets: Mapping[TopicPartition, int],
-        errors: Mapping[TopicPartition, ErrorCode],
-    ) -> None:
+    def commit_answered(self, member: SeenMember, number: int, offsets: Offsets, errors: Errors) -> None:
         code = next(iter(errors.values()), ErrorCode.NONE)
         self.lines.append(f"{member.name} commit {number} {code.name}")
         self.committed |= {each: offset for each, offset in offsets.items() if each not in errors}

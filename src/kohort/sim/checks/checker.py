@@ -6,11 +6,17 @@ a run that never came near an invariant proves nothing about it.
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, NoReturn
 
 from kohort.group.invariants import Invariant
 from kohort.sim.kernel.world_observer import TimedObserver
+
+NO_DEFECT = "NoDefect"
+"""The invariant that production code raises and logs no error of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +54,17 @@ class Checker(TimedObserver):
     def broken(self, invariant: Invariant, sentence: str) -> NoReturn:
         """Stop the world."""
         raise InvariantBroken(Violation(invariant, sentence, self.now_us))
+
+
+@contextmanager
+def logs_to(handler: logging.Handler, level: int) -> Iterator[None]:
+    """Have what production code logs go to one handler, and nowhere else: its own defects break a world."""
+    logger = logging.getLogger("kohort")
+    before = logger.level, logger.propagate, logger.handlers
+    logger.handlers, logger.propagate = [handler], False
+    logger.setLevel(level)
+    try:
+        yield
+    finally:
+        level, logger.propagate, logger.handlers = before
+        logger.setLevel(level)

@@ -22,7 +22,7 @@ from kohort.model.ids import NO_TOPIC_ID, TopicPartition
 from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.fault_history import FaultsSeen
 from kohort.sim.checks.group_ledger import NEVER, GroupLedger, Ledgers
-from kohort.sim.kernel.world_observer import SeenMember, SeenNode
+from kohort.sim.kernel.world_observer import Errors, Offsets, SeenMember, SeenNode
 
 if TYPE_CHECKING:
     from kohort.node.groups.offsets_partition import OffsetsPartition
@@ -79,7 +79,7 @@ class CommitChecker(Checker):
         """Remember the identity of the next commit, where it is not the member's of now."""
         self._shown = identity
 
-    def commit_sent(self, member: SeenMember, number: int, offsets: Mapping[TopicPartition, int]) -> None:
+    def commit_sent(self, member: SeenMember, number: int, offsets: Offsets) -> None:
         """Remember it with the epoch that its member shows."""
         (epoch, member_id), self._shown = self._shown or member.identity, None
         turns = self._ledgers.groups[member.group_id].turns
@@ -89,13 +89,7 @@ class CommitChecker(Checker):
         if len(sent) > KEPT:
             del sent[next(iter(sent))]
 
-    def commit_answered(
-        self,
-        member: SeenMember,
-        number: int,
-        offsets: Mapping[TopicPartition, int],
-        errors: Mapping[TopicPartition, ErrorCode],
-    ) -> None:
+    def commit_answered(self, member: SeenMember, number: int, offsets: Offsets, errors: Errors) -> None:
         """Compare the response with the log when the commit was accepted, or could have been."""
         member_id = self._ids.pop((member.name, number), "")
         sent = self._sent.get(member_id, {}).get(number)

@@ -6,7 +6,6 @@ group's commit stood between the assignment and its OffsetFetch; a member commit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kohort.group.events import OffsetCommitted, OffsetDeleted
@@ -16,7 +15,7 @@ from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition
 from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.group_ledger import NEVER, GroupLedger, Ledgers
-from kohort.sim.kernel.world_observer import SeenMember, SeenNode
+from kohort.sim.kernel.world_observer import Offsets, SeenMember, SeenNode
 
 if TYPE_CHECKING:
     from kohort.node.groups.offsets_partition import OffsetsPartition
@@ -159,7 +158,7 @@ class ReadingChecker(Checker):
         if first <= reached < next_offset:
             self._reached[key] = next_offset
 
-    def commit_sent(self, member: SeenMember, number: int, offsets: Mapping[TopicPartition, int]) -> None:
+    def commit_sent(self, member: SeenMember, number: int, offsets: Offsets) -> None:
         """See that a member has been handed out what it says it has read."""
         for partition, offset in offsets.items():
             reading = self._readings.get(member.name, {}).get(partition)

@@ -7,7 +7,6 @@ An answer to who it was says nothing of who it is; a refusal because of a round 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kohort.group.invariants import FENCED_FOR_CAUSE, ROUNDS_HAVE_CAUSES
@@ -15,9 +14,8 @@ from kohort.member.effects import Callback
 from kohort.member.identity import Identity
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
-from kohort.model.ids import TopicPartition
 from kohort.sim.checks.checker import Checker
-from kohort.sim.kernel.world_observer import SeenMember
+from kohort.sim.kernel.world_observer import Errors, Offsets, SeenMember
 
 _OUT = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
 _BY_COMMIT = "offset commit failed"
@@ -98,17 +96,11 @@ class ResponseChecker(Checker):
         """Note the identity of a commit, where it is not the member's of now."""
         self._exchanges[member.name].commits[number] = identity.generation
 
-    def commit_sent(self, member: SeenMember, number: int, offsets: Mapping[TopicPartition, int]) -> None:
+    def commit_sent(self, member: SeenMember, number: int, offsets: Offsets) -> None:
         """Note what it shows."""
         self._exchanges[member.name].commits.setdefault(number, member.identity.generation)
 
-    def commit_answered(
-        self,
-        member: SeenMember,
-        number: int,
-        offsets: Mapping[TopicPartition, int],
-        errors: Mapping[TopicPartition, ErrorCode],
-    ) -> None:
+    def commit_answered(self, member: SeenMember, number: int, offsets: Offsets, errors: Errors) -> None:
         """Note which identity a refusal concerns, and the member's state."""
         exchange = self._exchanges[member.name]
         shown = exchange.commits.pop(number, -1)

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from kohort.sim.kernel.scheduler import Scheduler
 
 
+Offsets = Mapping[TopicPartition, int]
+Errors = Mapping[TopicPartition, ErrorCode]
+"""Of the partitions of a commit that were refused."""
+
+
 class SeenMember(Protocol):
     """A member as observers know it, whichever client it is."""
 
@@ -132,16 +137,10 @@ class Observer:
     def commit_shows(self, member: SeenMember, number: int, identity: Identity) -> None:
         """See the identity of a commit, where it is not the member's of now; called just before `commit_sent`."""
 
-    def commit_sent(self, member: SeenMember, number: int, offsets: Mapping[TopicPartition, int]) -> None:
+    def commit_sent(self, member: SeenMember, number: int, offsets: Offsets) -> None:
         """See a commit leave; its identity is the member's of now. `number` names it among the member's."""
 
-    def commit_answered(
-        self,
-        member: SeenMember,
-        number: int,
-        offsets: Mapping[TopicPartition, int],
-        errors: Mapping[TopicPartition, ErrorCode],
-    ) -> None:
+    def commit_answered(self, member: SeenMember, number: int, offsets: Offsets, errors: Errors) -> None:
         """See what became of it. A commit without an answer is answered REQUEST_TIMED_OUT or NETWORK_EXCEPTION."""
 
     def subscribed(self, member: SeenMember, topics: tuple[str, ...]) -> None:

@@ -14,7 +14,8 @@ from kohort.member.effects import Callback
 from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition
 from kohort.sim.kernel.scheduler import Due
-from kohort.sim.peers.peer_commits import Offsets, PeerCommits
+from kohort.sim.kernel.world_observer import Offsets
+from kohort.sim.peers.peer_commits import PeerCommits
 from kohort.sim.peers.peer_fetcher import PeerFetcher
 from kohort.sim.peers.peer_member import MemberUser, PeerMember
 

@@ -26,10 +26,10 @@ from kohort.member.identity import Identity
 from kohort.member.member_state import MOVED
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
+from kohort.sim.kernel.world_observer import Errors, Offsets
 from kohort.sim.peers.peer_member import PeerMember
 from kohort.wire.apis import Api
 
-Offsets = Mapping[TopicPartition, int]
 Done = Callable[[Offsets], None]
 """Called with what was committed: nothing, a part or all."""
 
@@ -139,7 +139,7 @@ class PeerCommits:
         ids = machine.topic_ids
         return {topic: ids[topic] for topic in topics} if all(topic in ids for topic in topics) else {}
 
-    def _take(self, commit: _Commit, errors: Mapping[TopicPartition, ErrorCode]) -> None:
+    def _take(self, commit: _Commit, errors: Errors) -> None:
         code = next(iter(errors.values()), ErrorCode.NONE)
         member = self._member
         if code in REFUSALS:

@@ -18,8 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kohort.sim.programs.random_source import NotSimulated
-from kohort.sim.programs.virtual_loop import VirtualLoop
+from kohort.sim.programs.virtual_loop import NotSimulated, VirtualLoop
 
 
 def _loop() -> VirtualLoop | None:

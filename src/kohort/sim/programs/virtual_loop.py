@@ -20,13 +20,48 @@ from contextlib import contextmanager, suppress
 from contextvars import Context
 from math import inf
 from random import Random
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any, NoReturn, TypeVar, TypeVarTuple
 
 from kohort.sim.kernel.host import Host
 from kohort.sim.kernel.network import End, Network
 from kohort.sim.kernel.scheduler import Due
-from kohort.sim.programs.random_source import NotSimulated, RandomSource, refusals
 from kohort.sim.programs.virtual_transport import VirtualTransport
+
+_REFUSED = {
+    "subprocess": ("subprocess_exec", "subprocess_shell", "connect_read_pipe", "connect_write_pipe"),
+    "server of the program's own": ("create_server", "create_unix_server", "connect_accepted_socket"),
+    "socket": (
+        "create_datagram_endpoint", "create_unix_connection", "add_reader", "remove_reader", "add_writer",
+        "remove_writer", "sock_recv", "sock_recv_into", "sock_recvfrom", "sock_recvfrom_into", "sock_sendall",
+        "sock_sendto", "sock_connect", "sock_accept", "sock_sendfile", "sendfile",
+    ),
+    "TLS": ("start_tls",),
+}  # fmt: skip
+"""The methods of an event loop that need something real, by what that is."""
+
+
+class NotSimulated(RuntimeError):
+    """The program asked for something real: a thread, a process, a socket, TLS."""
+
+    def __init__(self, what: str, instead: str = "give the program something to take its place in the test") -> None:
+        super().__init__(f"there is no {what} in a simulated world: {instead}")
+
+
+class RandomSource:
+    """The environment of a simulated program (`net.environment`): random numbers and wall-clock time of its world."""
+
+    def __init__(self, host: Host, random: Random) -> None:
+        self.random = random.random
+        self.randbytes = random.randbytes
+        self.wall_ms = host.now_ms
+        self.observer: object = None
+        self.program: object = None
+        """Whose loop it is."""
+
+    def refuse(self, what: str) -> NoReturn:
+        """Raise `NotSimulated`."""
+        raise NotSimulated(what)
+
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -401,7 +436,13 @@ def _drop(work: Any) -> None:
                 return
 
 
-for _name, _refuse in refusals():
-    setattr(VirtualLoop, _name, _refuse)
+def _refusal(what: str, name: str) -> Callable[..., NoReturn]:
+    def refuse(*_: Any, **__: Any) -> NoReturn:
+        raise NotSimulated(what, f"{name} reaches out of it")
 
-__all__ = ["NotSimulated", "Stalled", "VirtualLoop", "VirtualTask"]
+    return refuse
+
+
+for _what, _names in _REFUSED.items():
+    for _name in _names:
+        setattr(VirtualLoop, _name, _refusal(_what, _name))

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from kohort.sim.scenario.outcome import Broken
-from kohort.sim.scenario.world_plan import SECOND_US, Plan
+from kohort.sim.scenario.world_plan import SECOND_US, Broken, Plan
 
 TRIES = 400
 """How many worlds a shrinking may run."""

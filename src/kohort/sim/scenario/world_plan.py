@@ -1,4 +1,4 @@
-"""The plan of a seed, as plain values: settings, topics, members, and the steps that happen to them.
+"""The plan of a seed and its outcome, as plain values: settings, topics, members, the steps that happen to them.
 
 A step stands for itself: a fault says how long it lasts, so that any subset of the steps is a plan again. Steps keep
 their numbers when others are left out, and each has a random stream under its own number.
@@ -163,3 +163,33 @@ def show_step(step: Step) -> str:
 def show_time(at_us: int | None) -> str:
     """Return a time of the world in seconds, in ten columns."""
     return "   always " if at_us is None else f"{at_us / SECOND_US:>10.6f}"[:10]
+
+
+class Broken(NamedTuple):
+    """What broke: the invariant's name, a sentence, and when."""
+
+    invariant: str
+    sentence: str
+    at_us: int
+    event: int
+
+
+class Outcome(NamedTuple):
+    """The result of one world. Counts are by name; `coverage` is how often each invariant was checked."""
+
+    seed: int
+    broken: Broken | None
+    events: int
+    virtual_us: int
+    rest_us: int
+    """How long after the healing the world had converged; -1 where it did not."""
+    chunks: int
+    """Pieces of messages that the network carried."""
+    drawn: dict[str, int]
+    met: dict[str, int]
+    """Steps that had an effect."""
+    coverage: dict[str, int]
+    failures: dict[str, int]
+    """Members that failed, by error."""
+    unowned_us: int = 0
+    """How long partitions were without an owner, summed over all of them."""

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from kohort.sim.kernel.rng import Rng
 from kohort.sim.peers.client_kinds import KINDS, PeerConfig
-from kohort.sim.scenario.outcome import Broken
-from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan, Plan, Step, TopicPlan
+from kohort.sim.scenario.world_plan import SECOND_US, Broken, MemberPlan, Plan, Step, TopicPlan
 from kohort.sim.swarm.world_run import run
 
 CLIENTS = (
@@ -81,6 +80,3 @@ def compare(seeds: Iterable[int]) -> Iterator[Standstill]:
         plan = draw_restarts(seed)
         ours, plain = run(plan), run(like_kafka(plan))
         yield Standstill(seed, ours.unowned_us, plain.unowned_us, ours.broken or plain.broken)
-
-
-__all__ = ["Standstill", "compare", "draw_restarts", "like_kafka"]

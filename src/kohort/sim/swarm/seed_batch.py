@@ -9,12 +9,12 @@ import gc
 import json
 import signal
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
-from kohort.sim.scenario.outcome import Broken, Outcome
+from kohort.sim.scenario.world_plan import Broken, Outcome
 from kohort.sim.swarm.seed_plan import draw_plan
 from kohort.sim.swarm.world_run import run
 
@@ -105,6 +105,9 @@ def read_outcome(text: str) -> Outcome:
     return outcome if outcome.broken is None else outcome._replace(broken=Broken(*outcome.broken))
 
 
+Row = tuple[str, int, int, int]
+
+
 class Tally:
     """What many worlds amount to."""
 
@@ -140,18 +143,13 @@ class Tally:
         self.failures.update(outcome.failures)
         self.slowest_rest_us = max(self.slowest_rest_us, outcome.rest_us)
 
-    @property
-    def invariants(self) -> Counter[str]:
-        """How many worlds broke each invariant."""
-        return Counter(outcome.broken.invariant for outcome in self.broken if outcome.broken is not None)
-
-    def faults(self) -> list[tuple[str, int, int, int]]:
+    def faults(self) -> list[Row]:
         """Return for each kind of step: in how many worlds, how often drawn, how often it came to something."""
         return [(name, self.worlds[name], self.drawn[name], self.met[name]) for name in sorted(self.drawn)]
 
-    def held(self) -> list[tuple[str, int, int, int]]:
+    def held(self) -> list[Row]:
         """Return for each invariant: in how many worlds it was compared, how often, and how many broke it."""
-        broken = self.invariants
+        broken = Counter(outcome.broken.invariant for outcome in self.broken if outcome.broken is not None)
         return [(name, self.covered[name], self.coverage[name], broken[name]) for name in sorted(self.coverage)]
 
     def summary(self) -> str:
@@ -169,23 +167,22 @@ class Tally:
             "virtual_s": round(self.virtual_us / 1e6, 3),
             "messages": self.chunks,
             "slowest_rest_s": round(self.slowest_rest_us / 1e6, 3),
-            "faults": {
-                name: {"worlds": worlds, "drawn": drawn, "met": met} for name, worlds, drawn, met in self.faults()
-            },
-            "invariants": {
-                name: {"worlds": worlds, "compared": times, "broken": broken}
-                for name, worlds, times, broken in self.held()
-            },
+            "faults": _named(("worlds", "drawn", "met"), self.faults()),
+            "invariants": _named(("worlds", "compared", "broken"), self.held()),
             "members_that_failed": dict(sorted(self.failures.items())),
             "failures": [failure_as_json(outcome) for outcome in sorted(self.broken)],
         }
+
+
+def _named(columns: Sequence[str], rows: Iterable[Row]) -> dict[str, dict[str, int]]:
+    return {name: dict(zip(columns, counts, strict=True)) for name, *counts in rows}
 
 
 def outcome_as_json(outcome: Outcome) -> dict[str, Any]:
     """Return what became of one world, for --json."""
     shown: dict[str, Any] = {
         "seed": outcome.seed,
-        "passed": outcome.passed,
+        "passed": outcome.broken is None,
         "events": outcome.events,
         "virtual_s": round(outcome.virtual_us / 1e6, 6),
         "rest_s": None if outcome.rest_us < 0 else round(outcome.rest_us / 1e6, 6),

@@ -1,27 +1,30 @@
 """Runs a plan: faults with checks after every event, then healing, then the world must converge in time.
 
 One plan gives one outcome. What production code logs as its own defect, and any exception that leaves it, breaks the
-world as a violated invariant does.
+world as a violated invariant does. A group without a live member has converged.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import re
+from collections import Counter
+from collections.abc import Sequence
 from traceback import extract_tb
 
 from kohort.group.invariants import CONVERGES_AFTER_HEALING
+from kohort.model.errors import ErrorCode
+from kohort.model.ids import TopicPartition
 from kohort.sim.checks import Checker, InvariantBroken, all_checkers
+from kohort.sim.checks.checker import NO_DEFECT, logs_to
 from kohort.sim.checks.convergence_checks import StandstillChecker
 from kohort.sim.kernel.scheduler import Scheduler
 from kohort.sim.kernel.world_observer import Observer, Observers, SeenMember
 from kohort.sim.scenario.fault_injector import FaultInjector
 from kohort.sim.scenario.member_census import MemberCensus, wait_for_convergence
-from kohort.sim.scenario.outcome import NO_DEFECT, Broken, Outcome
 from kohort.sim.scenario.simulated_cluster import PeerSeat, Seat, SimulatedCluster
-from kohort.sim.scenario.world_plan import SECOND_US, Plan
-from kohort.sim.swarm.convergence import missing
+from kohort.sim.scenario.world_plan import SECOND_US, Broken, Outcome, Plan
+from kohort.sim.trace import show_partitions
 
 REST_US = 90 * SECOND_US
 """Within so long after the healing everything must have come to rest: two rounds, each as long as the longest poll
@@ -46,7 +49,7 @@ def run(plan: Plan, *observers: Observer, checkers: Sequence[Checker] | None = N
     """Let a world happen."""
     checkers = tuple(all_checkers(plan.seed)) if checkers is None else checkers
     world = _World(plan, checkers, observers)
-    with _defects(world):
+    with logs_to(_Listener(world), logging.WARNING):
         broken = world.live()
     return Outcome(
         seed=plan.seed,
@@ -55,7 +58,7 @@ def run(plan: Plan, *observers: Observer, checkers: Sequence[Checker] | None = N
         virtual_us=world.scheduler.now_us,
         rest_us=world.rest_us,
         chunks=world.cluster.network.carried,
-        drawn=_drawn(plan),
+        drawn=dict(sorted(Counter(step.what for step in plan.steps).items())),
         met=dict(sorted(world.faults.met.items())),
         coverage=_coverage(checkers, world),
         failures=dict(sorted(world.census.failures.items())),
@@ -188,23 +191,6 @@ class _Listener(logging.Handler):
             self._world.defect = record.getMessage()
 
 
-@contextmanager
-def _defects(world: _World) -> Iterator[None]:
-    """Take what production code logs, and nothing else."""
-    logger = logging.getLogger("kohort")
-    level, propagates = logger.level, logger.propagate
-    listener = _Listener(world)
-    logger.addHandler(listener)
-    logger.propagate = False
-    logger.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        logger.removeHandler(listener)
-        logger.setLevel(level)
-        logger.propagate = propagates
-
-
 def _place(error: BaseException) -> str:
     """Return an exception in a line: what it is, and the innermost places of ours that it came through."""
     frames = [frame for frame in extract_tb(error.__traceback__) if "kohort" in frame.filename]
@@ -212,16 +198,96 @@ def _place(error: BaseException) -> str:
     return f"{type(error).__name__}: {error} (" + " > ".join(places) + ")"
 
 
-def _drawn(plan: Plan) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for step in plan.steps:
-        counts[step.what] = counts.get(step.what, 0) + 1
-    return dict(sorted(counts.items()))
-
-
 def _coverage(checkers: Sequence[Checker], world: _World) -> dict[str, int]:
-    counts: dict[str, int] = {CONVERGES_AFTER_HEALING.name: world.looks, NO_DEFECT: world.scheduler.events}
+    counts = Counter({CONVERGES_AFTER_HEALING.name: world.looks, NO_DEFECT: world.scheduler.events})
     for checker in checkers:
-        for name, times in checker.checked.items():
-            counts[name] = counts.get(name, 0) + times
+        counts.update(checker.checked)
     return dict(sorted(counts.items()))
+
+
+def missing(cluster: SimulatedCluster, census: MemberCensus) -> str | None:
+    """Return what a healed world still lacks, or None when it has converged."""
+    node = cluster.node_host.node
+    if node is None:
+        return f"{cluster.place} does not run: {cluster.node_host.failure}"
+    for seat in cluster.seats.values():
+        if seat.is_running and seat.is_closing:
+            return f"{seat.name} is still on its way out"
+    for group in cluster.plan.groups:
+        live = [
+            seat for seat in cluster.seats.values() if seat.group == group and seat.is_running and not seat.is_closing
+        ]
+        if live and (lack := _missing_of_group(cluster, census, group, live)):
+            return f"group {group}: {lack}"
+    return None
+
+
+def _missing_of_group(cluster: SimulatedCluster, census: MemberCensus, group: str, live: list[Seat]) -> str | None:
+    node = cluster.node_host.node
+    assert node is not None, "a node runs"
+    if (error := node.coordinator.load_error(group)) is not ErrorCode.NONE:
+        return f"its coordinator answers {error.name}"
+    for seat in live:
+        if not wanted_by(seat, cluster.topics):
+            continue
+        if (state := census.states[seat.name]) != "stable":
+            return f"{seat.name} is {state}"
+        if seat.peer is not None and not seat.peer.is_settled:
+            return f"{seat.name} does not read yet, or wants another round"
+    if lack := _unowned(cluster, census, live):
+        return lack
+    described = node.coordinator.describe(group) or node.coordinator.describe_consumer(group)
+    if described is None:
+        return "the coordinator does not know it" if any(wanted_by(seat, cluster.topics) for seat in live) else None
+    if described.state.value.lower() not in ("stable", "empty"):
+        return f"it is {described.state.value}"
+    present = {seat.peer.identity.member_id: seat.name for seat in live if seat.peer is not None}
+    for member in described.members:
+        if member.member_id not in present:
+            return f"{member.member_id} is in it, and no process has that id any more"
+    return _unread(cluster, census, group, live)
+
+
+def _unowned(cluster: SimulatedCluster, census: MemberCensus, live: list[Seat]) -> str | None:
+    owners: dict[TopicPartition, str] = {}
+    for seat in live:
+        for partition in sorted(census.owned[seat.name]):
+            if partition in owners:
+                return f"{seat.name} and {owners[partition]} both own {partition}"
+            owners[partition] = seat.name
+            if partition.topic not in wanted_by(seat, cluster.topics):
+                return f"{seat.name} owns {partition}, of a topic that it does not want or that is gone"
+    wanted = {topic for seat in live for topic in wanted_by(seat, cluster.topics)}
+    unowned = [partition for partition in cluster.partitions() if partition.topic in wanted and partition not in owners]
+    if unowned:
+        return f"no member owns {show_partitions(unowned)}"
+    strange = [partition for partition in owners if partition.partition >= cluster.topics[partition.topic]]
+    return f"{owners[strange[0]]} owns {strange[0]}, which does not exist" if strange else None
+
+
+def _unread(cluster: SimulatedCluster, census: MemberCensus, group: str, live: list[Seat]) -> str | None:
+    """Return which records are not read and committed yet."""
+    node = cluster.node_host.node
+    assert node is not None, "a node runs"
+    if not cluster.feeder.is_idle:
+        return "not everything that is to be written is acknowledged"
+    for seat in live:
+        for partition in sorted(census.owned[seat.name]):
+            end, topic = cluster.log_end(partition), node.topics.get(partition.topic)
+            if not end or topic is None:
+                continue
+            if seat.plan.config.commit == "revoked":
+                if census.read.get((seat.name, partition), 0) < end:
+                    return f"{seat.name} has not read all {end} records of {partition}"
+                continue
+            committed = node.coordinator.offset(group, partition.topic, partition.partition, topic.topic_id)
+            if committed is None or committed.offset < end:
+                shown = "nothing" if committed is None else f"{committed.offset}"
+                return f"{seat.name} has committed {shown} of the {end} records of {partition}"
+    return None
+
+
+def wanted_by(seat: Seat, topics: dict[str, int]) -> tuple[str, ...]:
+    """Return which of the topics that exist a member wants."""
+    names, pattern = seat.plan.config.topics, seat.plan.config.pattern
+    return tuple(topic for topic in topics if topic in names or (pattern is not None and re.fullmatch(pattern, topic)))

@@ -12,16 +12,15 @@ import inspect
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar, overload
 
+from kohort.sim.checks.checker import logs_to
 from kohort.sim.kernel.world_observer import Observer
 from kohort.sim.programs.program import CURRENT
 from kohort.sim.programs.stdlib_patches import guarded
-from kohort.sim.scenario.outcome import Broken
 from kohort.sim.scenario.shrinking import shrink
-from kohort.sim.scenario.world_plan import SECOND_US, Plan, show_step, show_time
+from kohort.sim.scenario.world_plan import SECOND_US, Broken, Plan, show_step, show_time
 from kohort.sim.trace import Story
 from kohort.sim.users.world import World
 from kohort.sim.users.world_driver import WorldBroken
@@ -69,7 +68,8 @@ def run_plan(test: Test, plan: Plan, options: WorldOptions, story: Story | None 
     """Let one world happen; return what broke it."""
     observers: Sequence[Observer] = () if story is None else (story,)
     world = World(plan, options, observers)
-    with _listening(world, story), guarded(world.seed):
+    level = logging.ERROR if story is None else logging.WARNING
+    with logs_to(_Listener(world, story), level), guarded(world.seed):
         try:
             _call(test, world)
             world.conclude()
@@ -149,21 +149,6 @@ class _Listener(logging.Handler):
             self._world.note_defect(f"{record.getMessage()}: {type(error).__name__}: {error}")
         elif self._story is not None and (program := CURRENT.get(None)) is not None:
             self._story.put(program.name, "logs", record.getMessage())
-
-
-@contextmanager
-def _listening(world: World, story: Story | None) -> Iterator[None]:
-    logger = logging.getLogger("kohort")
-    level, propagates, handlers = logger.level, logger.propagate, list(logger.handlers)
-    logger.handlers = [_Listener(world, story)]
-    logger.propagate = False
-    logger.setLevel(logging.ERROR if story is None else logging.WARNING)
-    try:
-        yield
-    finally:
-        logger.handlers = handlers
-        logger.propagate = propagates
-        logger.setLevel(level)
 
 
 TestT = TypeVar("TestT", bound=Callable[..., Any])

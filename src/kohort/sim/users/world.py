@@ -23,8 +23,7 @@ from kohort.sim.scenario.fault_injector import FaultInjector
 from kohort.sim.scenario.member_census import wait_for_convergence
 from kohort.sim.scenario.simulated_cluster import PORT, SimulatedCluster
 from kohort.sim.scenario.world_plan import SECOND_US, Plan
-from kohort.sim.users.instance import Instance, Main
-from kohort.sim.users.program_cluster import ProgramCluster
+from kohort.sim.users.instance import Instance, Main, ProgramCluster
 from kohort.sim.users.world_driver import WorldDriver
 from kohort.sim.users.world_options import GROUP, WorldOptions
 from kohort.wire.record_batches import Record

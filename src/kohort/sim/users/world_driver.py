@@ -8,12 +8,12 @@ from typing import Any
 from kohort.group.invariants import CONVERGES_AFTER_HEALING
 from kohort.model.ids import TopicPartition
 from kohort.sim.checks import InvariantBroken, all_checkers
+from kohort.sim.checks.checker import NO_DEFECT
 from kohort.sim.kernel.scheduler import Scheduler
 from kohort.sim.kernel.world_observer import Observer, Observers
 from kohort.sim.programs.program import CURRENT
 from kohort.sim.programs.virtual_loop import outside_of_loops
 from kohort.sim.scenario.member_census import MemberCensus
-from kohort.sim.scenario.outcome import NO_DEFECT
 from kohort.sim.scenario.world_plan import SECOND_US, Plan
 from kohort.sim.users.effect_checks import EffectChecker
 

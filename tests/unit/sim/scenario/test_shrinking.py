@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 from kohort.cli.main import parser_for
 from kohort.cli.sim import cut
-from kohort.sim.scenario.outcome import Broken
 from kohort.sim.scenario.shrinking import replay, shrink
-from kohort.sim.scenario.world_plan import SECOND_US, Plan, Step
+from kohort.sim.scenario.world_plan import SECOND_US, Broken, Plan, Step
 from kohort.sim.swarm.seed_plan import draw_plan
 
 DRAWN = draw_plan(1)

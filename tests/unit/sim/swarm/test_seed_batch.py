@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 
-from kohort.sim.scenario.outcome import Broken, Outcome
+from kohort.sim.scenario.world_plan import Broken, Outcome
 from kohort.sim.swarm.seed_batch import Tally, read_outcome, run_in_order, run_seeds
 
 
