@@ -14,12 +14,12 @@ import os
 import shutil
 import sys
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from kohort.log.disk import Buffer, DiskFull, StorageError, Volume
+from kohort.log.disk import Buffer, DiskFull, StorageError, Volume, check_path
 
 _SMALL_READ = 32 * 1024
 """Reads of unmapped bytes up to this size are copied: cheaper than a new map."""
@@ -38,6 +38,17 @@ def _storage_error(error: OSError, path: str) -> StorageError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFull(path)
     return StorageError(error.errno, error.strerror, path)
+
+
+@contextmanager
+def _storage_errors(path: str) -> Iterator[None]:
+    """Have the system's errors be those of a disk."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except OSError as error:
+        raise _storage_error(error, path) from error
 
 
 class _Chunk:
@@ -141,10 +152,8 @@ class OsFile:
         if position + len(content) > self._size:
             raise StorageError(errno.EINVAL, "write_at goes beyond the end", self.path)
         self._forget_chunks()
-        try:
+        with _storage_errors(self.path):
             os.pwrite(self._disk.descriptor(self), content, position)
-        except OSError as error:
-            raise _storage_error(error, self.path) from error
 
     def truncate(self, size: int) -> None:
         self._forget_chunks()
@@ -157,17 +166,13 @@ class OsFile:
                 raise StorageError(errno.EBUSY, "a file is never cut under a view of it", self.path) from None
             self._map = None
             self._disk.unmapped()
-        try:
+        with _storage_errors(self.path):
             os.ftruncate(self._disk.descriptor(self), size)
-        except OSError as error:
-            raise _storage_error(error, self.path) from error
         self._size = min(size, self._size)
 
     def flush(self) -> None:
-        try:
+        with _storage_errors(self.path):
             os.fsync(self._disk.descriptor(self))
-        except OSError as error:
-            raise _storage_error(error, self.path) from error
 
     def close(self) -> None:
         self._forget_chunks()
@@ -210,26 +215,21 @@ class OsDisk:
         full = self._full(path)
         if create:
             self._require_writable(path)
-        try:
+        with _storage_errors(path):
             if create:
                 descriptor = self._descriptor_of(full, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
                 file = OsFile(self, path, os.fstat(descriptor).st_size, descriptor)
                 self._register(file)
                 return file
             return OsFile(self, path, os.stat(full).st_size)
-        except OSError as error:
-            raise _storage_error(error, path) from error
 
     def exists(self, path: str) -> bool:
         return os.path.exists(self._full(path))
 
     def list(self, directory: str) -> list[str]:
-        try:
+        with _storage_errors(directory), suppress(FileNotFoundError):
             return sorted(os.listdir(self._full(directory) if directory else self.root))
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise _storage_error(error, directory) from error
+        return []
 
     def make_directory(self, path: str) -> None:
         self._attempt(path, lambda full: os.makedirs(full, exist_ok=True))
@@ -245,22 +245,16 @@ class OsDisk:
         self._attempt(path, lambda full: os.replace(full, new_full))
 
     def flush_directory(self, path: str) -> None:
-        try:
+        with _storage_errors(path):
             descriptor = os.open(self._full(path) if path else self._prefix, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-        except StorageError:
-            raise
-        except OSError as error:
-            raise _storage_error(error, path) from error
 
     def volume(self) -> Volume:
-        try:
+        with _storage_errors(str(self.root)):
             found = os.statvfs(self.root)
-        except OSError as error:
-            raise _storage_error(error, str(self.root)) from error
         return Volume(os.path.abspath(self.root), found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
 
     def lock(self) -> None:
@@ -335,11 +329,9 @@ class OsDisk:
 
     def free_bytes(self) -> int:
         """Return how much room there is; 0 where the system does not report it."""
-        try:
-            found = os.statvfs(self.root)
-        except OSError:
-            return 0
-        return found.f_bavail * found.f_frsize
+        with suppress(StorageError):
+            return self.volume().usable_bytes
+        return 0
 
     def unmapped(self) -> None:
         """Note that a file has no map any more."""
@@ -391,18 +383,14 @@ class OsDisk:
     def _full(self, path: str) -> str:
         if self._is_abandoned:
             raise StorageError(errno.EBADF, "the disk was abandoned", path)
-        if path.startswith("/") or "\0" in path or any(part in ("", ".", "..") for part in path.split("/")):
-            raise StorageError(errno.EINVAL, "a path must be relative and stay below the root", path)
+        check_path(path)
         return self._prefix + path
 
     def _attempt(self, path: str, action: Callable[[str], None], *, absent_is_fine: bool = False) -> None:
         self._require_writable(path)
-        try:
-            action(self._full(path))
-        except FileNotFoundError as error:
-            if not absent_is_fine:
-                raise _storage_error(error, path) from error
-        except StorageError:
-            raise
-        except OSError as error:
-            raise _storage_error(error, path) from error
+        with _storage_errors(path):
+            try:
+                action(self._full(path))
+            except FileNotFoundError:
+                if not absent_is_fine:
+                    raise

@@ -95,6 +95,12 @@ class Disk(Protocol):
         """Return where the files are, and how much room there is. Raises StorageError."""
 
 
+def check_path(path: str) -> None:
+    """Raise StorageError for a path that may leave the root."""
+    if path.startswith("/") or "\0" in path or any(part in ("", ".", "..") for part in path.split("/")):
+        raise StorageError(errno.EINVAL, "a path must be relative and stay below the root", path)
+
+
 def read_file(disk: Disk, path: str) -> bytes:
     """Return all bytes of a small file. Raises StorageError when it is not there."""
     file = disk.open(path)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Sequence
 
-from kohort.log.disk import Buffer, DiskFull, StorageError, Volume
+from kohort.log.disk import Buffer, DiskFull, StorageError, Volume, check_path
 
 
 class MemoryFile:
@@ -70,7 +70,7 @@ class MemoryDisk:
     # -- the disk's own verbs
 
     def open(self, path: str, *, create: bool = False) -> MemoryFile:
-        _check_path(path)
+        check_path(path)
         file = self.files.get(path)
         if file is None:
             if not create:
@@ -92,7 +92,7 @@ class MemoryDisk:
         )
 
     def make_directory(self, path: str) -> None:
-        _check_path(path)
+        check_path(path)
         self.meet_fault("make_directory", path)
         parts = path.split("/")
         self.directories.update("/".join(parts[: n + 1]) for n in range(len(parts)))
@@ -108,7 +108,7 @@ class MemoryDisk:
         self.directories = {name for name in self.directories if name != path and not name.startswith(path + "/")}
 
     def rename(self, path: str, new_path: str) -> None:
-        _check_path(new_path)
+        check_path(new_path)
         self.meet_fault("rename", path)
         if path in self.files:
             file = self.files.pop(path)
@@ -165,8 +165,3 @@ class MemoryDisk:
             copy = twin.files[path] = MemoryFile(twin, path)
             copy.content, copy.flushed = bytearray(file.content), file.flushed
         return twin
-
-
-def _check_path(path: str) -> None:
-    if path.startswith("/") or "\0" in path or any(part in ("", ".", "..") for part in path.split("/")):
-        raise StorageError(errno.EINVAL, "a path must be relative and stay below the root", path)

@@ -67,8 +67,10 @@ class PartitionLog:
         self.recovery: Recovery | None = None
         """What the recovery at open found; None when none was needed."""
         self._segments = Segments(disk, directory)
-        self._log_start_offset = 0
-        self._log_end_offset = 0
+        self.log_start_offset = 0
+        """The first offset that can be read."""
+        self.log_end_offset = 0
+        """The offset that the next record will get."""
         self._flushed_offset = 0
         self._unflushed: list[Segment] = []
         self._snapshots = ProducerSnapshots(disk, directory, durable=config.is_durable)
@@ -115,7 +117,7 @@ class PartitionLog:
             self._epochs.load()
         if checkpoints.LOG_START_OFFSET in names:
             name = checkpoints.LOG_START_OFFSET
-            self._log_start_offset = checkpoints.read_offset(self._disk, self.directory, name)
+            self.log_start_offset = checkpoints.read_offset(self._disk, self.directory, name)
         if checkpoints.CLEANER_OFFSET in names:
             self.cleaner.load()
         self._segments.take(base_offsets(names, ".log"), self.config.index_interval_bytes)
@@ -125,15 +127,15 @@ class PartitionLog:
             active = self._segments.active
             if clean is not None and clean[:2] == (active.base_offset, active.size):
                 active.trust((clean.max_timestamp, clean.max_timestamp_offset))
-                self._log_end_offset = clean.log_end_offset
+                self.log_end_offset = clean.log_end_offset
                 self._is_marked_clean = True
-                restore_producers(self.producers, self._snapshots, self._segments, self._log_end_offset, now_ms)
+                restore_producers(self.producers, self._snapshots, self._segments, self.log_end_offset, now_ms)
             else:
                 self._recover(names, now_ms)
-            self._log_start_offset = max(self._log_start_offset, self._segments.bases[0])
+            self.log_start_offset = max(self.log_start_offset, self._segments.bases[0])
         # What was deleted must not come again under the same offsets, even if the log lost its end.
-        self._log_end_offset = max(self._log_end_offset, self._log_start_offset)
-        self._flushed_offset = self._log_end_offset
+        self.log_end_offset = max(self.log_end_offset, self.log_start_offset)
+        self._flushed_offset = self.log_end_offset
 
     def _recover(self, names: list[str], now_ms: int) -> None:
         """Read what the last close did not vouch for."""
@@ -154,15 +156,15 @@ class PartitionLog:
                 self.producers.update(header, now_ms)
 
         for segment in doubtful:
-            if segment.base_offset < self._log_end_offset:
+            if segment.base_offset < self.log_end_offset:
                 # It is empty, and could be neither made nor taken back for certain: the log went on without it.
-                self._segments.remove_last().remove()
+                self._segments.remove(-1).remove()
                 break
             self.recovery = recover(self._disk, self.directory, segment, visit, strict=self._is_strict)
-            self._log_end_offset = self.recovery.end_offset
+            self.log_end_offset = self.recovery.end_offset
             if self.config.is_durable:
                 segment.log.flush()
-        self._epochs.truncate_end(self._log_end_offset)
+        self._epochs.truncate_end(self.log_end_offset)
 
     def close(self) -> None:
         """Flush, write what makes the next open fast, and let go of the files.
@@ -178,9 +180,9 @@ class PartitionLog:
     def _mark_clean(self) -> None:
         active = self._segments.active
         active.seal()
-        self._snapshots.write(self.producers, self._log_end_offset, self._segments.bases)
+        self._snapshots.write(self.producers, self.log_end_offset, self._segments.bases)
         self.flush()
-        CleanShutdown(active.base_offset, active.size, self._log_end_offset, *active.max_timestamp).write(
+        CleanShutdown(active.base_offset, active.size, self.log_end_offset, *active.max_timestamp).write(
             self._disk, self.directory
         )
         self._is_marked_clean = True
@@ -194,29 +196,14 @@ class PartitionLog:
     # -- what there is
 
     @property
-    def log_start_offset(self) -> int:
-        """The first offset that can be read."""
-        return self._log_start_offset
-
-    @property
-    def log_end_offset(self) -> int:
-        """The offset that the next record will get."""
-        return self._log_end_offset
-
-    @property
     def high_watermark(self) -> int:
         """The end of what consumers may see: everything, or under `fsync` what is on the medium."""
-        return self._flushed_offset if self.config.is_durable else self._log_end_offset
-
-    @property
-    def leader_epoch(self) -> int:
-        """The newest leader epoch in the log; -1 where there is none."""
-        return self._epochs.latest
+        return self._flushed_offset if self.config.is_durable else self.log_end_offset
 
     @property
     def is_dirty(self) -> bool:
         """Whether something was appended that is not known to be on the medium."""
-        return self._flushed_offset < self._log_end_offset
+        return self._flushed_offset < self.log_end_offset
 
     @property
     def size(self) -> int:
@@ -233,19 +220,19 @@ class PartitionLog:
         """
         if self.failure is not None:
             raise StorageError(self.failure.errno, "closed to appends by a failed flush", self.directory)
-        buffers, headers, size = place(batches, self._log_end_offset, leader_epoch, self.config, now_ms)
+        buffers, headers, size = place(batches, self.log_end_offset, leader_epoch, self.config, now_ms)
         base_offset, last_offset = headers[0].base_offset, headers[-1].last_offset
         active = self._make_room(size, last_offset, headers[0].max_timestamp)
         self._unmark()
         if leader_epoch > self._epochs.latest:
             self._epochs.assign(leader_epoch, base_offset)
         active.append(buffers, headers)
-        self._log_end_offset = last_offset + 1
+        self.log_end_offset = last_offset + 1
         for header in headers:
             if header.producer_id >= 0:
                 self.producers.update(header, now_ms)
         append_time_ms = now_ms if self.config.message_timestamp_type == "LogAppendTime" else -1
-        return Appended(base_offset, last_offset, append_time_ms, self._log_start_offset)
+        return Appended(base_offset, last_offset, append_time_ms, self.log_start_offset)
 
     def _make_room(self, size: int, last_offset: int, timestamp: int) -> Segment:
         """Return the segment that takes the next append; the active one is rolled when it is full or old."""
@@ -273,7 +260,7 @@ class PartitionLog:
     def _add_segment(self) -> Segment:
         config = self.config
         try:
-            return self._segments.begin(self._log_end_offset, config.index_interval_bytes, durable=config.is_durable)
+            return self._segments.begin(self.log_end_offset, config.index_interval_bytes, durable=config.is_durable)
         except SegmentLeftBehind as error:
             self.failure = error  # appends would go beyond where it begins
             raise
@@ -285,7 +272,7 @@ class PartitionLog:
             self.flush()
         old = self._segments.active
         old.seal()
-        self._snapshots.write(self.producers, self._log_end_offset, self._segments.bases)
+        self._snapshots.write(self.producers, self.log_end_offset, self._segments.bases)
         segment = self._add_segment()
         if self.is_dirty:
             self._unflushed.append(old)
@@ -311,7 +298,7 @@ class PartitionLog:
             self.failure = error
             raise
         self._unflushed.clear()
-        self._flushed_offset = self._log_end_offset
+        self._flushed_offset = self.log_end_offset
 
     # -- reading
 
@@ -323,12 +310,12 @@ class PartitionLog:
         `up_to` (the high watermark where it is None) ends the reading; `at_least_one` lets a first batch that is
         larger than `max_bytes` through. Empty at the end. Raises OffsetOutOfRange, StorageError.
         """
-        limit = self.high_watermark if up_to is None else min(up_to, self._log_end_offset)
-        if offset >= limit or offset < self._log_start_offset:
-            if self._log_start_offset <= offset <= self._log_end_offset:
+        limit = self.high_watermark if up_to is None else min(up_to, self.log_end_offset)
+        if offset >= limit or offset < self.log_start_offset:
+            if self.log_start_offset <= offset <= self.log_end_offset:
                 return []
-            raise OffsetOutOfRange(f"offset {offset} is not in {self._log_start_offset}..{self._log_end_offset}")
-        is_log_end = limit == self._log_end_offset
+            raise OffsetOutOfRange(f"offset {offset} is not in {self.log_start_offset}..{self.log_end_offset}")
+        is_log_end = limit == self.log_end_offset
         return self._segments.read(offset, limit, max_bytes, is_log_end=is_log_end, at_least_one=at_least_one)
 
     def checked_batches(self) -> Iterator[tuple[BatchHeader, memoryview]]:
@@ -336,7 +323,7 @@ class PartitionLog:
 
         Raises DamagedLog, which names the file and the position, and StorageError.
         """
-        offset = self._segments.bases[0] if self._segments else self._log_end_offset
+        offset = self._segments.bases[0] if self._segments else self.log_end_offset
         for segment in self._segments:
             file = f"{self.directory}/{segment_name(segment.base_offset, '.log')}"
             position = 0
@@ -353,9 +340,9 @@ class PartitionLog:
                 yield header, batch
                 position += header.size
                 offset = header.last_offset + 1
-        if offset != self._log_end_offset:
+        if offset != self.log_end_offset:
             last = f"{self.directory}/{segment_name(self._segments.bases[-1], '.log')}"
-            why = f"its batches end at offset {offset}, the log at {self._log_end_offset}"
+            why = f"its batches end at offset {offset}, the log at {self.log_end_offset}"
             raise DamagedLog(last, self._segments.active.size, why)
 
     # -- offsets by time and epoch
@@ -365,15 +352,15 @@ class PartitionLog:
 
         A step raises StorageError, and CorruptBatch when the batch cannot be read.
         """
-        return first_at_or_after(self._segments, timestamp, self._log_start_offset, self.high_watermark)
+        return first_at_or_after(self._segments, timestamp, self.log_start_offset, self.high_watermark)
 
     def max_timestamp_offset(self) -> Search:
         """Search in steps for the first visible record with the largest timestamp; None in an empty log."""
-        return largest(self._segments, self._log_start_offset, self.high_watermark)
+        return largest(self._segments, self.log_start_offset, self.high_watermark)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """Return (the largest epoch up to `leader_epoch`, its end offset) as OffsetForLeaderEpoch does, or (-1, -1)."""
-        return self._epochs.end_offset(leader_epoch, self._log_end_offset)
+        return self._epochs.end_offset(leader_epoch, self.log_end_offset)
 
     # -- the beginning
 
@@ -397,14 +384,14 @@ class PartitionLog:
         Raises OffsetOutOfRange beyond the high watermark, StorageError.
         """
         if not 0 <= before <= self.high_watermark:
-            raise OffsetOutOfRange(f"offset {before} is not in {self._log_start_offset}..{self.high_watermark}")
-        if before > self._log_start_offset:
+            raise OffsetOutOfRange(f"offset {before} is not in {self.log_start_offset}..{self.high_watermark}")
+        if before > self.log_start_offset:
             name = checkpoints.LOG_START_OFFSET
             checkpoints.write_offset(self._disk, self.directory, name, before, durable=self.config.is_durable)
-            self._log_start_offset = before
+            self.log_start_offset = before
             self._epochs.truncate_start(before)
             self._delete_segments(self._segments.at(before))
-        return self._log_start_offset
+        return self.log_start_offset
 
     def enforce_retention(self, now_ms: int) -> int:
         """Delete the oldest segments as the config demands, and forget silent producers; return how many bytes went.
@@ -428,14 +415,14 @@ class PartitionLog:
         for _ in range(count):
             self.cleaner.stop()
             self._unmark()
-            segment = self._segments.remove_first()
+            segment = self._segments.remove(0)
             freed += segment.size
             self._unflushed = [other for other in self._unflushed if other is not segment]
-            self._log_start_offset = max(self._log_start_offset, self._segments.bases[0])
+            self.log_start_offset = max(self.log_start_offset, self._segments.bases[0])
             segment.remove()
             self._snapshots.remove(segment.base_offset)
         if freed:
-            self._epochs.truncate_start(self._log_start_offset)
+            self._epochs.truncate_start(self.log_start_offset)
         return freed
 
 

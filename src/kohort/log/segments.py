@@ -84,17 +84,11 @@ class Segments(Sequence[Segment]):
         self._ends.clear()  # no read continues at the end of the one before it
         return segment
 
-    def remove_first(self) -> Segment:
-        """Take the oldest out, and return it; its files are the caller's to remove."""
-        segment = self._segments[0]
-        self._segments, self.bases = self._segments[1:], self.bases[1:]
-        self._ends.clear()
-        return segment
-
-    def remove_last(self) -> Segment:
-        """Take the newest out, and return it; its files are the caller's to remove."""
-        segment = self._segments[-1]
-        self._segments, self.bases = self._segments[:-1], self.bases[:-1]
+    def remove(self, at: int) -> Segment:
+        """Take one out, and return it; its files are the caller's to remove."""
+        segment = self._segments[at]
+        self._segments = [each for each in self._segments if each is not segment]
+        self.bases = [each.base_offset for each in self._segments]
         self._ends.clear()
         return segment
 

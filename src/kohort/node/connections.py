@@ -316,23 +316,16 @@ class Connections:
         response = self._handle(request)
         if response is None:
             response = request.response
-        if response is UNFINISHED:
+        if response is None or response is UNFINISHED:
             connection.outstanding.append(request)
             if request.blocks:
                 connection.blocker = request
-            self._postpone(request)
-        elif response is None:
-            request.is_parked = True
-            connection.outstanding.append(request)
-            if request.blocks:
-                connection.blocker = request
-        elif response is not NO_REPLY and not connection.is_closed:
-            request.response = response
-            self._write(request)
-            if connection.outstanding:
-                connection.outstanding.append(request)
+            if response is None:
+                request.is_parked = True
             else:
-                connection.add_out(request)
+                self._postpone(request)
+        elif response is not NO_REPLY and not connection.is_closed:
+            self._respond(request, response)
 
     def _release_kept(self, connection: Connection, message: Any) -> None:
         """Have the request that is kept answered, unless it may wait on behind a later one."""
@@ -462,10 +455,16 @@ class Connections:
             return
         # KIP-511: a client newer than we are learns our versions from a v0 answer and steps down.
         request = Request(self, connection, route, correlation_id, None)
-        request.response = request.refusal(ErrorCode.UNSUPPORTED_VERSION)
-        for key in request.response.api_keys:
+        response = request.refusal(ErrorCode.UNSUPPORTED_VERSION)
+        for key in response.api_keys:
             key.max_version = self._config.newest_versions.get(key.api_key, key.max_version)
+        self._respond(request, response)
+
+    def _respond(self, request: Request, response: Any) -> None:
+        """Write the response of a request that was not parked."""
+        request.response = response
         self._write(request)
+        connection = request.connection
         if connection.outstanding:
             connection.outstanding.append(request)
         else:

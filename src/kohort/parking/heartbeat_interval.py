@@ -9,6 +9,8 @@ kind the client is; those of the second kind are from then on answered a little 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 FAST_MS = 100
 """Heartbeats at shorter intervals are answered at once: their senders learn of everything soon enough."""
 
@@ -25,38 +27,29 @@ MOST_MS = 5_000
 """No heartbeat waits longer: every client abandons a request at some time, after 10 s or more by default."""
 
 
+@dataclass(slots=True, eq=False)
 class HeartbeatInterval:
     """The heartbeats of one member. Its parking sets `answered_ms` when it answers one that waited."""
 
-    __slots__ = (
-        "_is_certain",
-        "_is_fresh",
-        "_is_late",
-        "_is_probe",
-        "_overlaps",
-        "_trial_end_ms",
-        "answered_ms",
-        "arrived_ms",
-        "interval_ms",
-    )
+    arrived_ms: int
+    """When the last heartbeat arrived, or the generation began."""
+    answered_ms: int = field(init=False)
+    interval_ms: int = 0
+    """What was learnt; 0 when nothing is known."""
+    _is_certain: bool = False
+    """Whether the interval is more than a first guess."""
+    _is_fresh: bool = False
+    """Whether no heartbeat has arrived in this generation."""
+    _is_late: bool = False
+    """Whether the next heartbeat came an interval after the last answer, not after the last heartbeat (kgo)."""
+    _is_probe: bool = True
+    """Whether the last heartbeat was answered at once, so that the next shows the member's own interval."""
+    _overlaps: bool | None = None
+    """Whether the next heartbeat comes though the last is unanswered; None while that is not known."""
+    _trial_end_ms: int = 0
 
-    def __init__(self, now_ms: int) -> None:
-        self.arrived_ms = now_ms
-        """When the last heartbeat arrived, or the generation began."""
-        self.answered_ms = now_ms
-        self.interval_ms = 0
-        """What was learnt; 0 when nothing is known."""
-        self._is_certain = False
-        """Whether the interval is more than a first guess."""
-        self._is_fresh = False
-        """Whether no heartbeat has arrived in this generation."""
-        self._is_late = False
-        """Whether the next heartbeat came an interval after the last answer, not after the last heartbeat (kgo)."""
-        self._is_probe = True
-        """Whether the last heartbeat was answered at once, so that the next shows the member's own interval."""
-        self._overlaps: bool | None = None
-        """Whether the next heartbeat comes though the last is unanswered; None while that is not known."""
-        self._trial_end_ms = 0
+    def __post_init__(self) -> None:
+        self.answered_ms = self.arrived_ms
 
     @property
     def usual_ms(self) -> int:

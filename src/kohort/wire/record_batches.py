@@ -462,14 +462,17 @@ def encode_batch(
     attributes = compression | (transactional and _TRANSACTIONAL) | (control and _CONTROL)
     if log_append_time_ms is not None:
         attributes, max_timestamp = attributes | _LOG_APPEND_TIME, log_append_time_ms
-    head = bytearray(HEADER_SIZE)
-    _HEADER.pack_into(
-        head, 0,
-        base_offset, _SMALLEST_LENGTH + len(payload), leader_epoch, _MAGIC, 0, attributes, last_offset_delta,
-        rows[0].timestamp_ms, max_timestamp, producer_id, producer_epoch, base_sequence, len(rows),
+    return _batch(
+        payload,
+        (base_offset, _SMALLEST_LENGTH + len(payload), leader_epoch, _MAGIC, 0, attributes, last_offset_delta,
+         rows[0].timestamp_ms, max_timestamp, producer_id, producer_epoch, base_sequence, len(rows)),
     )  # fmt: skip
-    crc = crc32c(payload, crc32c(memoryview(head)[_CRC_FROM:]))
-    Struct(">I").pack_into(head, 17, crc)
+
+
+def _batch(payload: bytes, header: tuple[int, ...]) -> bytes:
+    """Return a batch with its CRC."""
+    head = bytearray(_HEADER.pack(*header))
+    Struct(">I").pack_into(head, 17, crc32c(payload, crc32c(memoryview(head)[_CRC_FROM:])))
     return bytes(head) + payload
 
 
@@ -488,14 +491,11 @@ def retain_records(header: BatchHeader, records: Sequence[Record], delete_horizo
         attributes |= header.compression | (_DELETE_HORIZON if delete_horizon_ms is not None else 0)
         if header.compression:
             payload = compress(header.compression, payload)
-    head = bytearray(HEADER_SIZE)
-    _HEADER.pack_into(
-        head, 0,
-        header.base_offset, _SMALLEST_LENGTH + len(payload), header.partition_leader_epoch, _MAGIC, 0, attributes,
-        header.last_offset_delta, base_timestamp, max_timestamp, *header[9:12], len(records),
+    return _batch(
+        payload,
+        (header.base_offset, _SMALLEST_LENGTH + len(payload), header.partition_leader_epoch, _MAGIC, 0, attributes,
+         header.last_offset_delta, base_timestamp, max_timestamp, *header[9:12], len(records)),
     )  # fmt: skip
-    Struct(">I").pack_into(head, 17, crc32c(payload, crc32c(memoryview(head)[_CRC_FROM:])))
-    return bytes(head) + payload
 
 
 def decode_batch(batch: Buffer, *, limit: int = MAX_UNPACKED_BYTES) -> list[Record]:

@@ -56,10 +56,7 @@ class Resource(NamedTuple):
 def find_resource(context: ApiContext, kind: int, name: str) -> Resource:
     """Return what a config request names. Raises KafkaError."""
     if kind == TOPIC:
-        topic = context.topics.get(name)
-        if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return Resource(kind, name, TopicConfig.table, topic.config)
+        return Resource(kind, name, TopicConfig.table, context.topics.find(name).config)
     if kind == BROKER:
         # The empty name is the default of all brokers, and there is only one.
         if name not in ("", str(context.config.node_id)):

@@ -58,17 +58,10 @@ def handle(context: ApiContext, request: Request, message: ProduceRequest) -> St
 
 
 def _find(context: ApiContext, request: Request, asked: ProduceRequest.TopicData, index: int) -> Partition:
-    if request.api_version >= 13:
-        topic, missing = context.topics.by_id(asked.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
-    else:
-        topic, missing = context.topics.get(asked.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if topic is None:
-        raise KafkaError(missing)
+    topic = context.topics.find(asked.topic_id if request.api_version >= 13 else asked.name)
     if topic.is_internal:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic.name}")
-    if not 0 <= index < len(topic.partitions):
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return topic.partitions[index]
+    return topic.partition(index)
 
 
 def _append(

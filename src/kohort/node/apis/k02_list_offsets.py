@@ -36,9 +36,7 @@ def handle(context: ApiContext, request: Request, message: ListOffsetsRequest) -
             try:
                 if times[topic.name, asked.partition_index] > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "The partition is asked about twice.")
-                partition = context.topics.partition(topic.name, asked.partition_index)
-                if partition is None:
-                    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                partition = context.topics.find_partition(topic.name, asked.partition_index)
                 partition.check_leader_epoch(asked.current_leader_epoch)
                 yield from _look_up(partition, asked.timestamp, request.api_version, result)
             except (KafkaError, StorageError) as error:

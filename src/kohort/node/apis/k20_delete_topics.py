@@ -57,10 +57,7 @@ def _delete(context: ApiContext, request: Request, name: str | None, topic_id: b
             raise KafkaError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
         if name is None and topic_id == NO_TOPIC_ID:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
-        topic = context.topics.by_id(topic_id) if name is None else context.topics.get(name)
-        if topic is None:
-            missing = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            raise KafkaError(missing)
+        topic = context.topics.find(topic_id if name is None else name)
         if topic.is_internal:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Deletion of internal topic {topic.name} is prohibited.")
         result.name, result.topic_id = topic.name, topic.topic_id

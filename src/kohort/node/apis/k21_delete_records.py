@@ -35,9 +35,7 @@ def handle(context: ApiContext, request: Request, message: DeleteRecordsRequest)
 
 
 def _delete(context: ApiContext, name: str, asked: DeleteRecordsRequest.Topic.Partition) -> int:
-    partition = context.topics.partition(name, asked.partition_index)
-    if partition is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    partition = context.topics.find_partition(name, asked.partition_index)
     if partition.topic.is_internal:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot delete records of internal topic {name}")
     if "delete" not in partition.topic.config.cleanup_policy:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kohort.log.disk import StorageError
-from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.errors import KafkaError
 from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
 from kohort.node.error_responses import set_error
@@ -26,9 +26,7 @@ def handle(
         for asked in topic.partitions:
             result = _Result(partition=asked.partition)
             try:
-                partition = context.topics.partition(topic.topic, asked.partition)
-                if partition is None:
-                    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                partition = context.topics.find_partition(topic.topic, asked.partition)
                 partition.check_leader_epoch(asked.current_leader_epoch)
                 if asked.leader_epoch == partition.leader_epoch:
                     result.leader_epoch, result.end_offset = asked.leader_epoch, partition.log.high_watermark

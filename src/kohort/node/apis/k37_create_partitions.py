@@ -36,9 +36,7 @@ def handle(context: ApiContext, request: Request, message: CreatePartitionsReque
 
 
 def _grow(context: ApiContext, request: Request, asked: CreatePartitionsRequest.Topic, validate_only: bool) -> None:
-    topic = context.topics.get(asked.name)
-    if topic is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    topic = context.topics.find(asked.name)
     has = len(topic.partitions)
     if asked.count <= has or asked.count > MAX_PARTITIONS:
         text = f"The topic {asked.name} currently has {has} partition(s); {asked.count} would not be an increase."

@@ -5,6 +5,8 @@ v1 reports which protocol each member uses (KIP-1099).
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from kohort.group.describe import DescribedConsumerGroup, DescribedConsumerMember
 from kohort.group.events import ClassicPhase
 from kohort.model.errors import ErrorCode
@@ -19,6 +21,7 @@ from kohort.wire.messages import ConsumerGroupDescribeRequest, ConsumerGroupDesc
 API = Api.CONSUMER_GROUP_DESCRIBE
 _Group = ConsumerGroupDescribeResponse.Group
 _Member = _Group.Member
+AssignmentT = TypeVar("AssignmentT", _Member.Assignment, _Member.TargetAssignment)
 _CLASSIC, _CONSUMER = 0, 1
 
 
@@ -73,7 +76,7 @@ def _found(context: ApiContext, described: DescribedConsumerGroup) -> Steps[Cons
 
 
 def _member(context: ApiContext, member: DescribedConsumerMember) -> ConsumerGroupDescribeResponse.Group.Member:
-    assignment, target, phase = _Member.Assignment, _Member.TargetAssignment, member.classic_phase
+    phase = member.classic_phase
     return _Member(
         member_id=member.member_id,
         instance_id=member.instance_id,
@@ -83,28 +86,19 @@ def _member(context: ApiContext, member: DescribedConsumerMember) -> ConsumerGro
         client_host=member.client_host,
         subscribed_topic_names=list(member.subscribed_topic_names),
         subscribed_topic_regex=member.subscribed_topic_regex,
-        assignment=assignment(
-            topic_partitions=[
-                assignment.TopicPartition(topic_id=topic_id, topic_name=name, partitions=numbers)
-                for topic_id, name, numbers in _named(context, member.assignment)
-            ]
-        ),
-        target_assignment=target(
-            topic_partitions=[
-                target.TopicPartition(topic_id=topic_id, topic_name=name, partitions=numbers)
-                for topic_id, name, numbers in _named(context, member.target)
-            ]
-        ),
+        assignment=_named(context, _Member.Assignment, member.assignment),
+        target_assignment=_named(context, _Member.TargetAssignment, member.target),
         member_type=_CONSUMER if phase is None else _CLASSIC,
         phase=None if phase is None or not context.config.kohort_extensions else PHASES[phase],
     )
 
 
-def _named(context: ApiContext, partitions: IdPartitions) -> list[tuple[bytes, str, list[int]]]:
+def _named(context: ApiContext, cls: type[AssignmentT], partitions: IdPartitions) -> AssignmentT:
     """Return partitions with the names of their topics; as in Kafka, those of a topic that is gone are left out."""
-    found = []
+    found = cls(topic_partitions=[])
     for topic_id, numbers in partitions:
         topic = context.topics.by_id(topic_id)
         if topic is not None:
-            found.append((topic_id, topic.name, list(numbers)))
+            entry = cls.TopicPartition(topic_id=topic_id, topic_name=topic.name, partitions=list(numbers))
+            found.topic_partitions.append(entry)
     return found

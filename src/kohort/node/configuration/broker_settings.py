@@ -6,6 +6,7 @@ value comes from is not known here. The text of a setting that is accepted only 
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 from typing import Any, Generic, Literal, Protocol, TypeVar, get_args, overload
 
@@ -44,6 +45,7 @@ class Configuration(Protocol):
         """Return the value in force of a setting."""
 
 
+@dataclass(eq=False)
 class Setting(Generic[ValueT]):
     """One setting. As an attribute of a configuration it is the value in force there.
 
@@ -52,29 +54,17 @@ class Setting(Generic[ValueT]):
     a topic's or a group's setting, are the broker's settings that give its default: the first that is set wins.
     """
 
-    def __init__(
-        self,
-        kind: Kind,
-        default: ValueT,
-        doc: str,
-        low: float | None = None,
-        high: float | None = None,
-        *,
-        choices: Names = (),
-        is_dynamic: bool = False,
-        compatible: ValueT | None = None,
-        broker_names: Names = (),
-    ) -> None:
-        self.name = ""
-        self.kind = kind
-        self.default = default
-        self.doc = doc
-        self.low = low
-        self.high = high
-        self.choices = choices
-        self.is_dynamic = is_dynamic
-        self.compatible = compatible
-        self.broker_names = broker_names
+    kind: Kind
+    default: ValueT
+    doc: str
+    low: float | None = None
+    high: float | None = None
+    _: KW_ONLY
+    choices: Names = ()
+    is_dynamic: bool = False
+    compatible: ValueT | None = None
+    broker_names: Names = ()
+    name: str = ""
 
     def __set_name__(self, owner: type, attribute: str) -> None:
         self.name = attribute.replace("_", ".")

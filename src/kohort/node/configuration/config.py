@@ -51,34 +51,24 @@ def parse_value(setting: Setting[Any], text: str) -> Value:
             if text.lower() not in ("true", "false"):
                 raise _refusal(setting, text)
             return text.lower() == "true"
-        case Kind.INT | Kind.LONG:
+        case Kind.INT | Kind.LONG | Kind.DOUBLE:
             try:
-                number = int(text)
+                number = float(text) if setting.kind is Kind.DOUBLE else int(text)
             except ValueError:
                 raise _refusal(setting, text) from None
-            return _bounded(setting, number, text)
-        case Kind.DOUBLE:
-            try:
-                return _bounded(setting, float(text), text)
-            except ValueError:
-                raise _refusal(setting, text) from None
+            low, high = setting.low, setting.high
+            if number != number or (low is not None and number < low) or (high is not None and number > high):
+                raise _refusal(setting, text)
+            return number
         case Kind.LIST:
             items = tuple(item.strip() for item in text.split(",") if item.strip())
             if setting.choices and not (items and set(items) <= set(setting.choices)):
                 raise _refusal(setting, text)
             return items
-    if setting.choices and text not in setting.choices:
-        if text.lower() not in setting.choices:
-            raise _refusal(setting, text)
-        return text.lower()
-    return text
-
-
-def _bounded(setting: Setting[Any], number: float, text: str) -> Value:
-    low, high = setting.low, setting.high
-    if number != number or (low is not None and number < low) or (high is not None and number > high):
-        raise _refusal(setting, text)
-    return number
+    for value in (text, text.lower()):
+        if not setting.choices or value in setting.choices:
+            return value
+    raise _refusal(setting, text)
 
 
 def _refusal(setting: Setting[Any], text: str) -> ConfigError:

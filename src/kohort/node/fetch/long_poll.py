@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from kohort.log.disk import StorageError
 from kohort.log.partition_log import OffsetOutOfRange
-from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.errors import KafkaError
 from kohort.node.client_connection import Request
 from kohort.node.error_responses import set_error
 from kohort.node.fetch.fetch_sessions import Fetched, FetchSession
@@ -122,24 +122,12 @@ class Fetch:
     def _read(self, fetched: Fetched, left: int, *, is_first: bool) -> tuple[FetchResponse.Response.Partition, int]:
         result = _Result(partition_index=fetched.partition, high_watermark=-1, records=b"")
         try:
-            partition = self._find(fetched)
+            partition = self._topics.find_partition(fetched.topic, fetched.partition)
             return result, self._read_log(partition, fetched.asked, result, left, is_first)
         except (KafkaError, StorageError) as error:
             set_error(result, error)
         self._has_error = True
         return result, 0
-
-    def _find(self, fetched: Fetched) -> Partition:
-        topics, key = self._topics, fetched.topic
-        if isinstance(key, bytes):
-            topic, missing = topics.by_id(key), ErrorCode.UNKNOWN_TOPIC_ID
-        else:
-            topic, missing = topics.get(key), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if topic is None:
-            raise KafkaError(missing)
-        if not 0 <= fetched.partition < len(topic.partitions):
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return topic.partitions[fetched.partition]
 
     def _read_log(
         self,

@@ -82,10 +82,10 @@ class Noted(NamedTuple):
     """An event and what its group was right after it."""
 
     event: Event
-    phase: str | None
-    generation: int
-    size: int
-    members: tuple[str, ...] | None
+    phase: str | None = None
+    generation: int = -1
+    size: int = 0
+    members: tuple[str, ...] | None = None
     """All members of the group, where the event concerns all of them."""
     synced: dict[str, int] | None = None
     """When each member asked for the assignment that was stored."""

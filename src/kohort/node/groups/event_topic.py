@@ -97,7 +97,7 @@ class EventTopic:
             return
         if kind is not TargetStored and event.group_id in self._targets:
             # Those that no computation gave: an instance has a new member id.
-            self._waiting += [(now_ms, Noted(each, None, -1, 0, None)) for each in self._targets.pop(event.group_id)]
+            self._waiting += [(now_ms, Noted(each)) for each in self._targets.pop(event.group_id)]
         group = shard.groups.get(event.group_id)
         if kind is SyncReceived and isinstance(group, ClassicGroup) and self._is_reported_later(group, event):  # type: ignore[arg-type]
             return
@@ -119,7 +119,7 @@ class EventTopic:
         """Take a refusal that is to be written."""
         if not self._waiting and not self._targets:
             self._timers.arm(EVENT_TOPIC, event.cause.at_ms + LINGER_MS, self.flush)
-        self._waiting.append((event.cause.at_ms, Noted(event, None, -1, 0, None, loaded=refusal_fields(why, count))))
+        self._waiting.append((event.cause.at_ms, Noted(event, loaded=refusal_fields(why, count))))
 
     def _silent_ms(self, shard: Shard, event: Event, now_ms: int) -> int:
         """Return how long a static member had sent nothing whose instance comes back under a new id, or -1."""
@@ -139,7 +139,7 @@ class EventTopic:
 
     def _noted(self, group: ClassicGroup | ConsumerGroup | None, event: Event) -> Noted:
         if group is None:
-            return Noted(event, None, -1, 0, None)
+            return Noted(event)
         if isinstance(group, ConsumerGroup):
             return self._consumer_noted(group, event)
         members = tuple(group.members) if isinstance(event, _ABOUT_ALL) else None
@@ -181,7 +181,7 @@ class EventTopic:
         waiting, self._waiting = self._waiting, []
         for targets in self._targets.values():
             # A computation of which the last event is still to come.
-            waiting += [(now_ms, Noted(each, None, -1, 0, None)) for each in targets]
+            waiting += [(now_ms, Noted(each)) for each in targets]
         self._targets.clear()
         if not waiting:
             return

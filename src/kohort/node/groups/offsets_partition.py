@@ -183,6 +183,14 @@ class Progress:
             log.info("loaded %d groups in %.1f s", groups, (self._elapsed_us() - self._began_us) / 1e6)
 
 
+_RESULTS: dict[type[Command], Callable[[ErrorCode], Result]] = {
+    Leave: LeaveResult,
+    CommitOffsets: CommitResult,
+    DeleteOffsets: DeleteOffsetsResult,
+    DeleteGroup: DeleteGroupResult,
+}
+
+
 def refusal(command: Command, error: ErrorCode) -> Result:
     """Return the answer of a command that is not decided at all."""
     is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -195,14 +203,8 @@ def refusal(command: Command, error: ErrorCode) -> Result:
             return SyncResult(ErrorCode.REBALANCE_IN_PROGRESS if is_loading else error)
         case Join():
             return JoinResult(error, command.member_id)
-        case Leave():
-            return LeaveResult(error)
-        case CommitOffsets():
-            return CommitResult(error)
-        case DeleteOffsets():
-            return DeleteOffsetsResult(error)
-        case DeleteGroup():
-            return DeleteGroupResult(error)
+        case Leave() | CommitOffsets() | DeleteOffsets() | DeleteGroup():
+            return _RESULTS[type(command)](error)
         case ConsumerHeartbeat():
             return ConsumerHeartbeatResult(error, error.text)
         case _:
@@ -214,12 +216,8 @@ def failure(result: Result, error: ErrorCode) -> Result:
     match result:
         case JoinResult():
             return JoinResult(error, "")
-        case SyncResult():
-            return SyncResult(error)
-        case LeaveResult():
-            return LeaveResult(error)
-        case CommitResult():
-            return CommitResult(error)
+        case SyncResult() | LeaveResult() | CommitResult():
+            return type(result)(error)
         case ConsumerHeartbeatResult():
             return ConsumerHeartbeatResult(error, error.text)
         case _:

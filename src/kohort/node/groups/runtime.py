@@ -155,9 +155,7 @@ class Runtime:
                 return None
         assert type(result) is HeartbeatResult, "a heartbeat is answered by a heartbeat's result"
         if arm is not None:
-            timer = arm.timer
-            if not self._timers.move(timer, arm.deadline_ms):
-                self._timers.arm(timer, arm.deadline_ms, partial(self._fire, timer))
+            self._arm(arm)
             if self._is_parking and (can_wait or result.error):
                 parked = self.classic_parking.park(command, result, ticket, arm.deadline_ms - now_ms, now_ms)
                 if parked is not None:
@@ -185,9 +183,7 @@ class Runtime:
         session_ms = 0
         if arm is not None:
             session_ms = arm.deadline_ms - now_ms
-            timer = arm.timer
-            if not self._timers.move(timer, arm.deadline_ms):
-                self._timers.arm(timer, arm.deadline_ms, partial(self._fire, timer))
+            self._arm(arm)
         assert type(result) is ConsumerHeartbeatResult, "a heartbeat is answered by a heartbeat's result"
         if result.is_quiet and (not result.is_settling or _waits_for_others(hosted, command)):
             parked = self.consumer_parking.park(command, ticket, session_ms, now_ms)
@@ -344,7 +340,7 @@ class Runtime:
         self, hosted: OffsetsPartition, command: Command, decision: Decision, ticket: Ticket | None, now_ms: int
     ) -> list[Command]:
         """Let a decision happen whose records are in the log, and return what is to be decided next."""
-        shard, timers, observer = hosted.shard, self._timers, self._observer
+        shard, observer = hosted.shard, self._observer
         ready: list[tuple[Ticket, Result]] = []
         followers: list[Command] = []
         for effect in decision:
@@ -366,9 +362,9 @@ class Runtime:
                     member_id = effect.to.member_id if effect.to else getattr(command, "member_id", "")
                     self.classic_parking.begin(member_id, now_ms)
             elif type(effect) is Arm:
-                timers.arm(effect.timer, effect.deadline_ms, partial(self._fire, effect.timer))
+                self._arm(effect)
             elif type(effect) is Disarm:
-                timers.disarm(effect.timer)
+                self._timers.disarm(effect.timer)
                 if effect.timer.kind is TimerKind.SESSION:
                     self._forget(effect.timer)
             elif type(effect) is Rouse:
@@ -434,6 +430,10 @@ class Runtime:
         if hosted is not None and isinstance(group, ClassicGroup) and self._events is not None:
             cause = Cause(CauseKind.MEMBERS_REACHED, now_ms)
             self._events.note(hosted.shard, RoundAnnounced(group_id, group.generation, waited_ms, cause), now_ms)
+
+    def _arm(self, effect: Arm) -> None:
+        if not self._timers.move(effect.timer, effect.deadline_ms):
+            self._timers.arm(effect.timer, effect.deadline_ms, partial(self._fire, effect.timer))
 
     def _fire(self, timer: Timer, now_ms: int) -> None:
         if timer.kind is TimerKind.SESSION:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from kohort.log.disk import Disk, DiskFull
 from kohort.log.log_config import LogConfig
@@ -49,42 +50,38 @@ class Topic:
         self.partitions: list[Partition] = []
         self.is_internal = name in INTERNAL
 
+    def partition(self, index: int) -> Partition:
+        """Return a partition by its number. Raises KafkaError."""
+        if not 0 <= index < len(self.partitions):
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return self.partitions[index]
+
     def extend(self, partitions: int, epoch: int) -> None:
         """Add partitions up to a number of them; `epoch` is the broker's at their creation."""
         for index in range(len(self.partitions), partitions):
             self.partitions.append(Partition(self._storage, self, index, epoch))
 
 
+@dataclass(slots=True, eq=False)
 class Partition:
     """A partition of `topic`. Appends go through `append`, so that readers and flushes learn of them."""
 
-    __slots__ = (
-        "_log",
-        "_storage",
-        "created_epoch",
-        "directory",
-        "flushes",
-        "index",
-        "is_deleted",
-        "max_ahead_ms",
-        "max_behind_ms",
-        "topic",
-        "waiters",
-    )
+    _storage: Storage
+    topic: Topic
+    index: int
+    created_epoch: int
+    directory: str = field(init=False)
+    is_deleted: bool = False
+    flushes: bool = False
+    """Whether a response waits for fsync. This and the limits are known once the log is open."""
+    max_ahead_ms: int = 0
+    """How far ahead of our clock a producer's timestamps may be, and below how far behind it."""
+    max_behind_ms: int = 0
+    waiters: dict[Waiter, None] = field(default_factory=dict)
+    _log: PartitionLog | None = None
 
-    def __init__(self, storage: Storage, topic: Topic, index: int, created_epoch: int) -> None:
-        self._storage = storage
-        self._log: PartitionLog | None = None
-        self.topic = topic
-        self.index = index
-        self.created_epoch = created_epoch
-        self.directory = f"{topic.name}-{index}"
-        self.is_deleted = False
-        self.flushes = False
-        """Whether a response waits for fsync. This and the limits are known once the log is open."""
-        self.max_ahead_ms = self.max_behind_ms = 0
-        """How far from our clock a producer's timestamps may be."""
-        self.waiters: dict[Waiter, None] = {}
+    def __post_init__(self) -> None:
+        self.directory = f"{self.topic.name}-{self.index}"
 
     @property
     def leader_epoch(self) -> int:

@@ -59,6 +59,18 @@ class Topics:
         """Return the topic with that id, or None."""
         return self._by_id.get(topic_id)
 
+    def find(self, key: str | bytes) -> Topic:
+        """Return the topic of a name or an id. Raises KafkaError."""
+        topic = self._by_id.get(key) if isinstance(key, bytes) else self._topics.get(key)
+        if topic is None:
+            is_id = isinstance(key, bytes)
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID if is_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return topic
+
+    def find_partition(self, key: str | bytes, index: int) -> Partition:
+        """Return a partition of the topic of a name or an id. Raises KafkaError."""
+        return self.find(key).partition(index)
+
     def partition(self, name: str, index: int) -> Partition | None:
         """Return one partition, or None when the topic or the number does not exist."""
         topic = self._topics.get(name)
