@@ -14,7 +14,7 @@ from tests.interop.libraries import need
 from kohort.sync import Admin
 
 pytestmark = pytest.mark.timeout(120)
-FAST, SLOW = ({"assignor": "cooperative-sticky", "heartbeat_ms": each} for each in ("300", "3000"))
+FAST, SLOW = ({"assignor": "cooperative-sticky", "heartbeat_ms": each} for each in ("300", "9000"))
 """One that learns of a round at once, and one for which the round then waits."""
 
 
