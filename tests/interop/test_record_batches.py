@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from kohort.wire.record_batches import Compression, Record, check_batch, decode_batch, encode_batch
+from kohort.wire.compression import Compression
+from kohort.wire.record_batches import Record, check_batch, decode_batch, encode_batch
 
 pytestmark = pytest.mark.interop
 

@@ -17,8 +17,8 @@ from kohort.log import cleaner
 from kohort.log.log_config import LogConfig
 from kohort.log.memory_disk import MemoryDisk
 from kohort.log.partition_log import PartitionLog
+from kohort.wire.compression import Compression
 from kohort.wire.record_batches import (
-    Compression,
     ControlType,
     Record,
     check_batch,

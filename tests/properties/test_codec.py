@@ -14,8 +14,8 @@ import pytest
 from tests.properties.random_messages import message_versions, random_message
 
 from kohort.wire import codec
-from kohort.wire.codec import MalformedMessage
 from kohort.wire.message import Message
+from kohort.wire.primitives import MalformedMessage
 
 ResultT = TypeVar("ResultT")
 

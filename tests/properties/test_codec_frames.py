@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from kohort.model.assignment import Assignment
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
-from kohort.wire.codec import MalformedMessage
 from kohort.wire.consumer_protocol import (
     decode_assignment,
     decode_subscription,
@@ -19,6 +18,7 @@ from kohort.wire.consumer_protocol import (
     subscribed_topics,
 )
 from kohort.wire.frames import FrameSplitter, decode_request_header
+from kohort.wire.primitives import MalformedMessage
 
 LIMIT = 64
 UNTIMED = settings(deadline=None)

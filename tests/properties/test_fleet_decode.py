@@ -11,8 +11,8 @@ from kohort.fleet.decode.value_json import topic_id
 from kohort.group.events import OffsetCommitted, OffsetDeleted
 from kohort.log.group_records import read_offset
 from kohort.model.ids import NO_TOPIC_ID
-from kohort.wire.codec import MalformedMessage
 from kohort.wire.messages import OffsetCommitValue
+from kohort.wire.primitives import MalformedMessage
 
 pytest.importorskip("numba")
 

@@ -13,8 +13,9 @@ import pytest
 from tests.properties.random_messages import random_message
 
 from kohort.fleet.decode.value_json import LARGEST_VALUE, fields_of, kinds, topic_id, value_class
-from kohort.wire.codec import MalformedMessage, decode, encode
+from kohort.wire.codec import decode, encode
 from kohort.wire.message_schemas import Field, Struct
+from kohort.wire.primitives import MalformedMessage
 
 EVERY = [(kind, version) for kind in kinds() for version in value_class(kind).VERSIONS]
 SEEDS = range(40)

@@ -13,15 +13,8 @@ from kohort.log.memory_disk import MemoryDisk
 from kohort.log.partition_log import OffsetOutOfRange, PartitionLog
 from kohort.log.producer_state import Duplicate
 from kohort.node.step_scheduler import result_of
-from kohort.wire.record_batches import (
-    Compression,
-    Record,
-    check_batch,
-    decode_batch,
-    encode_batch,
-    iter_batches,
-    read_header,
-)
+from kohort.wire.compression import Compression
+from kohort.wire.record_batches import Record, check_batch, decode_batch, encode_batch, iter_batches, read_header
 
 DIRECTORY = "orders-0"
 PRODUCER = 7

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kohort.wire.compression import CorruptCompression, decompress
+from kohort.wire.compression import Compression, CorruptCompression, decompress
 from kohort.wire.crc32c import crc32c, plain_crc32c
 from kohort.wire.record_batches import (
     HEADER_SIZE,
-    Compression,
     CorruptBatch,
     Record,
     check_batch,

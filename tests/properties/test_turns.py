@@ -17,6 +17,7 @@ from tests.unit.node.desk import Desk, only, produce
 from kohort.model.errors import ErrorCode
 from kohort.node import apis
 from kohort.wire.apis import VERSIONS, Api, request_class
+from kohort.wire.compression import Compression
 from kohort.wire.crc32c import crc32c
 from kohort.wire.frames import encode_request
 from kohort.wire.messages import (
@@ -28,7 +29,7 @@ from kohort.wire.messages import (
     MetadataRequest,
     OffsetCommitRequest,
 )
-from kohort.wire.record_batches import HEADER_SIZE, Compression, Record, encode_batch
+from kohort.wire.record_batches import HEADER_SIZE, Record, encode_batch
 
 ENTRIES = 5000
 LONGEST_TURN = 40_000

@@ -12,15 +12,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kohort.wire.record_batches import (
-    BatchHeader,
-    Buffer,
-    ControlType,
-    Record,
-    control_type,
-    retain_records,
-    sound_records,
-)
+from kohort.wire.compression import Buffer
+from kohort.wire.record_batches import BatchHeader, ControlType, Record, control_type, retain_records, sound_records
 
 _COST = 160
 """Bytes that a key costs in the map besides its own: two objects and a place in a table."""

@@ -15,9 +15,9 @@ from struct import Struct
 from kohort.group.events import GroupDeleted, GroupStored, OffsetCommitted, OffsetDeleted, StoredMember
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.ids import NO_TOPIC_ID
-from kohort.wire.codec import MalformedMessage, decode, encode
+from kohort.wire.codec import decode, encode
 from kohort.wire.messages import GroupMetadataValue, LegacyOffsetCommitValue, OffsetCommitValue
-from kohort.wire.primitives import varint
+from kohort.wire.primitives import MalformedMessage, varint
 
 LEGACY_OFFSET_COMMIT, OFFSET_COMMIT, GROUP_METADATA = 0, 1, 2
 _OFFSET_VERSION, _OFFSET_VERSION_WITH_EXPIRY, _LEGACY_OFFSET_VERSION = 4, 1, 0

@@ -30,9 +30,9 @@ from kohort.log.group_records import (
     read_offset,
 )
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.wire.codec import Buffer, MalformedMessage
+from kohort.wire.codec import Buffer
 from kohort.wire.crc32c import crc32c
-from kohort.wire.primitives import UnencodableMessage
+from kohort.wire.primitives import MalformedMessage, UnencodableMessage
 from kohort.wire.record_batches import (
     BatchHeader,
     ControlType,

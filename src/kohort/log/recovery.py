@@ -14,7 +14,8 @@ from typing import NamedTuple
 from kohort.log.disk import Disk, StorageError, replace_file
 from kohort.log.producer_state import Producers, ProducerSnapshots
 from kohort.log.segment import Segment, segment_name
-from kohort.wire.record_batches import HEADER_SIZE, BatchHeader, Buffer, CorruptBatch, check_batch, read_header
+from kohort.wire.compression import Buffer
+from kohort.wire.record_batches import HEADER_SIZE, BatchHeader, CorruptBatch, check_batch, read_header
 
 _MAGIC_POSITION = 16
 

@@ -12,7 +12,8 @@ from typing import NamedTuple, overload
 from kohort.log.disk import Disk, StorageError
 from kohort.log.log_config import LogConfig
 from kohort.log.segment import Segment
-from kohort.wire.record_batches import BatchHeader, CompressionUnavailable, TimestampType, sound_pieces
+from kohort.wire.compression import CompressionUnavailable
+from kohort.wire.record_batches import BatchHeader, TimestampType, sound_pieces
 
 _REMEMBERED = 64
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from kohort import __version__
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.wire.apis import VERSIONS, Api
-from kohort.wire.codec import Buffer, MalformedMessage
+from kohort.wire.codec import Buffer
 from kohort.wire.frames import decode_response
 from kohort.wire.messages import ApiVersionsRequest, ApiVersionsResponse
+from kohort.wire.primitives import MalformedMessage
 
 FIRST_VERSION = 4
 # v5 names the cluster and node it expects to reach (KIP-1242); a bootstrap address promises neither.

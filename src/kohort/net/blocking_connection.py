@@ -18,9 +18,10 @@ from kohort.net.byte_stream import FrameReceiver
 from kohort.net.connection import MAX_FRAME_BYTES
 from kohort.net.sasl import Sasl, authenticate
 from kohort.wire.apis import Api, response_class
-from kohort.wire.codec import Buffer, MalformedMessage
+from kohort.wire.codec import Buffer
 from kohort.wire.frames import decode_response, encode_request
 from kohort.wire.message import Request
+from kohort.wire.primitives import MalformedMessage
 
 ResponseT = TypeVar("ResponseT")
 

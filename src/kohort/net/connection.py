@@ -17,9 +17,10 @@ from kohort.net.byte_stream import FrameReceiver, write
 from kohort.net.sasl import Sasl, authenticate
 from kohort.net.tls import tls_failure
 from kohort.wire.apis import Api, response_class
-from kohort.wire.codec import Buffer, MalformedMessage
+from kohort.wire.codec import Buffer
 from kohort.wire.frames import decode_response, gather_request
 from kohort.wire.message import Request
+from kohort.wire.primitives import MalformedMessage
 
 ResponseT = TypeVar("ResponseT")
 

@@ -22,8 +22,9 @@ from kohort.node.configuration.config import Config
 from kohort.node.route import Route
 from kohort.node.step_scheduler import SHORT_FRAME, TURN_STEPS, UNFINISHED, Steps
 from kohort.wire.apis import Api
-from kohort.wire.codec import Buffer, MalformedMessage, TooManyEntries
+from kohort.wire.codec import Buffer
 from kohort.wire.frames import FrameSplitter, FrameTooLarge, decode_request_header, join_small
+from kohort.wire.primitives import MalformedMessage, TooManyEntries
 
 log = logging.getLogger("kohort.node")
 

@@ -23,8 +23,8 @@ from kohort.node.groups.coordinator import OFFSETS_TOPIC
 from kohort.node.node import Node
 from kohort.node.timers import NodeClock
 from kohort.what_if.virtual_broker import numbered_ids
-from kohort.wire.codec import MalformedMessage
 from kohort.wire.consumer_protocol import decode_assignment, decode_subscription
+from kohort.wire.primitives import MalformedMessage
 
 METADATA_DIRECTORY = "__kohort_metadata-0"
 

@@ -13,7 +13,7 @@ from kohort.wire.decoder_source import DecoderSource
 from kohort.wire.encoder_source import EncoderSource
 from kohort.wire.message import Message, execute, is_present
 from kohort.wire.message_schemas import FIXED, Field, Struct
-from kohort.wire.primitives import MalformedMessage, TooManyEntries, UnencodableMessage, UnsupportedVersion
+from kohort.wire.primitives import UnencodableMessage, UnsupportedVersion
 
 MessageT = TypeVar("MessageT", bound=Message)
 
@@ -180,19 +180,3 @@ def _bounds(element: str) -> tuple[int, int]:
         return 0, (1 << _UNSIGNED_BITS[element]) - 1
     half = 1 << (_BITS[element] - 1)
     return -half, half - 1
-
-
-__all__ = [
-    "Buffer",
-    "MalformedMessage",
-    "TooManyEntries",
-    "UnencodableMessage",
-    "UnsupportedVersion",
-    "decode",
-    "decoder",
-    "encode",
-    "gather",
-    "gatherer",
-    "stepwise_decoder",
-    "stepwise_gatherer",
-]

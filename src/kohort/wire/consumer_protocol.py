@@ -13,8 +13,9 @@ from struct import Struct
 from kohort.model.assignment import Assignment, by_topic
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
-from kohort.wire.codec import Buffer, MalformedMessage, decode, encode
+from kohort.wire.codec import Buffer, decode, encode
 from kohort.wire.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from kohort.wire.primitives import MalformedMessage
 
 NEWEST = 3
 """The newest version of both blobs."""

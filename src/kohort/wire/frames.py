@@ -10,9 +10,9 @@ from struct import Struct, error
 from typing import NamedTuple, TypeVar
 
 from kohort.wire.apis import Api, flexible_from
-from kohort.wire.codec import Buffer, MalformedMessage, decode, encode, gather
+from kohort.wire.codec import Buffer, decode, encode, gather
 from kohort.wire.message import Message
-from kohort.wire.primitives import skip_tags
+from kohort.wire.primitives import MalformedMessage, skip_tags
 
 MessageT = TypeVar("MessageT", bound=Message)
 

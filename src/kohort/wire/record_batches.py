@@ -18,38 +18,11 @@ from kohort.model.ids import TopicPartition
 from kohort.wire.compression import (
     Buffer,
     Compression,
-    CompressionUnavailable,
     CorruptCompression,
     compress,
     decompress,
 )
 from kohort.wire.crc32c import crc32c
-
-__all__ = [
-    "HEADER_SIZE",
-    "MAX_UNPACKED_BYTES",
-    "BatchHeader",
-    "Buffer",
-    "Compression",
-    "CompressionUnavailable",
-    "ControlType",
-    "CorruptBatch",
-    "Record",
-    "Row",
-    "TimestampType",
-    "check_batch",
-    "control_record",
-    "control_type",
-    "decode_batch",
-    "encode_batch",
-    "iter_batches",
-    "patch_batch",
-    "read_header",
-    "retain_records",
-    "sound_pieces",
-    "sound_records",
-    "stamp_append_time",
-]
 
 HEADER_SIZE = 61
 """Bytes of a batch before its first record."""

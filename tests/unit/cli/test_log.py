@@ -9,7 +9,7 @@ import pytest
 from tests.unit.fleet.written_log import COMMIT_VALUE, batch_of, commit_key
 
 from kohort.cli.main import main
-from kohort.wire.record_batches import Compression
+from kohort.wire.compression import Compression
 
 COMMITS = [(commit_key("g", "t", number), COMMIT_VALUE) for number in range(3)]
 

@@ -16,9 +16,9 @@ from kohort.member.effects import ConsumerHeartbeat
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
-from kohort.wire.codec import MalformedMessage
 from kohort.wire.consumer_protocol import decode_subscription
 from kohort.wire.messages import JoinGroupResponse, OffsetCommitResponse, OffsetFetchResponse
+from kohort.wire.primitives import MalformedMessage
 
 T, U = b"t" * 16, b"u" * 16
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -31,6 +31,7 @@ from kohort.fleet.inputs.kafka_dump import value_bytes
 from kohort.model.assignment import Assignment
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
+from kohort.wire.compression import Compression
 from kohort.wire.consumer_protocol import encode_assignment, encode_subscription
 from kohort.wire.crc32c import crc32c
 from kohort.wire.messages import (
@@ -40,7 +41,6 @@ from kohort.wire.messages import (
     OffsetCommitValue,
 )
 from kohort.wire.record_batches import (
-    Compression,
     ControlType,
     Record,
     control_record,

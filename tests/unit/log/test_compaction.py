@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from kohort.log.compaction import Filter, LastOffsets
+from kohort.wire.compression import Buffer, Compression
 from kohort.wire.record_batches import (
-    Buffer,
-    Compression,
     ControlType,
     CorruptBatch,
     Record,

@@ -14,7 +14,8 @@ from kohort.log.memory_disk import MemoryDisk
 from kohort.log.partition_log import OffsetOutOfRange, PartitionLog
 from kohort.model.errors import ErrorCode
 from kohort.node.step_scheduler import result_of
-from kohort.wire.record_batches import Compression, Record, encode_batch, iter_batches
+from kohort.wire.compression import Compression
+from kohort.wire.record_batches import Record, encode_batch, iter_batches
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from kohort.net.byte_stream import FrameReceiver
-from kohort.wire.codec import MalformedMessage
 from kohort.wire.frames import FrameTooLarge
+from kohort.wire.primitives import MalformedMessage
 
 
 def framed(*sizes: int) -> bytes:

@@ -8,7 +8,6 @@ import traceback
 import pytest
 
 from kohort.wire import codec
-from kohort.wire.codec import UnencodableMessage, UnsupportedVersion
 from kohort.wire.message import Message
 from kohort.wire.messages import (
     ApiVersionsResponse,
@@ -30,6 +29,7 @@ from kohort.wire.messages import (
     SyncGroupResponse,
     TransactionLogValue,
 )
+from kohort.wire.primitives import UnencodableMessage, UnsupportedVersion
 
 TOPIC_ID = bytes(range(16))
 

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from kohort.model.errors import ErrorCode
-from kohort.wire.compression import compress
+from kohort.wire.compression import Compression, compress
 from kohort.wire.crc32c import crc32c
 from kohort.wire.record_batches import (
     HEADER_SIZE,
-    Compression,
     ControlType,
     CorruptBatch,
     Record,

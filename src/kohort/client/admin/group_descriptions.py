@@ -12,7 +12,6 @@ from kohort.model.assignment import Assignment, Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
-from kohort.wire.codec import MalformedMessage
 from kohort.wire.consumer_protocol import decode_assignment, decode_subscription
 from kohort.wire.messages import (
     ConsumerGroupDescribeRequest,
@@ -20,6 +19,7 @@ from kohort.wire.messages import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from kohort.wire.primitives import MalformedMessage
 
 
 class _Topic(Protocol):

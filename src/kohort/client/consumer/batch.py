@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kohort.client.errors import DeserializationFailed
 from kohort.model.ids import TopicPartition
+from kohort.wire.compression import CompressionUnavailable
 from kohort.wire.record_batches import (
     BatchHeader,
-    CompressionUnavailable,
     ControlType,
     CorruptBatch,
     Record,

@@ -20,7 +20,8 @@ from kohort.client.decode.record_spans import (
     read_spans,
 )
 from kohort.extras import install_command
-from kohort.wire.record_batches import Buffer, CorruptBatch
+from kohort.wire.compression import Buffer
+from kohort.wire.record_batches import CorruptBatch
 
 if TYPE_CHECKING:
     import pyarrow as pa

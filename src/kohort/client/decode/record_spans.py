@@ -11,16 +11,9 @@ from array import array
 from collections.abc import Iterator
 from typing import Final
 
-from kohort.wire.compression import CorruptCompression, decompress
+from kohort.wire.compression import Buffer, CorruptCompression, decompress
 from kohort.wire.crc32c import crc32c
-from kohort.wire.record_batches import (
-    HEADER_SIZE,
-    MAX_UNPACKED_BYTES,
-    BatchHeader,
-    Buffer,
-    CorruptBatch,
-    iter_batches,
-)
+from kohort.wire.record_batches import HEADER_SIZE, MAX_UNPACKED_BYTES, BatchHeader, CorruptBatch, iter_batches
 
 SPAN_FIELDS: Final = 7
 """A span is seven int64: start, end, record count, base offset, last offset delta, base timestamp, append time."""

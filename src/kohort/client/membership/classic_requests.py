@@ -14,8 +14,8 @@ from kohort.client.membership.coordinator_link import CoordinatorLink
 from kohort.member import effects, inputs
 from kohort.member.member_state import MemberConfig
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.wire.codec import MalformedMessage
 from kohort.wire.message import Request
+from kohort.wire.primitives import MalformedMessage
 
 ResponseT = TypeVar("ResponseT")
 

@@ -11,9 +11,9 @@ from kohort.client.membership.coordinator_link import CoordinatorLink
 from kohort.member import ClassicMember, ConsumerMember
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.wire.apis import Api
-from kohort.wire.codec import MalformedMessage
 from kohort.wire.consumer_protocol import decode_assignment
 from kohort.wire.messages import DescribeGroupsRequest, DescribeGroupsResponse
+from kohort.wire.primitives import MalformedMessage
 
 log = logging.getLogger(__name__)
 

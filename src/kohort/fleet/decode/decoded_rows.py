@@ -19,7 +19,7 @@ from kohort.fleet.decode.quarantine import Fault, Quarantine
 from kohort.fleet.decode.sound_batches import Chunk, Cutter, Outcomes, producers
 from kohort.fleet.decode.value_json import fields_of
 from kohort.fleet.schema import DECODED, bucket_of
-from kohort.wire.codec import MalformedMessage
+from kohort.wire.primitives import MalformedMessage
 
 np: Any = numpy
 

@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from kohort.fleet.decode.json_source import JsonWriter, json_writer
 from kohort.wire import messages
-from kohort.wire.codec import MalformedMessage
 from kohort.wire.consumer_protocol import NEWEST
 from kohort.wire.message import Message
 from kohort.wire.message_schemas import headlines
 from kohort.wire.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from kohort.wire.primitives import MalformedMessage
 
 LARGEST_VALUE: Final = 16 << 20
 """Largest value in bytes that is decoded; a broker's default limit is a megabyte."""

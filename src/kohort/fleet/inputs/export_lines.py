@@ -17,7 +17,8 @@ from kohort.fleet.decode.quarantine import Fault
 from kohort.fleet.inputs.input_kinds import opened
 from kohort.fleet.inputs.input_splits import Split
 from kohort.fleet.inputs.rebuilt_batches import Partitions, TextRecord
-from kohort.wire.record_batches import Buffer, iter_batches, sound_records
+from kohort.wire.compression import Buffer
+from kohort.wire.record_batches import iter_batches, sound_records
 
 if TYPE_CHECKING:
     import pyarrow as pa

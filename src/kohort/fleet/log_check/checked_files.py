@@ -18,8 +18,8 @@ from kohort.group.events import MemberAssignmentStored
 from kohort.log.consumer_records import MEMBER_ASSIGNMENT, READERS
 from kohort.log.group_records import read_text
 from kohort.model.ids import TopicPartition, topic_id_text
-from kohort.wire.codec import MalformedMessage
 from kohort.wire.compression import CompressionUnavailable
+from kohort.wire.primitives import MalformedMessage
 from kohort.wire.record_batches import CorruptBatch, Record, iter_batches, sound_records
 
 TOPIC = "__consumer_offsets"

@@ -68,8 +68,8 @@ from kohort.group.join_refusals import Why
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.id_partitions import IdPartitions
 from kohort.model.ids import topic_id_text
-from kohort.wire.codec import MalformedMessage
 from kohort.wire.consumer_protocol import assigned_by_topic, claimed_by_topic
+from kohort.wire.primitives import MalformedMessage
 
 Fields = dict[str, Any]
 TopicName = Callable[[bytes], str]

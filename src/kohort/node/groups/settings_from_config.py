@@ -14,7 +14,6 @@ from kohort.model.assignment import Assignment, Partitions
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
 from kohort.node.configuration.config import Config
-from kohort.wire.codec import MalformedMessage
 from kohort.wire.consumer_protocol import (
     NEWEST,
     decode_assignment,
@@ -23,6 +22,7 @@ from kohort.wire.consumer_protocol import (
     owned_partitions,
     subscribed_topics,
 )
+from kohort.wire.primitives import MalformedMessage
 
 CACHED_BYTES = 4096
 """Metadata of a member up to this size is decoded once and remembered."""

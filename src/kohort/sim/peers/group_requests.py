@@ -26,8 +26,8 @@ from kohort.sim.peers.client_kinds import Kind
 from kohort.sim.peers.peer_connection import PeerConnections, reader
 from kohort.sim.peers.peer_metadata import PeerMetadata
 from kohort.wire.apis import Api
-from kohort.wire.codec import MalformedMessage
 from kohort.wire.message import Request
+from kohort.wire.primitives import MalformedMessage
 
 InputT = TypeVar("InputT")
 EffectT = TypeVar("EffectT", effects.Join, effects.Sync)

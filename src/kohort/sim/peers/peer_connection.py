@@ -22,10 +22,10 @@ from kohort.sim.kernel.network import Address, End, Network
 from kohort.sim.kernel.scheduler import Due
 from kohort.sim.peers.client_kinds import Layout
 from kohort.wire.apis import VERSIONS, Api, response_class
-from kohort.wire.codec import MalformedMessage
 from kohort.wire.frames import FrameSplitter, decode_response, encode_request
 from kohort.wire.message import Message
 from kohort.wire.messages import ApiVersionsRequest, FindCoordinatorRequest
+from kohort.wire.primitives import MalformedMessage
 
 Answered = Callable[[ErrorCode, Any], None]
 """Called with NONE and the message, or with why there is none, and None."""
