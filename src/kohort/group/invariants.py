@@ -51,13 +51,14 @@ class Invariant:
 NO_DOUBLE_OWNERSHIP = Invariant(
     "NoDoubleOwnership",
     "No two members of a group act on one partition at once, unless the coordinator has put the first one out or left "
-    "it behind and it has not heard of that yet; then nothing that it commits is accepted.",
+    "it behind and it has not learnt that yet; then nothing that it commits is accepted.",
     "KIP-429, KIP-848; KAFKA-12984, KAFKA-14639",
     (Moment.OWNERSHIP, Moment.EVENT),
 )
 WITHHOLDING = Invariant(
     "Withholding",
-    "A partition is granted to nobody while another member of the group has it and has not said that it gave it up.",
+    "A partition is granted to no member while another member of the group has it and has not reported that it gave it "
+    "up.",
     "KIP-429, KIP-848; KAFKA-16147",
     (Moment.EVENT, Moment.STATE),
     consumer=consumer.shared_partitions,
@@ -72,8 +73,8 @@ EPOCH_MONOTONE = Invariant(
 )
 GENERATION_DENSE = Invariant(
     "GenerationDense",
-    "Each generation of a classic group is numbered one higher than the last, and none is told to anybody before it is "
-    "stored, nor twice with other members.",
+    "Each generation of a classic group is numbered one higher than the last, and none is sent to a member before it "
+    "is stored, nor twice with other members.",
     "Kafka's ClassicGroup; KIP-62",
     (Moment.EVENT, Moment.ANSWER),
 )
@@ -115,7 +116,8 @@ REPLAY_EQUALS_LIVE = Invariant(
 )
 MIGRATION_KEEPS_OWNERS = Invariant(
     "MigrationKeepsOwners",
-    "A group that changes its type takes no partition from anybody: who had one has it in the group that comes after.",
+    "A group that changes its type takes no partition from any member: who had one has it in the group that comes "
+    "after.",
     "KIP-848, Supporting Online Consumer Group Upgrade",
     (Moment.EVENT,),
 )
@@ -136,7 +138,7 @@ LEADER_NEVER_ORPHANED = Invariant(
 )
 FENCED_IS_TOLD = Invariant(
     "FencedIsTold",
-    "Who is no member any more, by its id, instance or epoch, is told so by the next answer it gets from the group.",
+    "Who is no member any more, by its id, instance or epoch, learns that from the next answer it gets from the group.",
     "KIP-62, KIP-345, KIP-848",
     (Moment.ANSWER,),
 )
@@ -149,7 +151,7 @@ FENCED_FOR_CAUSE = Invariant(
 ROUNDS_HAVE_CAUSES = Invariant(
     "RoundsHaveCauses",
     "No member starts a round, or gives up its generation, for an answer that was meant for who it was before, or that "
-    "tells it of a round which it is in.",
+    "reports a round which it is in.",
     "KIP-62; aiokafka#727, librdkafka#4059",
     (Moment.ANSWER, Moment.CALLBACK),
 )
@@ -163,7 +165,7 @@ EVERY_PARKED_REPLY_ANSWERED = Invariant(
 )
 CONVERGES_AFTER_HEALING = Invariant(
     "ConvergesAfterHealing",
-    "When nothing breaks any more, within a stated time every live member is settled, every partition that somebody "
+    "When nothing breaks any more, within a stated time every live member is settled, every partition that a member "
     "wants has one owner, all that was written has been read, and nothing moves.",
     "kohort; KIP-848",
     (Moment.END,),
@@ -185,7 +187,7 @@ AT_LEAST_ONCE = Invariant(
 CLOSE_KEEPS_WORK = Invariant(
     "CloseKeepsWork",
     "What a member has finished when its user closes it is committed before it is gone, in every state in which the "
-    "coordinator takes that commit, so that nobody repeats it.",
+    "coordinator takes that commit, so that no member repeats it.",
     "KIP-429; Kafka's consumer",
     (Moment.COMMIT, Moment.EVENT),
 )

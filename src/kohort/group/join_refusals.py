@@ -107,6 +107,6 @@ def _no_shared_assignor(names: Iterable[str], offers: dict[str, list[str]]) -> W
     lacking = {name: [member_id for member_id, other in offers.items() if name not in other] for name in names}
     best = min(lacking, key=lambda name: (len(lacking[name]), name))
     member_ids = tuple(sorted(lacking[best]))
-    told = ", ".join(f"{member_id} ({','.join(offers[member_id])})" for member_id in member_ids[:NAMED])
+    shown = ", ".join(f"{member_id} ({','.join(offers[member_id])})" for member_id in member_ids[:NAMED])
     more = f" and {len(member_ids) - NAMED} more" if len(member_ids) > NAMED else ""
-    return Why(f"it offers {','.join(lacking)}, and these members offer none that all have: {told}{more}", member_ids)
+    return Why(f"it offers {','.join(lacking)}, and these members offer none that all have: {shown}{more}", member_ids)

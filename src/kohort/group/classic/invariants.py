@@ -38,13 +38,13 @@ def stalled(group: ClassicGroup) -> Iterator[str]:
     """Yield a sentence for each wait that nothing ends (EveryParkedReplyAnswered)."""
     phase = group.phase
     if phase is Phase.PREPARING_REBALANCE and not group.is_initial and group.members and group.is_complete:
-        yield "gathering although everybody is here"
+        yield "gathering although every member has joined"
     if group.awaiting_join and phase is not Phase.PREPARING_REBALANCE:
         yield f"{phase} with joins waiting"
     if group.awaiting_sync and phase is not Phase.COMPLETING_REBALANCE and not group.is_holding:
-        yield f"{phase} with syncs waiting and nobody to wait for"
+        yield f"{phase} with syncs waiting and no member to wait for"
     if group.is_holding and not group.revoking:
-        yield "syncs held for nobody"
+        yield "syncs held for no member"
     if both := group.revoking & group.awaiting_sync:
         yield f"{sorted(both)} must revoke and cannot learn it"
 

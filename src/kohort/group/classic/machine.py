@@ -133,7 +133,7 @@ def decide_loaded(group: ClassicGroup, now_ms: int, settings: GroupSettings) -> 
         yield Then(OpenRound(group.group_id, Cause(CauseKind.GROUP_TOO_LARGE, now_ms, detail=detail)))
     elif group.phase is Phase.STABLE and group.leader is None:
         # It was a consumer group until just now, and the round that makes it a classic one is lost (see conversion).
-        yield Then(OpenRound(group.group_id, Cause(CauseKind.GROUP_CONVERTED, now_ms, detail="nobody leads yet")))
+        yield Then(OpenRound(group.group_id, Cause(CauseKind.GROUP_CONVERTED, now_ms, detail="it has no leader yet")))
 
 
 def decide_unload(group: ClassicGroup, now_ms: int) -> Effects:

@@ -317,7 +317,7 @@ def granted(group: ConsumerGroup, member: ConsumerMember) -> IdPartitions:
 
 def assignment_bytes(member: ConsumerMember, partitions: IdPartitions, settings: GroupSettings) -> bytes:
     """Return partitions as a classic member reads them. Topics that no longer exist are left out."""
-    assert member.classic is not None, "a native member is told topic ids"
+    assert member.classic is not None, "a native member receives topic ids"
     named: NamedPartitions = tuple(
         sorted(
             (topic.name, numbers)

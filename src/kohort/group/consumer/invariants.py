@@ -43,7 +43,7 @@ def misfits(group: ConsumerGroup) -> Iterator[str]:
         if member.classic is None and member.classic_phase is not ClassicPhase.STABLE:
             yield f"{member_id} is a native member in the phase {member.classic_phase.name}"
         if not member.is_stored:
-            yield f"{member_id} never said what it subscribes to"
+            yield f"{member_id} has no stored subscription"
     if strangers := group.awaiting_join - group.members.keys():
         yield f"{sorted(strangers)} in awaiting_join and no member"
 
@@ -88,7 +88,7 @@ def miscounts(group: ConsumerGroup) -> Iterator[str]:
         if getattr(group, name) != expected:
             yield f"{name} {getattr(group, name)} where a count gives {expected}"
     if idle := group.regexes.keys() - group.regex_subscribers.keys():
-        yield f"expressions {sorted(idle)} that nobody subscribes with"
+        yield f"expressions {sorted(idle)} that no member subscribes with"
 
 
 def _held(group: ConsumerGroup) -> list[tuple[str, IdPartitions]]:

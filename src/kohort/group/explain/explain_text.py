@@ -90,7 +90,7 @@ class Names:
         shown = [self(member_id) for member_id in member_ids]
         if len(shown) > NAMED + 1:
             shown = [*shown[:NAMED], f"{len(shown) - NAMED} others"]
-        return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}" if shown else "nobody"
+        return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}" if shown else "no member"
 
 
 def _tail(member_id: str, base: str) -> str:
@@ -118,7 +118,7 @@ def sentence(rebalance: Rebalance, names: Names, now_ms: int | None = None) -> s
         parts.append(f"{len(rebalance.epochs)} group epochs")
     parts += [conversion(each, names) for each in rebalance.conversions]
     if rebalance.outcome is Outcome.EMPTY:
-        parts.append("nobody is left")
+        parts.append("no member is left")
     elif rebalance.outcome is Outcome.DELETED:
         parts.append("the group was deleted")
     parts.append(cost(rebalance, names))
@@ -356,7 +356,7 @@ def _clock_links(rebalance: Rebalance, names: Names) -> list[list[Link]]:
 def _departed(departure: Departure, names: Names) -> str:
     text = cause(departure.because._replace(member_id=departure.member_id), names)
     if is_eviction(departure) and departure.silent_ms >= 0 and "heartbeat" not in text:
-        text += f", not heard of for {duration(departure.silent_ms)}"
+        text += f", no request for {duration(departure.silent_ms)}"
     return text
 
 
@@ -367,9 +367,9 @@ def _round_links(rebalance: Rebalance, number: int, each: Round, names: Names) -
     if each.formed_ms is not None and each.generation is not None:
         ended_by = each.ended_by.kind if each.ended_by is not None else ""
         how = {
-            "all_members_joined": "all others have joined" if each.missed_ms else "everybody has joined",
+            "all_members_joined": "all others have joined" if each.missed_ms else "all members have joined",
             "initial_delay_over": "the initial delay is over",
-            "joins_stopped": "nobody else came",
+            "joins_stopped": "no other member joined",
             "rebalance_timeout": "the join timer fired",
         }.get(ended_by, ended_by.replace("_", " "))
         last = max(each.rejoin_ms.items(), key=lambda entry: (entry[1], entry[0]), default=None)
@@ -391,14 +391,14 @@ def _moved(rebalance: Rebalance, names: Names) -> str:
     counts: dict[tuple[str, str], int] = {}
     for move in rebalance.moves:
         pair = (
-            "nobody" if move.giver is None else names(move.giver),
-            "nobody" if move.taker is None else names(move.taker),
+            names(move.giver) if move.giver else "no member",
+            names(move.taker) if move.taker else "no member",
         )
         counts[pair] = counts.get(pair, 0) + 1
     flows = [f"{count} from {giver} to {taker}" for (giver, taker), count in sorted(counts.items())]
     flows = some_of(flows, 2 * NAMED, "more such moves")
     took = duration(rebalance.duration_ms())
-    clauses = ["nobody is left"] if rebalance.outcome is Outcome.EMPTY else []
+    clauses = ["no member is left"] if rebalance.outcome is Outcome.EMPTY else []
     if rebalance.partitions and rebalance.partitions_before:
         clauses = [f"{rebalance.stayed()} of {rebalance.partitions} partitions stayed"]
     clauses += flows
@@ -508,7 +508,7 @@ def epoch_links(epoch: GroupEpoch, say: Say, cause: str, listed: Listed, lasted:
 
 def _flows(epoch: GroupEpoch, say: Say) -> str:
     flows = [
-        f"{count} from {'nobody' if giver is None else say(giver)} to {'nobody' if taker is None else say(taker)}"
+        f"{count} from {'no member' if giver is None else say(giver)} to {'no member' if taker is None else say(taker)}"
         for giver, taker, count in epoch.flows
     ]
     return ", ".join(some_of(flows, FLOWS, "more such moves")) or "nothing moves"

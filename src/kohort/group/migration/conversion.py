@@ -309,7 +309,7 @@ def _records(group: ConsumerGroup, stored: GroupStored, now_ms: int) -> Effects:
     yield Disarm(target_timer(group_id))
     for member_id in ids:
         member = group.members[member_id]
-        assert member.classic is not None, "a group is classic again only when nobody native is left"
+        assert member.classic is not None, "a group is classic again only when no native member is left"
         # The record has one protocol of each member, and a round votes on all.
         yield Note(MemberRecognized(group_id, member_id, member.classic.protocols, cause))
         yield from disarm(group, member)
@@ -337,7 +337,7 @@ def _classic_record(
 
 
 def _stored_member(member: ConsumerMember, protocol_name: str | None, settings: GroupSettings) -> StoredMember:
-    assert member.classic is not None, "a group is classic again only when nobody native is left"
+    assert member.classic is not None, "a group is classic again only when no native member is left"
     return StoredMember(
         member.member_id,
         member.instance_id,

@@ -249,7 +249,7 @@ def _consumer_refusals(group: LiveGroup, limits: Limits) -> Iterator[Refusal]:
         text = f"assignor {group.assignor} sent user data along with their assignments, which would be lost"
         if limits.is_ours and not limits.ignores_echoed_data:
             text += (
-                "; if it is only what the members said themselves (librdkafka's leaders send that back), set"
+                "; if it is only what the members sent themselves (librdkafka's leaders send that back), set"
                 " kohort.group.migration.ignore.echoed.data=true"
             )
         yield Refusal("assignor_data", text, _ids(kept))
@@ -277,7 +277,7 @@ def _cooperative_refusals(group: LiveGroup, target: str) -> Iterator[Refusal]:
         yield Refusal("owned_partitions", text, _ids(mute))
     without = [each for each in group.members if group.assignor not in (each.offers or (group.assignor,))]
     if without:
-        text = f"they do not offer {group.assignor}, which must be offered by all until everybody offers {target}"
+        text = f"they do not offer {group.assignor}, which must be offered by all until every member offers {target}"
         yield Refusal("common_assignor", text, _ids(without))
 
 
@@ -329,7 +329,7 @@ def _two_rounds(group: LiveGroup, order: list[LiveMember], target: str) -> Itera
     settings = f"partition.assignment.strategy={target}"
     for at, member in enumerate(order, 1):
         number += 1
-        effect = "everybody keeps what does not move" if at == len(order) else ""
+        effect = "every member keeps what does not move" if at == len(order) else ""
         round_number = 1 if is_offered else 2
         yield Restart(number, round_number, member.member_id, settings, _kind(target), (target,), effect)
 
@@ -353,7 +353,7 @@ def _assumptions(group: LiveGroup, limits: Limits, goal: Goal, target: str, *, i
     if goal is not Goal.COOPERATIVE or group.group_type == "consumer":
         yield f"the server-side assignor is {limits.server_assignor.name}"
     if static := [each.name for each in group.members if each.instance_id is not None]:
-        yield f"static members ({len(static)}) are back before their session times out, and are told nothing new"
+        yield f"static members ({len(static)}) are back before their session times out, and receive nothing new"
     if any(each.regex for each in group.members) and goal is not Goal.CONSUMER:
         yield "members that subscribe with an expression match it themselves afterwards, in their client's dialect"
     if goal is Goal.COOPERATIVE and group.group_type == "classic":

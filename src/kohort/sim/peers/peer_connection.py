@@ -180,9 +180,9 @@ class Connection:
         self._waiting.clear()
         self._heard = self._sent
         if failed:
-            self._host.after_us(0, self._tell, failed, code)
+            self._host.after_us(0, self._fail, failed, code)
 
-    def _tell(self, failed: list[_Call], code: ErrorCode) -> None:
+    def _fail(self, failed: list[_Call], code: ErrorCode) -> None:
         for call in failed:
             if not self._is_closed:
                 call.answered(code, None)
@@ -262,7 +262,7 @@ class PeerConnections:
         self.joins = to_coordinator() if layout == "joins apart" else self.group
         self.offsets = to_coordinator() if layout == "apart" else self.group
         self.records = Connection(host, network, self._leader, self._turn_away)
-        self.any = Connection(host, network, self._anybody, self._turn_away)
+        self.any = Connection(host, network, self._any_broker, self._turn_away)
         self._coordinated = tuple(dict.fromkeys((self.group, self.joins, self.offsets)))
         if software is not None:
             self.group.opening = self.joins.opening = self.opening(software)
@@ -313,13 +313,13 @@ class PeerConnections:
 
     # -- where to
 
-    def _anybody(self) -> Address | None:
+    def _any_broker(self) -> Address | None:
         known = tuple(dict.fromkeys((*self.brokers, *self._bootstrap)))
         return known[self._turn % len(known)]
 
     def _leader(self) -> Address | None:
         # One node leads everything; which one it is, metadata says.
-        return self.brokers[0] if self.brokers else self._anybody()
+        return self.brokers[0] if self.brokers else self._any_broker()
 
     def _turn_away(self) -> None:
         self._turn += 1

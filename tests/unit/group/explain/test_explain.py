@@ -59,7 +59,7 @@ def test_eviction_tells_the_silence_and_who_was_slowest_to_rejoin() -> None:
     assert (last.stayed(), len(last.moved())) == (6, 3)
     assert links(story) == [
         (0, "round opened for 2 members: c evicted, no heartbeat for 45.0 s"),
-        (3_100, "generation 2 formed with range, led by a: everybody has joined, a last after 3.1 s"),
+        (3_100, "generation 2 formed with range, led by a: all members have joined, a last after 3.1 s"),
         (4_200, "assignment stored"),
         (4_200, "over after 4.2 s: 6 of 9 partitions stayed, 2 from c to a, 1 from c to b"),
     ]

@@ -127,7 +127,7 @@ REFUSED: Mapping[str, tuple[LiveGroup, Goal, Limits, tuple[str, ...], str]] = {
     "assignor_data": (
         classic(member("a", 0, has_assignor_data=True), member("b", 1)), Goal.CONSUMER, LIMITS,
         ("a",), "assignor range sent user data along with their assignments, which would be lost; if it is only what"
-        " the members said themselves (librdkafka's leaders send that back), set"
+        " the members sent themselves (librdkafka's leaders send that back), set"
         " kohort.group.migration.ignore.echoed.data=true",
     ),
     "unreadable": (
@@ -167,7 +167,7 @@ REFUSED: Mapping[str, tuple[LiveGroup, Goal, Limits, tuple[str, ...], str]] = {
     ),
     "common_assignor": (
         classic(member("a", 0, offers=("roundrobin",)), member("b", 1)), Goal.COOPERATIVE, LIMITS, ("a",),
-        "they do not offer range, which must be offered by all until everybody offers cooperative-sticky",
+        "they do not offer range, which must be offered by all until every member offers cooperative-sticky",
     ),
     "common_assignor ": (
         consumer(NATIVES[0], member("b", 1, offers=("roundrobin",))), Goal.CLASSIC, LIMITS, ("b",),
