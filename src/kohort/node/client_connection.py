@@ -56,7 +56,7 @@ class RequestServer(Protocol):
 class Request:
     """One request under way. A handler that returns None keeps it and calls `reply` later, once."""
 
-    _server: RequestServer
+    server: RequestServer
     connection: Connection
     route: Route
     correlation_id: int
@@ -93,14 +93,14 @@ class Request:
     @property
     def now_ms(self) -> int:
         """The node's time, milliseconds since the epoch."""
-        return self._server.clock.now_ms
+        return self.server.clock.now_ms
 
     def reply(self, response: Any) -> None:
         """Answer the request; a second answer, or one to a connection that is gone, is dropped."""
         if self.response is None:
             self.response = response
             if self.is_parked:
-                self._server.answer(self)
+                self.server.answer(self)
 
     def keep(self, followed: Callable[[object, int], bool], dropped: Callable[[], None]) -> None:
         """Leave the request unanswered without holding up the connection: later requests are served at once.
@@ -115,18 +115,6 @@ class Request:
     def refusal(self, code: ErrorCode, text: str | None = None) -> Any:
         """Return an error response of the request's API."""
         return self.route.refuse(self.message, code, code.text if text is None else text)
-
-    def proceed(self, work: Steps[Any]) -> None:
-        """Answer the parked request with what `work` returns, in this turn of the event loop or a later one."""
-        self._server.proceed(self, work)
-
-    def farewell(self, response: Any, reason: str) -> None:
-        """Send one last response and close the connection."""
-        self._server.farewell(self, response, reason)
-
-    def reject(self, reason: str) -> None:
-        """Close the connection, with one log line."""
-        self._server.reject(self.connection, reason)
 
 
 @dataclass(slots=True, eq=False)

@@ -42,18 +42,8 @@ class ParkedClassicHeartbeat(ParkedHeartbeat[HeartbeatT, AnswerT]):
     """
 
     __slots__ = ("interval", "latest_ms")
-
-    def __init__(
-        self,
-        parking: ClassicParking[HeartbeatT, AnswerT],
-        heartbeat: HeartbeatT,
-        answer: Callable[[AnswerT], None],
-        interval: HeartbeatInterval,
-        latest_ms: int,
-    ) -> None:
-        super().__init__(parking, heartbeat, answer)
-        self.interval = interval
-        self.latest_ms = latest_ms
+    interval: HeartbeatInterval
+    latest_ms: int
 
 
 class _Announcement:
@@ -196,8 +186,9 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         before = self._group(heartbeat.group_id).parked.get(heartbeat.member_id)
         if before is not None:  # what a client sends twice is answered twice
             before.followed(Follower.HEARTBEAT, now_ms)
-        latest_ms = now_ms + session_timeout_ms - interval.usual_ms - SLACK_MS
-        parked = ParkedClassicHeartbeat(self, heartbeat, answer, interval, latest_ms)
+        parked = ParkedClassicHeartbeat(self, heartbeat, answer)
+        parked.interval = interval
+        parked.latest_ms = now_ms + session_timeout_ms - interval.usual_ms - SLACK_MS
         self._group(heartbeat.group_id).parked[heartbeat.member_id] = parked
         self._timers.arm(parked, now_ms + wait_ms, partial(self._end_wait, parked))
         return parked

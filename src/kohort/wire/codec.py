@@ -6,6 +6,7 @@ A field that a version lacks is dropped on encoding and has its default after de
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
@@ -66,10 +67,7 @@ def gatherer(cls: type[MessageT], version: int) -> Callable[[MessageT, list[Buff
     """
     found = cls.ENCODERS.get(version)
     if found is None:
-        _require(cls, version)
-        source = EncoderSource(cls.SCHEMA, version)
-        execute(source.text, f"<kohort.wire {cls.__name__} v{version} encode>", source.namespace)
-        found = cls.ENCODERS[version] = source.namespace["encode"]
+        found = cls.ENCODERS[version] = _compile(cls, version, "encode")
     return found
 
 
@@ -77,10 +75,7 @@ def decoder(cls: type[MessageT], version: int) -> Callable[[Buffer, int], tuple[
     """Return the compiled decoder, which is what `decode` calls. Raises `UnsupportedVersion`."""
     found = cls.DECODERS.get(version)
     if found is None:
-        _require(cls, version)
-        source = DecoderSource(cls.SCHEMA, version, cls)
-        execute(source.text, f"<kohort.wire {cls.__name__} v{version} decode>", source.namespace)
-        found = cls.DECODERS[version] = source.namespace["decode"]
+        found = cls.DECODERS[version] = _compile(cls, version, "decode")
     return found
 
 
@@ -91,31 +86,30 @@ def stepwise_decoder(
 
     A step raises `MalformedMessage`, as `TooManyEntries` where the message has more of them.
     """
-    _require(cls, version)
-    source = DecoderSource(cls.SCHEMA, version, cls, is_stepwise=True)
-    execute(source.text, f"<kohort.wire {cls.__name__} v{version} decode in steps>", source.namespace)
-    return source.namespace["decode"]  # type: ignore[no-any-return]
+    return _compile(cls, version, "decode", is_stepwise=True)  # type: ignore[no-any-return]
 
 
 def stepwise_gatherer(
     cls: type[MessageT], version: int
 ) -> Callable[[MessageT, list[Buffer]], Generator[int, None, None]]:
     """Compile an encoder as `gatherer` does, which does a step for each entry of a list."""
-    _require(cls, version)
-    source = EncoderSource(cls.SCHEMA, version, is_stepwise=True)
-    execute(source.text, f"<kohort.wire {cls.__name__} v{version} encode in steps>", source.namespace)
-    return source.namespace["encode"]  # type: ignore[no-any-return]
+    return _compile(cls, version, "encode", is_stepwise=True)  # type: ignore[no-any-return]
 
 
-def _require(cls: type[Message], version: int) -> None:
+def _compile(cls: type[Message], version: int, verb: str, *, is_stepwise: bool = False) -> Any:
     if version not in cls.VERSIONS:
         raise UnsupportedVersion(f"{cls.__name__} has the versions {cls.VERSIONS}, not {version}")
+    source: DecoderSource | EncoderSource
+    if verb == "decode":
+        source = DecoderSource(cls.SCHEMA, version, cls, is_stepwise=is_stepwise)
+    else:
+        source = EncoderSource(cls.SCHEMA, version, is_stepwise=is_stepwise)
+    steps = " in steps" if is_stepwise else ""
+    execute(source.text, f"<kohort.wire {cls.__name__} v{version} {verb}{steps}>", source.namespace)
+    return source.namespace[verb]
 
 
 # -- the field that keeps a message from being encoded: looked for only after encoding has failed
-
-_BITS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64}
-_UNSIGNED_BITS = {"u16": 16, "u32": 32}
 
 
 def find_fault(message: Message, version: int) -> str | None:
@@ -123,8 +117,8 @@ def find_fault(message: Message, version: int) -> str | None:
     return _struct_fault(message.SCHEMA.struct, message, type(message).__name__, version)
 
 
-def _struct_fault(struct: Struct, value: Any, path: str, version: int) -> str | None:
-    for field in struct.fields:
+def _struct_fault(shape: Struct, value: Any, path: str, version: int) -> str | None:
+    for field in shape.fields:
         if not is_present(field, version):
             continue
         where = f"{path}.{field.name}"
@@ -161,8 +155,11 @@ def _element_fault(element: str | Struct, value: Any, where: str, version: int) 
     assert element in FIXED, "every other type is a number"
     if not isinstance(value, int):
         return f"{where}: a number is wanted, not {type(value).__name__}"
-    lowest, highest = _bounds(element)
-    return None if lowest <= value <= highest else f"{where}: {value} does not fit {element}"
+    try:
+        struct.pack(f">{FIXED[element]}", value)
+    except struct.error:
+        return f"{where}: {value} does not fit {element}"
+    return None
 
 
 def _text_fault(value: Any, where: str) -> str | None:
@@ -173,10 +170,3 @@ def _text_fault(value: Any, where: str) -> str | None:
     except UnicodeEncodeError as error:
         return f"{where}: {error}"
     return None
-
-
-def _bounds(element: str) -> tuple[int, int]:
-    if element in _UNSIGNED_BITS:
-        return 0, (1 << _UNSIGNED_BITS[element]) - 1
-    half = 1 << (_BITS[element] - 1)
-    return -half, half - 1

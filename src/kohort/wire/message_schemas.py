@@ -280,18 +280,8 @@ def _default(element: str | Struct, is_array: bool, text: str | None) -> Default
             return int(text or "0", 0)
 
 
-FILES = (
-    "admin.txt",
-    "embedded.txt",
-    "group.txt",
-    "offsets.txt",
-    "offsets_topic.txt",
-    "records.txt",
-    "session.txt",
-    "topics.txt",
-    "transaction_log.txt",
-    "transactions.txt",
-)
+_FILES = "admin embedded group offsets offsets_topic records session topics transaction_log transactions"
+FILES = tuple(f"{name}.txt" for name in _FILES.split())
 
 
 def _read(name: str) -> str:

@@ -37,8 +37,6 @@ _LOG_OVERHEAD = 12  # base offset and length, which the length does not count
 _SMALLEST_LENGTH = HEADER_SIZE - _LOG_OVERHEAD
 _MAGIC = 2
 _CRC_FROM = 21  # the CRC covers the attributes and all that follows
-_BASE_OFFSET = Struct(">q")
-_LEADER_EPOCH = Struct(">i")
 _CRC_AND_ATTRIBUTES = Struct(">Ih")
 _MAX_TIMESTAMP = Struct(">q")
 _COMPRESSION, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL, _DELETE_HORIZON = 0x07, 0x08, 0x10, 0x20, 0x40
@@ -389,12 +387,6 @@ def _check(header: BatchHeader, batch: Buffer) -> None:
         raise CorruptBatch(f"{header[12]} records in {header[6] + 1} offsets")
     if header[5] & _COMPRESSION > Compression.ZSTD:
         raise CorruptBatch(f"unknown compression {header[5] & _COMPRESSION}")
-
-
-def patch_batch(batch: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
-    """Write base offset and leader epoch into a batch. Neither is under the CRC."""
-    _BASE_OFFSET.pack_into(batch, 0, base_offset)
-    _LEADER_EPOCH.pack_into(batch, 12, leader_epoch)
 
 
 def stamp_append_time(batch: Buffer, append_time_ms: int) -> bytearray:

@@ -16,7 +16,6 @@ from kohort.wire.record_batches import (
     control_record,
     decode_batch,
     encode_batch,
-    patch_batch,
     read_header,
 )
 
@@ -35,13 +34,9 @@ def of_transaction(base_offset: int, *rows: tuple[bytes, bytes | None], producer
 
 
 def marker(offset: int, kind: ControlType, producer_id: int = 7) -> bytes:
-    written = bytearray(
-        encode_batch(
-            [control_record(kind, 1000)], producer_id=producer_id, producer_epoch=0, transactional=True, control=True
-        )
-    )
-    patch_batch(written, offset, 0)
-    return bytes(written)
+    producer = {"producer_id": producer_id, "producer_epoch": 0}
+    record = control_record(kind, 1000)
+    return encode_batch([record], base_offset=offset, leader_epoch=0, transactional=True, control=True, **producer)
 
 
 def known_of(*batches: Buffer, memory_bytes: int = ENOUGH, end: int = 1 << 40) -> LastOffsets:

@@ -22,7 +22,6 @@ from kohort.wire.record_batches import (
     decode_batch,
     encode_batch,
     iter_batches,
-    patch_batch,
     read_header,
     stamp_append_time,
 )
@@ -161,7 +160,7 @@ def test_a_header_key_that_is_not_utf8_is_read_as_java_reads_it() -> None:
 def test_base_offset_and_leader_epoch_are_patched_outside_the_crc() -> None:
     batch = bytearray(encode_batch(ROWS))
     crc = read_header(batch).crc
-    patch_batch(batch, 1 << 40, 12)
+    batch[:8], batch[12:16] = (1 << 40).to_bytes(8, "big"), (12).to_bytes(4, "big")
     header = check_batch(batch)
     assert (header.base_offset, header.partition_leader_epoch, header.crc) == (1 << 40, 12, crc)
     assert [row.offset for row in decode_batch(batch)] == [(1 << 40) + n for n in range(3)]

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from kohort.assign.server.spec import ServerAssignor
 from kohort.node.fetch.fetch_sessions import FetchSessions
 from kohort.node.services import Services
+from kohort.wire.apis import Api
 
 if TYPE_CHECKING:
+    from kohort.node.client_connection import Request
     from kohort.node.groups.coordinator import Coordinator
     from kohort.node.groups.runtime import GroupObserver
 
@@ -37,6 +39,13 @@ class ApiContext:
         )
         self._assignors = assignors
         self._observer = observer
+
+    def overtaken_member(self, blocker: Request, group_id: str) -> str | None:
+        """Return the member of the group whose JoinGroup or SyncGroup blocks the connection, if requests overtake."""
+        waiting = blocker.message
+        if blocker.route.api not in (Api.JOIN_GROUP, Api.SYNC_GROUP) or waiting is None or waiting.group_id != group_id:
+            return None
+        return waiting.member_id if self.config.kohort_group_requests_overtake else None
 
     @cached_property
     def coordinator(self) -> Coordinator:

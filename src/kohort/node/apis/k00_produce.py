@@ -85,7 +85,7 @@ def _after_silence(context: ApiContext, request: Request, response: ProduceRespo
             if result.error_code:
                 # As in Kafka: with acks=0 a closed connection is the only way to report an error.
                 reason = f"Produce with acks=0 failed: {ErrorCode(result.error_code).name}: {result.error_message}"
-                request.reject(reason)
+                request.server.reject(request.connection, reason)
                 return NO_REPLY
     return NO_REPLY
 

@@ -17,7 +17,7 @@ from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
 from kohort.node.step_scheduler import TURN_STEPS, Steps, result_of
 from kohort.wire.apis import Api
-from kohort.wire.messages import JoinGroupRequest, OffsetCommitRequest, OffsetCommitResponse, SyncGroupRequest
+from kohort.wire.messages import OffsetCommitRequest, OffsetCommitResponse
 
 API = Api.OFFSET_COMMIT
 _Topic = OffsetCommitResponse.Topic
@@ -61,15 +61,9 @@ def overtakes(context: ApiContext, blocker: Request, message: OffsetCommitReques
 
     When that is answered its generation will be over, and the commit would be refused.
     """
-    waiting = blocker.message
-    if (
-        not isinstance(waiting, JoinGroupRequest | SyncGroupRequest)
-        or not context.config.kohort_group_requests_overtake
-    ):
+    if context.overtaken_member(blocker, message.group_id) is None:
         return False
-    return message.group_id == waiting.group_id and context.coordinator.takes(
-        result_of(_read(context, message, version))[0]
-    )
+    return context.coordinator.takes(result_of(_read(context, message, version))[0])
 
 
 def _read(

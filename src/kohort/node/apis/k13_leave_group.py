@@ -13,7 +13,7 @@ from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
 from kohort.node.step_scheduler import TURN_STEPS, Steps
 from kohort.wire.apis import Api
-from kohort.wire.messages import JoinGroupRequest, LeaveGroupRequest, LeaveGroupResponse, SyncGroupRequest
+from kohort.wire.messages import LeaveGroupRequest, LeaveGroupResponse
 
 API = Api.LEAVE_GROUP
 
@@ -47,14 +47,8 @@ def handle(context: ApiContext, request: Request, message: LeaveGroupRequest) ->
 
 def overtakes(context: ApiContext, blocker: Request, message: LeaveGroupRequest, version: int) -> bool:
     """Whether a member leaves whose own JoinGroup or SyncGroup waits: the group need not wait for it any longer."""
-    waiting = blocker.message
-    if (
-        not isinstance(waiting, JoinGroupRequest | SyncGroupRequest)
-        or not context.config.kohort_group_requests_overtake
-    ):
-        return False
     leaving = {member.member_id for member in message.members} if version >= 3 else {message.member_id}
-    return message.group_id == waiting.group_id and leaving == {waiting.member_id}
+    return leaving == {context.overtaken_member(blocker, message.group_id)}
 
 
 def _single_response(result: LeaveResult) -> LeaveGroupResponse:

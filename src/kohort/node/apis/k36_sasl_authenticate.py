@@ -32,5 +32,5 @@ def handle(
             connection.is_authenticated = True
             return SaslAuthenticateResponse(auth_bytes=b"")
     response = request.refusal(ErrorCode.SASL_AUTHENTICATION_FAILED, "Authentication failed.")
-    request.farewell(response, "SASL authentication failed")
+    request.server.farewell(request, response, "SASL authentication failed")
     return NO_REPLY

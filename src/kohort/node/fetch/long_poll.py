@@ -79,7 +79,7 @@ class Fetch:
     def complete(self, now_ms: int) -> None:  # noqa: ARG002
         """Answer with what there is now."""
         self._leave()
-        self._request.proceed(self._answer())
+        self._request.server.proceed(self._request, self._answer())
 
     def _answer(self) -> Steps[FetchResponse]:
         yield from self.attempt()

@@ -107,10 +107,7 @@ class NodeTopics:
         self._matched: dict[str, _Matched] = {}
         """By expression; those asked for lately stand last."""
         self._matched_names = 0
-        self._matchable: set[str] = set()
-        self._name_chars = 0
-        for topic in topics:
-            self._count(topic.name, exists=True)
+        self._matchable = {topic.name for topic in topics} - {EVENT_TOPIC}
         # Before all other listeners.
         topics.on_change.insert(0, self._changed)
 
@@ -134,7 +131,7 @@ class NodeTopics:
         matched = self._matched.pop(regex, None)
         if matched is None:
             try:
-                match = compile_expression(regex, self._name_chars)
+                match = self._compile(regex)
             except InvalidExpression:
                 # A group loaded from another broker's log may hold what we would have refused.
                 return frozenset()
@@ -151,23 +148,23 @@ class NodeTopics:
         if regex in self._matched:
             return None
         try:
-            compile_expression(regex, self._name_chars)
+            self._compile(regex)
         except InvalidExpression as error:
             return str(error)
         return None
 
     def is_matched(self, regex: str, name: str) -> bool:
         """Whether an expression matches a name that some topic has, had or will have."""
+        if name == EVENT_TOPIC:
+            return False
         matched = self._matched.get(regex)
-        if matched is not None:
-            return matched.match(name) and name != EVENT_TOPIC
-        return name != EVENT_TOPIC and self._match_anew(regex, name)
-
-    def _match_anew(self, regex: str, name: str) -> bool:
         try:
-            return compile_expression(regex, self._name_chars)(name)
+            return (self._compile(regex) if matched is None else matched.match)(name)
         except InvalidExpression:
             return False
+
+    def _compile(self, regex: str) -> Match:
+        return compile_expression(regex, sum(map(len, self._matchable)))
 
     def _image_of(self, topic: Topic) -> ImageTopic:
         count = len(topic.partitions)
@@ -180,7 +177,7 @@ class NodeTopics:
         exists = self._topics.get(name) is not None
         if name == EVENT_TOPIC or exists == (name in self._matchable):
             return
-        self._count(name, exists=exists)
+        (self._matchable.add if exists else self._matchable.discard)(name)
         for matched in self._matched.values():
             if (name in matched.names) == exists or (exists and not matched.match(name)):
                 continue
@@ -192,16 +189,6 @@ class NodeTopics:
                 matched.names.discard(name)
                 self._matched_names -= 1
         self._forget_some()
-
-    def _count(self, name: str, *, exists: bool) -> None:
-        if name == EVENT_TOPIC:
-            return
-        if exists:
-            self._matchable.add(name)
-            self._name_chars += len(name)
-        else:
-            self._matchable.discard(name)
-            self._name_chars -= len(name)
 
     def _forget_some(self) -> None:
         while len(self._matched) > EXPRESSIONS or (self._matched_names > NAMES and len(self._matched) > 1):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from kohort.log.cleaner import Cleanable
 from kohort.log.disk import StorageError
@@ -29,6 +30,12 @@ PAUSE_MS = 2
 _TIMER = "clean"
 
 
+class _Pass(NamedTuple):
+    partition: Partition
+    opened: PartitionLog
+    steps: Iterator[int]
+
+
 class LogCleaner:
     """The cleaner of one node. It looks for work every log.cleaner.backoff.ms, and at once after work was done."""
 
@@ -36,16 +43,14 @@ class LogCleaner:
         self._config = config
         self._topics = topics
         self._timers = timers
-        self._steps: Iterator[int] | None = None
-        self._cleaning: Partition | None = None
-        self._log: PartitionLog | None = None
+        self._pass: _Pass | None = None
         self._given_up: set[str] = set()
         """Folders of logs that cannot be cleaned."""
 
     @property
     def is_busy(self) -> bool:
         """Whether a log is under way."""
-        return self._steps is not None
+        return self._pass is not None
 
     def start(self, now_ms: int) -> None:
         """Ask for turns, if cleaning is wanted."""
@@ -54,11 +59,11 @@ class LogCleaner:
 
     def _turn(self, now_ms: int) -> None:
         read = 0
-        if self._steps is None:
+        if self._pass is None:
             self._look(now_ms)
         else:
-            read = self._go_on()
-        if self._steps is not None or read:
+            read = self._go_on(self._pass)
+        if self._pass is not None or read:
             pause_ms = int(read * 1000 / self._config.log_cleaner_io_max_bytes_per_second)
             self._timers.arm(_TIMER, now_ms + max(PAUSE_MS, pause_ms), self._turn)
         else:
@@ -67,6 +72,7 @@ class LogCleaner:
     def _look(self, now_ms: int) -> None:
         """Begin with the log that needs it most, if one does."""
         best: tuple[bool, float] | None = None
+        dirtiest: Partition | None = None
         for topic in self._topics:
             if "compact" not in topic.config.cleanup_policy:
                 continue
@@ -74,11 +80,10 @@ class LogCleaner:
                 found = self._need_of(partition, now_ms)
                 if found is not None and (best is None or (found.is_overdue, found.ratio) > best):
                     best = found.is_overdue, found.ratio
-                    self._cleaning = partition
-        if best is not None and self._cleaning is not None:
-            self._log = self._cleaning.log
-            memory_bytes = self._config.log_cleaner_dedupe_buffer_size
-            self._steps = self._log.cleaner.begin(now_ms, memory_bytes=memory_bytes)
+                    dirtiest = partition
+        if dirtiest is not None:
+            opened, memory_bytes = dirtiest.log, self._config.log_cleaner_dedupe_buffer_size
+            self._pass = _Pass(dirtiest, opened, opened.cleaner.begin(now_ms, memory_bytes=memory_bytes))
 
     def _need_of(self, partition: Partition, now_ms: int) -> Cleanable | None:
         """Return what there is to clean in a log, None if it is not worth it. A log that is not open is clean."""
@@ -91,31 +96,29 @@ class LogCleaner:
             log.error("cleaning of %s: %s", partition.directory, error)
             return None
 
-    def _go_on(self) -> int:
+    def _go_on(self, under_way: _Pass) -> int:
         """Do a slice, and return how many bytes it read; 0 if the disk let nothing be done."""
-        assert self._steps is not None, "a pass is under way"
-        assert self._cleaning is not None, "a pass is under way"
-        assert self._log is not None, "a pass is under way"
+        partition, opened, steps = under_way
         read = 0
-        before = self._log.cleaner.last
+        before = opened.cleaner.last
         try:
-            for size in self._steps:
+            for size in steps:
                 read += size
                 if read >= SLICE_BYTES:
                     return read
         except StorageError as error:
-            log.error("cleaning of %s: %s", self._cleaning.directory, error)
+            log.error("cleaning of %s: %s", partition.directory, error)
             read = 0
-            if self._log.failure is not None and self._cleaning.opened is self._log:
-                self._cleaning.close()  # the next use opens it again, which finishes what was decided
+            if opened.failure is not None and partition.opened is opened:
+                partition.close()  # the next use opens it again, which finishes what was decided
         except KafkaError as error:
-            log.error("%s cannot be cleaned: %s", self._cleaning.directory, error)
-            self._given_up.add(self._cleaning.directory)
-        done = self._log.cleaner.last
+            log.error("%s cannot be cleaned: %s", partition.directory, error)
+            self._given_up.add(partition.directory)
+        done = opened.cleaner.last
         if done is not None and done is not before:
             log.info(
                 "cleaned %s up to offset %d: %d of %d bytes are left",
-                self._cleaning.directory, done.first_dirty, done.after_bytes, done.before_bytes,
+                partition.directory, done.first_dirty, done.after_bytes, done.before_bytes,
             )  # fmt: skip
-        self._steps = self._cleaning = self._log = None
+        self._pass = None
         return max(read, 1) if done is not before else read

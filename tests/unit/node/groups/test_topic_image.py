@@ -138,7 +138,7 @@ def test_expression_that_would_take_ruinously_long_is_refused_and_a_small_one_ne
     image = image_of(desk)
     large = "(.{0,30}a){20}"
     assert image.regex_error(large) is None
-    image._name_chars = 1_000_000
+    image._matchable = {"x" * 1_000_000}
     assert "is too large for the topics of this cluster" in (image.regex_error(large) or "")
     assert image.regex_error("orders-[a-z0-9]{1,20}") is None
 
