@@ -57,10 +57,7 @@ class EventMeasurement:
             for member_id, took_ms in callbacks_of(each, is_parked=is_parked):
                 took_ms = max(0.0, took_ms - 2 * network_ms)
                 shortest[member_id] = min(took_ms, shortest.get(member_id, took_ms))
-        return CallbackTime(
-            median(shortest.values()) if shortest else None,
-            len(shortest),
-        )
+        return CallbackTime(median(shortest.values()) if shortest else None, len(shortest))
 
     @property
     def offers(self) -> dict[str, tuple[str, ...]]:

@@ -6,7 +6,7 @@ a join of its own whose answers are what the live member got, so that it needs n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from kohort.assign.server.standby import ACCEPTABLE_RECOVERY_LAG
 from kohort.assign.spec import Assignor, GroupSpec, MemberSpec, TopicSpec
@@ -21,6 +21,7 @@ from kohort.group.results import (
 )
 from kohort.member import ClassicMember, ConsumerMember, MemberConfig, effects, inputs
 from kohort.member.effects import Callback
+from kohort.member.identity import Identity
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.errors import ErrorCode
 from kohort.sim.kernel.scheduler import Due
@@ -105,12 +106,12 @@ class CopiedMember(Sender):
         """Return the input with the topics that the member sees."""
         if self.profile.kind is Kind.CONSUMER:
             return inputs.TopicsSeen({topic_id: name for name, topic_id in self.broker.ids.items()})
-        specs = self.topic_specs()
-        return inputs.MetadataChanged({name: specs[name] for name in sorted(self.profile.topics & specs.keys())})
+        return inputs.MetadataChanged(self._specs_of([self.profile.topics]))
 
-    def topic_specs(self) -> dict[str, TopicSpec]:
-        """Return the topics as assignors see them."""
-        return {name: TopicSpec(count) for name, count in self.broker.partitions.items()}
+    def _specs_of(self, subscriptions: Iterable[Iterable[str]]) -> dict[str, TopicSpec]:
+        """Return those of the subscribed topics that exist, as assignors see them."""
+        counts, topics = self.broker.partitions, set().union(*subscriptions)
+        return {name: TopicSpec(counts[name]) for name in sorted(topics & counts.keys())}
 
     def stop(self) -> None:
         """Close: the callback runs, and a dynamic member leaves."""
@@ -169,9 +170,8 @@ class CopiedMember(Sender):
                 members = roster.subscriptions() if leader == member_id else {}
                 return inputs.JoinAnswered(identity, ErrorCode.NONE, GENERATION, member_id, leader, name, members)
             case effects.Compute(identity):
-                specs = self.topic_specs()
-                topics = {topic for profile in roster.profiles.values() for topic in profile.topics}
-                return inputs.Computed(identity, {}, {topic: specs[topic] for topic in sorted(topics & specs.keys())})
+                topics = (profile.topics for profile in roster.profiles.values())
+                return inputs.Computed(identity, {}, self._specs_of(topics))
             case effects.Sync(identity):
                 return inputs.SyncAnswered(identity, ErrorCode.NONE, Assignment(owned))
             case effects.RunCallback(callback):
@@ -215,10 +215,7 @@ class CopiedMember(Sender):
             case effects.Sync():
                 self._sync(effect)
             case effects.Heartbeat(identity):
-                command = Heartbeat(
-                    self.broker.group_id, identity.member_id, self.profile.instance_id, identity.generation
-                )
-                self.broker.submit(self, command, lambda result: self._beat(identity, result))
+                self._beat(identity)
             case effects.Leave():
                 self._leave(effect)
             case effects.Compute():
@@ -240,9 +237,6 @@ class CopiedMember(Sender):
                 self._end()
             case _:
                 pass  # reports to the user, or looks up a coordinator that has not moved
-
-    def _beat(self, identity: object, result: HeartbeatResult) -> None:
-        self.take(inputs.HeartbeatAnswered(identity, result.error))  # type: ignore[arg-type]
 
     # -- the application's code
 
@@ -268,6 +262,14 @@ class CopiedMember(Sender):
 
     # -- the classic protocol
 
+    def _beat(self, identity: Identity) -> None:
+        command = Heartbeat(self.broker.group_id, identity.member_id, self.profile.instance_id, identity.generation)
+
+        def answered(result: HeartbeatResult) -> None:
+            self.take(inputs.HeartbeatAnswered(identity, result.error))
+
+        self.broker.submit(self, command, answered)
+
     def _join(self, effect: effects.Join) -> None:
         identity, times, profile = effect.identity, self.broker.times, self.profile
         command = Join(
@@ -285,9 +287,6 @@ class CopiedMember(Sender):
         )
 
         def answered(result: JoinResult) -> None:
-            if result.error:
-                self.take(inputs.JoinAnswered(identity, result.error, member_id=result.member_id))
-                return
             members = {
                 each.member_id: MemberSpec(decode_subscription(each.metadata), each.instance_id)
                 for each in result.members
@@ -303,9 +302,7 @@ class CopiedMember(Sender):
         self.broker.submit(self, command, answered)
 
     def _compute(self, effect: effects.Compute) -> None:
-        specs = self.topic_specs()
-        topics = {topic for each in effect.members.values() for topic in each.subscription.topics}
-        snapshot = {topic: specs[topic] for topic in sorted(topics & specs.keys())}
+        snapshot = self._specs_of(each.subscription.topics for each in effect.members.values())
         self.refresh_topics()
         made: Mapping[str, Assignment] = {}
         if not effect.skip:

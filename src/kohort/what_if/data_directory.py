@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kohort.assign.server.spec import ServerAssignor
-from kohort.group.describe import DescribedConsumerGroup, DescribedConsumerMember, DescribedGroup, DescribedMember
+from kohort.group.describe import DescribedConsumerMember, DescribedGroup, DescribedMember
 from kohort.group.explain.explain_text import Names
 from kohort.group.explain.rebalance_report import Identity
 from kohort.group.migration.migration_plan import Limits, LiveGroup, LiveMember
@@ -25,8 +25,6 @@ from kohort.node.timers import NodeClock
 from kohort.what_if.virtual_broker import numbered_ids
 from kohort.wire.consumer_protocol import decode_assignment, decode_subscription
 from kohort.wire.primitives import MalformedMessage
-
-METADATA_DIRECTORY = "__kohort_metadata-0"
 
 
 def offsets_directory(metadata: MemoryDisk, group_id: str, now_ms: int) -> str | None:
@@ -52,7 +50,8 @@ class ReplayedGroups:
     def settings(self, group_id: str) -> dict[str, str]:
         """Return the broker's settings as far as they are known, and over them the group's own."""
         config = self._node.config
-        found = {name: value_text(config.get(name)) or "" for name in BROKER if _is_about_groups(name)}
+        about_groups = [name for name in BROKER if name.startswith(("group.", "kohort.group."))]
+        found = {name: value_text(config.get(name)) or "" for name in about_groups}
         own = self._node.state.group_configs.effective(group_id)
         found["group.consumer.session.timeout.ms"] = str(own.session_timeout_ms)
         found["group.consumer.heartbeat.interval.ms"] = str(own.heartbeat_interval_ms)
@@ -81,53 +80,41 @@ class ReplayedGroups:
         """Return a group as it would be after a start of its broker, None where there is no such group."""
         coordinator = self._node.coordinator
         topics = {topic.name: (topic.topic_id, len(topic.partitions)) for topic in self._node.topics}
-        classic = coordinator.describe(group_id)
-        if classic is not None:
-            return _classic(classic, topics, offers)
-        native = coordinator.describe_consumer(group_id)
-        return None if native is None else self._native(native, topics, offers)
-
-    def _native(
-        self, group: DescribedConsumerGroup, topics: dict[str, tuple[bytes, int]], offers: Mapping[str, tuple[str, ...]]
-    ) -> LiveGroup:
+        group = coordinator.describe(group_id) or coordinator.describe_consumer(group_id)
+        if group is None:
+            return None
         names = Names({each.member_id: Identity(each.client_id, each.instance_id) for each in group.members})
-
-        def member_of(member: DescribedConsumerMember) -> LiveMember:
-            owned = frozenset(
-                TopicPartition(topic.name, number)
-                for topic_id, number in each(member.assignment)
-                if (topic := self._node.topics.by_id(topic_id)) is not None
-            )
-            return LiveMember(
-                member.member_id,
-                names(member.member_id),
-                member.classic_phase is None,
-                frozenset(member.subscribed_topic_names) | {partition.topic for partition in owned},
-                owned,
-                member.instance_id,
-                member.rack_id,
-                offers=None if member.classic_phase is None else offers.get(member.member_id),
-                regex=member.subscribed_topic_regex,
-                lags={
-                    TopicPartition(topic.name, number): lag
-                    for topic_id, lags in member.lags
-                    if (topic := self._node.topics.by_id(topic_id)) is not None
-                    for number, lag in lags
-                },
-                acceptable_recovery_lag=member.acceptable_recovery_lag,
-            )
-
-        members = tuple(map(member_of, group.members))
-        return LiveGroup(group.group_id, "consumer", str(group.state), "consumer", group.assignor, members, topics)
+        if isinstance(group, DescribedGroup):
+            members = [_classic_member(one, names(one.member_id), offers.get(one.member_id)) for one in group.members]
+            of = ("classic", str(group.state), group.protocol_type, group.protocol_name)
+        else:
+            by_id = {topic_id: name for name, (topic_id, _) in topics.items()}
+            members = [
+                _native_member(one, names(one.member_id), offers.get(one.member_id), by_id) for one in group.members
+            ]
+            of = ("consumer", str(group.state), "consumer", group.assignor)
+        return LiveGroup(group_id, *of, tuple(members), topics)
 
 
-def _classic(
-    group: DescribedGroup, topics: dict[str, tuple[bytes, int]], offers: Mapping[str, tuple[str, ...]]
-) -> LiveGroup:
-    names = Names({each.member_id: Identity(each.client_id, each.instance_id) for each in group.members})
-    members = tuple(_classic_member(each, names(each.member_id), offers.get(each.member_id)) for each in group.members)
-    kind, state = group.protocol_type, str(group.state)
-    return LiveGroup(group.group_id, "classic", state, kind, group.protocol_name, members, topics)
+def _native_member(
+    member: DescribedConsumerMember, name: str, offers: tuple[str, ...] | None, names: Mapping[bytes, str]
+) -> LiveMember:
+    owned = frozenset(TopicPartition(names[id_], number) for id_, number in each(member.assignment) if id_ in names)
+    return LiveMember(
+        member.member_id,
+        name,
+        member.classic_phase is None,
+        frozenset(member.subscribed_topic_names) | {partition.topic for partition in owned},
+        owned,
+        member.instance_id,
+        member.rack_id,
+        offers=None if member.classic_phase is None else offers,
+        regex=member.subscribed_topic_regex,
+        lags={
+            TopicPartition(names[id_], number): lag for id_, lags in member.lags if id_ in names for number, lag in lags
+        },
+        acceptable_recovery_lag=member.acceptable_recovery_lag,
+    )
 
 
 def _classic_member(member: DescribedMember, name: str, offers: tuple[str, ...] | None) -> LiveMember:
@@ -147,7 +134,3 @@ def _classic_member(member: DescribedMember, name: str, offers: tuple[str, ...] 
         subscription.version,
         offers=offers,
     )
-
-
-def _is_about_groups(name: str) -> bool:
-    return name.startswith(("group.", "kohort.group."))

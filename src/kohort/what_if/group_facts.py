@@ -115,9 +115,19 @@ class Roster:
     assignor: str
 
     @property
+    def kinds(self) -> set[Kind]:
+        """How its members take part."""
+        return {profile.kind for profile in self.profiles.values()}
+
+    @property
     def is_consumer(self) -> bool:
         """Whether it is a consumer group."""
-        return any(profile.kind is Kind.CONSUMER for profile in self.profiles.values())
+        return Kind.CONSUMER in self.kinds
+
+    @property
+    def static_members(self) -> int:
+        """How many have an instance id."""
+        return sum(profile.instance_id is not None for profile in self.profiles.values())
 
     def subscriptions(self) -> dict[str, MemberSpec]:
         """Return what JoinGroup gives a leader of each member."""

@@ -219,15 +219,15 @@ def costs_of(
         simulation.restart([each.member_id], Restarts(kind=each.kind, offers=each.offers, vote=vote))
     ends = [*began[1:], (simulation.broker.now_ms + 1, simulation.broker.scheduler.now_us)]
     rebalances = simulation.rebalances()
-    return [
-        Cost(
-            sum(len(found.moved()) for found in _between(rebalances, from_ms, until_ms)),
-            round(sum(found.unowned_partition_s for found in _between(rebalances, from_ms, until_ms)), 3),
-            round(sum(gap.duration_s for gap in simulation.broker.readers.all_unread(from_us, until_us)), 3),
+    costs = []
+    for (from_ms, from_us), (until_ms, until_us) in zip(began, ends, strict=True):
+        found = [each for each in rebalances if from_ms <= each.started_ms < until_ms]
+        unread = simulation.broker.readers.all_unread(from_us, until_us)
+        costs.append(
+            Cost(
+                sum(len(each.moved()) for each in found),
+                round(sum(each.unowned_partition_s for each in found), 3),
+                round(sum(gap.duration_s for gap in unread), 3),
+            )
         )
-        for (from_ms, from_us), (until_ms, until_us) in zip(began, ends, strict=True)
-    ]
-
-
-def _between(rebalances: Sequence[Rebalance], from_ms: int, until_ms: int) -> list[Rebalance]:
-    return [each for each in rebalances if from_ms <= each.started_ms < until_ms]
+    return costs

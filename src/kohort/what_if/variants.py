@@ -99,30 +99,22 @@ def variants(
     protocol that the group has.
     """
     now = roster_of(facts.group)
-    kinds = {profile.kind for profile in now.profiles.values()}
-    is_static = any(profile.instance_id is not None for profile in now.profiles.values())
-    names = {Kind.EAGER: "eager", Kind.COOPERATIVE: "cooperative", Kind.CONSUMER: "consumer"}
-    kind_now = next(iter(kinds)) if len(kinds) == 1 else None
-    base = kind_now or (Kind.CONSUMER if now.is_consumer else Kind.EAGER)
-    if kind_now is None or (is_static and not _is_all_static(now)):
+    if name_of_now(facts) == NOW:
         yield NOW, now
     for kind in (Kind.EAGER, Kind.COOPERATIVE):
-        yield names[kind], _variant(facts, now, kind, server, is_static=False)
+        yield kind.value, _variant(facts, now, kind, server, is_static=False)
+    base = Kind.CONSUMER if now.is_consumer else next(iter(now.kinds)) if len(now.kinds) == 1 else Kind.EAGER
     yield STATIC, _variant(facts, now, base, server, is_static=True)
     if has_consumer_protocol:
-        yield names[Kind.CONSUMER], _variant(facts, now, Kind.CONSUMER, server, is_static=False)
+        yield Kind.CONSUMER.value, _variant(facts, now, Kind.CONSUMER, server, is_static=False)
 
 
 def name_of_now(facts: Facts) -> str:
     """Return the name of the variant that the group is."""
     now = roster_of(facts.group)
-    kinds = {profile.kind for profile in now.profiles.values()}
-    if len(kinds) != 1:
+    if len(now.kinds) != 1 or 0 < now.static_members < len(now.profiles):
         return NOW
-    if _is_all_static(now):
-        return STATIC
-    is_static = any(profile.instance_id is not None for profile in now.profiles.values())
-    return NOW if is_static else str(next(iter(kinds)))
+    return STATIC if now.static_members else next(iter(now.kinds)).value
 
 
 def compare(
@@ -135,12 +127,8 @@ def compare(
     ]
 
 
-def _is_all_static(roster: Roster) -> bool:
-    return all(profile.instance_id is not None for profile in roster.profiles.values())
-
-
 def _variant(facts: Facts, now: Roster, kind: Kind, server: ServerAssignor, *, is_static: bool) -> Roster:
-    is_kind = {profile.kind for profile in now.profiles.values()} == {kind}
+    is_kind = now.kinds == {kind}
     assignor = now.assignor if is_kind else ""
     if kind is Kind.CONSUMER:
         assignor = assignor or server.name

@@ -33,6 +33,7 @@ from kohort.group.events import (
 from kohort.group.explain.rebalance_report import EventFields
 from kohort.group.member_kinds import Kind
 from kohort.group.results import Result
+from kohort.log.group_replay import records_of
 from kohort.log.memory_disk import MemoryDisk
 from kohort.log.offsets_topic import encode_events
 from kohort.model.assignment import Assignment, Partitions, by_topic
@@ -51,7 +52,6 @@ from kohort.sim.kernel.scheduler import Due, Scheduler
 from kohort.what_if.forecast import PartitionReaders
 from kohort.what_if.group_facts import Facts, MemberProfile, Roster, Times
 from kohort.wire.consumer_protocol import encode_assignment, encode_subscription
-from kohort.wire.record_batches import decode_batch, iter_batches
 
 GENERATION = 10
 """The generation, or the epoch, in which a copied group begins."""
@@ -164,7 +164,6 @@ KAFKA_BEHAVIOR = {
 """Settings that make a broker of ours wait as Apache Kafka does."""
 
 _CARRIED = ("group.", "kohort.group.")
-_READ_BYTES = 4 << 20
 
 
 class VirtualBroker:
@@ -344,15 +343,8 @@ class VirtualBroker:
         topic = self.node.topics.get(EVENT_TOPIC)
         if topic is None:
             return
-        source = topic.partitions[0].log
-        offset = source.log_start_offset
-        while offset < source.log_end_offset:
-            for view in source.read(offset, _READ_BYTES, up_to=source.log_end_offset):
-                for header, batch in iter_batches(view):
-                    for record in decode_batch(batch):
-                        if record.value is not None:
-                            yield json.loads(record.value)
-                    offset = header.last_offset + 1
+        for record in records_of(topic.partitions[0].log):
+            yield json.loads(record.value or b"{}")
 
 
 class Sender:

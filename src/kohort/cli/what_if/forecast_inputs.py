@@ -164,15 +164,16 @@ def copy_of(directory: Path, group_id: str) -> MemoryDisk:
     """Return a copy of the logs that a broker needs for one group, in memory."""
     from kohort.broker.os_disk import OsDisk
     from kohort.log.memory_disk import MemoryDisk
-    from kohort.what_if.data_directory import METADATA_DIRECTORY, offsets_directory
+    from kohort.node.metadata_log import DIRECTORY
+    from kohort.what_if.data_directory import offsets_directory
 
     source, copy = OsDisk(directory, is_read_only=True), MemoryDisk()
     try:
-        if not source.exists(METADATA_DIRECTORY):
+        if not source.exists(DIRECTORY):
             raise CommandFailed(
                 f"{directory} is not the --data directory of a kohort broker: it has no metadata", USAGE
             )
-        copy_directory(source, copy, METADATA_DIRECTORY)
+        copy_directory(source, copy, DIRECTORY)
         wanted = offsets_directory(copy, group_id, now_ms())
         if wanted is not None and source.exists(wanted):
             copy_directory(source, copy, wanted)
