@@ -7,6 +7,7 @@ it shows: which callback runs with which partitions, what it acts on in between,
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 
 from kohort.group.invariants import CALLBACK_CONTRACT
 from kohort.member.effects import Callback
@@ -15,19 +16,15 @@ from kohort.model.ids import TopicPartition
 from kohort.sim.checks.checker import Checker
 from kohort.sim.kernel.world_observer import SeenMember
 
-NOTHING: Partitions = frozenset()
 
-
+@dataclass(slots=True)
 class Listener:
     """One member's listener: what its callbacks have left it with, and which one runs."""
 
-    __slots__ = ("granted", "has_joined", "running")
-
-    def __init__(self) -> None:
-        self.granted: Partitions = NOTHING
-        self.running: tuple[Callback, Partitions] | None = None
-        self.has_joined = False
-        """Whether a round was joined since the last one ended."""
+    granted: Partitions = frozenset()
+    running: tuple[Callback, Partitions] | None = None
+    has_joined: bool = False
+    """Whether a round was joined since the last one ended."""
 
 
 class CallbackChecker(Checker):
@@ -111,12 +108,11 @@ class CallbackChecker(Checker):
     def delivered(self, member: SeenMember, partition: TopicPartition, first: int, next_offset: int) -> None:
         """Records are handed out between assigned and the end of what takes their partition away."""
         self.count(CALLBACK_CONTRACT)
-        if partition not in self._listeners[member.name].granted:
-            self.contract_broken(member, f"hands out {partition}@{first}, which no callback has assigned to it")
+        is_granted = partition in self._listeners[member.name].granted
+        self._demand(member, is_granted, f"hands out {partition}@{first}, which no callback has assigned to it")
 
     def _demand(self, member: SeenMember, is_kept: bool, sentence: str) -> None:
-        if not is_kept:
-            self.contract_broken(member, sentence)
+        self.require(is_kept, CALLBACK_CONTRACT, f"{member.name} ({member.kind}): {sentence}")
 
 
 def _text(partitions: Partitions) -> str:

@@ -55,6 +55,11 @@ class Checker(TimedObserver):
         """Stop the world."""
         raise InvariantBroken(Violation(invariant, sentence, self.now_us))
 
+    def require(self, is_kept: bool, invariant: Invariant, sentence: str) -> None:
+        """Stop the world if an invariant is not kept. For sentences that cost little to build."""
+        if not is_kept:
+            self.broken(invariant, sentence)
+
 
 @contextmanager
 def logs_to(handler: logging.Handler, level: int) -> Iterator[None]:

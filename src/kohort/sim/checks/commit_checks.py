@@ -159,8 +159,11 @@ class CommitChecker(Checker):
     def _committed(self, ledger: GroupLedger, event: OffsetCommitted, shard: Shard) -> None:
         if not event.member_id:
             self._drop((event.group_id, event.topic, event.partition))
-            if (ledger.kind == "consumer" and ledger.natives) or (ledger.kind == "classic" and ledger.members):
-                self.broken(COMMIT_FENCED, f"{event.group_id} has members and accepts a commit without a member id")
+            has_members = (ledger.kind == "consumer" and ledger.natives) or (
+                ledger.kind == "classic" and ledger.members
+            )
+            text = f"{event.group_id} has members and accepts a commit without a member id"
+            self.require(not has_members, COMMIT_FENCED, text)
             return
         partition = TopicPartition(event.topic, event.partition)
         place = (event.topic_id, event.partition)
@@ -176,11 +179,8 @@ class CommitChecker(Checker):
             is_allowed = is_allowed or reason is None
         if is_known:
             self.count(COMMIT_FENCED)
-            if not is_allowed:
-                self.broken(
-                    COMMIT_FENCED,
-                    f"{event.group_id}: the commit of {partition}@{event.offset} is accepted, but {reason}",
-                )
+            text = f"{event.group_id}: the commit of {partition}@{event.offset} is accepted, but {reason}"
+            self.require(is_allowed, COMMIT_FENCED, text)
         self._demand_ahead(event, partition)
 
     def _demand_ahead(self, event: OffsetCommitted, partition: TopicPartition) -> None:

@@ -121,13 +121,11 @@ class ReadingChecker(Checker):
             )
         key = (member.group_id, partition, reading.topic_id)
         reached = self._reached.setdefault(key, offset)
-        if why == "committed" and offset > reached and partition.topic not in self._ledgers.renewed:
-            self.broken(
-                AT_LEAST_ONCE,
-                f"{member.name} begins {partition} at {offset}, and {member.group_id} had read up to {reached} only",
-            )
         if why != "committed":
             self._reached[key] = max(reached, offset)
+        elif partition.topic not in self._ledgers.renewed:
+            text = f"{member.name} begins {partition} at {offset}, and {member.group_id} had read up to {reached} only"
+            self.require(offset <= reached, AT_LEAST_ONCE, text)
         reading.next_offset = offset
 
     def _could_go_on(self, partition: TopicPartition, reading: Reading) -> bool:
@@ -148,10 +146,8 @@ class ReadingChecker(Checker):
             self.broken(
                 AT_LEAST_ONCE, f"{member.name} hands out {partition}@{first}, and does not own the partition any more"
             )
-        if reading.next_offset not in (NEVER, first):
-            self.broken(
-                AT_LEAST_ONCE, f"{member.name} hands out {partition}@{first}, and {reading.next_offset} was the next"
-            )
+        text = f"{member.name} hands out {partition}@{first}, and {reading.next_offset} was the next"
+        self.require(reading.next_offset in (NEVER, first), AT_LEAST_ONCE, text)
         reading.next_offset = next_offset
         key = (member.group_id, partition, reading.topic_id)
         reached = self._reached.get(key, first)
@@ -165,11 +161,8 @@ class ReadingChecker(Checker):
             if reading is None or reading.next_offset == NEVER or partition.topic in self._ledgers.renewed:
                 continue
             self.count(AT_LEAST_ONCE)
-            if offset > reading.next_offset:
-                self.broken(
-                    AT_LEAST_ONCE,
-                    f"{member.name} commits {partition}@{offset}, and was handed out up to {reading.next_offset}",
-                )
+            text = f"{member.name} commits {partition}@{offset}, and was handed out up to {reading.next_offset}"
+            self.require(offset <= reading.next_offset, AT_LEAST_ONCE, text)
 
     def member_ended(self, member: SeenMember, how: str) -> None:
         """Nothing is read by it any more."""
@@ -196,8 +189,6 @@ class ReadingChecker(Checker):
                         continue
                     end = hosted.log.log_end_offset
                     self.count(AT_LEAST_ONCE)
-                    if end > hosted.log.log_start_offset and reading.next_offset < end:
-                        self.broken(
-                            AT_LEAST_ONCE,
-                            f"{name} owns {partition} of {group_id} and has read up to {reading.next_offset} of {end}",
-                        )
+                    is_read = end == hosted.log.log_start_offset or reading.next_offset >= end
+                    text = f"{name} owns {partition} of {group_id} and has read up to {reading.next_offset} of {end}"
+                    self.require(is_read, AT_LEAST_ONCE, text)

@@ -73,15 +73,12 @@ class MembershipChecker(Checker):
                 continue
             other = slots.setdefault(stored.instance_id, stored.member_id)
             self.count(STATIC_SLOT_UNIQUE)
-            if other != stored.member_id:
-                self._shared(event.group_id, stored.instance_id, other, stored.member_id)
+            self._demand_unique(event.group_id, stored.instance_id, other, stored.member_id)
         self.count(LEADER_NEVER_ORPHANED)
-        is_orphaned = event.leader is not None and all(event.leader != stored.member_id for stored in event.members)
-        if is_orphaned or (event.leader is None and not event.is_synced):
-            self.broken(
-                LEADER_NEVER_ORPHANED,
-                f"{event.group_id}: generation {event.generation} is led by {event.leader}, which is not in it",
-            )
+        ids = {stored.member_id for stored in event.members}
+        is_led = event.is_synced if event.leader is None else event.leader in ids
+        text = f"{event.group_id}: generation {event.generation} is led by {event.leader}, which is not in it"
+        self.require(is_led, LEADER_NEVER_ORPHANED, text)
         for member_id, stored in ledger.members.items():
             if stored.instance_id is not None and slots.get(stored.instance_id, member_id) != member_id:
                 self._replaced[event.group_id, member_id] = stored.instance_id
@@ -99,18 +96,16 @@ class MembershipChecker(Checker):
             return
         self.count(STATIC_SLOT_UNIQUE)
         for member_id, member in ledger.natives.items():
-            if member.instance_id == event.instance_id and member_id != event.member_id:
-                self._shared(event.group_id, event.instance_id, member_id, event.member_id)
+            if member.instance_id == event.instance_id:
+                self._demand_unique(event.group_id, event.instance_id, member_id, event.member_id)
 
     def _demand_fresh(self, group_id: str, member_id: str) -> None:
         instance_id = self._replaced.get((group_id, member_id))
-        if instance_id is not None:
-            self.broken(
-                STATIC_SLOT_UNIQUE, f"{group_id}: {member_id} was replaced as {instance_id}, and is a member again"
-            )
+        text = f"{group_id}: {member_id} was replaced as {instance_id}, and is a member again"
+        self.require(instance_id is None, STATIC_SLOT_UNIQUE, text)
 
-    def _shared(self, group_id: str, instance_id: str, one: str, other: str) -> None:
-        self.broken(STATIC_SLOT_UNIQUE, f"{group_id}: instance {instance_id} is both {one} and {other}")
+    def _demand_unique(self, group_id: str, instance_id: str, one: str, other: str) -> None:
+        self.require(one == other, STATIC_SLOT_UNIQUE, f"{group_id}: instance {instance_id} is both {one} and {other}")
 
     # -- responses to removed members
 
@@ -137,10 +132,8 @@ class MembershipChecker(Checker):
         if loads != self._ledgers.loads or not ledger.is_out(member_id):
             return  # a crash has forgotten its removal
         self.count(FENCED_IS_TOLD)
-        if error is ErrorCode.NONE:
-            self.broken(
-                FENCED_IS_TOLD, f"{member.name} ({member_id}) is out of {member.group_id}, and its {request} succeeds"
-            )
+        text = f"{member.name} ({member_id}) is out of {member.group_id}, and its {request} succeeds"
+        self.require(error is not ErrorCode.NONE, FENCED_IS_TOLD, text)
 
     def member_moved(self, member: SeenMember, state: str, cause: str) -> None:
         """Note who leaves, and who does not any more."""
@@ -175,31 +168,24 @@ class EpochChecker(Checker):
     def _group_stored(self, ledger: GroupLedger, event: ConsumerGroupStored, _: Shard) -> None:
         self.count(EPOCH_MONOTONE)
         self._note(event.group_id, event.epoch)
-        if event.epoch < ledger.epoch:
-            self.broken(EPOCH_MONOTONE, f"{event.group_id}: group epoch {event.epoch} after {ledger.epoch}")
+        text = f"{event.group_id}: group epoch {event.epoch} after {ledger.epoch}"
+        self.require(event.epoch >= ledger.epoch, EPOCH_MONOTONE, text)
 
     def _target_stored(self, ledger: GroupLedger, event: TargetStored, _: Shard) -> None:
         self.count(EPOCH_MONOTONE)
-        if event.epoch < ledger.target_epoch:
-            self.broken(EPOCH_MONOTONE, f"{event.group_id}: target epoch {event.epoch} after {ledger.target_epoch}")
-        if event.epoch > ledger.epoch:
-            self.broken(
-                EPOCH_MONOTONE, f"{event.group_id}: a target of epoch {event.epoch}, the group is at {ledger.epoch}"
-            )
+        text = f"{event.group_id}: target epoch {event.epoch} after {ledger.target_epoch}"
+        self.require(event.epoch >= ledger.target_epoch, EPOCH_MONOTONE, text)
+        text = f"{event.group_id}: a target of epoch {event.epoch}, the group is at {ledger.epoch}"
+        self.require(event.epoch <= ledger.epoch, EPOCH_MONOTONE, text)
 
     def _assignment_stored(self, ledger: GroupLedger, event: MemberAssignmentStored, _: Shard) -> None:
         self.count(EPOCH_MONOTONE)
-        if event.epoch > ledger.epoch:
-            self.broken(
-                EPOCH_MONOTONE,
-                f"{event.group_id}: {event.member_id} is sent to epoch {event.epoch}, the group is at {ledger.epoch}",
-            )
+        text = f"{event.group_id}: {event.member_id} is sent to epoch {event.epoch}, the group is at {ledger.epoch}"
+        self.require(event.epoch <= ledger.epoch, EPOCH_MONOTONE, text)
         member = ledger.natives.get(event.member_id)
-        if member is None or event.epoch >= member.epoch or AWAY in (event.epoch, member.epoch):
-            return
-        self.broken(
-            EPOCH_MONOTONE, f"{event.group_id}: {event.member_id} goes back from {member.epoch} to {event.epoch}"
-        )
+        if member is not None and AWAY not in (event.epoch, member.epoch):
+            text = f"{event.group_id}: {event.member_id} goes back from {member.epoch} to {event.epoch}"
+            self.require(event.epoch >= member.epoch, EPOCH_MONOTONE, text)
 
     def _generation_stored(self, ledger: GroupLedger, event: GroupStored, _: Shard) -> None:
         self.count(GENERATION_DENSE)
@@ -207,17 +193,15 @@ class EpochChecker(Checker):
         self._note(group_id, now)
         if ledger.kind != "classic":
             # New, or a consumer group until now, which goes on at its epoch.
-            if now not in (0, 1, before):
-                self.broken(GENERATION_DENSE, f"{group_id}: begins at generation {now}, expected {before} or 1")
+            is_next, text = now in (0, 1, before), f"begins at generation {now}, expected {before} or 1"
         elif not event.is_synced or not event.members:
-            if now != before + 1:
-                self.broken(GENERATION_DENSE, f"{group_id}: generation {now} follows {before}, expected {before + 1}")
-        elif now != before:
-            self.broken(GENERATION_DENSE, f"{group_id}: assignments of generation {now}, the stored one is {before}")
+            is_next, text = now == before + 1, f"generation {now} follows {before}, expected {before + 1}"
+        else:
+            is_next, text = now == before, f"assignments of generation {now}, the stored one is {before}"
+        self.require(is_next, GENERATION_DENSE, f"{group_id}: {text}")
 
     def _note(self, group_id: str, number: int) -> None:
-        if number > self._highest.get(group_id, 0):
-            self._highest[group_id] = number
+        self._highest[group_id] = max(number, self._highest.get(group_id, 0))
 
     # -- what members show
 
@@ -229,14 +213,11 @@ class EpochChecker(Checker):
             return
         self.count(GENERATION_DENSE)
         known = self._highest.get(member.group_id, 0)
-        if epoch > known:
-            self.broken(
-                GENERATION_DENSE,
-                f"{member.name} ({member_id}) shows {epoch} in {request}, the log of {member.group_id} knows {known}",
-            )
+        text = f"{member.name} ({member_id}) shows {epoch} in {request}, the log of {member.group_id} knows {known}"
+        self.require(epoch <= known, GENERATION_DENSE, text)
         before_id, before = self._shown.get(member.name, ("", 0))
-        if before_id == member_id and epoch < before:
-            self.broken(EPOCH_MONOTONE, f"{member.name} ({member_id}) shows {epoch} after it had shown {before}")
+        text = f"{member.name} ({member_id}) shows {epoch} after it had shown {before}"
+        self.require(before_id != member_id or epoch >= before, EPOCH_MONOTONE, text)
         self._shown[member.name] = (member_id, epoch)
 
     def member_ended(self, member: SeenMember, how: str) -> None:

@@ -156,7 +156,7 @@ class OwnershipChecker(Checker):
                 if other is not None and other != event.member_id:
                     self.broken(
                         WITHHOLDING,
-                        f"{event.group_id}: {event.member_id} is granted {held.topic_id.hex()[:8]}-{number} at epoch "
+                        f"{event.group_id}: {event.member_id} is granted {_text(place)} at epoch "
                         f"{event.epoch}, which {other} has since epoch {ledger.natives[other].held[place]}",
                     )
         if event.cause.kind is CauseKind.MEMBER_RECONCILED and event.state is MemberState.UNRELEASED_PARTITIONS:
@@ -219,11 +219,11 @@ class TargetChecker(Checker):
                     text = f"is in the target of {member_id}, which subscribes to {sorted(names)}"
                 else:
                     continue
-                self.broken(TARGET_LEGAL, f"{group_id}: in epoch {event.epoch} {place[0].hex()[:8]}-{place[1]} {text}")
+                self.broken(TARGET_LEGAL, f"{group_id}: in epoch {event.epoch} {_text(place)} {text}")
         for name, topic in wanted.items():
             for number in range(topic.partitions):
-                if (topic.topic_id, number) not in owners:
-                    self.broken(TARGET_LEGAL, f"{group_id}: in epoch {event.epoch} {name}-{number} is in no target")
+                text = f"{group_id}: in epoch {event.epoch} {name}-{number} is in no target"
+                self.require((topic.topic_id, number) in owners, TARGET_LEGAL, text)
 
     def _assignment_stored(self, ledger: GroupLedger, event: MemberAssignmentStored, shard: Shard) -> None:
         if event.epoch != ledger.target_epoch or event.state is not MemberState.STABLE:
@@ -240,11 +240,9 @@ class TargetChecker(Checker):
         else:
             if not (surplus := sorted(member.assigned - target)):
                 return
-            text = f"with {surplus[0][0].hex()[:8]}-{surplus[0][1]}, which its target does not hold"
-        self.broken(
-            STABLE_MEANS_CONVERGED,
-            f"{event.group_id}: {event.member_id} calls itself STABLE at target epoch {event.epoch} {text}",
-        )
+            text = f"with {_text(surplus[0])}, which its target does not hold"
+        who = f"{event.group_id}: {event.member_id}"
+        self.broken(STABLE_MEANS_CONVERGED, f"{who} calls itself STABLE at target epoch {event.epoch} {text}")
 
     def _instance_came_back(self, ledger: GroupLedger, event: GroupStored, shard: Shard) -> None:
         """The members of a generation want what they wanted when it was assigned (KAFKA-12759)."""
@@ -274,14 +272,11 @@ class TargetChecker(Checker):
             if assignment is None:
                 continue
             self.count(TARGET_LEGAL)
+            where = f"{event.group_id}: in generation {event.generation}"
             for partition in sorted(assignment.partitions):
                 other = owners.setdefault(partition, stored.member_id)
-                if other != stored.member_id:
-                    self.broken(
-                        TARGET_LEGAL,
-                        f"{event.group_id}: in generation {event.generation} {partition} is assigned to {other} "
-                        f"and to {stored.member_id}",
-                    )
+                text = f"{where} {partition} is assigned to {other} and to {stored.member_id}"
+                self.require(other == stored.member_id, TARGET_LEGAL, text)
 
 
 class ConversionChecker(Checker):
@@ -330,13 +325,10 @@ class ConversionChecker(Checker):
     ) -> None:
         self.count(MIGRATION_KEEPS_OWNERS)
         if missing := sorted(place for place in owed if place not in has):
-            topic_id, number = missing[0]
             kind = "consumer" if event.is_consumer else "classic"
-            self.broken(
-                MIGRATION_KEEPS_OWNERS,
-                f"{event.group_id} became a {kind} group of epoch {event.epoch}: {member_id} {why} "
-                f"{topic_id.hex()[:8]}-{number} before, and has it no more",
-            )
+            what = f"{event.group_id} became a {kind} group of epoch {event.epoch}"
+            text = f"{what}: {member_id} {why} {_text(missing[0])} before, and has it no more"
+            self.broken(MIGRATION_KEEPS_OWNERS, text)
 
 
 def places_of(partitions: Iterable[TopicPartition], shard: Shard) -> set[Place]:
@@ -344,6 +336,10 @@ def places_of(partitions: Iterable[TopicPartition], shard: Shard) -> set[Place]:
     image = shard.settings.image
     found = {(image.topic(name), number) for name, number in partitions}
     return {(topic.topic_id, number) for topic, number in found if topic is not None and number < topic.partitions}
+
+
+def _text(place: Place) -> str:
+    return f"{place[0].hex()[:8]}-{place[1]}"
 
 
 def _exists(place: Place, shard: Shard) -> bool:

@@ -87,8 +87,8 @@ class ResponseChecker(Checker):
             exchange.has_ground = False
         if request == "ConsumerGroupHeartbeat" and exchange.is_joining:
             self.count(FENCED_FOR_CAUSE)
-            if error is ErrorCode.FENCED_MEMBER_EPOCH:
-                self.broken(FENCED_FOR_CAUSE, f"{member.name} joins with epoch 0, and is fenced by its epoch")
+            text = f"{member.name} joins with epoch 0, and is fenced by its epoch"
+            self.require(error is not ErrorCode.FENCED_MEMBER_EPOCH, FENCED_FOR_CAUSE, text)
 
     # -- its commits
 
@@ -119,10 +119,7 @@ class ResponseChecker(Checker):
 
     def _judge(self, member: SeenMember, exchange: Exchange, reason: str) -> None:
         self.count(ROUNDS_HAVE_CAUSES)
-        if exchange.is_misled and member.identity.generation < 0:
-            self.broken(
-                ROUNDS_HAVE_CAUSES,
-                f"{member.name} gives up generation {exchange.shown} because a commit of an older one was refused",
-            )
-        if reason.startswith(_BY_COMMIT) and not exchange.has_ground:
-            self.broken(ROUNDS_HAVE_CAUSES, f"{member.name} joins because of a commit that was refused in a round")
+        text = f"{member.name} gives up generation {exchange.shown} because a commit of an older one was refused"
+        self.require(not exchange.is_misled or member.identity.generation >= 0, ROUNDS_HAVE_CAUSES, text)
+        text = f"{member.name} joins because of a commit that was refused in a round"
+        self.require(exchange.has_ground or not reason.startswith(_BY_COMMIT), ROUNDS_HAVE_CAUSES, text)

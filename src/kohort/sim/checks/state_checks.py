@@ -11,7 +11,6 @@ from kohort.group.invariants import (
     CATALOGUE,
     COUNTS_AGREE,
     EVERY_PARKED_REPLY_ANSWERED,
-    Invariant,
     broken,
     needed_by,
     violations,
@@ -83,8 +82,7 @@ class StateChecker(Checker):
     # -- looking
 
     def _look_at(self, shard: Shard, group_id: str) -> None:
-        for invariant in _OF_STATE:
-            self.count(invariant)
+        self._count_all()
         for invariant, text in broken(shard, group_id):
             self.broken(invariant, text)
 
@@ -96,11 +94,14 @@ class StateChecker(Checker):
     def _look_at_whole(self, hosted: OffsetsPartition) -> None:
         if hosted.status is not Status.ACTIVE:
             return
-        for invariant in _OF_STATE:
-            self.count(invariant)
+        self._count_all()
         for text in violations(hosted.shard):
             name, _, sentence = text.partition(": ")
-            self.broken(_named(name), sentence)
+            self.broken(next((each for each in CATALOGUE if each.name == name), COUNTS_AGREE), sentence)
+
+    def _count_all(self) -> None:
+        for invariant in _OF_STATE:
+            self.count(invariant)
 
     def _look_inside(self, node: Node) -> None:
         partitions = hosted_by(node)
@@ -121,9 +122,8 @@ class StateChecker(Checker):
         parked = set(node.coordinator.runtime.parked)
         if expected != parked:
             surplus, missing = sorted(parked - expected), sorted(expected - parked)
-            self.broken(
-                EVERY_PARKED_REPLY_ANSWERED, f"{surplus} wait for nothing, and {missing} should wait and do not"
-            )
+            text = f"{surplus} wait for nothing, and {missing} should wait and do not"
+            self.broken(EVERY_PARKED_REPLY_ANSWERED, text)
         self._demand_bounds(node, members, groups, pending)
 
     def _demand_bounds(self, node: Node, members: int, groups: int, pending: int) -> None:
@@ -145,17 +145,11 @@ class StateChecker(Checker):
         partitions = sum(self._partitions.values())
         for hosted in hosted_by(node):
             for group_id, offsets in hosted.shard.offsets.items():
-                if len(offsets) > partitions:
-                    self.broken(
-                        BOUNDED_MEMORY, f"{group_id}: {len(offsets)} commits are kept, of {partitions} partitions"
-                    )
+                text = f"{group_id}: {len(offsets)} commits are kept, of {partitions} partitions"
+                self.require(len(offsets) <= partitions, BOUNDED_MEMORY, text)
 
     def _demand_timers(self, group_id: str, group: ClassicGroup | ConsumerGroup, node: Node) -> None:
         self.count(EVERY_PARKED_REPLY_ANSWERED)
         for timer in needed_by(group):
-            if timer not in node.timers:
-                self.broken(EVERY_PARKED_REPLY_ANSWERED, f"{group_id}: nothing ends a wait, {timer} is not armed")
-
-
-def _named(name: str) -> Invariant:
-    return next((each for each in CATALOGUE if each.name == name), COUNTS_AGREE)
+            text = f"{group_id}: nothing ends a wait, {timer} is not armed"
+            self.require(timer in node.timers, EVERY_PARKED_REPLY_ANSWERED, text)
