@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kohort.sim.swarm.rolling_restarts import CLIENTS, compare, draw_restarts
+from tests.sim.rolling_restarts import CLIENTS, compare, draw_restarts
+
 from kohort.sim.swarm.world_run import run
 
 SEEDS = range(1, 17)

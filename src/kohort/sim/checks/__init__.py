@@ -4,6 +4,6 @@ Each counts what it compared, and stops the world at the first violation.
 """
 
 from kohort.sim.checks.all_checks import all_checkers
-from kohort.sim.checks.checker import Checker, InvariantBroken, Violation
+from kohort.sim.checks.checker import Checker, InvariantBroken
 
-__all__ = ["Checker", "InvariantBroken", "Violation", "all_checkers"]
+__all__ = ["Checker", "InvariantBroken", "all_checkers"]

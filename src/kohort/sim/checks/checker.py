@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import ClassVar, NoReturn
 
 from kohort.group.invariants import Invariant
@@ -19,24 +18,13 @@ NO_DEFECT = "NoDefect"
 """The invariant that production code raises and logs no error of its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """A broken invariant: a sentence with the culprit and the expectation, and the time of the world."""
-
-    invariant: Invariant
-    sentence: str
-    at_us: int
-
-    def __str__(self) -> str:
-        return f"{self.invariant.name} at {self.at_us / 1_000_000:.6f} s: {self.sentence}"
-
-
 class InvariantBroken(AssertionError):
-    """Stops a run."""
+    """Stops a run: an invariant is broken; the sentence has the culprit and the expectation."""
 
-    def __init__(self, violation: Violation) -> None:
-        super().__init__(str(violation))
-        self.violation = violation
+    def __init__(self, invariant: Invariant, sentence: str, at_us: int) -> None:
+        super().__init__(f"{invariant.name} at {at_us / 1_000_000:.6f} s: {sentence}")
+        self.invariant = invariant
+        self.sentence = sentence
 
 
 class Checker(TimedObserver):
@@ -53,7 +41,7 @@ class Checker(TimedObserver):
 
     def broken(self, invariant: Invariant, sentence: str) -> NoReturn:
         """Stop the world."""
-        raise InvariantBroken(Violation(invariant, sentence, self.now_us))
+        raise InvariantBroken(invariant, sentence, self.now_us)
 
     def require(self, is_kept: bool, invariant: Invariant, sentence: str) -> None:
         """Stop the world if an invariant is not kept. For sentences that cost little to build."""

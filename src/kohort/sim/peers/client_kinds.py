@@ -1,6 +1,6 @@
 """Kinds of simulated clients: versions, assignors, connections and pace of each client library. A table to draw from.
 
-`Kind` is a client, `PeerConfig` what its user configures. `kind_for` makes one that the table does not name.
+`Kind` is a client, `PeerConfig` what its user configures.
 """
 
 from __future__ import annotations
@@ -218,9 +218,8 @@ _AGE = {
     0: _spoken(2, 1, 1, 1, 3, 3, 5),
     1: _spoken(5, 3, 3, 3, 7, 5, 8),
     2: _spoken(7, 5, 4, 4, 8, 7, 9),
-    3: {},
 }
-"""What clients speak that write an embedded version: before KIP-345, Kafka 2.4 to 2.6, before KIP-792, newest."""
+"""What clients speak that write an embedded version: before KIP-345, Kafka 2.4 to 2.6, before KIP-792."""
 
 _OLDEST = {**_spoken(0, 0, 0, 0, 2, 1, 0), Api.FETCH: 4, Api.LIST_OFFSETS: 1}
 """A client of before KIP-62: its session is its rebalance timeout too."""
@@ -265,12 +264,3 @@ _KINDS = (
 
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _KINDS}
 """By name."""
-
-
-def kind_for(
-    protocol: Protocol, assignors: tuple[str, ...], embedded_version: int = 3, *, is_ours: bool = True
-) -> Kind:
-    """Return the kind of member that these make: with an older embedded version also the requests of its time."""
-    label = "consumer" if protocol == "consumer" else "/".join(assignors)
-    name = label if embedded_version == 3 else f"{label}-v{embedded_version}"
-    return Kind(name, protocol, assignors, embedded_version, _AGE[embedded_version], is_ours=is_ours)

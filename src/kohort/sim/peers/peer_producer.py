@@ -28,6 +28,8 @@ from kohort.wire.record_batches import Record, encode_batch
 PRODUCE_VERSION = 11
 """The newest that names topics is 12."""
 _LARGEST_BATCH = 50
+_PAUSE_US, _MOST = 400_000, 10
+"""How long it pauses between two writings on average, and how many records it writes then at most."""
 _LOST_COUNT = frozenset(
     {
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -67,8 +69,6 @@ class Feeder:
         observer: Observer,
         topics: Mapping[str, int],
         *,
-        pause_us: int = 400_000,
-        most: int = 10,
         value: Callable[[int], bytes] = lambda number: b"%d" % number,
     ) -> None:
         self.number = 0
@@ -78,8 +78,6 @@ class Feeder:
         self._observer = observer
         self._topics = topics
         self._value = value
-        self._pause_us = pause_us
-        self._most = most
         versions = {Api.PRODUCE: PRODUCE_VERSION}
         self._connections = PeerConnections(host.name, "", host, network, bootstrap, random, versions=versions)
         self._metadata = PeerMetadata(self._connections, 60_000)
@@ -132,8 +130,8 @@ class Feeder:
             return
         if self._topics:
             topic = self._random.choice(list(self._topics))
-            self.burst(topic, self._random.randint(1, self._most))
-        self._host.after_us(int(self._pause_us * (0.5 + self._random.random())), self._feed)
+            self.burst(topic, self._random.randint(1, _MOST))
+        self._host.after_us(int(_PAUSE_US * (0.5 + self._random.random())), self._feed)
 
     def _numbered(self, count: int) -> list[bytes]:
         return [self._value(number) for number in range(self.number, self.number + count)]

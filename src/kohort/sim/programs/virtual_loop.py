@@ -128,8 +128,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
         super().__init__()
         self.host = host
         self.environment = RandomSource(host, random)
-        self.on_error: Callable[[dict[str, Any]], None] | None = None
-        """Called with exceptions that no task took, beside the loop's exception handler."""
         self._network = network
         self._random = random
         self._ready: deque[events.Handle] = deque()
@@ -310,9 +308,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         """Take an exception that no task took."""
-        if self.on_error is not None:
-            self.on_error(context)
-        elif not self._is_dead:
+        if not self._is_dead:
             super().call_exception_handler(context)
 
     # -- the network

@@ -118,7 +118,7 @@ class _World:
                 return self.breaks(CONVERGES_AFTER_HEALING.name, lack)
             self.observer.ended()
         except InvariantBroken as error:
-            return self.breaks(error.violation.invariant.name, error.violation.sentence)
+            return self.breaks(error.invariant.name, error.sentence)
         except Exception as error:
             return self.breaks(NO_DEFECT, _place(error))
         return None

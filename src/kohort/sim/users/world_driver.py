@@ -80,7 +80,7 @@ class WorldDriver:
     def raise_broken(self) -> None:
         """Raise `WorldBroken` if anything broke the world."""
         if self.observer.violated is not None:
-            violation = self.observer.violated.violation
+            violation = self.observer.violated
             raise self.broken(violation.invariant.name, violation.sentence) from None
         if self._failure is not None:
             program, error = self._failure

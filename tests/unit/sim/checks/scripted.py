@@ -112,7 +112,7 @@ def breaks(invariant: Invariant, *words: str) -> AbstractContextManager[Any]:
 
         def __exit__(self, *error: Any) -> bool:
             is_expected = bool(self.raises.__exit__(*error))
-            violation = self.caught.value.violation
+            violation = self.caught.value
             assert violation.invariant is invariant, str(violation)
             for word in words:
                 assert word in violation.sentence, violation.sentence
